@@ -18,7 +18,7 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.long_sums import add_to, long_type
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rounding import round_up
-from fl_dp.engine.sum_error import MOST_IN_FLOAT32, in_float32
+from fl_dp.engine.sum_error import MOST_IN_FLOAT32, float32_rows
 from fl_dp.errors import ConfigError, ModelError
 
 ABADI = Abadi()
@@ -108,7 +108,7 @@ def clipped_grad_sum(
     axes: from `probe`. With None the caller guarantees that the batch is the leading dimension of every
     layer, and that no example influences another's loss.
     chooser: remembers measured kernels from call to call; None for a new one. most: examples of the whole
-    logical batch at most, see `most_drawn`; of more than MOST_IN_FLOAT32 all is added in float64.
+    logical batch at most, see `most_drawn`; the more, the less of it is added in float32.
 
     Raises NoRuleError for an operator without a rule, ModelError for losses of another shape,
     ConfigError for a bound that bounds nothing or a parameter without one.
@@ -160,7 +160,7 @@ def clipped_grad_sums(
         for name, factor in factors.items():
             part = kept.pop(name)  # frees each parameter's gradients after their use
             for grads, rows in zip(sums, taking_part, strict=True):
-                total = part.weighted_sum(factor, rows, in_float32=in_float32(most))
+                total = part.weighted_sum(factor, rows, float32_rows=float32_rows(most))
                 grads[name] = _like(parameters[name], total)
     return [
         ClippedSum(_complete(grads, parameters), sensitivity(groups), norms[batch], clipping, most)

@@ -2,28 +2,32 @@
 
 B is the most examples that a logical batch may hold, C the clipping bound. Every example contributes a vector
 of length C at most, which follows from the example itself. What is computed differs from the exact sum of
-these vectors by at most `sum_error(B)` C / 2, whatever the vectors are and in whatever order they are added,
-so that one example more or less moves it by C (1 + `sum_error(B)`) at most. Proofs: docs/rounding.md.
+these vectors by little, whatever they are and in whatever order they are added, so that one example more or
+less moves it by C (1 + `sum_error(B)`) at most. Proofs: docs/rounding.md.
 
 In short (Higham 2002, sections 3.1 and 4.2: a sum of products errs by gamma_k = k u / (1 - k u) times the sum
 of their absolute values, where none passes through more than k roundings, in any order):
 
-- vectors that are there, or are one outer product each, are added ROWS at a time in float32, and the blocks
-  in float64: B (ROWS + 1) u C for the one, B^2 U C for the other (u = 2^-24, U = 2^-53);
-- a sum over positions of outer products, known by its ghost norm alone, may be KAPPA times shorter than its
-  terms together, and no more (`gradients/ghost_norm_bounds.py`). It is computed in float64, from POSITIONS
-  terms for each of its numbers at most: B KAPPA POSITIONS U C.
+- vectors that are there, or are one outer product each, are added R at a time in float32 (`float32_rows`),
+  these blocks in float64: B (R + 1) u C for the one, B^2 U C for the other (u = 2^-24, U = 2^-53);
+- a sum of outer products over at most PART_POSITIONS, known by its ghost norm alone, is first formed for each
+  example by itself. It is then such a vector, longer than C by PART_ERROR C at most;
+- over more positions it is never formed. It may be KAPPA times shorter than its terms together, and no more
+  (`gradients/ghost_norm_bounds.py`), and is computed in float64, from POSITIONS terms for each of its numbers
+  at most: B KAPPA POSITIONS U C.
 
-Where float32 would err by more than a hundredth, all is added in float64.
+Where even small blocks in float32 would err by too much, all is added in float64.
 """
 
 import functools
 import math
 
-ROWS = 32  # vectors that are added in float32
+ROWS = (128, 64, 32)  # vectors that are added in float32: the first of these that err by little enough
+PART_POSITIONS = 256  # of an example whose outer products are added by themselves, in float32
+PART_ERROR = 0.0055  # of the clipping bound: how much longer than that such a part may come out
 POSITIONS = 2**14  # of all examples whose outer products are added in one product
-KAPPA = 2**11
-MOST_IN_FLOAT32 = 2048  # examples of a logical batch
+KAPPA = 2**9  # from more than PART_POSITIONS on
+MOST_IN_FLOAT32 = 1024  # examples of a logical batch
 MOST_ERROR = 0.01  # of the sensitivity: `sum_error` of any logical batch that clients accept
 
 _SURPRISE = 111 * math.log(2)  # a draw is larger than `most_drawn` with probability 2^-111
@@ -47,16 +51,18 @@ def most_drawn(expected: float) -> int:
     return high
 
 
-def in_float32(most: int) -> bool:
-    """Whether a logical batch of at most so many examples is added in blocks of ROWS in float32."""
-    return most <= MOST_IN_FLOAT32
+def float32_rows(most: int) -> int:
+    """R: how many vectors of a logical batch of at most so many are added in float32; 0 where none are."""
+    return next((rows for rows in ROWS if most * rows <= MOST_IN_FLOAT32 * ROWS[-1]), 0)
 
 
 def sum_error(most: int) -> float:
     """What rounding may add to what one example moves the sum by, as a part of the sensitivity.
 
-    Both neighbours err, so every term of the proofs counts twice. The last one stands for KAPPA POSITIONS U
-    and for all additions in float64, of which a number passes through `most` + 4 at most.
+    Both neighbours err, so every term of the proofs counts twice, but for PART_ERROR: only the one example's
+    own part is longer by it. The last term stands for KAPPA POSITIONS U and for all additions in float64, of
+    which a number passes through `most` + 4 at most.
     """
-    of_vectors = (ROWS + 2) * 2.0**-23 if in_float32(most) else 0.0
-    return most * (of_vectors + 9 * 2.0**-30)
+    rows = float32_rows(most)
+    of_vectors = (rows + 2) * 2.0**-23 if rows else 0.0
+    return PART_ERROR + most * (of_vectors + 3 * 2.0**-30)

@@ -23,7 +23,7 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.engine.steady_rows import check_steady
-from fl_dp.engine.sum_error import in_float32, most_drawn
+from fl_dp.engine.sum_error import float32_rows, most_drawn
 from fl_dp.errors import ENDS, ConfigError, ProbeError, UnsteadyError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.clipping_bound import bound_of
@@ -237,10 +237,13 @@ class PrivateTrainer:
     def begin(self, clipped: ClippedSum) -> None:
         """Let the next step be of the logical batch that was drawn last, whose clipped sum this is.
 
-        It may come from another trainer's passes, if both add alike.
+        It may come from another trainer's passes, if these add no more in float32 than its own would.
         """
-        if in_float32(clipped.most) != in_float32(self.most):
-            raise ConfigError("A sum in float32 for a batch that needs float64, or the other way round.")
+        if float32_rows(clipped.most) > float32_rows(self.most):
+            raise ConfigError(
+                f"A sum whose rounding is paid for with {clipped.most} examples at most, for a step of "
+                f"{self.most}: take the common passes of the trainer with the largest batch."
+            )
         self._begun = replace(clipped, most=self.most)
 
     def clipped_sums(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:

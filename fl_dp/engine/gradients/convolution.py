@@ -5,7 +5,7 @@ arithmetic is in conv_kernels.py.
 
 | kernel | norm and weighted sum from |
 |---|---|
-| ghost-matmul | Gram matrices of patches and output gradients; the sum by matrix products in float64 |
+| ghost-matmul | Gram matrices of patches and output gradients; the sum by matrix products |
 | instantiate-grouped | one weight gradient of a convolution whose groups are the examples |
 | instantiate-loop | one weight gradient for each example |
 | instantiate-rows | a batched matrix product for each row of the convolution's kernel, or for a few rows |
@@ -14,7 +14,7 @@ arithmetic is in conv_kernels.py.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -31,8 +31,8 @@ from fl_dp.engine.gradients.conv_kernels import (
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.kept import Kept, combine_instantiated, keep_instantiated, sum_type
 from fl_dp.engine.gradients.layouts import GradientLayout
-from fl_dp.engine.gradients.lengths import block_lengths, squared_lengths, squared_total
-from fl_dp.engine.sum_error import POSITIONS
+from fl_dp.engine.gradients.lengths import block_lengths, squared_lengths, squared_total, wide_type
+from fl_dp.engine.sum_error import PART_POSITIONS, POSITIONS
 
 _INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows", "instantiate-patches")
 
@@ -94,8 +94,8 @@ class Conv(GradientLayout):
         if kernel == "instantiate-forward":
             grads = grads_by_forward(*self._by_group(), self.geometry)
             return keep_instantiated(self._sum_images(grads.view(-1, *self.shape)))
-        # not 1, of which two things follow: the gradient is not there, and patches have to be formed
-        return Kept(self._ghost_norm_squared(), self._by_example(), self._by_matmul, max(2, self.positions))
+        combine = self._by_parts if self.positions <= PART_POSITIONS else self._by_matmul
+        return Kept(self._ghost_norm_squared(), self._by_example(), combine, self.positions)
 
     def instantiate(self) -> Tensor:
         """(N, *shape), by one of two kernels, without a trial."""
@@ -125,19 +125,35 @@ class Conv(GradientLayout):
         return grads
 
     def _keep_rows(self) -> Kept:
-        """Gradients in the order of the kernel's rows, without copies; a view puts the examples first."""
-        grads = grads_by_row(*self._by_group(), self.geometry)  # (rows / s, N * K * G, p / G, s, ...)
-        rows, N = grads.shape[0], self.num_examples
-        grads = grads.view(rows, N, self.images, self.shape[0], -1)
-        grads = grads.squeeze(2) if self.images == 1 else grads.sum(2)  # (rows / s, N, p, s * rest * d / G)
+        grads = self._by_row()
+        rows, N = grads.shape[:2]
         lengths = block_lengths(grads.view(rows * N, -1)).view(rows, N, -1)
         return Kept(squared_total(lengths, (0, 2)), (grads.transpose(0, 1),), self._combine_rows)
+
+    def _by_row(self) -> Tensor:
+        """(rows / s, N, p, s * rest * d / G): gradients in the order of the kernel's rows, without copies."""
+        grads = grads_by_row(*self._by_group(), self.geometry)  # (rows / s, N * K * G, p / G, s, ...)
+        grads = grads.view(grads.shape[0], self.num_examples, self.images, self.shape[0], -1)
+        return grads.squeeze(2) if self.images == 1 else grads.sum(2)
 
     def _keep_patches(self) -> Kept:
         """Gradients as the matrix product gives them, (N, p, kernel * d / groups)."""
         grads = grads_by_patches(*self._by_group(), self.geometry)  # (N * K * G, p / G, ...)
         grads = self._sum_images(grads.view(self.input.shape[0], self.shape[0], -1))
         return Kept(squared_lengths(grads), (grads,), self._combine_patches)
+
+    def _by_parts(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
+        """Each gradient is formed by itself, in float32 at least, a few examples at a time."""
+        dtype = wide_type(x.dtype)
+        total = x.new_zeros(self.shape, dtype=sum_type(factors, x))
+        for part in example_chunks(len(x), math.prod(self.shape), dtype, x.device):
+            few = replace(
+                self,
+                grad_output=grad_output[part].flatten(0, 1).to(dtype),
+                input=x[part].flatten(0, 1).to(dtype),
+            )
+            total += self._combine_rows(factors[part], few._by_row().transpose(0, 1))
+        return total
 
     def _by_matmul(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
         """By products of a few examples at a time, whose copies take no more memory than the result."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.lengths import flat_rows, squared_lengths, wide_type
 from fl_dp.engine.long_sums import add_to, long_type
-from fl_dp.engine.sum_error import POSITIONS, ROWS
+from fl_dp.engine.sum_error import PART_POSITIONS, POSITIONS, ROWS
 
 Combine = Callable[..., Tensor]
 
@@ -20,8 +20,8 @@ class Kept:
 
     norm_squared: (N,) squared length of each example's gradient.
     parts: tensors whose first dimension is N; combine(factors, *parts) is the weighted sum, computed in the
-    type of the factors where that is the wider one.
-    positions: outer products that a gradient is the sum of, where the gradient itself is not there; else 1.
+    type of the factors where that is the wider one. positions: outer products that a gradient is the sum of,
+    where the gradient itself is not there, else 1; up to PART_POSITIONS `combine` forms each by itself.
     """
 
     norm_squared: Tensor
@@ -30,22 +30,23 @@ class Kept:
     positions: int = 1
 
     def weighted_sum(
-        self, factors: Tensor, rows: Tensor | slice | None, *, in_float32: bool = True
+        self, factors: Tensor, rows: Tensor | slice | None, *, float32_rows: int = ROWS[-1]
     ) -> Tensor:
         """Sum over examples of factor times gradient, in the parameter's shape, in float32 at least.
 
         Call without gradients and within `full_precision`: the gradients that are added must be those
         whose lengths were measured. factors: (N,). rows: the examples that take part, by index or slice,
         or None for all. An example that is left out is never multiplied, as it may hold inf or NaN, and
-        zero times inf is not zero. in_float32: whether blocks of ROWS may be added in float32; blocks
-        themselves, and terms that may cancel, are added in float64 (`sum_error.py`).
+        zero times inf is not zero. float32_rows: so many vectors are added in float32, none if 0; blocks, and
+        terms that are not brought to a vector first, are added in float64 (`sum_error.py`).
         """
         if rows is not None:
             factors = factors[rows]
-        if self.positions > 1 or not in_float32:
+        formed = self.positions <= PART_POSITIONS
+        if not (formed and float32_rows):
             factors = factors.double()
         parts = self.parts if rows is None else [part[rows] for part in self.parts]
-        size = ROWS if self.positions == 1 else max(1, POSITIONS // self.positions)
+        size = (float32_rows or ROWS[0]) if formed else max(1, POSITIONS // self.positions)
         if len(factors) <= size:
             return self.combine(factors, *parts)
         first, *others = zip(*(torch.split(one, size) for one in (factors, *parts)), strict=True)

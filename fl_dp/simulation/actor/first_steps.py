@@ -74,7 +74,8 @@ def begin_together(clients: Sequence[tuple[PrivateTrainer, Examples, float]], ro
     clients: trainer, data and sample rate of each. rows: of each pass, whatever is drawn. All trainers share
     one model, which holds the weights that they start from.
     """
-    first, rows = clients[0][0], steady(rows)
+    # The one with the largest batch: what it adds in float32 is little enough for all.
+    first, rows = max((trainer for trainer, _, _ in clients), key=lambda trainer: trainer.most), steady(rows)
     draws = [trainer.examples(data, trainer.draw(data, rate)) for trainer, data, rate in clients]
     sums = [first.nothing() for _ in clients]
     masks = first.masks.child("together", *(trainer.masks.key for trainer, _, _ in clients))

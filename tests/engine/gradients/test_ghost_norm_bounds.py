@@ -10,7 +10,7 @@ from fl_dp.engine.gradients.ghost_norm_bounds import (
     row_squares,
     sum_dtype,
 )
-from fl_dp.engine.sum_error import KAPPA
+from fl_dp.engine.sum_error import KAPPA, PART_ERROR
 
 TYPES = [torch.float32, torch.float64]
 
@@ -26,11 +26,22 @@ def test_what_is_added_is_twice_the_first_order_error_of_all_products(length, dt
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_no_norm_is_below_a_kappa_th_of_its_terms(dtype):
-    """Also where the sum has lost as much as it may: seven operations are the fewest for two positions."""
-    terms = torch.rand(5, 2, dtype=dtype)
-    lost = -7 * torch.finfo(dtype).eps / 2 * terms.sum(1).square()
-    assert (rounded_up(lost, terms, 7).sqrt() * KAPPA >= terms.sum(1)).all()
+@pytest.mark.parametrize(("positions", "tile"), [(257, 128), (257, 64), (2**14, 128), (2**14, 64)])
+def test_no_norm_is_below_a_kappa_th_of_its_terms(dtype, positions, tile):
+    """Also where the sum has lost as much as it may. tile: of CPUs, and of Triton."""
+    terms = torch.rand(5, positions, dtype=dtype)
+    length = 2 + 2 * tile + 2 * -(-positions // tile)
+    lost = -length * torch.finfo(dtype).eps / 2 * terms.sum(1).square()
+    assert (rounded_up(lost, terms, length).sqrt() * KAPPA >= terms.sum(1)).all()
+
+
+@pytest.mark.parametrize(("positions", "tile"), [(2, 2), (25, 25), (128, 128), (256, 128), (256, 64)])
+def test_a_part_that_is_formed_in_float32_is_longer_than_its_norm_by_a_known_part(positions, tile):
+    terms = torch.rand(5, positions)
+    length, unit = 2 + 2 * tile + 2 * -(-positions // tile), torch.finfo(torch.float32).eps / 2
+    lost = -length * unit * terms.sum(1).square()
+    norms = rounded_up(lost, terms, length).sqrt()
+    assert (1.001 * (positions + 2) * unit * terms.sum(1) <= PART_ERROR * norms).all()
 
 
 @pytest.mark.parametrize("dtype", TYPES)

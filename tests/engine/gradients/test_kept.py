@@ -6,6 +6,7 @@ import torch
 from fl_dp.engine.gradients.convolution import Conv, Geometry
 from fl_dp.engine.gradients.kept import Kept, keep_instantiated, weighted_pair, weighted_rows
 from fl_dp.engine.gradients.outer_products import Outer
+from fl_dp.engine.sum_error import PART_POSITIONS
 
 FACTORS = torch.tensor([0.5, 0.0, 2.0])
 
@@ -47,34 +48,34 @@ def test_the_smaller_of_a_pair_is_scaled(left: tuple[int, int], right: tuple[int
     assert torch.equal(*((b, other) if left < right else (a, one)))
 
 
-def _sums(kept: Kept, count: int, *, in_float32: bool = True) -> list[int]:
+def _sums(kept: Kept, count: int, float32_rows: int) -> list[int]:
     """How many examples each product has."""
     seen: list[int] = []
+    wide = kept.positions > PART_POSITIONS or not float32_rows
 
     def combine(factors: torch.Tensor, *parts: torch.Tensor) -> torch.Tensor:
         seen.append(len(factors))
         assert {len(part) for part in parts} == {len(factors)}
-        wide = kept.positions > 1 or not in_float32
         assert factors.dtype == (torch.float64 if wide else torch.float32)
         return kept.combine(factors, *parts)
 
-    total = replace(kept, combine=combine).weighted_sum(torch.ones(count), None, in_float32=in_float32)
-    assert total.dtype == (
-        torch.float32 if len(seen) == 1 and in_float32 and kept.positions == 1 else torch.float64
-    )
+    total = replace(kept, combine=combine).weighted_sum(torch.ones(count), None, float32_rows=float32_rows)
+    assert total.dtype == (torch.float64 if wide or len(seen) > 1 else torch.float32)
     return seen
 
 
 def test_as_many_terms_are_added_at_once_as_the_theorem_has() -> None:
-    """docs/rounding.md: 32 vectors in float32, 2^14 positions in float64; blocks are added in float64."""
+    """docs/rounding.md: so many vectors in float32, or 2^14 positions in float64; blocks in float64."""
     vectors = keep_instantiated(torch.randn(100, 5))
-    assert _sums(vectors, 100) == _sums(vectors, 100, in_float32=False) == [32, 32, 32, 4]
-    assert _sums(keep_instantiated(torch.randn(32, 5)), 32) == [32]
-    outer = Outer(torch.randn(9, 4096, 1), torch.randn(9, 4096, 1)).keep("ghost")
-    assert _sums(outer, 9) == [4, 4, 1]
+    assert _sums(vectors, 100, 32) == [32, 32, 32, 4]
+    assert _sums(vectors, 100, 128) == _sums(vectors, 100, 0) == [100]
+    parts = Outer(torch.randn(70, 256, 1), torch.randn(70, 256, 1)).keep("ghost")
+    assert _sums(parts, 70, 64) == [64, 6]
+    terms = Outer(torch.randn(9, 4096, 1), torch.randn(9, 4096, 1)).keep("ghost")
+    assert _sums(terms, 9, 64) == [4, 4, 1]
     image = torch.randn(9, 1, 64, 64)
     conv = Conv(image, image, 1, Geometry((3, 3), (1, 1), (1, 1), (1, 1), 1))
-    assert _sums(conv.keep("ghost-matmul"), 9) == [4, 4, 1]
+    assert _sums(conv.keep("ghost-matmul"), 9, 64) == [4, 4, 1]
 
 
 def test_there_is_no_ghost_kernel_for_more_positions_than_that() -> None:

@@ -14,7 +14,9 @@ from fl_dp.audit.sums import MakeWay, View, in_sums, seen_entry
 from fl_dp.audit.ways import Deployed
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
+from fl_dp.data.persons import Examples
 from fl_dp.errors import ConfigError
+from fl_dp.federation.client.registration import auto_size
 from fl_dp.federation.server.planning import expected_batch, members_shares, steps_of_round
 from fl_dp.records import RESET, Entry, RoundPlan
 
@@ -55,7 +57,7 @@ def audit_gradients(
     `views_of`.
     """
     _require_one_bound(config)
-    own_size = len(own_part(config))
+    own_size = _declared(config, own_part(config))
     canaries = GradientCanaries(count, max(count, own_size), config.max_grad_norm, config)
     plan = _round_plan(config, overrides, own_size, canaries.public_size)
     rate = canaries.learning_rate(plan.expected_batch_size, plan.steps * config.rounds)
@@ -75,8 +77,9 @@ def audit_own_model(
         raise ConfigError(f"canaries = {count}: expected 1 to {len(spare)}, the records of the test split.")
     model = own_model(config, part)
     canaries = MislabelledRecords(model, part, first_records(spare, count), config.seed, config.loss)
-    plan = _round_plan(config, overrides, len(part), canaries.public_size)
-    return _audit(canaries, plan, config, overrides, len(part), way)
+    own_size = _declared(config, part)
+    plan = _round_plan(config, overrides, own_size, canaries.public_size)
+    return _audit(canaries, plan, config, overrides, own_size, way)
 
 
 def audit_hostile_gradients(
@@ -84,7 +87,7 @@ def audit_hostile_gradients(
 ) -> AuditReport:
     """`audit_gradients` by a server that sees every step: the config's steps, each as a round of its own."""
     _require_one_bound(config)
-    own_size = len(own_part(config))
+    own_size = _declared(config, own_part(config))
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
     rounds, plan = plan.steps * config.rounds, _hostile(plan, plan.max_grad_norm)
     there = seen_entry(Entry(1.0, plan.noise_multiplier, 1, plan.shares or 1), view)
@@ -109,10 +112,16 @@ def audit_hostile_model(
     canaries = HostileRecords(
         model, config.model, known, _HOSTILE_CANARIES if count is None else count, config.seed, config
     )
-    plan = _round_plan(config, overrides, len(part), canaries.public_size)
+    own_size = _declared(config, part)
+    plan = _round_plan(config, overrides, own_size, canaries.public_size)
     rounds, plan = plan.steps * config.rounds, _hostile(plan, canaries.max_grad_norm(plan.max_grad_norm))
     canaries.watch(plan)
-    return _audit(canaries, plan, config, overrides, len(part), way, hostile_rounds=rounds)
+    return _audit(canaries, plan, config, overrides, own_size, way, hostile_rounds=rounds)
+
+
+def _declared(config: RunConfig, part: Examples) -> int:
+    """The number of units with which the client enters its data in a ledger."""
+    return auto_size(len(part), config)
 
 
 def _require_one_bound(config: RunConfig) -> None:
@@ -175,7 +184,7 @@ def _audit(
 
 
 def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:
-    """The round of a client with `own_size` records, as it would be with `public_size` records."""
+    """The round of a client that declares `own_size` records, as it would be with `public_size` records."""
     batch = expected_batch(config, own_size)
     rate = batch / own_size if overrides.sample_rate is None else overrides.sample_rate
     steps = steps_of_round(config, own_size) if overrides.steps is None else overrides.steps

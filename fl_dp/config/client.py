@@ -66,7 +66,11 @@ class ClientConfig(TaskSettings):
     )
     num_partitions: Clients = setting(1, _CLIENT, "parts that a common data set is split into; 1: no split")
     public_size: Records | Auto = setting(
-        "auto", _CLIENT, "records that are declared public; auto: counted once, when the data are registered"
+        "auto",
+        _CLIENT,
+        "records that are declared public: no fewer than there are; auto: counted once, when "
+        "the data are registered, and rounded up",
+        page="ledger.md#the-declared-number",
     )
     epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
         3.0, _LIMITS, "the most that these data may spend, over all rounds of all runs", common=True

@@ -63,7 +63,7 @@ class Forecast:
 def forecast_of(
     config: RunConfig, sizes: Sequence[int], ledgers: Path | None, shared: dict[str, ArraySpec]
 ) -> Forecast:
-    """sizes: public, of each client. ledgers: a folder whose ledger counts; None: nothing is spent.
+    """sizes: as each client would declare. ledgers: a folder whose ledger counts; None: nothing is spent.
 
     shared: what clients send back. LedgerError for a ledger that cannot be read; it is not changed.
     """
@@ -91,7 +91,9 @@ def forecast_of(
         _ends(config, [one.rounds for one in clients], aggregating, exactly),
         exactly,
         noise_share_of(
-            [one.drawn for one in clients], sizes, sum(math.prod(one.shape) for one in shared.values())
+            [one.drawn for one in clients],
+            [one.public_size for one in profiles],
+            sum(math.prod(one.shape) for one in shared.values()),
         ),
     )
 

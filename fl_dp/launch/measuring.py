@@ -102,7 +102,9 @@ def timing_of(
     threads = 1 if simulated else max(1, cores() // config.clients)
     with _threads(threads), _without_log(), tempfile.TemporaryDirectory() as scratch:
         data = random_data(config, task_of(config), _BATCHES * plan.expected_batch_size)
-        settings = replace(client_config(config, 0, Path(scratch)), epsilon=MOST_EPSILON)
+        settings = replace(
+            client_config(config, 0, Path(scratch)), epsilon=MOST_EPSILON, public_size=len(data)
+        )
         training = _Rehearsed(settings, data)
         training.prepare(plan, _content(config, plan))
         batch, batch_seconds, measured = _seconds_of_a_step(training, data, plan, settings)

@@ -188,7 +188,7 @@ def check_parts(config: RunConfig) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """sizes: public, the number of records, or persons, of each client. notes: for the user."""
+    """sizes: public, the declared number of records, or persons, of each client. notes: for the user."""
 
     sizes: tuple[int, ...]
     notes: tuple[str, ...]
@@ -199,6 +199,7 @@ def split(config: RunConfig) -> Parts:
 
     Raises DataError, and ConfigError where the clients, whose own settings the run's become, would decline.
     """
+    from fl_dp.federation.client.registration import auto_size
     from fl_dp.tasks.records import load_parts
 
     _check_persons_of_a_sum(config)
@@ -207,7 +208,7 @@ def split(config: RunConfig) -> Parts:
     if config.unit != RECORD:
         _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
     check_copies(config)
-    sizes = tuple(len({whose[row] for row in part.tolist()}) for part in parts)
+    sizes = tuple(auto_size(len({whose[row] for row in part.tolist()}), config) for part in parts)
     notes = (*_of_size(config, min(sizes)), *_of_unit(config, train.grouped_by), *_of_features(train))
     return Parts(sizes, (*notes, *_of_rounds(config)))
 
@@ -215,7 +216,7 @@ def split(config: RunConfig) -> Parts:
 def check_budget(config: RunConfig, largest: int) -> None:
     """ConfigError where no client could take one step of the run, however little its data have spent.
 
-    largest: the number of records, or persons, of the largest client, whose steps cost least.
+    largest: declared number of records, or persons, of the largest client, whose steps cost least.
     """
     if not config.private or config.epsilon >= _ALWAYS_MET:
         return
@@ -284,7 +285,7 @@ def _of_size(config: RunConfig, smallest: int) -> tuple[str, ...]:
         return ()
     units = f"{config.unit_name}s"
     return (
-        f"the smallest part has {smallest} {units}; a client with fewer than "
+        f"the smallest client declares {smallest} {units}; one with fewer than "
         f"expected-batch-size = {config.expected_batch_size} takes all of its {units} in every step",
     )
 

@@ -110,10 +110,11 @@ def mean_rounds(config: RunConfig) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """spent: merged. arithmetic: of all of it."""
+    """spent: merged. arithmetic: of all of it. size: as declared when it was opened; 0: it is not there."""
 
     spent: tuple[Entry, ...] = ()
     arithmetic: str = PROVEN
+    size: int = 0
 
 
 class ForeseenAccounts:
@@ -137,16 +138,18 @@ class ForeseenAccounts:
             arithmetics = opened.arithmetics([account.dataset for account in in_use])
             self._retired = opened.retirements()
         for account, arithmetic in zip(in_use, arithmetics, strict=True):
-            self._accounts[account.dataset] = _Account(account.spent(), arithmetic or ASSUMED)
+            self._accounts[account.dataset] = _Account(
+                account.spent(), arithmetic or ASSUMED, account.public_size
+            )
             self._cuts[account.identity.source] = account.identity.cut, account.dataset
 
     def spent(self, dataset: str) -> tuple[Entry, ...]:
         return self._accounts.get(dataset, _Account()).spent
 
     def profile(self, settings: ClientConfig, size: int) -> ClientProfile:
-        """What the client would register with. size: public, of its data."""
+        """What the client would register with. size: as it would declare; what a ledger holds stays."""
         held = self._accounts.get(dataset_name(settings), _Account())
-        return profile_of(settings, size, held.spent, held.arithmetic, self._retired)
+        return profile_of(settings, held.size or size, held.spent, held.arithmetic, self._retired)
 
     def conflict(self, settings: ClientConfig) -> str:
         """Why a ledger would not enter the client's data; empty where it would. Notes their cut."""
@@ -164,4 +167,6 @@ class ForeseenAccounts:
         """Count the entry as spent from now on."""
         held = self._accounts.get(dataset, _Account())
         proven = held.arithmetic == arithmetic == PROVEN
-        self._accounts[dataset] = _Account(merge((*held.spent, entry)), PROVEN if proven else ASSUMED)
+        self._accounts[dataset] = replace(
+            held, spent=merge((*held.spent, entry)), arithmetic=PROVEN if proven else ASSUMED
+        )

@@ -14,7 +14,7 @@ from flwr.app import RecordDict
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import LedgerError
+from fl_dp.errors import DataError, LedgerError
 from fl_dp.federation.client.attempt import Trained
 from fl_dp.federation.client.kept_states import KeptStates
 from fl_dp.federation.client.round import ClientRounds, refuse
@@ -57,7 +57,7 @@ class SimulatedClients:
         try:
             self._enter(clients)
             profiles = self._rounds.profiles([self._known[client] for client in clients])
-        except LedgerError as error:
+        except (DataError, LedgerError) as error:
             return [refusal_to_content(one) for one in refuse(map(str, clients), error).values()]
         return [profile_to_content(profile) for profile in profiles]
 
@@ -68,7 +68,7 @@ class SimulatedClients:
         contents = dict(asked.values())
         try:
             self._enter(asked)
-        except LedgerError as error:
+        except (DataError, LedgerError) as error:
             return [], _contents(refuse(contents, error))
         accepted, refusals = self._rounds.accept(
             (message, self._known[client], content) for client, (message, content) in asked.items()

@@ -137,7 +137,7 @@ def test_a_source_is_loaded_and_found_from_anywhere(tmp_path, monkeypatch):
     assert config.data == f"columns:{tmp_path}/table"
     monkeypatch.chdir("/")
     check(data=config.data)
-    assert check_parts(config)[0].startswith("the smallest part has 1 records")
+    assert check_parts(config)[0].startswith("the smallest client declares 1 records")
     with pytest.raises(DataError, match=r"^/table: no such file; data = 'columns:table' names it"):
         check_files(RunConfig(data="columns:table"))
 

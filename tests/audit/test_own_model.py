@@ -57,6 +57,15 @@ def test_only_what_is_trained_is_sent_and_scored(way):
     assert set(map(tuple, names)) == {("5.bias", "5.weight")}
 
 
+def test_a_client_is_audited_at_the_rate_of_its_declared_number(tmp_path):
+    (tmp_path / "ours.py").write_text(TASK)
+    own = RunConfig(
+        task=str(tmp_path / "ours.py"), clients=1, min_clients=1, fit_clients=1, rounds=1, evaluate="off",
+        noise_multiplier=2.0, expected_batch_size=6, physical_batch_size=6,
+    )  # fmt: skip
+    assert audit_gradients(own, ONCE, 5).sample_rate == 6 / 24  # of 20 records
+
+
 def test_adapters_are_audited():
     pytest.importorskip("peft")
     names = []

@@ -70,6 +70,14 @@ def test_parts_of_one_cut_stand_side_by_side_and_another_cut_is_refused_before_j
     assert len(joined) == 2
 
 
+def test_more_records_than_are_declared_are_told_here_before_joining(joined, tmp_path, capsys):
+    assert client("--set", "public-size=1000") == 2
+    assert "public-size = 1000: the data have 1" in capsys.readouterr().err
+    assert joined == []
+    with Ledger.open_existing(tmp_path / "state/fl-dp/ledger/ledger.sqlite") as ledger:
+        assert ledger.accounts() == []
+
+
 def test_ledgers_by_name_are_not_passed_over_and_a_file_is_no_folder(joined, tmp_path, capsys):
     with Ledger.open(tmp_path / "client-north.sqlite") as ledger:
         ledger.register("digits", "f1", 10)

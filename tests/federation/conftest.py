@@ -136,7 +136,10 @@ class RealClient(Site):
     def __init__(self, folder: Path, **settings: Any) -> None:
         folder.mkdir()
         self.ledger, self.data = folder / "ledger.sqlite", folder / "data.npz"
-        own = {"client": folder.name, "data": f"npz:{self.data}", "num-partitions": 1, "epsilon": 2.0}
+        own = {
+            "client": folder.name, "data": f"npz:{self.data}", "num-partitions": 1, "public-size": 100,
+            "epsilon": 2.0,
+        }  # fmt: skip
         super().__init__(folder, **own | settings)
         x = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
         self.give(x, np.arange(100) % 3)

@@ -97,6 +97,8 @@ def test_what_a_lasting_ledger_holds_counts_and_the_ledger_stays_as_it_is(tmp_pa
     assert first.before == spends(FIXED, (0.1, 4.0, 10))
     assert first.epsilon == spends(FIXED, (0.1, 4.0, 40))
     assert second.before == 0.0
+    grown = forecast(FIXED, 768, 320, ledgers=tmp_path).clients[0]
+    assert (grown.record.profile.public_size, grown.epsilon) == (640, first.epsilon), "the first number stays"
     changed = forecast(replace(FIXED, noise_multiplier=5.0), 640, 320, ledgers=tmp_path)
     assert "noise" in changed.clients[0].record.reason, "the data keep to their first mechanism"
     assert changed.clients[0].epsilon == changed.clients[0].before

@@ -92,7 +92,7 @@ def test_few_rounds_of_secure_sums_are_said(aggregation, rounds, said):
 def test_small_parts_are_said():
     (note,) = check_parts(RunConfig(clients=50, expected_batch_size=64))
     assert note.startswith(
-        "the smallest part has 28 records; a client with fewer than expected-batch-size = 64"
+        "the smallest client declares 28 records; one with fewer than expected-batch-size = 64"
     )
     assert check_parts(RunConfig(clients=2)) == ()
 
@@ -160,7 +160,7 @@ def test_the_unit_is_said_where_records_are_grouped(tmp_path):
     persons = replace(config, unit="person:who", records_per_person=4)
     assert check_parts(persons) == ()
     many = check_parts(replace(persons, expected_batch_size=64, physical_batch_size=64))[0]
-    assert "persons; a client with fewer than expected-batch-size = 64 takes all of its persons" in many
+    assert "persons; one with fewer than expected-batch-size = 64 takes all of its persons" in many
 
 
 def test_paths_mean_the_same_from_anywhere(tmp_path, monkeypatch):

@@ -42,6 +42,17 @@ def test_registration_enters_all_clients_and_gives_their_public_numbers(federati
     assert len(federation.ledger.accounts()) == CLIENTS
 
 
+def test_more_records_than_are_declared_are_answered_as_data_that_cannot_be_used(federation, caplog):
+    settings = dataclasses.replace(federation.config(), public_size=30)
+    clients = SimulatedClients(settings, SharedParts(federation.shared), federation.ledger)
+    told = Refusal("failed", "its data cannot be used; its own log says why")
+    assert [profile_from_content(one) for one in clients.register(range(2))] == [told, told]
+    works, refusals = clients.read(asked(federation, range(2)))
+    assert (works, list(map(refusal, refusals.values()))) == ([], [told, told])
+    assert "public-size = 30: the data have 32 records" in caplog.text
+    assert federation.ledger.accounts() == []
+
+
 def test_tasks_are_what_the_plan_asks_for(federation):
     items, _ = federation.clients.read(asked(federation, range(2)))
     found = [(one.client, one.part, one.steps, one.sample_rate) for one in items]
@@ -109,7 +120,7 @@ def test_answers_and_refusals_that_are_alike_are_not_one(federation):
     items, _ = paid(federation, range(3))
     done = {item.message: Done(item.message, 0.1) for item in items}
     answers = federation.clients.answer(items, done)
-    settings = dataclasses.replace(federation.config(), public_size=30)
+    settings = dataclasses.replace(federation.config(), public_size=34)
     clients = SimulatedClients(settings, SharedParts(federation.shared), federation.ledger)
     _, refusals = clients.read(asked(federation, range(2), learning_rate=-1.0))
     for alike in (answers, refusals):

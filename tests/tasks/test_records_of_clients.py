@@ -66,7 +66,7 @@ def test_the_server_reads_its_own_file_and_needs_none_without_evaluation(folder:
     assert found is not None
     assert (len(found), task.form) == (4, found.form)
     check_server(config)
-    assert check_parts(config)[0].startswith("the smallest part has 3 records")
+    assert check_parts(config)[0].startswith("the smallest client declares 4 records")
     (folder / "server.npz").unlink()
     with pytest.raises(DataError, match=r"server\.npz: no such file"):
         check_server(config)

@@ -1,4 +1,9 @@
-"""A client's data as its ledger knows them: one account for each data set, or for each part of one."""
+"""A client's data as its ledger knows them: one account for each data set, or for each part of one.
+
+Their declared number of units (records, or persons) is public, and their real one is secret. The draw of a
+step is cut at a size that follows from the declared number (`engine.sum_error.most_drawn`), whose proof holds
+for data with at most so many units: others are refused.
+"""
 
 import hashlib
 from pathlib import Path
@@ -7,8 +12,10 @@ from typing import TYPE_CHECKING
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import CLIENT
 from fl_dp.config.flat import AUTO
+from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
+from fl_dp.errors import DataError, LedgerError
 
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
@@ -16,19 +23,73 @@ if TYPE_CHECKING:
 
 
 def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration":
-    """The client's data as they are entered in its ledger on their first use."""
+    """The client's data as they are entered in its ledger on their first use.
+
+    DataError where they are more than the settings declare.
+    """
     from fl_dp.accounting.ledger.requests import DataDeclaration
 
+    units = len(data)
+    declared = auto_size(units, config) if config.public_size == AUTO else int(config.public_size)
+    if units > declared:
+        raise DataError(
+            f"public-size = {declared}: the data have {units} {config.unit_name}s, and the promise holds for "
+            f"at most as many as are declared. Declare at least {units}, better a round number above."
+        )
     return DataDeclaration(
         dataset_name(config),
         data.fingerprint(),
-        len(data) if config.public_size == AUTO else int(config.public_size),
+        declared,
         source=records_name(config),
         cut=cut_of(config),
         digests=data.record_digests,
         unit=config.unit_name,
         person_digests=_person_digests(data),
     )
+
+
+def auto_size(units: int, config: ClientConfig | RunConfig) -> int:
+    """What `public-size = "auto"` declares for data with so many units.
+
+    | data | declared |
+    |---|---|
+    | a client's own | one unit more, rounded up to a number of three binary digits |
+    | a part that is cut from a common one, as trials on one machine do | so many |
+    | a public benchmark set | so many: everybody knows it |
+
+    Three binary digits, then zeros: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ... So a neighbour with one
+    unit more keeps to the same number, nearly all have the same one, and it is at most a quarter too large.
+    """
+    if cut_of(config) or is_public(config):
+        return units
+    spacing = 1 << max(0, (units + 1).bit_length() - 3)
+    return -(-(units + 1) // spacing) * spacing
+
+
+def is_public(config: TaskSettings) -> bool:
+    """Only sets of our own are known to be public: of no other, and of no task's records, is it believed."""
+    from fl_dp.choices import SOURCES
+    from fl_dp.data.source import choose_source
+    from fl_dp.tasks.load import task_class
+    from fl_dp.tasks.task import Task
+
+    if config.task and task_class(config.task).train_data is not Task.train_data:
+        return False
+    if config.data.partition(":")[0] not in SOURCES.built_in():
+        return False
+    return choose_source(config.data)[0].public
+
+
+def check_held(units: int, dataset: str, held: int, config: ClientConfig) -> None:
+    """LedgerError where the ledger holds the data set with fewer units than there are, `held`.
+
+    An older fl_dp has let operators declare fewer.
+    """
+    if units > held:
+        raise LedgerError(
+            f"{config.ledger}: holds {dataset!r} with {held} {config.unit_name}s as its declared number, and "
+            f"there are {units}. To declare more, retire that account (fl-dp ledger retire)."
+        )
 
 
 def _person_digests(data: "Examples") -> "Digests | None":
@@ -96,8 +157,8 @@ def task_identity(config: TaskSettings) -> str:
     return identity(task_of(config))
 
 
-def cut_of(config: ClientConfig) -> str:
+def cut_of(config: ClientConfig | RunConfig) -> str:
     """All that decides which record is in which part; empty: all are in one."""
     settings = PartitionSettings.of(config)
     whole = config.by_client or is_whole(settings)
-    return "" if whole else f"{config.num_partitions} parts ({rule_of(settings)})"
+    return "" if whole else f"{settings.number} parts ({rule_of(settings)})"

@@ -24,7 +24,7 @@ from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.attempt import Trained, attempt
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.client.profile import budget_of, profile_of
-from fl_dp.federation.client.registration import dataset_name, registration_of, task_identity
+from fl_dp.federation.client.registration import check_held, dataset_name, registration_of, task_identity
 from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
@@ -69,10 +69,13 @@ class ClientRounds:
     def register(self, clients: Sequence[tuple[ClientConfig, "Examples"]]) -> list[Client]:
         """Enter the clients' data in the ledger on their first use, in one transaction.
 
+        DataError or LedgerError where they are more than is declared, in the settings or in the ledger, and
         LedgerError where their spending would start at zero although it did not: see `Ledger.register_all`.
         """
         wanted = [registration_of(data, settings) for settings, data in clients]
         sizes = self._ledger.register_all(wanted)
+        for (settings, data), size, declared in zip(clients, sizes, wanted, strict=True):
+            check_held(len(data), declared.dataset, size, settings)
         return [
             Client(
                 settings,

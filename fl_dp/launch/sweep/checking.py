@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fl_dp.choices import SOURCES
-from fl_dp.config.data import RECORD
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, DataError, FlDpError, ModelError, TaskError
 from fl_dp.launch.preflight import (
+    check_budget,
     check_choices,
     check_names,
-    check_parts,
     check_server,
+    split,
     with_absolute_paths,
 )
 from fl_dp.launch.sweep.request import RequestedRun
@@ -53,29 +52,11 @@ def _checked(run: RequestedRun, *, tried: bool) -> CheckedRun:
     config = with_absolute_paths(run.config)
     if not tried:
         check_server(config)
-    notes = (*run.notes, *check_parts(config))
-    return CheckedRun(run, config, _sizes(config), _is_public(config), notes)
+    from fl_dp.federation.client.registration import is_public
 
-
-def _sizes(config: RunConfig) -> tuple[int, ...]:
-    from fl_dp.tasks.records import load_parts
-
-    train, parts = load_parts(config)
-    whose = train.groups if config.unit != RECORD else range(len(train))
-    return tuple(len({whose[row] for row in part.tolist()}) for part in parts)
-
-
-def _is_public(config: RunConfig) -> bool:
-    """Only sets of our own are known to be public: of no other, and of no task's records, is it believed."""
-    from fl_dp.data.source import choose_source
-    from fl_dp.tasks.load import task_class
-    from fl_dp.tasks.task import Task
-
-    if config.task and task_class(config.task).train_data is not Task.train_data:
-        return False
-    if config.data.partition(":")[0] not in SOURCES.built_in():
-        return False
-    return choose_source(config.data)[0].public
+    parts = split(config)
+    check_budget(config, max(parts.sizes))
+    return CheckedRun(run, config, parts.sizes, is_public(config), (*run.notes, *parts.notes))
 
 
 def _named(name: str, error: FlDpError) -> FlDpError:

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.data.persons import PersonData, digests_of_names
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.federation.client.registration import dataset_name, public_name, registration_of
+from fl_dp.errors import DataError
+from fl_dp.federation.client.registration import auto_size, dataset_name, public_name, registration_of
 
 WHOLE = ClientConfig(client="north", ledger="unused", data="npz:a.npz")
 PART = dataclasses.replace(WHOLE, partition_id=1, num_partitions=3)
@@ -41,10 +43,45 @@ def test_a_name_says_what_decides_the_records_and_nothing_else(changes, records,
 
 def test_records_are_known_by_their_contents_and_are_as_many_as_was_declared():
     entered = registration_of(DATA, WHOLE)
-    assert (entered.fingerprint, entered.unit, entered.public_size) == (DATA.fingerprint(), "record", 30)
+    assert (entered.fingerprint, entered.unit) == (DATA.fingerprint(), "record")
     assert list(entered.digests()) == list(DATA.record_digests())
     assert entered.person_digests is None
-    assert registration_of(DATA, dataclasses.replace(WHOLE, public_size=99)).public_size == 99
+    for declared in (30, 99):
+        settings = dataclasses.replace(WHOLE, public_size=declared)
+        assert registration_of(DATA, settings).public_size == declared
+
+
+def test_more_than_are_declared_are_refused_with_the_way_out():
+    with pytest.raises(DataError, match=r"public-size = 29: the data have 30 records.*Declare at least 30"):
+        registration_of(DATA, dataclasses.replace(WHOLE, public_size=29))
+    persons = PersonData(dataclasses.replace(DATA, groups=tuple(f"p{k // 3}" for k in range(30))), 2)
+    settings = dataclasses.replace(WHOLE, unit="person:patient", records_per_person=2, public_size=10)
+    assert registration_of(persons, settings).public_size == 10  # of 30 records
+    with pytest.raises(DataError, match="public-size = 9: the data have 10 persons"):
+        registration_of(persons, dataclasses.replace(settings, public_size=9))
+
+
+@pytest.mark.parametrize(
+    ("units", "declared"),
+    [(1, 2), (7, 8), (8, 10), (30, 32), (100, 112), (479, 512), (511, 512), (512, 640), (50_000, 57_344)],
+)
+def test_auto_declares_a_round_number_above_what_there_is(units, declared):
+    assert auto_size(units, WHOLE) == declared
+    assert auto_size(units, RunConfig(data="npz:{client}.npz")) == declared  # as each of its clients will
+
+
+def test_auto_is_the_same_for_nearly_all_neighbours_and_has_room_for_each():
+    sizes = [auto_size(units, WHOLE) for units in range(1, 20_000)]
+    assert all(units < size <= 1.25 * (units + 1) for units, size in enumerate(sizes, 1))
+    assert len(set(sizes)) < 60
+
+
+def test_what_a_run_cuts_and_what_everybody_has_is_declared_as_it_is():
+    digits = dataclasses.replace(WHOLE, data="digits")
+    for settings in (PART, digits, RunConfig(data="npz:a.npz"), RunConfig(data="digits")):
+        assert auto_size(30, settings) == 30
+    assert registration_of(DATA, PART).public_size == 30
+    assert registration_of(DATA, WHOLE).public_size == 32
 
 
 def test_persons_are_known_by_their_ids_and_so_are_groups_that_may_be_theirs():
@@ -54,7 +91,7 @@ def test_persons_are_known_by_their_ids_and_so_are_groups_that_may_be_theirs():
     persons = PersonData(records, 2)
     settings = dataclasses.replace(WHOLE, unit="person:patient", records_per_person=2)
     entered, by_record = registration_of(persons, settings), registration_of(records, WHOLE)
-    assert (entered.unit, entered.public_size, by_record.unit) == ("person", 10, "record")
+    assert (entered.unit, entered.public_size, by_record.unit) == ("person", 12, "record")
     assert list(entered.digests()) == list(persons.record_digests())
     assert set(entered.person_digests()) == set(by_record.person_digests()) == set(digests_of_names(names))
 

@@ -52,8 +52,9 @@ class Site:
         self.ledger = Ledger.open(folder / "ledger.sqlite")
         self.rounds = ClientRounds(self.ledger)
         self.settings = ClientConfig(
-            client="hospital", ledger=str(folder / "ledger.sqlite"), data_name="data", vary_mechanism=True,
-            epsilon=8.0, delta=1e-5, accountant="rdp", physical_batch_size=8, memory_mib=64, device="cpu",
+            client="hospital", ledger=str(folder / "ledger.sqlite"), data_name="data", public_size=100,
+            vary_mechanism=True, epsilon=8.0, delta=1e-5, accountant="rdp", physical_batch_size=8,
+            memory_mib=64, device="cpu",
             **settings,
         )  # fmt: skip
 

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from fl_dp.cli.arguments import ARGUMENTS, name_arguments, naming_places, read_request
-from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
 
@@ -13,12 +12,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "run.toml"
     path.write_text("clients = 3\nmin-clients = 2\nfit-clients = 3\nexpected-batch-size = 128\n")
     return path
-
-
-def test_what_is_not_given_comes_from_the_file_and_then_from_the_defaults(file):
-    config = read_request(file).config
-    assert (config.clients, config.expected_batch_size) == (3, 128)
-    assert config.epsilon == RunConfig().epsilon
 
 
 def test_noise_and_the_physical_batch_may_be_auto(file):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fl_dp.choices import Choices
 from fl_dp.data import fixed_features
-from fl_dp.data.fixed_features import Features, FixedFeatures, features_of
+from fl_dp.data.fixed_features import Features, features_of
 from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
@@ -109,11 +109,6 @@ def test_large_sets_are_computed_piece_by_piece(
     assert torch.equal(images(5, "halves").inputs, wanted)
     assert computed[4:] == [2, 2, 1]
     assert "computing features halves:2, 0 MiB" in caplog.text
-
-
-def test_a_name_is_the_same_with_its_default() -> None:
-    assert features_of("halves") == features_of("halves:2") == FixedFeatures("halves:2")
-    assert features_of("") is None
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,6 @@ from fl_dp.data.source import Source, absolute_name, load_data
 from fl_dp.errors import ConfigError, DataError
 
 
-def test_a_set_is_loaded_once_per_process() -> None:
-    first = load_data("digits", Path("data"), "test")  # which needs no root
-    assert load_data("digits", Path("data"), "test") is first
-    assert load_data("digits", Path("data"), "train") is not first
-
-
 def test_paths_start_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(tmp_path / "own.npz", x_train=np.eye(3), y_train=np.arange(3), classes=np.arange(3))
     (tmp_path / "images" / "train" / "cat").mkdir(parents=True)

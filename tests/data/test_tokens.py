@@ -22,12 +22,6 @@ def word_level(tmp_path: Path) -> Path:
     return tmp_path / "tokenizer.json"
 
 
-def test_bytes() -> None:
-    encoder = encoder_of("bytes")
-    assert encoder.size == 257
-    assert encoder.rows(["\xe9z"], 4).tolist() == [[0xC4, 0xAA, 0x7B, 0]]  # UTF-8: c3 a9 7a, each and 1
-
-
 def test_words_are_hashed_into_a_public_number_of_tokens() -> None:
     encoder = encoder_of("words:4096")
     first, second, empty = encoder.rows(TEXTS, 6).tolist()

@@ -53,6 +53,14 @@ def processes_with(text: str) -> list[int]:
     return found
 
 
+def is_alive(pid: int) -> bool:
+    """A zombie has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
 def steps_paid(folder: Path) -> dict[str, int]:
     """Steps that the folder's ledger has paid for, by data set."""
     with Ledger.open_existing(folder / "ledger.sqlite") as ledger:

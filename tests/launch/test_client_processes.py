@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from launch.commands import json_lines, wait_for
+from launch.commands import is_alive, json_lines, wait_for
 
 from fl_dp.launch import client_processes
 
@@ -58,13 +58,6 @@ def test_each_is_a_process_group_of_its_own_and_ends_with_the_one_it_was_forked_
         finally:
             warm.kill()
     wait_for(lambda: not any(is_alive(pid) for pid in pids))
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_client_alone_is_the_process_itself(tmp_path, monkeypatch):

@@ -21,14 +21,6 @@ def test_cells_are_texts_without_spaces_around_them(tmp_path: Path) -> None:
     assert rows(table) == [("x, y", "1"), ("", "NA")]
 
 
-def test_a_file_may_have_no_header_and_other_separators(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("1;2\n3;4\n")
-    table = read_csv(path, separator=";", header=False)
-    assert rows(table) == [("1", "2"), ("3", "4")]
-    assert (table.names, table.named) == (("0", "1"), False)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [

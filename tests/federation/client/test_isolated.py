@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from flwr.app import ConfigRecord, RecordDict
+from launch.commands import is_alive, wait_for
 
 from fl_dp.errors import LaunchError
 from fl_dp.federation.client.isolated import answered_apart
@@ -174,19 +175,8 @@ def test_a_round_ends_with_its_client(tmp_path: Path) -> None:
         time.sleep(0.01)
     os.kill(client, signal.SIGKILL)
     os.waitpid(client, 0)
-    deadline = time.monotonic() + 60
-    while not has_ended(int(file.read_text())):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not is_alive(int(file.read_text())))
 
 
 def children_of_this() -> set[int]:
     return {int(one) for one in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
-
-
-def has_ended(pid: int) -> bool:
-    """Whether nothing of it is left but its number."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True

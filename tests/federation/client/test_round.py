@@ -146,14 +146,6 @@ def test_a_memory_that_no_example_fits_costs_nothing(site, data):
     assert site.spent() == ()
 
 
-def test_training_learns(site, data):
-    plan = dataclasses.replace(PLAN, steps=40, expected_batch_size=50, noise_multiplier=0.5)
-    model = _linear()
-    site.train(data, plan, model=model, epsilon=1000.0, physical_batch_size=128)
-    accuracy = (model(data.x).argmax(1) == data.y).float().mean()
-    assert accuracy > 0.85
-
-
 class ByHand:
     """A training that is handed in, and notes when it is called."""
 

@@ -35,11 +35,6 @@ def test_what_the_ledger_is_charged(plan: RoundPlan, entry: Entry, client: Clien
     assert AcceptedRound("key", client, plan).entry == entry
 
 
-def test_no_more_steps_are_taken_than_were_paid_for(client: Client) -> None:
-    paid = PaidRound(AcceptedRound("key", client, PLAN), Reservation(1, Entry(0.1, 2.0, 3), bytes(32)))
-    assert paid.steps == 3
-
-
 def test_another_key_for_all_that_a_result_follows_from(client: Client) -> None:
     accepted = AcceptedRound("key", client, PLAN)
     reservation = Reservation(1, accepted.entry, bytes(32))

@@ -37,14 +37,6 @@ def test_a_run_leaves_its_files(tmp_path, fakes):
         torch.testing.assert_close(state[name], tensor + 2)  # the fakes add 1 in each round
 
 
-def test_spent_budgets_are_a_normal_end(tmp_path, fakes):
-    run(tmp_path, fakes, [fakes.Client(name, epsilon=1.0) for name in "01"], rounds=90)
-    lines, summary = left(tmp_path)
-    assert summary["status"] == "budget-exhausted"
-    assert 0 < summary["rounds"] == len(lines) < 90
-    assert summary["epsilon"] <= 1.0
-
-
 def test_a_failure_is_written_down_and_raised(tmp_path, fakes):
     with pytest.raises(FlDpError, match="min-clients"):
         run(tmp_path, fakes, [fakes.Client("0")])

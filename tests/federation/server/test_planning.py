@@ -15,12 +15,6 @@ AUTO = replace(CONFIG, noise_multiplier="auto")
 PROFILE = ClientProfile("0", 640, 3.0, 1e-5, (), "rdp")
 
 
-def test_a_round_is_the_local_epochs_in_poisson_batches():
-    assert round_mechanism(PROFILE, CONFIG) == Entry(0.1, 1.0, 10)
-    config = replace(CONFIG, local_epochs=2.05)
-    assert round_mechanism(PROFILE, config) == Entry(0.1, 1.0, 21)
-
-
 def test_a_client_with_fewer_records_than_a_batch_takes_all_of_them_in_every_step():
     profile = replace(PROFILE, public_size=28)
     mechanism = round_mechanism(profile, CONFIG)

@@ -15,11 +15,6 @@ def profile(size: int) -> ClientProfile:
     return ClientProfile("a", size, 3.0, 1e-5, (), "pld")
 
 
-def test_by_size_or_all_alike():
-    assert weight_of("declared", profile(250), Entry(0.1, 1.0, 3)) == 250.0
-    assert weight_of("uniform", profile(250), Entry(0.1, 1.0, 3)) == 1.0
-
-
 def test_by_noise_it_is_the_inverse_of_the_updates_variance():
     """Of the noise alone, simulated: steps of rate 0.1 and C = 2, at two sites."""
     generator = torch.Generator().manual_seed(0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from launch.commands import wait_for
+from launch.commands import is_alive, wait_for
 
 from fl_dp.launch.processes.processes import MARKER, Processes, end_launch
 
@@ -55,16 +55,8 @@ def command(tmp_path: Path, pids: Path) -> Iterator[Callable[[str], list[str]]]:
 
 
 def alive(folder: Path) -> list[int]:
-    """Ids in `folder` of processes that run; a zombie has ended."""
-    found = []
-    for path in folder.iterdir():
-        try:
-            state = Path(f"/proc/{path.name}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            continue
-        if state != "Z":
-            found.append(int(path.name))
-    return found
+    """Ids in `folder` of processes that run."""
+    return [pid for pid in map(int, (path.name for path in folder.iterdir())) if is_alive(pid)]
 
 
 @pytest.mark.parametrize("kind", ["polite", "stubborn", "orphan"])

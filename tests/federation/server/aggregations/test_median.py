@@ -17,24 +17,16 @@ def _updates(count):
     return [({"w": generator.normal(size=(2, 3)).astype(np.float32)}, 1.0) for _ in range(count)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 8])
-def test_it_is_the_middle_of_each_number(count):
-    updates = _updates(count)
+@pytest.mark.parametrize("count", [1, 3, 5, 8])
+def test_it_is_the_middle_of_each_number_also_beside_one_that_lies(count):
+    liar = ({"w": np.full((2, 3), 1e30, np.float32)}, 1e9)
+    updates = [*_updates(count - 1), liar]
     found = Median().combine(updates, [], specs(START))["w"]
     for place in np.ndindex(2, 3):
         ordered = sorted(update["w"][place] for update, _ in updates)
         middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
         assert found[place] == pytest.approx(middle, rel=1e-6)
     assert found.dtype == np.float32
-
-
-def test_one_client_moves_it_no_further_than_the_others_are_apart():
-    updates = _updates(7)
-    liar = ({"w": np.full((2, 3), 1e30, np.float32)}, 1e9)
-    found = Median().combine([*updates, liar], [], specs(START))["w"]
-    others = np.array([update["w"] for update, _ in updates])
-    assert (found <= others.max(axis=0)).all()
-    assert (found >= others.min(axis=0)).all()
 
 
 @pytest.mark.parametrize("name", ["median", "trimmed-mean", "krum"])

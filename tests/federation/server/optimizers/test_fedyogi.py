@@ -23,10 +23,3 @@ def test_every_number_goes_as_the_paper_says():
             v = v - 0.01 * delta**2 * np.sign(v - delta**2)
             x = x + RATE * m / (math.sqrt(v) + 1e-3)
         assert weights["w"][place] == pytest.approx(x, abs=1e-12)
-
-
-def test_small_changes_take_the_second_moment_down_slowly():
-    optimizer = FedYogi(RATE)
-    optimizer.step({"w": np.zeros(1)}, {"w": np.ones(1)})
-    optimizer.step({"w": np.zeros(1)}, {"w": np.full(1, 1e-3)})
-    assert optimizer.state()["second moment of w"][0] == pytest.approx(0.01 - 0.01 * 1e-6, rel=1e-9)

@@ -35,7 +35,7 @@ def test_show_prints_what_was_spent(path, capsys):
     with Ledger.open(path) as opened:
         exact = BUDGET.epsilon_of(opened.spent("digits"))
     epsilon = rounded_up(exact)
-    words = f"digits record in use 2 1 8 {epsilon} 3.00 1e-05 rdp assumed {epsilon}".split()
+    words = f"digits record in use 2 1 8 {epsilon} 3.00 1e-05 rdp steady-rows {epsilon}".split()
     assert lines[2].split()[: len(words)] == words
     assert lines[5].split() == ["digits", "in", "use", "0.05", "1.5", "8"]
     assert [line.split()[-1] for line in lines[-2:]] == ["committed", "reserved"]

@@ -126,7 +126,7 @@ def test_words_of_the_guarantee(make: Make) -> None:
     assert "group privacy" in text
     assert "1 client: the epsilons of all of them add up" in text
     assert "such as a risk that a habit brings" in text
-    assert "Arithmetic: assumed" in text
+    assert "Arithmetic: steady-rows" in text
     assert "stays released" in text
     assert "whole plan: epsilon 2.50" in text
     assert "NOT PRIVATE" not in text

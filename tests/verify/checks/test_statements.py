@@ -113,7 +113,7 @@ def without(name: str) -> Callable[[Json], object]:
         (lambda summary: summary["federation"].update(arithmetic="proven"), "arithmetic"),
         (
             lambda summary: summary["clients"]["north"].update(arithmetic="proven"),
-            "arithmetic is proven in summary.json, and was assumed",
+            "arithmetic is proven in summary.json, and steady-rows is stated",
         ),
     ],
 )

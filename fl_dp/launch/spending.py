@@ -163,6 +163,5 @@ class ForeseenAccounts:
     def pay(self, dataset: str, entry: Entry, arithmetic: str) -> None:
         """Count the entry as spent from now on."""
         held = self._accounts.get(dataset, _Account())
-        self._accounts[dataset] = _Account(
-            merge((*held.spent, entry)), weakest((held.arithmetic, arithmetic))
-        )
+        together = weakest((held.arithmetic, arithmetic))
+        self._accounts[dataset] = _Account(merge((*held.spent, entry)), together)

@@ -135,9 +135,20 @@ def total_steps(entries: Iterable[Entry]) -> int:
     return sum(entry.steps for entry in entries)
 
 
-# Why one record moves what is released by no more than is accounted for, rounding included: "proven" where
-# that follows from a bound, for records that are computed one by one; "assumed" where it was searched for.
-ARITHMETICS = ASSUMED, PROVEN = ("assumed", "proven")
+# What a record's own gradient is taken not to depend on, so that it alone moves the sum by it. "steady-rows":
+# its place in a pass, the pass, threads and neighbours; assumed. "proven": it is alone in its pass.
+ARITHMETICS = STEADY_ROWS, PROVEN = ("steady-rows", "proven")
+# In ledgers and reports of fl_dp before 2026-11-24, by this word or by none: that rounding moves a sum by at
+# most 0.001 C was assumed, and was refuted (docs/advisories.md). Nothing is paid under it any more.
+REFUTED = "assumed"
+# Under which rounds were ever paid, the weakest claim first.
+PAID_UNDER = (REFUTED, *ARITHMETICS)
+
+
+def weakest(arithmetics: Iterable[str]) -> str:
+    """What holds for all of them together, each of `PAID_UNDER`; of nothing "proven"."""
+    return min(arithmetics, key=PAID_UNDER.index, default=PROVEN)
+
 
 # What becomes of a client in a round: it was trained, it would not or could not, or it was not asked.
 ClientStatus = Literal["trained", "declined", "failed", "idle"]
@@ -214,7 +225,7 @@ class RoundPlan:
     loss: str = "cross-entropy"
     task: str = ""
     trained: str = ""
-    arithmetic: str = ASSUMED
+    arithmetic: str = STEADY_ROWS
     numerics: int = NUMERICS
     optimizer: str = "sgd"
     optimizer_settings: str = ""
@@ -252,8 +263,8 @@ class ClientProfile:
     accountant: the one that its epsilons come from; min_noise_multiplier: the least that it accepts;
     vary_mechanism: whether it lets sample rate and noise change after its data's first round;
     retired: how many accounts were retired in its ledger, whose spending no longer counts;
-    allow_unprotected: whether it takes part in runs without privacy. arithmetic: of all that was spent,
-    "proven" if every step was, one of `ARITHMETICS`. allow_secure_sum: whether it takes part in secure sums;
+    allow_unprotected: whether it takes part in runs without privacy. arithmetic: the weakest of all that was
+    spent, one of `PAID_UNDER`. allow_secure_sum: whether it takes part in secure sums;
     epsilon_alone: its second wall, of what it has spent if their assumption fails; 0: it has none.
     """
 
@@ -267,7 +278,7 @@ class ClientProfile:
     vary_mechanism: Annotated[bool, Leaves("its operator's choice")] = False
     retired: Annotated[int, Leaves("its operator's acts")] = 0
     allow_unprotected: Annotated[bool, Leaves("its operator's choice")] = False
-    arithmetic: Annotated[str, Leaves("from plans, which servers chose")] = ASSUMED
+    arithmetic: Annotated[str, Leaves("from plans, which servers chose")] = STEADY_ROWS
     allow_secure_sum: Annotated[bool, Leaves("its operator's choice")] = False
     epsilon_alone: Annotated[float, Leaves("its operator's choice")] = 0.0
 

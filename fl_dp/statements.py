@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Self
 
 from fl_dp.errors import ConfigError
-from fl_dp.records import ARITHMETICS, Entry, Leaves
+from fl_dp.records import PAID_UNDER, Entry, Leaves
 
 PURPOSE = "statement"  # of the signature
 SALT_BYTES = 32
@@ -139,7 +139,7 @@ def _value(name: str, found: Any, hint: Any) -> Any:
         return None
     if type(found) is not hint or (hint is int and not 0 <= found < 2**53):
         raise TypeError(name)
-    if name == "arithmetic" and found not in ARITHMETICS:
+    if name == "arithmetic" and found not in PAID_UNDER:
         raise ValueError(name)
     if name in ("weights", "commitment") and not (
         len(found) == _HEX and all(digit in "0123456789abcdef" for digit in found)

@@ -11,15 +11,25 @@ import pytest
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.export import check_continues, read_export
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.api.card import card_of
+from fl_dp.api.result import load_run
 from fl_dp.errors import BudgetExhaustedError, ConfigError, LedgerError
 from fl_dp.federation.server.state import STATE, read_state
 from fl_dp.kits.kit import ServerKit, SiteKit, accept
 from fl_dp.kits.provision import Wishes, provision
 from fl_dp.launch.named_ledger import named_ledger
 from fl_dp.launch.resumption import kept_config
-from fl_dp.records import NUMERICS
+from fl_dp.records import NUMERICS, REFUTED, STEADY_ROWS
+from fl_dp.reporting.ledger_report import account_reports
+from fl_dp.reporting.ledger_table import print_accounts
+from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.refuted import ADVICE
 from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.verify.check import Evidence
+from fl_dp.verify.findings import Outcome
 from fl_dp.verify.ledger_file import read_ledger
+from fl_dp.verify.running import checked
+from fl_dp.verify.verdict import verdict
 from scripts.samples.__main__ import EXPECTED, digest
 from scripts.samples.private import private_copy
 from scripts.samples.reading import READERS, read
@@ -28,6 +38,8 @@ SAMPLES = Path(__file__).parent / "samples"
 VERSIONS = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
 EXPECTATIONS = {name: json.loads((SAMPLES / name / EXPECTED).read_text()) for name in VERSIONS}
 TOLERANCE = 1e-5  # of numbers that are computed anew: epsilons, and a model's answers in float32
+# What a config that does not name them means now: of 0.1.0, an arithmetic that was refuted.
+OTHER_DEFAULTS = {"config": {"arithmetic": (REFUTED, STEADY_ROWS)}}
 LEDGERS = ("ledgers/north", "simulated", "every-entry")
 
 
@@ -86,6 +98,9 @@ def test_each_kind_is_read_as_it_was(samples: Path, version: str, kind: str, mad
         pytest.skip(f"{version} wrote none")
     found, expected = leaves(read(samples, kind)), leaves(EXPECTATIONS[version][kind])
     now = {name: found.get(name, "not there") for name in expected}
+    for key, (then, default) in OTHER_DEFAULTS.get(kind, {}).items():
+        names = {name for name in expected if name.endswith(f".{key}")}
+        assert {(expected.pop(name), now[name]) for name in names} == {(then, default)}
     assert {name: (now[name], then) for name, then in expected.items() if not same(now[name], then)} == {}
 
 
@@ -147,3 +162,25 @@ def test_an_export_of_a_newer_format_is_declined(samples: Path) -> None:
         read_export(file)
     with pytest.raises(ConfigError, match=r"is no export of a ledger \(fl-dp ledger 1\)"):
         read_ledger(file)
+
+
+def test_what_0_1_0_has_paid_is_said_to_be_refuted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it has left agrees, and what it assumed does not hold: docs/advisories.md."""
+    folder = private_copy(SAMPLES / "0.1.0", tmp_path / "0.1.0")
+    run = RunFolder(folder / "deployed")
+    with Ledger.open_existing(named_ledger(folder / "ledgers" / "north")) as ledger:
+        print_accounts(account_reports(ledger.accounts()))
+    assert f"assumed (refuted): {ADVICE}" in capsys.readouterr().out
+    assert (page := render_page([run])) != run.report.read_text()
+    assert page.count(ADVICE) == 2
+    assert card_of(load_run(run.path), {})["guarantee"]["arithmetic"] == "assumed (refuted)"
+    evidence = Evidence(run, None, (named_ledger(folder / "ledgers" / "north"),))
+    results = list(checked(evidence))
+    notes = {one.name: [f.what for f in one.findings if f.outcome is Outcome.NOTE] for one in results}
+    assert [sum(ADVICE in what for what in notes[name]) for name in ("epsilons", "statements")] == [2, 2]
+    assert any(ADVICE in what for what in notes["ledgers"])
+    assert "report.html was drawn before its epsilon was refuted" in notes["page"]
+    assert not any("differs" in what for what in notes["page"])
+    assert verdict(results, evidence).endswith(f" Some of it was {ADVICE}.")

@@ -11,7 +11,7 @@ from fl_dp.records import Entry
 from fl_dp.statements import AccountStatement, Stated, Statement, commitment, stated_in
 
 ACCOUNT = AccountStatement(
-    "north", "digits", "record", 721, (Entry(0.1, 1.5, 34),), 1.8, 1e-5, 3.0, "pld", "assumed"
+    "north", "digits", "record", 721, (Entry(0.1, 1.5, 34),), 1.8, 1e-5, 3.0, "pld", "steady-rows"
 )
 STATEMENT = Statement("77", "ab" * 32, "cd" * 32, 0, "2026-11-22T21:37:28+00:00", "0.1.0", (ACCOUNT,))
 

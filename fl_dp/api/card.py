@@ -9,7 +9,9 @@ from torch import Tensor
 from fl_dp.api.result import Result
 from fl_dp.config.data import PERSON
 from fl_dp.data.fixed_features import features_of
+from fl_dp.records import REFUTED
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
+from fl_dp.reporting.refuted import arithmetic_words
 from fl_dp.weights_digest import weights_digest
 
 _PLACES = ("out", "data-root")  # of the machine, and not of the model
@@ -54,7 +56,7 @@ def _guarantee(result: Result) -> dict[str, Any]:
         "delta": result.delta,
         **_alone(federation),
         "accountants": federation.get("accountants"),
-        "arithmetic": federation.get("arithmetic"),
+        "arithmetic": arithmetic_words(federation.get("arithmetic", REFUTED)) if federation else None,
         "clients-per-person": federation.get("clients_per_person"),
         "unit": federation.get("unit"),
         "promise": PROMISE_OF_PERSONS if federation.get("unit") == PERSON else PROMISE,

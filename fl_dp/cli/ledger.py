@@ -16,6 +16,7 @@ from fl_dp.launch.named_ledger import named_ledger
 from fl_dp.reporting import ledger_table
 from fl_dp.reporting.console import rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport, account_reports
+from fl_dp.reporting.refuted import arithmetic_words
 from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.wording import counted
 
@@ -121,7 +122,7 @@ def retire(
     report = _in_use(path, dataset)
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
-        f"{report.accountant}, arithmetic {report.arithmetic}; "
+        f"{report.accountant}, arithmetic {arithmetic_words(report.arithmetic)}; "
         f"with the accounts before it {rounded_up(report.total_epsilon)}; {_before(report)}.\n"
         "Retiring it does not undo this. What is spent from now on comes on top, and reports of later runs "
         "count only from here. The old entries stay."

@@ -39,7 +39,7 @@ from fl_dp.launch.preflight import (
 )
 from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
 from fl_dp.launch.request import RunRequest
-from fl_dp.launch.resumption import check_served, check_unfinished, kept_config
+from fl_dp.launch.resumption import check_served, check_unfinished, to_resume
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
@@ -142,13 +142,9 @@ def _resume(path: Path, kit: "ServerKit", host: str, port: int, tell: ProgressRe
     """Go on with the run in the folder `path` after its last completed round."""
     folder = RunFolder(path.absolute())
     check_served(folder)
-    from fl_dp.federation.server.run_record import kept_state
-
     with exclusive(folder.lock):
         check_unfinished(folder)
-        config, state = kept_config(folder), kept_state(folder.path)
-        if state:
-            state.check_same(config)
+        config, state = to_resume(folder)
         check_trackers(config.track_names)
         check_server(config)
         forget_end(folder)

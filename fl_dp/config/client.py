@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS
-from fl_dp.config.data import require_assumed
+from fl_dp.config.data import GONE_ARITHMETICS, require_not_proven
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.ranges import Clients, Examples, Mebibytes, Range, Records
 from fl_dp.config.setting import about, setting
 from fl_dp.config.task import TaskSettings
-from fl_dp.records import ARITHMETICS, ASSUMED, LEAST_EPSILON, MOST_EPSILON, MOST_MEMBERS, MOST_NOISE
+from fl_dp.records import ARITHMETICS, LEAST_EPSILON, MOST_EPSILON, MOST_MEMBERS, MOST_NOISE, STEADY_ROWS
 
 MOST_NAME = 64  # characters
 _NAME = (
@@ -98,8 +98,9 @@ class ClientConfig(TaskSettings):
         choices=ACCOUNTANTS, checked=False, page="accounting.md",
     )  # fmt: skip
     arithmetic: str = setting(
-        ASSUMED, _LIMITS, "proven: decline rounds in which what rounding adds is only assumed",
-        choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
+        STEADY_ROWS, _LIMITS, "proven: decline rounds that assume steady rows, see the run's arithmetic",
+        choices=ARITHMETICS, gone=GONE_ARITHMETICS,
+        page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
     allow_secure_sum: bool = setting(
         False, _SECURE, "servers may take this client's steps, with a share of the noise, into sums of "
@@ -173,4 +174,4 @@ class ClientConfig(TaskSettings):
             self.epsilon_alone,
             f"0, or a number of at least {LEAST_EPSILON:g}",
         )
-        require_assumed(self.features, self.arithmetic)
+        require_not_proven(self.features, self.arithmetic)

@@ -7,7 +7,7 @@ from fl_dp.choices import FEATURES, PARTITIONS, SOURCES
 from fl_dp.config.flat import FlatConfig, require
 from fl_dp.config.ranges import Range, Seed, Side
 from fl_dp.config.setting import setting
-from fl_dp.records import ASSUMED
+from fl_dp.records import PROVEN, REFUTED, STEADY_ROWS
 
 CLIENT = "{client}"  # in the path of the data: the client's name, in a simulation its number
 IMAGE_MODES = ("", "L", "RGB")
@@ -17,10 +17,20 @@ CHOSEN = FIRST, FRESH = ("first", "fresh")  # which records stand for a person t
 MOST_RECORDS = 4096  # of one person in a step: memory is taken for all of them, whoever is drawn
 
 
-def require_assumed(features: str, arithmetic: str) -> None:
+# What is said of `arithmetic` values that nothing is paid under any more.
+GONE_ARITHMETICS = (
+    (
+        REFUTED,
+        f"what it assumed of rounding was refuted (docs/advisories.md); write {STEADY_ROWS!r}, whose "
+        f"rounding is bounded by a theorem, or {PROVEN!r}.",
+    ),
+)
+
+
+def require_not_proven(features: str, arithmetic: str) -> None:
     """SettingsError for features beside proven arithmetic: they are computed for many records at a time."""
     require(
-        not features or arithmetic == ASSUMED, "features", features,
+        not features or arithmetic != PROVEN, "features", features,
         f"none beside arithmetic = {arithmetic!r}: that no other record moves the last bits of a record's "
         "features is tested, not proven",
     )  # fmt: skip

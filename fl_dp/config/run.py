@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
 from fl_dp.config.adaptive_clipping import adaptation_of
-from fl_dp.config.data import require_assumed
+from fl_dp.config.data import GONE_ARITHMETICS, require_not_proven
 from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
@@ -18,15 +18,17 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.config.values import key_of
 from fl_dp.records import (
     ARITHMETICS,
-    ASSUMED,
     FLOAT32,
     LEAST_NOISE,
     MOST_MEMBERS,
     MOST_NOISE,
     MOST_PULL,
     OPTIMIZER_STATES,
+    PAID_UNDER,
     PRECISIONS,
+    REFUTED,
     RESET,
+    STEADY_ROWS,
 )
 
 WEIGHTS = DECLARED, UNIFORM, BY_NOISE = ("declared", "uniform", "noise")
@@ -208,10 +210,11 @@ class RunConfig(TaskSettings):
         choices=ACCOUNTANTS, checked=False, page="accounting.md",
     )  # fmt: skip
     arithmetic: str = setting(
-        ASSUMED, _PRIVACY,
-        "proven: every record has a pass of its own, so that not even rounding is assumed to be harmless; "
-        "slower",
-        choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
+        STEADY_ROWS, _PRIVACY,
+        "steady-rows: a record's gradient is assumed not to depend on its place in a pass or on its "
+        "neighbours; proven: every record has a pass of its own, which needs no such assumption; slower",
+        choices=ARITHMETICS, gone=GONE_ARITHMETICS,
+        page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
     clients_per_person: Clients = setting(
         1, _PRIVACY, "at how many clients a person may have records; their epsilons and deltas add up"
@@ -298,7 +301,7 @@ class RunConfig(TaskSettings):
         if self.secure:
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
         require_own_accountant(self.accountant)
-        require_assumed(self.features, self.arithmetic)
+        require_not_proven(self.features, self.arithmetic)
         require(
             self.private or self.weights != BY_NOISE, "weights", self.weights,
             f"{DECLARED} or {UNIFORM} beside privacy = off: there is no noise",
@@ -312,3 +315,13 @@ class RunConfig(TaskSettings):
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,
             f"off beside personal = {self.personal!r}: the server has no trained values of these parameters",
         )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastRunConfig(RunConfig):
+    """The config of a run as its folder has it: also of one under an arithmetic that is no choice any more.
+
+    It is read and never run; an older fl_dp that could not choose wrote none.
+    """
+
+    arithmetic: str = setting(REFUTED, _PRIVACY, "of the run's rounds", choices=PAID_UNDER)

@@ -18,7 +18,8 @@ class About:
     """group: the heading it stands under. meaning: a phrase, without a full stop.
 
     choices: the values there are; of a `Choices` the names of its files. checked: whether a config is held to
-    them; else whoever uses the value is. own: why only files of ours will do; empty: others will do too.
+    them; else whoever uses the value is. gone: values that were choices once, each with the end of its error.
+    own: why only files of ours will do; empty: others will do too.
     also: what a value may be beside the choices. page: of docs/, that says more. common: most runs set it.
     """
 
@@ -26,6 +27,7 @@ class About:
     meaning: str
     choices: Choices | tuple[str, ...] = ()
     checked: bool = True
+    gone: tuple[tuple[str, str], ...] = ()
     own: str = ""
     also: str = ""
     page: str = ""

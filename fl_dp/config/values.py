@@ -73,6 +73,9 @@ def _problems(key: str, value: Any, about: About, bounds: Range | None) -> Itera
 
 
 def _choice_problem(value: str, about: About) -> str:
+    for gone, words in about.gone:
+        if value == gone:
+            return words
     if not isinstance(about.choices, Choices):
         return "" if value in about.choices else one_of(value, [one for one in about.choices if one])
     try:

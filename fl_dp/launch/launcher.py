@@ -28,7 +28,7 @@ from fl_dp.launch.preflight import (
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
 from fl_dp.launch.request import Engine, RunRequest
-from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, kept_config
+from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, to_resume
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
@@ -129,15 +129,11 @@ def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> Ex
     folder = RunFolder(path.absolute())
     check_begun(folder)
     tell.doing(CHECKING)
-    from fl_dp.federation.server.run_record import kept_state
-
     with exclusive(folder.lock):
         check_unfinished(folder)
-        config, start, state = kept_config(folder), Launch.read(folder), kept_state(folder.path)
+        start, (config, state) = Launch.read(folder), to_resume(folder)
         if ray_address is not None:
             start = start.at(ray_address)
-        if state:
-            state.check_same(config)
         check_trackers(config.track_names)
         with _under_way(start.engine, start.ray_address) as ray:
             check_server(config)

@@ -4,18 +4,22 @@ import dataclasses
 import typing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import tomli_w
 
 from fl_dp.config.files import read_toml
-from fl_dp.config.run import RunConfig
+from fl_dp.config.run import PastRunConfig, RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.request import Engine
+from fl_dp.records import ARITHMETICS
 from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from fl_dp.federation.server.state import ServerState
 
 _VARY, _MASKS = "vary-mechanism", "masks"
 
@@ -104,5 +108,24 @@ def go_on_with(folder: RunFolder) -> str:
 
 
 def kept_config(folder: RunFolder) -> RunConfig:
-    """The run's config. Its `out` is where the folder is now, which may have been moved."""
-    return dataclasses.replace(RunConfig.from_toml(folder.config), out=str(folder.path))
+    """The run's config. Its `out` is where the folder is now, which may have been moved.
+
+    A `PastRunConfig`, which cannot be run, where its arithmetic is no choice any more.
+    """
+    kept = dataclasses.replace(PastRunConfig.from_toml(folder.config), out=str(folder.path))
+    return _to_run(kept) if kept.arithmetic in ARITHMETICS else kept
+
+
+def to_resume(folder: RunFolder) -> "tuple[RunConfig, ServerState | None]":
+    """The run's config and state; ConfigError where this fl_dp cannot go on with them."""
+    from fl_dp.federation.server.run_record import kept_state
+
+    config, state = kept_config(folder), kept_state(folder.path)
+    if state:
+        state.check_same(config)
+    return _to_run(config), state
+
+
+def _to_run(config: RunConfig) -> RunConfig:
+    """The same settings; SettingsError where no run can have them."""
+    return RunConfig.from_flat(config.to_flat())

@@ -17,7 +17,7 @@ from fl_dp.federation.client.registration import cut_of, dataset_name, records_n
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.planning import expected_batch
 from fl_dp.federation.server.registration import record_of
-from fl_dp.records import ASSUMED, PROVEN, ClientProfile, Entry
+from fl_dp.records import PROVEN, ClientProfile, Entry, weakest
 
 NOWHERE = Path("no-ledger")  # in settings of clients whose run makes a new ledger
 
@@ -110,7 +110,7 @@ def mean_rounds(config: RunConfig) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """spent: merged. arithmetic: of all of it. size: as declared when it was opened; 0: it is not there."""
+    """spent: merged. arithmetic: the weakest of it. size: as declared when it was opened; 0: not there."""
 
     spent: tuple[Entry, ...] = ()
     arithmetic: str = PROVEN
@@ -138,9 +138,7 @@ class ForeseenAccounts:
             arithmetics = opened.arithmetics([account.dataset for account in in_use])
             self._retired = opened.retirements()
         for account, arithmetic in zip(in_use, arithmetics, strict=True):
-            self._accounts[account.dataset] = _Account(
-                account.spent(), arithmetic or ASSUMED, account.public_size
-            )
+            self._accounts[account.dataset] = _Account(account.spent(), arithmetic, account.public_size)
             self._cuts[account.identity.source] = account.identity.cut, account.dataset
 
     def spent(self, dataset: str) -> tuple[Entry, ...]:
@@ -166,7 +164,5 @@ class ForeseenAccounts:
     def pay(self, dataset: str, entry: Entry, arithmetic: str) -> None:
         """Count the entry as spent from now on."""
         held = self._accounts.get(dataset, _Account())
-        proven = held.arithmetic == arithmetic == PROVEN
-        self._accounts[dataset] = replace(
-            held, spent=merge((*held.spent, entry)), arithmetic=PROVEN if proven else ASSUMED
-        )
+        together = weakest((held.arithmetic, arithmetic))
+        self._accounts[dataset] = replace(held, spent=merge((*held.spent, entry)), arithmetic=together)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.errors import AssumedSamplingWarning
-from fl_dp.records import Entry, total_steps
+from fl_dp.records import STEADY_ROWS, Entry, total_steps
 
 # Whether every step was seen to be one draw of a `PoissonSampler`, or is only taken to be one.
 Sampling = Literal["seen", "assumed"]
@@ -28,7 +28,8 @@ class PrivacySpent:
 
     def __str__(self) -> str:
         told = (
-            f"epsilon {self.epsilon:.6g} at delta {self.delta:g} after {self.steps} steps, arithmetic assumed"
+            f"epsilon {self.epsilon:.6g} at delta {self.delta:g} after {self.steps} steps, "
+            f"arithmetic {STEADY_ROWS}"
         )
         if self.sampling == "seen":
             return f"{told}, each of them seen to be a Poisson draw"

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fl_dp.config.data import RECORD
-from fl_dp.records import CLIENT_STATUSES
+from fl_dp.records import CLIENT_STATUSES, REFUTED
+from fl_dp.reporting.refuted import ADVICE, arithmetic_words
 from fl_dp.reporting.reports import BEYOND_USE, NOT_PRIVATE, epsilon_from_json
 
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
@@ -67,7 +68,7 @@ def privacy_words(record: Mapping[str, Any], budget: float) -> str:
         return f"{NOT_PRIVATE} (no epsilon holds)"
     delta = _number(record["delta"], "g")
     by = ", ".join(record["federation"]["accountants"])
-    how = f"delta {delta}, by {by}, arithmetic {record['federation']['arithmetic']}"
+    how = f"delta {delta}, by {by}, arithmetic {arithmetic_words(record['federation']['arithmetic'])}"
     allowed = _allowed(record, budget)
     alone = ""
     if "epsilon_alone" in record["federation"]:
@@ -147,8 +148,8 @@ def print_budgets(
     whose: `of_unit` of the summary.
 
     The largest epsilon first. Of many clients only both ends are shown, with the number left out.
-    "by" names the accountant whose epsilon it is; "arithmetic" says whether what rounding adds is proven or
-    assumed. On a pipe the table is plain text in columns.
+    "by" names the accountant whose epsilon it is; "arithmetic" is the weakest that was paid under, see
+    `records.PAID_UNDER`. On a pipe the table is plain text in columns.
     """
     console = console or Console(file=sys.stdout)
     if not clients:
@@ -167,7 +168,7 @@ def print_budgets(
         console.print(
             marked(spread_line(clients), private=private), soft_wrap=True, markup=False, highlight=False
         )
-    for line in filter(None, (alone_line(clients), *retirement_lines(clients))):
+    for line in filter(None, (alone_line(clients), refuted_line(clients), *retirement_lines(clients))):
         console.print(marked(line, private=private), soft_wrap=True, markup=False, highlight=False)
 
 
@@ -177,10 +178,17 @@ def spread_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
     spent = [epsilon_from_json(client["epsilon"]) for client in clients.values()]
     values = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
     by = ", ".join(sorted({client["accountant"] for client in clients.values()}))
-    arithmetic = " or ".join(sorted({client["arithmetic"] for client in clients.values()}))
+    found = {client["arithmetic"] for client in clients.values()}
+    arithmetic = " or ".join(map(arithmetic_words, sorted(found)))
     return f"epsilon, by {by}, arithmetic {arithmetic}: " + ", ".join(
         f"{name} {rounded_up(value)}" for name, value in values.items()
     )
+
+
+def refuted_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
+    """What the mark at the word stands for; empty where no client has it."""
+    found = REFUTED in {client["arithmetic"] for client in clients.values()}
+    return f"{arithmetic_words(REFUTED)}: {ADVICE}" if found else ""
 
 
 def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -230,7 +238,7 @@ def _row(name: str, client: Mapping[str, Any], private: bool, alone: bool) -> tu
         rounded_up(client["budget"]),
         f"{client['delta']:g}",
         by,
-        client["arithmetic"],
+        arithmetic_words(client["arithmetic"]),
     )
     if not private and client["epsilon"] is None:
         spent = (NOT_PRIVATE, "-", "-", "-", "-")

@@ -28,8 +28,8 @@ class AccountReport:
     rounds: those that were paid for; uncommitted: how many of them sent no result.
     private: False when unprotected steps were taken; epsilon is then infinite.
     epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
-    budget if it may hold one. arithmetic: of all its rounds and of those before it. budget: its upper limit;
-    None if no round noted one.
+    budget if it may hold one. arithmetic: the weakest of all its rounds and of those before it.
+    budget: its upper limit; None if no round noted one.
     total_epsilon: this account and all earlier ones of these data together; infinite if their units differ.
     epsilon_alone, total_alone: the same if the assumption behind secure sums fails, infinite where none
     holds; None where the data were in no such sums. budget_alone: its wall, None where there is none.

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from fl_dp.records import Entry
+from fl_dp.records import REFUTED, Entry
 from fl_dp.reporting.console import alone_words, rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport
+from fl_dp.reporting.refuted import ADVICE, arithmetic_words
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
 
@@ -38,6 +39,8 @@ def print_accounts(reports: Sequence[AccountReport]) -> None:
     print_table("Data sets", columns, rows, left=_WORDS)
     if sums:
         print(_WHICH)
+    if any(report.private and report.arithmetic == REFUTED for report in reports):
+        print(f"{arithmetic_words(REFUTED)}: {ADVICE}")
 
 
 def _alone(report: AccountReport) -> tuple[str, str, str]:
@@ -118,7 +121,7 @@ def _account(report: AccountReport) -> tuple[str, ...]:
         "-" if report.budget is None else rounded_up(report.budget),
         f"{report.delta:g}",
         report.accountant,
-        report.arithmetic if report.private else "-",
+        arithmetic_words(report.arithmetic) if report.private else "-",
         rounded_up(report.total_epsilon),
         _short(report.rounds[-1].time) if report.rounds else "-",
     )

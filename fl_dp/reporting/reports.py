@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, Literal
 
-from fl_dp.records import ASSUMED, ClientStatus, Entry
+from fl_dp.records import REFUTED, ClientStatus, Entry
 
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
 OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # of runs with nothing left to do
@@ -27,7 +27,7 @@ class FederationBudget:
     """The budgets of all clients together.
 
     largest, median, least: of the clients' epsilons. accountants: those that have computed them, sorted.
-    arithmetic: "proven" if that of every client is, else "assumed".
+    arithmetic: the weakest of every client's.
     clients_per_person: the number of clients at which one person may have a record; the report's epsilon and
     delta hold for that. rounds_ahead: rounds still to come. running_out: the clients whose budgets end before
     these do, sorted. unit: "record" or "person", of whom the epsilons speak.
@@ -42,7 +42,7 @@ class FederationBudget:
     clients_per_person: int
     rounds_ahead: int
     running_out: tuple[str, ...]
-    arithmetic: str = ASSUMED
+    arithmetic: str = REFUTED
     unit: str = "record"
     epsilon_alone: float | None = None
 
@@ -71,7 +71,7 @@ class ClientRound:
     status: ClientStatus
     reason: str = ""
     reported: tuple[tuple[str, str | int | float | bool], ...] = ()
-    arithmetic: str = ASSUMED
+    arithmetic: str = REFUTED
     scaled: float = 1.0
     delta: float | None = None
     budget: float | None = None
@@ -156,7 +156,7 @@ class ClientBudget:
     status: ClientStatus
     reason: str = ""
     retired: int = 0
-    arithmetic: str = ASSUMED
+    arithmetic: str = REFUTED
     rounds_beyond: int = 0
     public_size: int = 0
     sample_rate: float | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.records import CLIENT_STATUSES, Entry, Mechanism
+from fl_dp.records import CLIENT_STATUSES, REFUTED, Entry, Mechanism
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, text, whole
 
 Charges = tuple[Entry, ...]
@@ -28,6 +28,7 @@ class ClientClaim:
     update of this round is said to have taken; 0 without one, and at the end. shares, copies: of these.
     epsilon_alone: if the assumption behind secure sums fails, None where none holds; says_alone: whether it
     says so at all.
+    arithmetic: as it stands there, or `REFUTED`, whose older fl_dp wrote none.
     before, public_size, planned_epsilon, rounds, retired: of summary.json alone.
     """
 
@@ -52,6 +53,7 @@ class ClientClaim:
     copies: int
     epsilon_alone: float | None
     says_alone: bool
+    arithmetic: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ def _client(name: str, found: Any, where: str) -> ClientClaim:
             copies=whole(found.get("copies", 1)),
             epsilon_alone=optional(found.get("epsilon_alone")),
             says_alone="epsilon_alone" in found,
+            arithmetic=found.get("arithmetic", REFUTED),
         )
     except (ValueError, KeyError) as error:
         raise ConfigError(f"{where} is damaged: {_words(error)}.") from None

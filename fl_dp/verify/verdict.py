@@ -7,6 +7,7 @@ from typing import Any
 
 from fl_dp.clean_text import clean
 from fl_dp.reporting.promise import UNSIGNED
+from fl_dp.reporting.refuted import ADVICE
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Checked, Evidence
 from fl_dp.verify.findings import Outcome
@@ -29,7 +30,13 @@ def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
     checked = any(one.outcome is Outcome.AGREES for result in results for one in result.findings)
     if not checked:
         return "Nothing could be checked: the files that say something were not given."
-    return f"{_mark(evidence)}{_authenticity(results, evidence)}"
+    return f"{_mark(evidence)}{_authenticity(results, evidence)}{_refuted(results)}"
+
+
+def _refuted(results: Sequence[Checked]) -> str:
+    """What agrees may still not hold."""
+    found = any(ADVICE in one.what for result in results for one in result.findings)
+    return f" Some of it was {ADVICE}." if found else ""
 
 
 def _mark(evidence: Evidence) -> str:

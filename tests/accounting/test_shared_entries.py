@@ -70,7 +70,7 @@ def test_they_are_written_only_where_they_are_not_one():
 
 
 def test_a_statement_states_them_and_keeps_its_old_spelling_without():
-    account = AccountStatement("a", "d", "record", 9, (PLAIN,), 1.0, 1e-5, 3.0, "pld", "assumed")
+    account = AccountStatement("a", "d", "record", 9, (PLAIN,), 1.0, 1e-5, 3.0, "pld", "steady-rows")
     old = Statement("7", "ab" * 32, "cd" * 32, 0, "2026", "0.1", (account,))
     assert "shares" not in old.to_text()
     assert "copies" not in old.to_text()

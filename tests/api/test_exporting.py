@@ -49,7 +49,7 @@ def test_a_state_dict_and_safetensors_hold_the_weights_and_a_card_stands_beside_
     assert (card["classes"], card["form"]["input_shape"], card["parameters"]) == (["no", "yes"], [3], 8)
     guarantee = card["guarantee"]
     assert (guarantee["private"], guarantee["epsilon"], guarantee["delta"]) == (True, 1.5, 1e-5)
-    assert (guarantee["accountants"], guarantee["arithmetic"]) == (["pld"], "assumed")
+    assert (guarantee["accountants"], guarantee["arithmetic"]) == (["pld"], "steady-rows")
     assert "one record at one client" in guarantee["promise"]
 
 

@@ -51,7 +51,7 @@ def trainer_for(
     batch: int = 64,
     bound: float = 1.0,
     loss: Loss | None = None,
-    arithmetic: str = "assumed",
+    arithmetic: str = "steady-rows",
 ) -> PrivateTrainer:
     """like: some examples. batch: expected records of a step."""
     plan = RoundPlan("run", 1, "of the attack", 1, batch, 0.5, 0.0, 1.0, bound, arithmetic=arithmetic)

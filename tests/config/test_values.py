@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.data import GONE_ARITHMETICS
 from fl_dp.config.flat import places_in
 from fl_dp.config.mistakes import SettingsError
 from fl_dp.config.run import RunConfig
@@ -37,6 +38,14 @@ from fl_dp.config.run import RunConfig
             RunConfig,
             {"weights": "Uniform"},
             "weights = 'Uniform': expected declared or .*; did you mean uniform?",
+        ),
+        *(
+            (
+                kind,
+                {"arithmetic": "assumed"},
+                f"arithmetic = 'assumed': {GONE_ARITHMETICS[0][1]}",
+            )
+            for kind in (RunConfig, ClientConfig)
         ),
         (RunConfig, {"image-mode": "P"}, "image-mode = 'P': expected L or RGB."),
         (RunConfig, {"metrics": "auro"}, "metrics = 'auro': expected one of .*; did you mean auroc?"),

@@ -71,13 +71,13 @@ def test_another_code_is_declined_and_costs_nothing(site: Any, asked: str) -> No
 @pytest.mark.parametrize(
     ("spoiled", "arithmetic"),
     [
-        ("raise ValueError('patient 17')", "assumed"),
-        ("raise __import__('fl_dp.errors').errors.ModelError('patient 17')", "assumed"),
-        (f"if len(inputs) > 8: raise {ERROR}", "assumed"),  # passes of all sizes are tried
+        ("raise ValueError('patient 17')", "steady-rows"),
+        ("raise __import__('fl_dp.errors').errors.ModelError('patient 17')", "steady-rows"),
+        (f"if len(inputs) > 8: raise {ERROR}", "steady-rows"),  # passes of all sizes are tried
         (f"if len(inputs) == 1: raise {ERROR}", "proven"),
         ("if len(inputs) == 1: raise ValueError('patient 17')", "proven"),
         ("if len(inputs) == 1: raise SystemExit('patient 17')", "proven"),
-        ("inputs = inputs * torch.rand(6, generator=torch.Generator().manual_seed(0))", "assumed"),
+        ("inputs = inputs * torch.rand(6, generator=torch.Generator().manual_seed(0))", "steady-rows"),
     ],
 )
 def test_what_its_code_raises_before_the_payment_is_one_line_to_others(
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_used_is_not_named_to_others(
     assert real_client(task=str(path)).register() == FIXED
 
 
-@pytest.mark.parametrize("arithmetic", ["assumed", "proven"])
+@pytest.mark.parametrize("arithmetic", ["steady-rows", "proven"])
 @pytest.mark.parametrize("error", ["ValueError", "SystemExit"])
 def test_a_record_that_it_cannot_take_contributes_nothing(site: Any, error: str, arithmetic: str) -> None:
     _, train = site(f"if (targets > 2.9).any(): raise {error}('patient 17')")

@@ -37,7 +37,7 @@ def test_a_run_that_would_go_is_told_with_its_costs(tmp_path, capsys):
     out = said(found, capsys)
     assert "2 clients with 1442 records: largest 721, median 721, least 721; 2 train in each of 2" in out
     assert "\nnoise-multiplier " in out
-    assert "\nat the end: eps 3.00 of 3.00 (delta 1e-05, by rdp, arithmetic assumed)\n" in out
+    assert "\nat the end: eps 3.00 of 3.00 (delta 1e-05, by rdp, arithmetic steady-rows)\n" in out
     assert "\nno budget ends before the last round\n" in out
     assert "time, estimated: " in out
     assert out.endswith("\nit would run\n")

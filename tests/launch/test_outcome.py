@@ -12,8 +12,8 @@ from fl_dp.reporting.run_folder import RunFolder
 GOOD = RunEnd(completed=True)
 BAD = RunEnd(completed=False, details="the server raised")
 CLIENT = {
-    "epsilon": 1.0, "accountant": "pld", "arithmetic": "assumed", "budget": 3.0, "delta": 1e-5, "steps": 9,
-    "rounds": 3, "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
+    "epsilon": 1.0, "accountant": "pld", "arithmetic": "steady-rows", "budget": 3.0, "delta": 1e-5,
+    "steps": 9, "rounds": 3, "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
 }  # fmt: skip
 
 

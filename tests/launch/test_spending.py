@@ -27,7 +27,7 @@ from fl_dp.launch.spending import (
     spending_of,
     takes_every_round,
 )
-from fl_dp.records import ASSUMED, PROVEN, Entry, total_steps
+from fl_dp.records import PROVEN, STEADY_ROWS, Entry, total_steps
 from fl_dp.tasks.records import load_parts
 
 SIZE = 640  # records: 10 steps a round
@@ -128,9 +128,9 @@ def test_what_is_foreseen_of_one_run_counts_in_the_next_and_a_retired_account_is
     assert (first.spent, first.arithmetic, first.retired) == ((), PROVEN, 0)
     accounts.pay(dataset_name(settings), Entry(0.1, 2.0, 40), PROVEN)
     assert accounts.profile(settings, SIZE).arithmetic == PROVEN
-    accounts.pay(dataset_name(settings), Entry(0.1, 2.0, 2), ASSUMED)
+    accounts.pay(dataset_name(settings), Entry(0.1, 2.0, 2), STEADY_ROWS)
     second = accounts.profile(settings, SIZE)
-    assert (second.spent, second.arithmetic) == ((Entry(0.1, 2.0, 42),), ASSUMED)
+    assert (second.spent, second.arithmetic) == ((Entry(0.1, 2.0, 42),), STEADY_ROWS)
     assert accounts.spent("another") == ()
     assert list(tmp_path.iterdir()) == []
     with open_with(settings, tmp_path) as ledger:

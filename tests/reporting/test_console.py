@@ -6,11 +6,12 @@ import pytest
 from rich.console import Console
 
 from fl_dp.reporting.console import ENDS, budget_rows, print_budgets, retirement_lines, round_line, rounded_up
+from fl_dp.reporting.refuted import ADVICE
 
 RECORD = {
     "round": 2, "private": True, "epsilon": 1.8312, "delta": 1e-5, "noise_multiplier": 1.1, "loss": 0.4404,
     "accuracy": 0.8711, "seconds": 6.05,
-    "federation": {"running_out": [], "accountants": ["pld"], "arithmetic": "assumed"},
+    "federation": {"running_out": [], "accountants": ["pld"], "arithmetic": "steady-rows"},
     "clients": {
         "0": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
         "1": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
@@ -21,7 +22,8 @@ RECORD = {
 def budget(epsilon, **changes):
     return {
         "epsilon": epsilon, "accountant": "pld", "budget": 3.0, "delta": 1e-5, "steps": 30, "rounds": 3,
-        "rounds_left": 1, "status": "trained", "reason": "", "retired": 0, "arithmetic": "assumed", **changes,
+        "rounds_left": 1, "status": "trained", "reason": "", "retired": 0, "arithmetic": "steady-rows",
+        **changes,
     }  # fmt: skip
 
 
@@ -33,8 +35,8 @@ def printed(clients, private=True, **options):
 
 def test_the_line_of_a_round():
     assert round_line(RECORD, rounds=3, budget=3.0) == (
-        "round 2/3  eps 1.84 of 3.00 (delta 1e-05, by pld, arithmetic assumed)  accuracy 0.871  loss 0.44  "
-        "trained 2, declined 0, failed 0  6.0 s"
+        "round 2/3  eps 1.84 of 3.00 (delta 1e-05, by pld, arithmetic steady-rows)  accuracy 0.871  "
+        "loss 0.44  trained 2, declined 0, failed 0  6.0 s"
     )
 
 
@@ -76,7 +78,7 @@ STATUSES = ("trained", "idle", "failed", "failed", "declined")
         ),
         ({"loss": None, "epsilon": None}, "eps inf of 3.00"),
         ({"loss": None}, "loss n/a  trained 2"),
-        ({"loss": None, "accuracy": None, "metrics": {}}, "assumed)  trained 2, declined 0"),  # not tested
+        ({"loss": None, "accuracy": None, "metrics": {}}, "-rows)  trained 2, declined 0"),  # not tested
         (
             {"federation": {**RECORD["federation"], "running_out": ["0"]}},
             "failed 0, 1 will run out of budget  6.0 s",
@@ -131,17 +133,19 @@ def test_on_a_pipe_the_table_is_plain_text_and_every_line_says_whose_epsilon_it_
     text = printed(
         {
             "0": budget(1.234),
-            "1": budget(None, status="failed", reason="[red]no reply[/red]"),
+            "1": budget(None, status="failed", reason="[red]no reply[/red]", arithmetic="assumed"),
             "2": budget(1.0, accountant="rdp", arithmetic="proven"),
         }
     )
     assert text.isascii()
     assert [" ".join(line.split()) for line in text.splitlines()[1:]] == [
         "client epsilon of delta by arithmetic steps rounds left last round",
-        "1 inf 3.00 1e-05 pld assumed 30 3 1 failed: [red]no reply[/red]",
-        "0 1.24 3.00 1e-05 pld assumed 30 3 1 trained",
+        "1 inf 3.00 1e-05 pld assumed (refuted) 30 3 1 failed: [red]no reply[/red]",
+        "0 1.24 3.00 1e-05 pld steady-rows 30 3 1 trained",
         "2 1.00 3.00 1e-05 rdp proven 30 3 1 trained",
-        "epsilon, by pld, rdp, arithmetic assumed or proven: largest inf, median 1.24, least 1.00",
+        "epsilon, by pld, rdp, arithmetic assumed (refuted) or proven or steady-rows: largest inf, "
+        "median 1.24, least 1.00",
+        f"assumed (refuted): {ADVICE}",
     ]
     assert printed({}) == ""
 

@@ -62,7 +62,7 @@ def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
     assert "copies" not in line["clients"]["a"]
     assert "epsilon_alone" not in line["clients"]["b"]
     assert _report(line) == report
-    assert f"assumed; alone {alone_words(alone)})" in round_line(line, rounds=3, budget=3.0)
+    assert f"; alone {alone_words(alone)})" in round_line(line, rounds=3, budget=3.0)
 
 
 def test_a_run_without_secure_sums_is_written_as_before():

@@ -10,7 +10,7 @@ from torch import nn
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.models.build import build_model
-from fl_dp.records import ASSUMED, PROVEN, RoundPlan
+from fl_dp.records import PROVEN, STEADY_ROWS, RoundPlan
 from fl_dp.training.examples import axes_of
 from fl_dp.training.trainer import take_steps, trainer_of
 
@@ -43,7 +43,8 @@ KINDS = pytest.mark.parametrize("kind", ["classes", "labels", "numbers", "tokens
 
 @KINDS
 @pytest.mark.parametrize(
-    "changes", [{"arithmetic": ASSUMED}, {"arithmetic": PROVEN}, {"private": False, "noise_multiplier": 0.0}]
+    "changes",
+    [{"arithmetic": STEADY_ROWS}, {"arithmetic": PROVEN}, {"private": False, "noise_multiplier": 0.0}],
 )
 def test_steps(kind, changes):
     model, data, trainer = _trainer(kind, **changes)

@@ -19,7 +19,7 @@ from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.config.run import RunConfig
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Roster
-from fl_dp.records import Entry
+from fl_dp.records import STEADY_ROWS, Entry
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.reports import (
     ClientBudget,
@@ -188,6 +188,7 @@ def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: 
             "trained" if trained[site] else "declined", "" if trained[site] else "not approved",
             (("steps", STEPS),) if trained[site] else (),
             delta=DELTA, budget=BUDGET, noise_multiplier=NOISE, charges=charges(spent[site], shares),
+            arithmetic=STEADY_ROWS,
             shares=shares, epsilon_alone=alone(spent[site], shares),
         )
         for site in SITES
@@ -201,6 +202,7 @@ def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: 
         1,
         ROUNDS - number,
         (),
+        arithmetic=STEADY_ROWS,
         epsilon_alone=max(one.epsilon_alone for one in clients.values()) if shares > 1 else None,
     )
     opened = OpenedSum(shares + 1, shares, masked=False) if shares > 1 else None
@@ -216,7 +218,7 @@ def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
             one.epsilon, "pld", BUDGET, DELTA, one.steps, one.steps // STEPS, one.rounds_left, one.status,
             one.reason,
             public_size=SIZE, sample_rate=RATE, noise_multiplier=NOISE, charges=one.charges,
-            planned_epsilon=one.epsilon, epsilon_alone=one.epsilon_alone,
+            planned_epsilon=one.epsilon, epsilon_alone=one.epsilon_alone, arithmetic=STEADY_ROWS,
         )
         for name, one in last.clients.items()
     }  # fmt: skip
@@ -252,7 +254,7 @@ def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:
         DELTA,
         BUDGET,
         "pld",
-        "assumed",
+        STEADY_ROWS,
         alone(steps, made.shares),
     )
     said = Statement(RUN, weights, committed, 0, "2026-11-22T21:37:28+00:00", "0.1.0", (account,))

@@ -9,7 +9,7 @@ from fl_dp.accounting.ledger.event_log import Content, Event
 from fl_dp.accounting.ledger.identity import RECORD, Identity, IdentityIndex
 from fl_dp.accounting.ledger.kinship import kin_groups
 from fl_dp.errors import LedgerError
-from fl_dp.records import ASSUMED, PROVEN, Entry
+from fl_dp.records import PAID_UNDER, REFUTED, Entry, weakest
 
 # The kind of an entry that reserves a round without protection. The word is in the ledgers of the past, and
 # stays for them.
@@ -40,7 +40,7 @@ class LedgerRound:
     id: number of the event that reserved it; time: of that event, UTC, ISO 8601. committed: whether its
     steps were taken and their result was about to leave; they are spent in either case.
     budget: None for a round without protection, which no budget holds, and for one that an older fl_dp paid
-    for, which did not note it. inputs, arithmetic: as of its `ReservationRequest`.
+    for, which did not note it. inputs: as of its `ReservationRequest`. arithmetic: the same, or `REFUTED`.
     """
 
     id: int
@@ -51,7 +51,7 @@ class LedgerRound:
     budget: NotedBudget | None
     committed: bool
     inputs: str = ""
-    arithmetic: str = ASSUMED
+    arithmetic: str = REFUTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +235,8 @@ class _Open:
 
 
 def arithmetic_of(rounds: Iterable[LedgerRound]) -> str:
-    """That of all of them together: "proven" if each is."""
-    return PROVEN if all(paid.arithmetic == PROVEN for paid in rounds) else ASSUMED
+    """That of all of them together."""
+    return weakest(paid.arithmetic for paid in rounds)
 
 
 def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
@@ -268,8 +268,19 @@ def _paid_round(event: Event) -> LedgerRound:
     entry = Entry.from_dict({**c, "noise_multiplier": noise_multiplier})
     return LedgerRound(
         event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", ""),
-        c.get("arithmetic", ASSUMED),
+        _arithmetic(event),
     )  # fmt: skip
+
+
+def _arithmetic(event: Event) -> str:
+    """Before there was another, `REFUTED` was not noted."""
+    noted: str = event.content.get("arithmetic", REFUTED)
+    if noted not in PAID_UNDER:
+        raise LedgerError(
+            f"entry {event.id} of the ledger was paid under arithmetic {noted!r:.40}, which this fl_dp "
+            "cannot read; take a newer one."
+        )
+    return noted
 
 
 def _budget(content: Content) -> NotedBudget | None:

@@ -32,7 +32,7 @@ from fl_dp.accounting.ledger.requests import (
     ReservationRequest,
 )
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
-from fl_dp.records import ASSUMED, Entry, shared_fields
+from fl_dp.records import Entry, shared_fields
 
 
 class Ledger:
@@ -120,7 +120,7 @@ class Ledger:
         return [self._spent(book, dataset) for dataset in datasets]
 
     def arithmetics(self, datasets: Iterable[str]) -> list[str]:
-        """Of each of them "proven" if all that it has paid for is, else "assumed"."""
+        """Of each of them the weakest that it has paid under, of `PAID_UNDER`."""
         book = self._read()
         return [book.arithmetic(dataset) for dataset in datasets]
 
@@ -260,7 +260,7 @@ class Ledger:
             run=request.run, round=request.server_round,
             budget=_noted(budget),
             sample_rate=entry.sample_rate, noise_multiplier=entry.noise_multiplier, steps=entry.steps,
-            **shared_fields(entry), **_inputs(request), **_arithmetic(request),
+            arithmetic=request.arithmetic, **shared_fields(entry), **_inputs(request),
         )  # fmt: skip
         return self._reservation(number, entry, request)
 
@@ -272,7 +272,7 @@ class Ledger:
             raise LedgerError(f"noise multiplier {noise_multiplier:g}: steps with noise need a budget.")
         number = self._append(
             book, UNPROTECTED, request.dataset, run=request.run, round=request.server_round,
-            sample_rate=sample_rate, steps=entry.steps, **_inputs(request),
+            sample_rate=sample_rate, steps=entry.steps, arithmetic=request.arithmetic, **_inputs(request),
         )  # fmt: skip
         return self._reservation(number, entry, request)
 
@@ -334,8 +334,3 @@ def _noted(budget: Budget) -> dict[str, Any]:
 
 def _inputs(request: ReservationRequest) -> dict[str, str]:
     return {"inputs": request.inputs} if request.inputs else {}
-
-
-def _arithmetic(request: ReservationRequest) -> dict[str, str]:
-    """Noted where it is not the one of the ledgers that knew no other."""
-    return {} if request.arithmetic == ASSUMED else {"arithmetic": request.arithmetic}

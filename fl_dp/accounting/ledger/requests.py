@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.identity import RECORD
-from fl_dp.records import ASSUMED, Entry
+from fl_dp.records import STEADY_ROWS, Entry
 
 Mechanism = tuple[float, float]  # sample rate, noise multiplier
 Digests = Callable[[], Iterable[bytes]]  # of a data set's records; asked for once, at its first use
@@ -51,7 +51,7 @@ class ReservationRequest:
     planned: int
     budget: Budget | None
     inputs: str = ""
-    arithmetic: str = ASSUMED
+    arithmetic: str = STEADY_ROWS
     shares: int = 1
     copies: int = 1
 

@@ -12,7 +12,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.events import merge
 from fl_dp.errors import AccountingError
 from fl_dp.federation.server.history import History, history_of
-from fl_dp.records import ASSUMED, ClientProfile, Entry
+from fl_dp.records import STEADY_ROWS, ClientProfile, Entry
 
 
 @dataclass
@@ -37,7 +37,7 @@ class ClientRecord:
     exhausted: bool = False
     reason: str = ""
     rounds: int = 0
-    arithmetic: str = ASSUMED
+    arithmetic: str = STEADY_ROWS
     before: tuple[Entry, ...] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:

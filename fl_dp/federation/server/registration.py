@@ -17,7 +17,7 @@ from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.federation.server.questions import Question, Refused
 from fl_dp.federation.wire.messages import profile_from_content
 from fl_dp.federation.wire.send_receive import pause, pull, require_answer, send
-from fl_dp.records import PROVEN, ClientProfile, Refusal
+from fl_dp.records import ClientProfile, Refusal, weakest
 from fl_dp.reporting.wording import counted
 
 logger = logging.getLogger("fl_dp")
@@ -242,4 +242,4 @@ def record_of(profile: ClientProfile, config: RunConfig, node: int = 0, rounds: 
 
 def _arithmetic(profile: ClientProfile, config: RunConfig) -> str:
     """Of what the client has spent, and of this run's rounds."""
-    return config.arithmetic if profile.arithmetic == PROVEN else profile.arithmetic
+    return weakest((profile.arithmetic, config.arithmetic))

@@ -56,19 +56,19 @@ class ServerState:
     started: str = ""
 
     def check_same(self, config: RunConfig) -> None:
-        """ConfigError, with the key, when the run was started with other settings than `config`."""
-        for key, value in config.to_flat().items():
-            if key not in {*MAY_CHANGE, "out"} and value != self.settings.get(key):
-                raise ConfigError(
-                    f"{key} = {value!r}: the run was started with {self.settings.get(key)!r}; put that back, "
-                    "or start a new run."
-                )
+        """ConfigError when the run was started with other numerics, or, with the key, with other settings."""
         if self.numerics != NUMERICS:
             raise ConfigError(
                 f"the run was started with numerics {self.numerics}, this fl_dp has {NUMERICS}: the "
                 "same round would give another update. Resume it with the fl_dp that started it, or start a "
                 "new run."
             )
+        for key, value in config.to_flat().items():
+            if key not in {*MAY_CHANGE, "out"} and value != self.settings.get(key):
+                raise ConfigError(
+                    f"{key} = {value!r}: the run was started with {self.settings.get(key)!r}; put that back, "
+                    "or start a new run."
+                )
 
     def last_report(self) -> RoundReport | None:
         """The report that `line` is; None before the first round."""

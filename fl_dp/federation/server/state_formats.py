@@ -6,7 +6,7 @@ from typing import Any
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import client_of
-from fl_dp.records import ASSUMED
+from fl_dp.records import REFUTED
 
 VERSION = 4
 
@@ -16,7 +16,7 @@ _ADDED = {
     "aggregation": "mean",
     "server-optimizer": "fedavg",
     "server-learning-rate": "auto",
-    "arithmetic": ASSUMED,
+    "arithmetic": REFUTED,
     "task": "",
     "data-name": "",
     "evaluate": "server",
@@ -94,7 +94,7 @@ def _from_1(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row_from_1(row: list[Any]) -> list[Any]:
-    return [*row[:_PROFILE_OF_1], ASSUMED, *row[_PROFILE_OF_1:], ASSUMED]
+    return [*row[:_PROFILE_OF_1], REFUTED, *row[_PROFILE_OF_1:], REFUTED]
 
 
 def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
@@ -104,11 +104,11 @@ def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
         for one in (client_of(_row_from_3([*_row_from_1(row), []])) for row in header["members"])
     }
     clients = {
-        name: {**client, "accountant": accountants[name], "arithmetic": ASSUMED, "reported": {}}
+        name: {**client, "accountant": accountants[name], "arithmetic": REFUTED, "reported": {}}
         for name, client in line["clients"].items()
     }
     federation = {
-        **line["federation"], "accountants": sorted(set(accountants.values())), "arithmetic": ASSUMED,
+        **line["federation"], "accountants": sorted(set(accountants.values())), "arithmetic": REFUTED,
         "unit": "record",
     }  # fmt: skip
     metrics = {} if line["accuracy"] is None else {"accuracy": line["accuracy"]}

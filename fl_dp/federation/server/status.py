@@ -9,7 +9,7 @@ from functools import lru_cache
 from fl_dp.accounting.budget import BudgetReport, federation_budget
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.replies import Verdict
-from fl_dp.records import ASSUMED, PROVEN
+from fl_dp.records import weakest
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, RunStatus
 
 
@@ -37,7 +37,7 @@ def federation(
         median=together.median,
         least=together.least,
         accountants=tuple(sorted({client.accountant for client in clients.values()})),
-        arithmetic=_together({client.arithmetic for client in clients.values()}),
+        arithmetic=weakest(client.arithmetic for client in clients.values()),
         unit=unit,
         clients_per_person=together.clients_per_person,
         rounds_ahead=rounds_ahead,
@@ -54,10 +54,6 @@ def _together_alone(together: BudgetReport, clients: Collection[ClientRound | Cl
         return math.inf
     each = (client.epsilon if client.epsilon_alone is None else client.epsilon_alone for client in clients)
     return sum(heapq.nlargest(together.clients_per_person, each))
-
-
-def _together(arithmetics: Collection[str]) -> str:
-    return PROVEN if set(arithmetics) == {PROVEN} else ASSUMED
 
 
 def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientRound:

@@ -10,12 +10,12 @@ from fl_dp.config.client import is_name
 from fl_dp.config.ranges import MOST_RECORDS
 from fl_dp.errors import ConfigError
 from fl_dp.records import (
-    ARITHMETICS,
     LEAST_EPSILON,
     LEAST_NOISE,
     MOST_EPSILON,
     MOST_MEMBERS,
     MOST_NOISE,
+    PAID_UNDER,
     ClientProfile,
     Entry,
 )
@@ -48,7 +48,7 @@ def check_profile(profile: ClientProfile) -> None:
         "epsilon_alone",
         f"0, or a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}",
     )
-    require(profile.arithmetic in ARITHMETICS, "arithmetic", " or ".join(ARITHMETICS))
+    require(profile.arithmetic in PAID_UNDER, "arithmetic", " or ".join(PAID_UNDER))
     require(0 <= profile.retired <= MOST_RETIRED, "retired", f"an integer from 0 to {MOST_RETIRED:g}")
 
 

@@ -1,25 +1,37 @@
 """What the guarantee takes for granted, in words."""
 
 from fl_dp.config.data import PERSON
-from fl_dp.records import PROVEN
+from fl_dp.records import ARITHMETICS, PROVEN, STEADY_ROWS
 from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.refuted import arithmetic_words, sentence
 from fl_dp.reporting.wording import counted
 
 
 def arithmetic(run: Run) -> Clause:
-    """What is known of rounding."""
+    """What is known of rounding, for all that the accounts have paid."""
+    title = f"Arithmetic: {arithmetic_words(run.arithmetic)}"
     if run.arithmetic == PROVEN:
         return Clause(
-            "Arithmetic: proven",
+            title,
             "Each record had a pass of its own, so that what rounding adds is bounded by a proof. That a "
             "pass has no memory of passes before it is assumed, and tested when a run starts.",
         )
+    if run.arithmetic == STEADY_ROWS or run.setting("arithmetic") in ARITHMETICS:
+        return Clause(title, f"{_STEADY}{sentence(run.arithmetic)}")
     return Clause(
-        "Arithmetic: assumed",
+        title,
         "It is assumed, not proven, that rounding in floating point moves a sum by no more than 0.001 of the "
-        "clipping bound. The noise is wider by that. Searches for worse cases found less, and prove nothing.",
+        "clipping bound. The noise is wider by that. Searches for worse cases found less, and prove nothing."
+        f"{sentence(run.arithmetic)}",
     )
+
+
+_STEADY = (
+    "What rounding adds to a sum of clipped gradients is bounded by a proof, and the noise is wider by that. "
+    "One thing is assumed, and was tested: what a record adds is the same, to the last bit, whatever its "
+    "place in a pass, whichever pass and threads compute it, and whatever is computed beside it."
+)
 
 
 def assumed(run: Run) -> Clause:

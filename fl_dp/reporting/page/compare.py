@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fl_dp.reporting.page.facts import Run
-from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, measured, number, seconds
+from fl_dp.reporting.page.numbers import UNKNOWN, charged, measured, number, seconds
 from fl_dp.reporting.page.setting_facts import SEEDS
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.reports import NOT_PRIVATE
@@ -89,7 +89,7 @@ def side_by_side(runs: Sequence[Run], groups: Sequence[Group]) -> Table:
             run.name,
             of[place],
             run.setting("seed") or UNKNOWN,
-            epsilon(run.epsilon) if run.private else NOT_PRIVATE,
+            charged(run.epsilon, run.arithmetic) if run.private else NOT_PRIVATE,
             number(run.delta) if run.private else "none",
             run.unit if run.private else "nobody",
             str(run.rounds),

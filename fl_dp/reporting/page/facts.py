@@ -68,6 +68,7 @@ class DataSet:
     unit: str
     public_size: int
     epsilon: float
+    arithmetic: str
     delta: float
     budget: float
 

@@ -3,17 +3,25 @@
 import math
 
 from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.refuted import mark
 from fl_dp.reporting.wording import duration
 
 UNKNOWN = "not known"
+INFINITE = "infinite"
 _MOST_RATIO = 10**6
 
 
 def epsilon(value: float | None, *, private: bool = True) -> str:
-    """Two decimals, rounded up; "infinite" where none holds."""
+    """Two decimals, rounded up; INFINITE where none holds."""
     if not private or value is None or math.isinf(value):
-        return "infinite"
+        return INFINITE
     return rounded_up(value)
+
+
+def charged(value: float | None, arithmetic: str, *, private: bool = True) -> str:
+    """`epsilon`, marked where a round was paid under an arithmetic that was refuted."""
+    text = epsilon(value, private=private)
+    return text if text == INFINITE else text + mark(arithmetic)
 
 
 def known_epsilon(value: float | None) -> str:

@@ -8,7 +8,7 @@ from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.about_data import kind_of_data
 from fl_dp.reporting.page.facts import Named, Run, Site
 from fl_dp.reporting.page.figures.time_spent import where_time_went
-from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, measured, moment, number
+from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.wording import counted
 
@@ -44,7 +44,7 @@ def overview(run: Run) -> Named:
 def _epsilon(run: Run) -> str:
     if run.private and not run.clients:
         return "none: no client was there"
-    return epsilon(run.epsilon, private=run.private)
+    return charged(run.epsilon, run.arithmetic, private=run.private)
 
 
 def results(run: Run) -> Named:

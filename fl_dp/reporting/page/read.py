@@ -6,7 +6,7 @@ from typing import Any
 from fl_dp.clean_text import clean
 from fl_dp.config.files import read_toml
 from fl_dp.errors import ConfigError
-from fl_dp.records import Entry
+from fl_dp.records import REFUTED, Entry
 from fl_dp.reporting.page.approval import read_approval
 from fl_dp.reporting.page.client_facts import clients_of
 from fl_dp.reporting.page.data_facts import data_facts, described, read_description
@@ -89,7 +89,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         unit=clean(federation.get("unit", "record")),
         clients_per_person=federation.get("clients_per_person", 1),
         accountants=tuple(clean(one) for one in federation.get("accountants", ())),
-        arithmetic=clean(federation.get("arithmetic", "assumed")),
+        arithmetic=clean(federation.get("arithmetic", REFUTED)),
         kept=clean(said["model"]),
         kept_round=said["model_round"],
         loss=said["loss"],

@@ -54,6 +54,7 @@ def _data(account: AccountStatement) -> DataSet:
         unit=clean(account.unit),
         public_size=account.public_size,
         epsilon=epsilon_from_json(account.epsilon),
+        arithmetic=account.arithmetic,
         delta=account.delta,
         budget=account.budget,
     )

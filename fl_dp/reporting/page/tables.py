@@ -10,9 +10,10 @@ from fl_dp.reporting.page import about_data
 from fl_dp.reporting.page.about_data import kind_of_data
 from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.facts import Client, Run, Setting, Site
-from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, known_epsilon, measured, number, seconds
+from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, known_epsilon, measured, number, seconds
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.table import Table
+from fl_dp.reporting.refuted import arithmetic_words
 
 _ENDS = 10  # clients at either end of a ranking
 _QUANTILE_NAMES = ("least", "10 % have at most", "median", "90 % have at most", "largest")
@@ -52,7 +53,7 @@ def clients(run: Run) -> Table:
         ),
         run.clients,
         lambda one: (
-            epsilon(one.epsilon),
+            charged(one.epsilon, one.arithmetic),
             UNKNOWN if one.budget is None else epsilon(one.budget),
             known_epsilon(one.own_epsilon),
             known_epsilon(one.planned_epsilon),
@@ -94,7 +95,7 @@ def mechanisms(run: Run) -> Table:
             _batch(one),
             str(one.steps),
             one.accountant,
-            one.arithmetic,
+            arithmetic_words(one.arithmetic),
         ),
     )
 
@@ -114,7 +115,7 @@ def ranked(run: Run) -> tuple[Table, ...]:
     rows = tuple(
         (
             one.name,
-            epsilon(one.epsilon),
+            charged(one.epsilon, one.arithmetic),
             known_epsilon(one.budget),
             str(one.steps),
             str(one.public_size),
@@ -172,7 +173,7 @@ def data_sets(run: Run) -> Table:
             one.name,
             f"{one.public_size:,}",
             one.unit,
-            epsilon(one.epsilon),
+            charged(one.epsilon, one.arithmetic),
             epsilon(one.budget),
             number(one.delta),
             _stated_by(site),
@@ -184,7 +185,8 @@ def data_sets(run: Run) -> Table:
     silent = [
         (
             one.name, kind_of_data(run), f"{one.public_size:,}" if one.public_size else UNKNOWN,
-            run.unit, epsilon(one.epsilon), known_epsilon(one.budget), number(one.delta), "the server alone",
+            run.unit, charged(one.epsilon, one.arithmetic), known_epsilon(one.budget), number(one.delta),
+            "the server alone",
         )
         for one in run.clients if one.name not in known
     ]  # fmt: skip

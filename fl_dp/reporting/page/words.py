@@ -16,6 +16,7 @@ from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, number
 from fl_dp.reporting.page.secure_sums import secure_sums
 from fl_dp.reporting.page.whose import whose
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
+from fl_dp.reporting.refuted import sentence
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
@@ -33,7 +34,7 @@ def headline(run: Run) -> str:
         alone = f" If the assumption behind secure sums fails: epsilon {alone_words(run.epsilon_alone)}."
     return (
         f"For {whose(run)}: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}, over all runs on "
-        f"these ledgers{retired}.{alone}{so_far}"
+        f"these ledgers{retired}.{alone}{so_far}{sentence(run.arithmetic)}"
     )
 
 

@@ -4,11 +4,13 @@ import heapq
 import math
 import statistics
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fl_dp.clean_text import clean
-from fl_dp.records import Entry
+from fl_dp.records import REFUTED, Entry
+from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
 from fl_dp.reporting.reports import epsilon_from_json
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence
@@ -166,6 +168,15 @@ def _run(evidence: Evidence, found: Found) -> None:
         _check_planned(evidence.summary, last_steps, found)
     recomputed.compare(evidence)
     recomputed.conclude()
+    _note_refuted(evidence, found)
+
+
+def _note_refuted(evidence: Evidence, found: Found) -> None:
+    """Of the last claim. An epsilon is right for its charges, and these may not bound what was released."""
+    last = next(iter(deque(evidence.claims(), maxlen=1)), None)
+    for client in last.clients.values() if last and last.private else ():
+        if client.arithmetic == REFUTED and client.charges != ():
+            found.note(ADVICE, client.where, HOLDS_NOT)
 
 
 def _check_together(claim: Claim, found: Found) -> None:

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl_dp.accounting.ledger.accounts import Account
+from fl_dp.accounting.ledger.accounts import Account, arithmetic_of
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
+from fl_dp.records import REFUTED
+from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import Statement, commitment, stated_in
 from fl_dp.verify.begun_rounds import compare_with_last_line
@@ -28,6 +30,9 @@ def _run(evidence: Evidence, found: Found) -> None:
         found.not_given(f"a ledger{where}", "what was really paid for is known from this folder alone")
         return
     ledgers = [one for path in evidence.ledgers if (one := _sound(path, found)) is not None]
+    for account in (account for one in ledgers for account in one.accounts() or ()):
+        if account.private and arithmetic_of(account.rounds) == REFUTED:
+            found.note(f"{clean(account.dataset)}: {ADVICE}", means=HOLDS_NOT)
     opened = _open_commitments(evidence, ledgers, found)
     if evidence.summary is not None:
         paid = _compare_with_summary(evidence.summary, ledgers, _who_failed(evidence), found)

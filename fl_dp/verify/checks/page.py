@@ -10,6 +10,7 @@ from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint
 from fl_dp.reporting.promise import UNSIGNED
+from fl_dp.reporting.refuted import ADVICE, without_refutation
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import check_bounds, is_there, read_bytes
@@ -40,6 +41,11 @@ def _run(evidence: Evidence, found: Found) -> None:
         found.not_given("what draws a page", str(error))
         return
     again = _drawn_again(evidence)
+    if ADVICE in again and ADVICE not in page:
+        again = without_refutation(again)
+        found.note(
+            "report.html was drawn before its epsilon was refuted", means="draw it again: fl-dp report"
+        )
     if again == page:
         found.agrees(f"report.html is, byte by byte, what the files of this folder make; {_OF_IT}")
         return

@@ -7,7 +7,8 @@ from typing import Any
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import Signature, signature_of, speaks_of_another
-from fl_dp.records import ARITHMETICS, PROVEN
+from fl_dp.records import PAID_UNDER, REFUTED
+from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 from fl_dp.verify.check import Check, Evidence
@@ -88,6 +89,8 @@ def _check_account(
     account: AccountStatement, said: Statement, where: str, summary: Claim | None, found: Found
 ) -> None:
     where = f"{where}, client {clean(account.client)}"
+    if account.arithmetic == REFUTED and account.spent:
+        found.note(ADVICE, where, HOLDS_NOT)
     client = summary.clients.get(account.client) if summary else None
     if summary is None:
         return
@@ -101,15 +104,12 @@ def _check_account(
     for name, value in _comparable(account, said).items():
         if raw.get(name) != value:  # a fl_dp whose sites state something writes all of them
             found.differs(f"{name} is another one in summary.json, or not there", where, _CHANGED)
-    if raw.get("arithmetic") == PROVEN != account.arithmetic:  # the weaker word claims nothing
-        found.differs("arithmetic is proven in summary.json, and was assumed", where, _CHANGED)
-    if raw.get("arithmetic") not in ARITHMETICS:
-        found.differs("arithmetic is not said in summary.json", where, _CHANGED)
+    _check_arithmetic(account, raw, where, found)
     together = summary.raw.get("federation")
     if not isinstance(together, dict) or together.get("unit") != account.unit:
         found.differs(f"unit {clean(account.unit)} is another one in summary.json", where, _CHANGED)
-    elif together.get("arithmetic") == PROVEN != account.arithmetic:
-        found.differs("arithmetic is proven in summary.json, and was assumed", where, _CHANGED)
+    else:
+        _check_arithmetic(account, together, where, found)
     if missing(merged(account.spent), client.charges or ()) == ():
         pairs = {"epsilon": (account.epsilon, client.epsilon)}
         if client.says_alone or any(entry.shared for entry in account.spent):
@@ -121,6 +121,19 @@ def _check_account(
                     where,
                     _CHANGED,
                 )  # fmt: skip
+
+
+def _check_arithmetic(
+    account: AccountStatement, said_there: Mapping[str, Any], where: str, found: Found
+) -> None:
+    """A weaker word claims nothing: it may be of the run's own rounds, or of another client."""
+    word = said_there.get("arithmetic")
+    if word not in PAID_UNDER:
+        found.differs("arithmetic is not said in summary.json", where, _CHANGED)
+    elif PAID_UNDER.index(word) > PAID_UNDER.index(account.arithmetic):
+        found.differs(
+            f"arithmetic is {word} in summary.json, and {account.arithmetic} is stated", where, _CHANGED
+        )
 
 
 def _comparable(account: AccountStatement, said: Statement) -> dict[str, Any]:

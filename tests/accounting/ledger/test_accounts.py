@@ -9,7 +9,7 @@ from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import DeclinedError, LedgerError
-from fl_dp.records import Entry, total_steps
+from fl_dp.records import REFUTED, Entry, total_steps
 from fl_dp.reporting.ledger_report import account_reports
 
 BUDGET = Budget(epsilon=9.0, delta=1e-6, accountant="rdp")
@@ -120,7 +120,14 @@ def test_retired_names_and_contents_are_free_but_remembered(ledger):
     ]
 
 
-def test_what_was_paid_for_is_proven_if_every_round_is(ledger):
+def test_a_round_under_an_arithmetic_that_is_not_known_is_not_read(ledger):
+    unknown = ReservationRequest("digits", "run", 1, MECHANISM, 2, BUDGET, arithmetic="exact")
+    with pytest.raises(LedgerError, match=r"entry 2 .* under arithmetic 'exact', .* take a newer one"):
+        ledger.reserve_all([unknown])  # which reads what it has written, and takes it back
+    assert ledger.accounts()[0].rounds == ()
+
+
+def test_what_was_paid_for_is_as_sure_as_the_weakest_of_its_rounds(ledger):
     def reserve(server_round, arithmetic):
         ledger.reserve_all(
             [ReservationRequest("digits", "run", server_round, MECHANISM, 2, BUDGET, arithmetic=arithmetic)]
@@ -129,12 +136,14 @@ def test_what_was_paid_for_is_proven_if_every_round_is(ledger):
 
     assert ledger.arithmetics(["digits"]) == ["proven"]  # of nothing
     assert reserve(1, "proven") == (["proven"], "proven")
-    assert reserve(2, "assumed") == (["assumed"], "assumed")
-    assert reserve(3, "proven") == (["assumed"], "assumed")
-    assert [paid.arithmetic for paid in ledger.accounts()[0].rounds] == ["proven", "assumed", "proven"]
+    assert reserve(2, "steady-rows") == (["steady-rows"], "steady-rows")
+    assert reserve(3, "proven") == (["steady-rows"], "steady-rows")
+    assert [paid.arithmetic for paid in ledger.accounts()[0].rounds] == ["proven", "steady-rows", "proven"]
     ledger.retire("digits")  # which makes nothing proven: the total is as sure as what the old one has spent
     ledger.register("digits", "f1", 1000)
     reserve(4, "proven")
     old, new = account_reports(ledger.accounts())
-    assert (old.arithmetic, new.arithmetic) == ("assumed", "assumed")
+    assert (old.arithmetic, new.arithmetic) == ("steady-rows", "steady-rows")
     assert new.total_epsilon > new.epsilon
+    assert reserve(5, REFUTED)[0] == [REFUTED]
+    assert reserve(6, "steady-rows")[0] == [REFUTED]

@@ -11,7 +11,7 @@ from fl_dp.accounting.ledger.accounts import NotedBudget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import LedgerError
-from fl_dp.records import Entry
+from fl_dp.records import REFUTED, STEADY_ROWS, Entry
 
 SCHEMA = """
     PRAGMA application_id = 1718379632;
@@ -68,11 +68,12 @@ def test_a_ledger_of_the_first_format_opens_and_goes_on(path: Path) -> None:
     assert account.spent() == (Entry(0.05, 1.5, 4), Entry(0.1, 0.0, 7))
     assert [(paid.committed, paid.inputs) for paid in account.rounds] == [(True, "i"), (False, "")]
     assert account.last_budget() == NotedBudget(3.0, 1e-5, "rdp")
+    assert [paid.arithmetic for paid in account.rounds] == [REFUTED, REFUTED]  # of which there was no other
     assert (account.private, account.retired) == (False, "2026-01-01T00:00:00+00:00")
 
 
 def test_what_is_written_today_has_the_form_of_then(tmp_path: Path) -> None:
-    """Key for key; only the time differs."""
+    """Key for key, but for an arithmetic that there was not; only the time differs."""
     with Ledger.open(tmp_path / "new.sqlite") as ledger:
         ledger.register("a", "f", 1000)
         wall = Budget(3.0, 1e-5, "rdp")
@@ -82,6 +83,8 @@ def test_what_is_written_today_has_the_form_of_then(tmp_path: Path) -> None:
         ledger.retire("a")
         rows = ledger.rows()
     then = [json.loads(content) for content, _ in ROWS]
+    for one in then:
+        one |= {"arithmetic": STEADY_ROWS} if one["kind"] in ("reserve", "expose") else {}
     assert [{**json.loads(row.content), "time": then[0]["time"]} for row in rows] == then
     connection = sqlite3.connect(tmp_path / "new.sqlite")
     found = [

@@ -47,7 +47,7 @@ def test_the_question_says_what_is_asked_and_what_it_costs(site: Asked) -> None:
     asks, each, cost = site.question()
     assert asks.startswith("run run-1 asks client hospital to train linear with loss cross-entropy on digits")
     assert "3 steps of about 64 of " in each
-    assert "noise multiplier 1.5, clipping bound 1, arithmetic assumed" in each
+    assert "noise multiplier 1.5, clipping bound 1, arithmetic steady-rows" in each
     site.say(yes=True)
     update = site.train()
     after = float(cost.split("is spent, ")[1].split()[0])
@@ -64,7 +64,7 @@ def test_without_protection_and_for_a_bound_that_follows_it_says_so(tmp_path: Pa
     site.say(yes=False)
     assert (
         "clipping bound 1 at first, then quantile:0.5 by a noised count that this noise multiplier pays for, "
-        "arithmetic assumed" in site.question(replace(PLAN, adaptive_clipping="quantile:0.5"))[1]
+        "arithmetic steady-rows" in site.question(replace(PLAN, adaptive_clipping="quantile:0.5"))[1]
     )
 
 

@@ -48,7 +48,8 @@ def test_numbers_that_no_round_has_are_declined(field, values):
         ({"steps": -3}, "asks for -3 steps"),
         ({"steps": MAX_STEPS + 1}, "steps"),
         ({"server_round": 0}, "round 0"),
-        ({"arithmetic": "certain"}, "asks for arithmetic 'certain', expected assumed or proven"),
+        ({"arithmetic": "certain"}, "asks for arithmetic 'certain', expected steady-rows or proven"),
+        ({"arithmetic": "assumed"}, "asks for arithmetic 'assumed', expected steady-rows or proven"),
         ({"loss": "hinge"}, "asks for loss 'hinge', this client's own settings have 'cross-entropy'"),
         ({"model": "tanh-cnn"}, "asks for model 'tanh-cnn', this client's own settings have 'linear'"),
         (
@@ -98,7 +99,7 @@ def test_who_wants_proven_arithmetic_takes_part_in_nothing_else():
     strict = replace(CONFIG, arithmetic="proven")
     check_plan(replace(PLAN, arithmetic="proven"), strict, public_size=64)
     check_plan(replace(PLAN, arithmetic="proven"), CONFIG, public_size=64)
-    with pytest.raises(DeclinedError, match="asks for arithmetic 'assumed', this client's operator"):
+    with pytest.raises(DeclinedError, match="asks for arithmetic 'steady-rows', this client's operator"):
         check_plan(PLAN, strict, public_size=64)
 
 

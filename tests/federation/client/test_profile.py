@@ -20,7 +20,7 @@ def config(**changes: object) -> ClientConfig:
 
 
 def test_without_a_word_a_client_takes_no_part_in_secure_sums() -> None:
-    profile = profile_of(config(), 640, (), "assumed", 0)
+    profile = profile_of(config(), 640, (), "steady-rows", 0)
     assert (profile.allow_secure_sum, profile.epsilon_alone) == (False, 0.0)
     assert budget_of(config(), 640).epsilon_alone is None
 
@@ -29,7 +29,7 @@ def test_without_a_word_a_client_takes_no_part_in_secure_sums() -> None:
 def test_the_second_wall_is_the_clients_and_the_server_knows_it(vary: bool) -> None:
     own = config(allow_secure_sum=True, epsilon_alone=5.0, vary_mechanism=vary)
     assert budget_of(own, 640).epsilon_alone == 5.0
-    profile = profile_of(own, 640, (), "assumed", 0)
+    profile = profile_of(own, 640, (), "steady-rows", 0)
     assert profile.allow_secure_sum
     assert ClientRecord(profile, 1, (), None).budget.epsilon_alone == 5.0
 
@@ -44,6 +44,6 @@ def test_a_second_wall_out_of_range_is_refused(value: float) -> None:
 def test_a_site_states_both_where_its_data_were_in_secure_sums(spent: tuple[Entry, ...]) -> None:
     own = config(epsilon=3.0)
     client = SimpleNamespace(settings=own, budget=budget_of(own, 640), public_size=640)
-    stated = _account(client, spent, "assumed")  # type: ignore[arg-type]
+    stated = _account(client, spent, "steady-rows")  # type: ignore[arg-type]
     expected = compute_epsilon_alone(spent, 1e-5) if spent == (SHARED,) else None
     assert stated.epsilon_alone == expected

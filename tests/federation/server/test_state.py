@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl_dp.config.run import RunConfig
+from fl_dp.config.run import PastRunConfig, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.state import ServerState, read_state, write_state
-from fl_dp.records import NUMERICS, ClientProfile, Entry
+from fl_dp.records import NUMERICS, REFUTED, ClientProfile, Entry
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 from fl_dp.reporting.run_results import to_line
 
@@ -183,16 +183,22 @@ def test_the_format_of_0_1_0_is_read(state, tmp_path):
         for key in ("reported", "accountant", "arithmetic", "delta", "budget", "charges", "noise_multiplier"):
             del client[key]
     again = read_again(tmp_path, {**header, "version": 1, "line": json.dumps(line)}, **arrays)
-    expected = replace(state, numerics=1, origin="17", arrays={}, aggregated={}, line="")
+    clients = [
+        replace(one, arithmetic=REFUTED, profile=replace(one.profile, arithmetic=REFUTED)) for one in MEMBERS
+    ]
+    settings = {**state.settings, "arithmetic": REFUTED}
+    expected = replace(
+        state, numerics=1, origin="17", arrays={}, aggregated={}, line="", clients=clients, settings=settings
+    )
     assert replace(again, arrays={}, line="") == expected
     with pytest.raises(ConfigError, match="numerics"):
         again.check_same(RunConfig())
     again = replace(again, numerics=NUMERICS)
-    again.check_same(RunConfig())
+    again.check_same(PastRunConfig())
     shown = {name: replace(client, reported=(), charges=()) for name, client in report.clients.items()}
     assert again.last_report() == replace(report, clients=shown)
     with pytest.raises(ConfigError, match="aggregation = 'median': the run was started with 'mean'"):
-        again.check_same(RunConfig(aggregation="median"))
+        again.check_same(PastRunConfig(aggregation="median"))
 
 
 def test_the_format_before_secure_sums_is_read(state, tmp_path):

@@ -6,6 +6,8 @@ import pytest
 from federation.server import short_run
 from federation.server.short_run import settings
 
+from fl_dp.records import REFUTED
+
 
 def run(clients, fakes, **changes):
     given = {"clients": 3, "min_clients": 1, "fit_clients": 3, "rounds": 6, "noise_multiplier": 1.5}
@@ -89,11 +91,13 @@ def test_a_person_at_several_clients_composes_the_largest(fakes, mixed, at):
     ("asked", "before", "client", "together"),
     [
         ("proven", "proven", "proven", "proven"),
-        ("proven", "assumed", "assumed", "assumed"),
-        ("assumed", "proven", "assumed", "assumed"),
+        ("proven", "steady-rows", "steady-rows", "steady-rows"),
+        ("steady-rows", "proven", "steady-rows", "steady-rows"),
+        ("steady-rows", REFUTED, REFUTED, REFUTED),
+        ("proven", REFUTED, REFUTED, REFUTED),
     ],
 )
-def test_epsilon_is_proven_if_all_that_every_client_has_spent_is(fakes, asked, before, client, together):
+def test_epsilon_is_as_sure_as_the_weakest_of_all_that_was_spent(fakes, asked, before, client, together):
     clients = [fakes.Client("a", arithmetic=before), fakes.Client("b", arithmetic="proven")]
     strategy = run(clients, fakes, rounds=1, arithmetic=asked)
     (report,) = strategy.reports

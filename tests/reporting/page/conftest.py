@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 
 from fl_dp.config.run import RunConfig
-from fl_dp.records import Entry
+from fl_dp.records import STEADY_ROWS, Entry
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults, to_line, write_statements
@@ -78,7 +78,7 @@ def statement(clients: Sequence[str], **changed: Any) -> Stated:
     accounts = tuple(
         AccountStatement(
             client=name, data="digits", unit="record", public_size=100, spent=(Entry(0.1, 1.5, 9),),
-            epsilon=1.0, delta=1e-5, budget=3.0, accountant="pld", arithmetic="assumed",
+            epsilon=1.0, delta=1e-5, budget=3.0, accountant="pld", arithmetic="steady-rows",
         )
         for name in clients
     )  # fmt: skip
@@ -90,7 +90,7 @@ def statement(clients: Sequence[str], **changed: Any) -> Stated:
 
 def _federation(epsilon: float, changed: Mapping[str, Any] | None) -> FederationBudget:
     plain = {"clients_per_person": 1, "rounds_ahead": 0, "running_out": (), **(changed or {})}
-    return FederationBudget(epsilon, epsilon, epsilon, ("pld",), **plain)
+    return FederationBudget(epsilon, epsilon, epsilon, ("pld",), **{"arithmetic": STEADY_ROWS, **plain})
 
 
 def _round(
@@ -108,7 +108,7 @@ def _round(
                 spent_after(number, place) if private else float("inf"), "pld", 3 * number, 0.1,
                 rounds - number, "declined" if reason and place == 0 else "trained",
                 reason if place == 0 else "", delta=1e-5, budget=3.0, noise_multiplier=1.5,
-                charges=(Entry(0.1, 1.5, 3 * number),),
+                charges=(Entry(0.1, 1.5, 3 * number),), arithmetic=STEADY_ROWS,
             )
             for place, name in enumerate(clients)
         },
@@ -125,6 +125,7 @@ def _summary(
         name: ClientBudget(
             one.epsilon, "pld", 3.0, 1e-5, one.steps, rounds, 0, "trained", public_size=100, sample_rate=0.1,
             noise_multiplier=1.5, charges=(*one.charges, *before), before=tuple(before), planned_epsilon=2.5,
+            arithmetic=STEADY_ROWS,
         )
         for name, one in last.clients.items()
     }  # fmt: skip

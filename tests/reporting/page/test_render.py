@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.records import Entry
+from fl_dp.records import REFUTED, Entry
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.refuted import ADVICE, without_refutation
 from fl_dp.reporting.run_folder import RunFolder
 
 from .conftest import Make, change_summary, statement
@@ -126,10 +127,26 @@ def test_words_of_the_guarantee(make: Make) -> None:
     assert "group privacy" in text
     assert "1 client: the epsilons of all of them add up" in text
     assert "such as a risk that a habit brings" in text
-    assert "Arithmetic: assumed" in text
+    assert "Arithmetic: steady-rows" in text
     assert "stays released" in text
     assert "whole plan: epsilon 2.50" in text
     assert "NOT PRIVATE" not in text
+
+
+def test_what_was_paid_under_a_refuted_assumption_says_so_for_each_client(make: Make) -> None:
+    """A run of today, on accounts of which one has older rounds."""
+    folder = make(federation={"arithmetic": REFUTED}, signed=[statement(["north"])])
+    change_summary(folder, lambda summary: summary["clients"]["north"].update(arithmetic=REFUTED))
+    page = render_page([folder])
+    text = Page(page).text
+    said = text.count(f"Steps on these data were {ADVICE}.")
+    assert said == 2  # at the top, and at what is known of rounding
+    assert "Arithmetic: assumed (refuted)" in text
+    assert "One thing is assumed, and was tested" in text  # of this run's own rounds
+    assert "0.001 of the clipping bound" not in text
+    assert text.count("pld assumed (refuted)") == text.count("pld steady-rows") == 1  # of each client
+    assert text.count("0.75 (refuted)") == 1
+    assert "(refuted)" not in without_refutation(page)
 
 
 def test_persons_and_proven_arithmetic_have_words_of_their_own(make: Make) -> None:

@@ -9,6 +9,8 @@ import pytest
 from verify.made_run import DELTA, STEPS, Json, MadeRun, charges, epsilon, signed
 
 from fl_dp.kits.keys import SigningKey
+from fl_dp.records import REFUTED
+from fl_dp.reporting.refuted import ADVICE
 from fl_dp.statements import Statement
 
 
@@ -111,9 +113,10 @@ def without(name: str) -> Callable[[Json], object]:
         (lambda summary: summary["digests"].pop("model"), "it is of another model"),
         (lambda summary: summary["federation"].update(unit="person"), "unit"),
         (lambda summary: summary["federation"].update(arithmetic="proven"), "arithmetic"),
+        (lambda summary: summary["federation"].pop("arithmetic"), "arithmetic is not said"),
         (
             lambda summary: summary["clients"]["north"].update(arithmetic="proven"),
-            "arithmetic is proven in summary.json, and was assumed",
+            "arithmetic is proven in summary.json, and steady-rows is stated",
         ),
     ],
 )
@@ -122,6 +125,13 @@ def test_a_summary_says_all_that_was_signed_and_no_more(
 ) -> None:
     made_run.change_summary(change)
     assert words in made_run.words("statements", roster=True)
+
+
+def test_what_was_refuted_cannot_be_called_sound(made_run: MadeRun) -> None:
+    said_again(made_run, of_account(arithmetic=REFUTED))
+    words = made_run.words("statements", roster=True)
+    assert words.count("arithmetic is steady-rows in summary.json, and assumed is stated") == 2
+    assert made_run.notes("statements") == [ADVICE]
 
 
 def test_a_site_of_the_roster_that_the_folder_leaves_out_is_named(made_run: MadeRun) -> None:

@@ -1,0 +1,32 @@
+"""What was paid under a claim that was refuted since: marked wherever it shows, and never priced anew.
+
+docs/advisories.md says what was refuted, and what to do.
+"""
+
+from fl_dp.records import REFUTED
+
+ADVICE = "paid under a rounding assumption that was refuted since: see docs/advisories.md"
+HOLDS_NOT = "its epsilon is as it was charged, and may be far below the true one"
+# On the page. Plain text, which HTML does not escape, so that `without_refutation` finds it there.
+_SENTENCE = f" Steps on these data were {ADVICE}."
+_MARK = " (refuted)"
+
+
+def mark(arithmetic: str) -> str:
+    """Follows a word or an epsilon of an account; empty unless a round of it was paid under `REFUTED`."""
+    return _MARK if arithmetic == REFUTED else ""
+
+
+def arithmetic_words(arithmetic: str) -> str:
+    """Of an account, as people see it."""
+    return arithmetic + mark(arithmetic)
+
+
+def sentence(arithmetic: str) -> str:
+    """Follows sentences on the page; empty as `mark`."""
+    return _SENTENCE if arithmetic == REFUTED else ""
+
+
+def without_refutation(page: str) -> str:
+    """The page as it was drawn before the refutation."""
+    return page.replace(_SENTENCE, "").replace(_MARK, "")

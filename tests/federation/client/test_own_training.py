@@ -107,7 +107,7 @@ def test_kernels_are_fitted_to_the_clients_memory_before_the_payment(data, monke
     assert asked == [(7 * 2**20, training.rows)]
 
 
-@pytest.mark.parametrize("arithmetic", ["assumed", "proven"])
+@pytest.mark.parametrize("arithmetic", ["steady-rows", "proven"])
 def test_rows_whose_bits_depend_on_their_place_are_refused_before_the_payment(data, monkeypatch, arithmetic):
     def by_place(*_):
         raise UnsteadyError("the gradient of 1.weight depends on its place")

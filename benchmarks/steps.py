@@ -19,6 +19,7 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.noise.gaussian import NoiseSource, add_gaussian_noise
 from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.probe import probe
+from fl_dp.engine.sum_error import most_drawn
 
 MAX_GRAD_NORM, NOISE_MULTIPLIER, LEARNING_RATE = 1.0, 1.0, 0.01
 
@@ -69,7 +70,7 @@ def sgd(task: Task) -> Step:
 
 def fl_dp(task: Task, mode: Mode = "mixed", float_noise: bool = False) -> Step:
     axes = probe(task.model, task.inputs)  # in float32: layers are used alike under autocast
-    chooser = KernelChooser(mode)
+    chooser, most = KernelChooser(mode), most_drawn(len(task.targets))
 
     def clipped() -> ClippedSum:
         return clipped_grad_sum(
@@ -78,6 +79,7 @@ def fl_dp(task: Task, mode: Mode = "mixed", float_noise: bool = False) -> Step:
             max_grad_norm=MAX_GRAD_NORM,
             axes=axes,
             chooser=chooser,
+            most=most,
         )
 
     return _noisy_step(task, clipped, _generator(task) if float_noise else "secure")

@@ -76,7 +76,7 @@ def test_persons_as_canaries_each_with_more_records_than_may_count(way, uncut):
 
 @pytest.fixture
 def uncut(monkeypatch):
-    """Draws of any length: where the step is broken, the cut to the most that is foreseen would hide a part."""
+    """Draws of any length: the cut to the most that is foreseen would hide a part of what is broken."""
     monkeypatch.setattr(private, "most_drawn", lambda expected: 2**20)
 
 

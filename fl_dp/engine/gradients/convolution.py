@@ -32,7 +32,7 @@ from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.kept import Kept, combine_instantiated, keep_instantiated, sum_type
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.gradients.lengths import block_lengths, squared_lengths, squared_total, wide_type
-from fl_dp.engine.sum_error import PART_POSITIONS, POSITIONS
+from fl_dp.engine.sum_error import MOST_POSITIONS, forms_part
 
 _INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows", "instantiate-patches")
 
@@ -70,7 +70,7 @@ class Conv(GradientLayout):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        ghost = ("ghost-matmul",) if self.positions <= POSITIONS else ()
+        ghost = ("ghost-matmul",) if self.positions <= MOST_POSITIONS else ()
         forward = ("instantiate-forward",) if self.shape[1] == 1 else ()
         return (*ghost, *_INSTANTIATE, *forward)
 
@@ -94,8 +94,10 @@ class Conv(GradientLayout):
         if kernel == "instantiate-forward":
             grads = grads_by_forward(*self._by_group(), self.geometry)
             return keep_instantiated(self._sum_images(grads.view(-1, *self.shape)))
-        combine = self._by_parts if self.positions <= PART_POSITIONS else self._by_matmul
-        return Kept(self._ghost_norm_squared(), self._by_example(), combine, self.positions)
+        norm_squared, parts = self._ghost_norm_squared(), self._by_example()
+        if forms_part(self.positions, math.prod(self.shape)):
+            return Kept(norm_squared, parts, self._by_parts)
+        return Kept(norm_squared, parts, self._by_matmul, self.positions)
 
     def instantiate(self) -> Tensor:
         """(N, *shape), by one of two kernels, without a trial."""

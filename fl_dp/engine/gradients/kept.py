@@ -9,7 +9,7 @@ from torch import Tensor
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.lengths import flat_rows, squared_lengths, wide_type
 from fl_dp.engine.long_sums import add_to, long_type
-from fl_dp.engine.sum_error import PART_POSITIONS, POSITIONS, ROWS
+from fl_dp.engine.sum_error import ROWS, positions_at_once
 
 Combine = Callable[..., Tensor]
 
@@ -20,8 +20,9 @@ class Kept:
 
     norm_squared: (N,) squared length of each example's gradient.
     parts: tensors whose first dimension is N; combine(factors, *parts) is the weighted sum, computed in the
-    type of the factors where that is the wider one. positions: outer products that a gradient is the sum of,
-    where the gradient itself is not there, else 1; up to PART_POSITIONS `combine` forms each by itself.
+    type of the factors where that is the wider one.
+    positions: outer products that a gradient is the sum of, if it is neither there nor formed by `combine`,
+    for each example by itself; else 1.
     """
 
     norm_squared: Tensor
@@ -42,11 +43,12 @@ class Kept:
         """
         if rows is not None:
             factors = factors[rows]
-        formed = self.positions <= PART_POSITIONS
-        if not (formed and float32_rows):
+        are_vectors = self.positions == 1
+        if not (are_vectors and float32_rows):
             factors = factors.double()
         parts = self.parts if rows is None else [part[rows] for part in self.parts]
-        size = (float32_rows or ROWS[0]) if formed else max(1, POSITIONS // self.positions)
+        at_once = positions_at_once(self.positions) // self.positions
+        size = (float32_rows or ROWS[0]) if are_vectors else at_once
         if len(factors) <= size:
             return self.combine(factors, *parts)
         first, *others = zip(*(torch.split(one, size) for one in (factors, *parts)), strict=True)

@@ -17,7 +17,7 @@ from fl_dp.engine.gradients.kept import (
 )
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.gradients.lengths import wide_type
-from fl_dp.engine.sum_error import PART_POSITIONS, POSITIONS
+from fl_dp.engine.sum_error import MOST_POSITIONS, forms_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Outer(GradientLayout):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        return ("ghost", "instantiate") if self.positions <= POSITIONS else ("instantiate",)
+        return ("ghost", "instantiate") if self.positions <= MOST_POSITIONS else ("instantiate",)
 
     @property
     def positions(self) -> int:
@@ -63,8 +63,10 @@ class Outer(GradientLayout):
         if kernel == "instantiate":
             return keep_instantiated(self.instantiate())
         norm_squared = gram_product(self.left, self.right)
-        combine = _combine_parts if 1 < self.positions <= PART_POSITIONS else _combine_terms
-        return Kept(norm_squared, (self.left, self.right), combine, self.positions)
+        parts = self.left, self.right
+        if forms_part(self.positions, math.prod(self.shape)):
+            return Kept(norm_squared, parts, _combine_parts)
+        return Kept(norm_squared, parts, _combine_terms, self.positions)
 
     def instantiate(self) -> Tensor:
         return torch.bmm(self.left.transpose(1, 2), self.right)

@@ -10,7 +10,7 @@ from fl_dp.engine.gradients.ghost_norm_bounds import (
     row_squares,
     sum_dtype,
 )
-from fl_dp.engine.sum_error import KAPPA, PART_ERROR
+from fl_dp.engine.sum_error import KAPPA, PART_ERROR, SHORT
 
 TYPES = [torch.float32, torch.float64]
 
@@ -26,13 +26,14 @@ def test_what_is_added_is_twice_the_first_order_error_of_all_products(length, dt
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("positions", "tile"), [(257, 128), (257, 64), (2**14, 128), (2**14, 64)])
-def test_no_norm_is_below_a_kappa_th_of_its_terms(dtype, positions, tile):
+@pytest.mark.parametrize(("positions", "tile"), [(2, 2), (257, 128), (257, 64), (2**14, 128), (2**14, 64)])
+def test_no_norm_is_below_a_known_part_of_its_terms(dtype, positions, tile):
     """Also where the sum has lost as much as it may. tile: of CPUs, and of Triton."""
     terms = torch.rand(5, positions, dtype=dtype)
     length = 2 + 2 * tile + 2 * -(-positions // tile)
     lost = -length * torch.finfo(dtype).eps / 2 * terms.sum(1).square()
-    assert (rounded_up(lost, terms, length).sqrt() * KAPPA >= terms.sum(1)).all()
+    most = KAPPA if positions > SHORT else 2**11
+    assert (rounded_up(lost, terms, length).sqrt() * most >= terms.sum(1)).all()
 
 
 @pytest.mark.parametrize(("positions", "tile"), [(2, 2), (25, 25), (128, 128), (256, 128), (256, 64)])

@@ -6,7 +6,6 @@ import torch
 from fl_dp.engine.gradients.convolution import Conv, Geometry
 from fl_dp.engine.gradients.kept import Kept, keep_instantiated, weighted_pair, weighted_rows
 from fl_dp.engine.gradients.outer_products import Outer
-from fl_dp.engine.sum_error import PART_POSITIONS
 
 FACTORS = torch.tensor([0.5, 0.0, 2.0])
 
@@ -51,7 +50,7 @@ def test_the_smaller_of_a_pair_is_scaled(left: tuple[int, int], right: tuple[int
 def _sums(kept: Kept, count: int, float32_rows: int) -> list[int]:
     """How many examples each product has."""
     seen: list[int] = []
-    wide = kept.positions > PART_POSITIONS or not float32_rows
+    wide = kept.positions > 1 or not float32_rows
 
     def combine(factors: torch.Tensor, *parts: torch.Tensor) -> torch.Tensor:
         seen.append(len(factors))
@@ -65,12 +64,14 @@ def _sums(kept: Kept, count: int, float32_rows: int) -> list[int]:
 
 
 def test_as_many_terms_are_added_at_once_as_the_theorem_has() -> None:
-    """docs/rounding.md: so many vectors in float32, or 2^14 positions in float64; blocks in float64."""
+    """docs/rounding.md: vectors in float32, or 2^12 or 2^14 positions in float64; blocks in float64."""
     vectors = keep_instantiated(torch.randn(100, 5))
     assert _sums(vectors, 100, 32) == [32, 32, 32, 4]
     assert _sums(vectors, 100, 128) == _sums(vectors, 100, 0) == [100]
     parts = Outer(torch.randn(70, 256, 1), torch.randn(70, 256, 1)).keep("ghost")
     assert _sums(parts, 70, 64) == [64, 6]
+    short = Outer(torch.randn(900, 8, 1), torch.randn(900, 8, 1)).keep("ghost")
+    assert _sums(short, 900, 64) == [512, 388]
     terms = Outer(torch.randn(9, 4096, 1), torch.randn(9, 4096, 1)).keep("ghost")
     assert _sums(terms, 9, 64) == [4, 4, 1]
     image = torch.randn(9, 1, 64, 64)

@@ -2,19 +2,17 @@
 
 B is the most examples that a logical batch may hold, C the clipping bound. Every example contributes a vector
 of length C at most, which follows from the example itself. What is computed differs from the exact sum of
-these vectors by little, whatever they are and in whatever order they are added, so that one example more or
-less moves it by C (1 + `sum_error(B)`) at most. Proofs: docs/rounding.md.
+these vectors by `sum_error(B)` C / 2 at most, whatever they are and in whatever order they are added, so that
+one example more or less moves it by C (1 + `sum_error(B)`) at most. Proofs: docs/rounding.md.
 
 In short (Higham 2002, sections 3.1 and 4.2: a sum of products errs by gamma_k = k u / (1 - k u) times the sum
 of their absolute values, where none passes through more than k roundings, in any order):
 
 - vectors that are there, or are one outer product each, are added R at a time in float32 (`float32_rows`),
   these blocks in float64: B (R + 1) u C for the one, B^2 U C for the other (u = 2^-24, U = 2^-53);
-- a sum of outer products, known by its ghost norm alone, may first be formed for each example by itself
-  (`forms_part`). It is then such a vector, longer than C by PART_ERROR C at most;
-- where it is never formed, it may be K times shorter than its terms together, and no more
-  (`gradients/ghost_norm_bounds.py`). It is computed in float64, from P terms for each of its numbers at most,
-  K P <= 2^23 (`positions_at_once`): B 2^23 U C.
+- a sum of outer products, known by its ghost norm alone, may be K times shorter than its terms together, and
+  no more (`gradients/ghost_norm_bounds.py`). It is computed in float64, from P terms for each of its numbers
+  at most, K P <= 2^23 (`positions_at_once`): B 2^23 U C.
 
 Where even small blocks in float32 would err by too much, all is added in float64.
 """
@@ -26,7 +24,6 @@ ROWS = (128, 64, 32)  # vectors that are added in float32: the first of these th
 SHORT = 256  # positions, up to which K is 2^11; from there on it is KAPPA
 KAPPA = 2**9
 MOST_POSITIONS = 2**14  # of an example: with more it has no ghost norm
-PART_ERROR = 0.0055  # of the clipping bound: how much longer than that a part may come out
 MOST_IN_FLOAT32 = 1024  # examples of a logical batch
 MOST_ERROR = 0.01  # of the sensitivity: `sum_error` of any logical batch that clients accept
 
@@ -51,14 +48,6 @@ def most_drawn(expected: float) -> int:
     return high
 
 
-def forms_part(positions: int, numbers: int) -> bool:
-    """Whether a gradient of so many numbers is formed before it is added, in float32: where that is faster.
-
-    A part is written and read once more, which only pays where it has many positions, or fits a cache.
-    """
-    return 64 <= positions <= SHORT or (16 <= positions < 64 and numbers <= 2**16)
-
-
 def positions_at_once(positions: int) -> int:
     """P: of all examples, whose terms are added in one product where each example has so many."""
     return 2**12 if positions <= SHORT else MOST_POSITIONS
@@ -72,10 +61,9 @@ def float32_rows(most: int) -> int:
 def sum_error(most: int) -> float:
     """What rounding may add to what one example moves the sum by, as a part of the sensitivity.
 
-    Both neighbours err, so every term of the proofs counts twice, but for PART_ERROR: only the one example's
-    own part is longer by it. The last term stands for 2^23 U and for all additions in float64, of which a
-    number passes through `most` + 130 at most.
+    Both neighbours err, so every term of the proofs counts twice. The last one stands for 2^23 U and for all
+    additions in float64, of which a number passes through `most` + 130 at most.
     """
     rows = float32_rows(most)
     of_vectors = (rows + 2) * 2.0**-23 if rows else 0.0
-    return PART_ERROR + most * (of_vectors + 3 * 2.0**-30)
+    return most * (of_vectors + 3 * 2.0**-30)

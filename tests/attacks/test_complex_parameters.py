@@ -12,9 +12,10 @@ import torch
 from definition import clipped_by_engine
 from torch import Tensor, nn
 
-from fl_dp.engine.clipping import ClippedSum
+from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.errors import NoRuleError
 
 COUNT, BOUND, MULTIPLIER = 40_000, 0.5, 3.0
 
@@ -35,10 +36,10 @@ def test_either_part_of_a_complex_number_has_the_noise_that_is_paid_for(source, 
 class Complex(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(3, 4, dtype=torch.complex64))
+        self.weight = nn.Parameter(torch.randn(4, dtype=torch.complex64))
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.view_as_real(x.to(torch.complex64) @ self.weight.T).sum(-1)
+        return torch.view_as_real(x.to(torch.complex64) * self.weight).sum(-1)
 
 
 def test_both_parts_together_are_what_is_clipped():
@@ -46,3 +47,14 @@ def test_both_parts_together_are_what_is_clipped():
     model, inputs = Complex(), 100 * torch.randn(1, 4)
     grad = clipped_by_engine(model, inputs, BOUND).grads["weight"]
     assert abs(float(torch.view_as_real(grad).norm()) / BOUND - 1) < 1e-3
+
+
+def test_a_complex_matrix_product_is_refused():
+    """Its inner products were not conjugated: (1, i) had the length 0, and was not clipped."""
+    layer, inputs = (
+        nn.Linear(2, 3, dtype=torch.complex64),
+        torch.tensor([[[1, 1j]] * 4], dtype=torch.complex64),
+    )
+    losses = layer(1000 * inputs).abs().sum((1, 2))
+    with pytest.raises(NoRuleError, match="a complex matrix product has no rule"):
+        clipped_grad_sum(losses, dict(layer.named_parameters()), max_grad_norm=BOUND)

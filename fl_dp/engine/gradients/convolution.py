@@ -14,7 +14,7 @@ arithmetic is in conv_kernels.py.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -31,8 +31,8 @@ from fl_dp.engine.gradients.conv_kernels import (
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.kept import Kept, combine_instantiated, keep_instantiated, sum_type
 from fl_dp.engine.gradients.layouts import GradientLayout
-from fl_dp.engine.gradients.lengths import block_lengths, squared_lengths, squared_total, wide_type
-from fl_dp.engine.sum_error import MOST_POSITIONS, forms_part
+from fl_dp.engine.gradients.lengths import block_lengths, squared_lengths, squared_total
+from fl_dp.engine.sum_error import MOST_POSITIONS
 
 _INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows", "instantiate-patches")
 
@@ -94,10 +94,7 @@ class Conv(GradientLayout):
         if kernel == "instantiate-forward":
             grads = grads_by_forward(*self._by_group(), self.geometry)
             return keep_instantiated(self._sum_images(grads.view(-1, *self.shape)))
-        norm_squared, parts = self._ghost_norm_squared(), self._by_example()
-        if forms_part(self.positions, math.prod(self.shape)):
-            return Kept(norm_squared, parts, self._by_parts)
-        return Kept(norm_squared, parts, self._by_matmul, self.positions)
+        return Kept(self._ghost_norm_squared(), self._by_example(), self._by_matmul, self.positions)
 
     def instantiate(self) -> Tensor:
         """(N, *shape), by one of two kernels, without a trial."""
@@ -143,19 +140,6 @@ class Conv(GradientLayout):
         grads = grads_by_patches(*self._by_group(), self.geometry)  # (N * K * G, p / G, ...)
         grads = self._sum_images(grads.view(self.input.shape[0], self.shape[0], -1))
         return Kept(squared_lengths(grads), (grads,), self._combine_patches)
-
-    def _by_parts(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
-        """Each gradient is formed by itself, in float32 at least, a few examples at a time."""
-        dtype = wide_type(x.dtype)
-        total = x.new_zeros(self.shape, dtype=sum_type(factors, x))
-        for part in example_chunks(len(x), math.prod(self.shape), dtype, x.device):
-            few = replace(
-                self,
-                grad_output=grad_output[part].flatten(0, 1).to(dtype),
-                input=x[part].flatten(0, 1).to(dtype),
-            )
-            total += self._combine_rows(factors[part], few._by_row().transpose(0, 1))
-        return total
 
     def _by_matmul(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
         """By products of a few examples at a time, whose copies take no more memory than the result."""

@@ -16,7 +16,8 @@ from fl_dp.engine.sum_error import KAPPA
 def rounded_up(total: Tensor, terms: Tensor, length: int) -> Tensor:
     """(N,) `total`, a sum over t, s of (left_t . left_s)(right_t . right_s), so that it is not too small.
 
-    Its root is then neither below the length of the gradient, nor below a KAPPA-th of all terms together.
+    Its root is then neither below the length of the gradient, nor below a 2^11-th of all terms together; a
+    KAPPA-th for more than 256 positions (docs/rounding.md).
 
     terms: (N, T), |left_t| |right_t|. length: operations that any one elementary product passes
     through: the p + d of its two inner products and the additions after them. By Cauchy and Schwarz
@@ -25,18 +26,19 @@ def rounded_up(total: Tensor, terms: Tensor, length: int) -> Tensor:
     (Higham 2002, sections 3.1 and 4.2). Twice that is added: it also covers the higher orders and the
     error of the bound itself, for lengths and T up to a million in float32.
 
-    What is added is at least twice what the sum may have lost, so that length eps / 2 (sum of terms)^2 stays:
-    in float32 a 1,600th of the terms or more, as length >= 7 with two positions. float64 is so much finer
-    that a gradient could be shorter.
+    What is added is at least twice what the sum may have lost, so that length eps / 2 (sum of terms)^2 stays.
+    float64 is so much finer that a gradient could be shorter. T^2 products may underflow, each by the
+    smallest normal number at most.
     """
     all_terms = terms.sum(1)
     if terms.dtype == torch.float64:
         total = total.maximum((all_terms / KAPPA).square())
-    return total + length * torch.finfo(terms.dtype).eps * all_terms.square()
+    info = torch.finfo(terms.dtype)
+    return total + (length * info.eps * all_terms.square() + terms.shape[1] ** 2 * info.tiny)
 
 
 def product_lengths(left: Tensor, right: Tensor) -> Tensor:
-    """(N, T) |left_t| |right_t|, never too small by underflow: the terms of `rounding_bound`."""
+    """(N, T) |left_t| |right_t|, never too small by underflow: the terms of `rounded_up`."""
     dtype = sum_dtype(left, right)
     return row_squares(left, dtype).sqrt() * row_squares(right, dtype).sqrt()
 
@@ -62,7 +64,7 @@ def _lost(num_features: int, dtype: torch.dtype) -> float:
 
     A tiny row times a huge one need not be short, yet the squares of the tiny one may all be zero:
     an example could hide a long gradient in this way. Each squared length is therefore increased by
-    what underflow may take off it, over eps. `rounding_bound` multiplies by eps and so makes up for
+    what underflow may take off it, over eps. `rounded_up` multiplies by eps and so makes up for
     the loss, also where numbers below the smallest normal one are flushed to zero. Rows become longer
     by 3e-16 * sqrt(num_features) in float32.
     """

@@ -21,8 +21,7 @@ class Kept:
     norm_squared: (N,) squared length of each example's gradient.
     parts: tensors whose first dimension is N; combine(factors, *parts) is the weighted sum, computed in the
     type of the factors where that is the wider one.
-    positions: outer products that a gradient is the sum of, if it is neither there nor formed by `combine`,
-    for each example by itself; else 1.
+    positions: outer products that a gradient is the sum of, where the gradient itself is not there; else 1.
     """
 
     norm_squared: Tensor
@@ -39,7 +38,7 @@ class Kept:
         whose lengths were measured. factors: (N,). rows: the examples that take part, by index or slice,
         or None for all. An example that is left out is never multiplied, as it may hold inf or NaN, and
         zero times inf is not zero. float32_rows: so many vectors are added in float32, none if 0; blocks, and
-        terms that are not brought to a vector first, are added in float64 (`sum_error.py`).
+        terms that may cancel, are added in float64 (`sum_error.py`).
         """
         if rows is not None:
             factors = factors[rows]

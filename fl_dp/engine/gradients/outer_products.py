@@ -8,16 +8,9 @@ from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.gram import gram_product
-from fl_dp.engine.gradients.kept import (
-    Kept,
-    combine_instantiated,
-    keep_instantiated,
-    sum_type,
-    weighted_pair,
-)
+from fl_dp.engine.gradients.kept import Kept, keep_instantiated, sum_type, weighted_pair
 from fl_dp.engine.gradients.layouts import GradientLayout
-from fl_dp.engine.gradients.lengths import wide_type
-from fl_dp.engine.sum_error import MOST_POSITIONS, forms_part
+from fl_dp.engine.sum_error import MOST_POSITIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +56,7 @@ class Outer(GradientLayout):
         if kernel == "instantiate":
             return keep_instantiated(self.instantiate())
         norm_squared = gram_product(self.left, self.right)
-        parts = self.left, self.right
-        if forms_part(self.positions, math.prod(self.shape)):
-            return Kept(norm_squared, parts, _combine_parts)
-        return Kept(norm_squared, parts, _combine_terms, self.positions)
+        return Kept(norm_squared, (self.left, self.right), _combine_outer, self.positions)
 
     def instantiate(self) -> Tensor:
         return torch.bmm(self.left.transpose(1, 2), self.right)
@@ -82,18 +72,8 @@ class Outer(GradientLayout):
         )
 
 
-def _combine_parts(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """The weighted sum over examples of left^T right, each of them formed by itself, in float32 at least."""
-    dtype = wide_type(left.dtype)
-    total = left.new_zeros(left.shape[2], right.shape[2], dtype=sum_type(factors, left))
-    for part in example_chunks(left.shape[0], left.shape[2] * right.shape[2], dtype, left.device):
-        grads = torch.bmm(left[part].to(dtype).mT, right[part].to(dtype))
-        total += combine_instantiated(factors[part], grads)
-    return total
-
-
-def _combine_terms(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """The same by one product over all positions, of a few examples at a time.
+def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """The weighted sum over examples of left^T right: one product, of a few examples at a time.
 
     The factor that is scaled is copied.
     """

@@ -54,7 +54,7 @@ class Rows(GradientLayout):
         if kernel == "instantiate":
             return keep_instantiated(self.instantiate())
         rows, sums = joined_positions(self.indices, self.grads)
-        return Kept(squared_lengths(sums), (rows, sums), self._combine)
+        return Kept(_squared_lengths(sums), (rows, sums), self._combine)
 
     def _combine(self, factors: Tensor, rows: Tensor, sums: Tensor) -> Tensor:
         weighted = weighted_rows(factors, sums)
@@ -68,6 +68,15 @@ class Rows(GradientLayout):
 
     def first(self, num_examples: int) -> "Rows":
         return Rows(self.indices[:num_examples], self.grads[:num_examples], self.num_rows)
+
+
+def _squared_lengths(sums: Tensor) -> Tensor:
+    """(N,) of (N, T, d), row after row: zeros that a longer example asks for change no bit."""
+    N, T, d = sums.shape
+    if T == 0:
+        return sums.new_zeros(N)
+    of_rows = squared_lengths(sums.view(N * T, d)).view(N, T)
+    return of_rows.cumsum(1, dtype=torch.float64)[:, -1].to(sums.dtype)
 
 
 def joined_positions(indices: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:

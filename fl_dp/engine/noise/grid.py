@@ -27,6 +27,8 @@ from fl_dp.engine.sum_error import MOST_ERROR
 from fl_dp.errors import ConfigError
 
 WIDENED = 1 + 1e-9
+# A bound that follows may go a thousandth below the least that clients accept, and a thousand times beyond.
+LEAST_SENSITIVITY, MOST_SENSITIVITY = 1e-15, 1e15
 _ROUNDING = 2.0**-8  # of the sensitivity: as much may the rounding to the grid cost before it is made finer
 
 
@@ -54,6 +56,11 @@ def noise_grid(
         raise ConfigError(
             f"Expected noise_multiplier={noise_multiplier} times sensitivity={sensitivity} to be finite "
             "and > 0."
+        )
+    if not LEAST_SENSITIVITY <= sensitivity <= MOST_SENSITIVITY:
+        raise ConfigError(
+            f"A clipping bound of {sensitivity:g}: expected 1e-12 to 1e12, where rounding is bounded, see "
+            "docs/rounding.md."
         )
     for levels in range(FEWEST, MOST + 1):
         rounding = noise_multiplier * math.sqrt(count) * WIDENED / width(levels)  # of the deviation

@@ -29,6 +29,8 @@ def mm(site: Site) -> GradientLayout:
 
 
 def _weight(site: Site, rows: Tensor) -> GradientLayout:
+    if rows.is_complex():
+        refuse(site.key, "a complex matrix product has no rule")
     left, right = site.rows(site.grad), site.rows(rows)  # (N, T, p), (N, T, d)
     return Outer(left, right) if site.transposed else Outer(right, left)
 

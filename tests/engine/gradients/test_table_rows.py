@@ -62,3 +62,17 @@ def test_the_vector_that_is_added_is_the_one_that_was_measured():
         kept = Rows(torch.zeros(1, 3, dtype=torch.int64), grads, NUM_ROWS).keep("ghost")
         added = kept.weighted_sum(torch.ones(1), None)
         assert float(kept.norm_squared.sqrt()) == pytest.approx(float(added.norm()), rel=1e-6, abs=1e-6)
+
+
+def test_positions_that_others_want_change_no_bit_of_a_length():
+    """As of bags that are padded to the longest one: its length must not be in the others' last bits."""
+    torch.manual_seed(0)
+    tokens, grads = torch.randint(0, 5000, (200, 40)), torch.randn(200, 40, 3)
+    alone = Rows(tokens, grads, 5000).keep("ghost").norm_squared
+    for more in range(1, 30):
+        padded = Rows(
+            torch.cat([tokens, tokens.new_zeros(200, more)], 1),
+            torch.cat([grads, grads.new_zeros(200, more, 3)], 1),
+            5000,
+        )
+        assert torch.equal(padded.keep("ghost").norm_squared, alone)

@@ -41,3 +41,9 @@ def test_what_protects_nothing_is_refused(sensitivity, noise_multiplier):
 def test_noise_that_no_grid_is_fine_enough_for_is_refused():
     with pytest.raises(ConfigError, match="too large for its grid"):
         noise_grid(1.0, 1e12, 10**9)
+
+
+@pytest.mark.parametrize("sensitivity", [1e-16, 1e16])
+def test_a_bound_whose_rounding_is_not_bounded_is_refused(sensitivity):
+    with pytest.raises(ConfigError, match="expected 1e-12 to 1e12"):
+        noise_grid(sensitivity, 1.0, 10)

@@ -25,6 +25,7 @@ from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import ByteStream, Randomness
 from fl_dp.engine.probe import probe
+from fl_dp.engine.sum_error import sum_error
 from fl_dp.records import LocalUpdate, RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.work import ClientWork, Round
@@ -58,7 +59,7 @@ def _feed(monkeypatch: pytest.MonkeyPatch, uniform: int) -> None:
 def _noise(generator) -> torch.Tensor:
     """In deviations."""
     nothing = ClippedSum({"w": torch.zeros(NUMBERS)}, 1.0, torch.zeros(0))
-    grid = noise_grid(1.0, MULTIPLIER, NUMBERS)
+    grid = noise_grid(1.0, MULTIPLIER, NUMBERS, sum_error(nothing.most))
     noisy = add_gaussian_noise(nothing, noise_multiplier=MULTIPLIER, generator=generator)["w"]
     return noisy.double() / grid.deviation
 

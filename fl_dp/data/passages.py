@@ -11,20 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fl_dp.data.tokens import Encoder, Tokens
-
-WINDOW = 32  # bytes
-_BASE, _MIX = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
+from fl_dp.data.traces.texts import WINDOW, window_hashes
 
 
 @dataclass(frozen=True)
 class Passage:
-    """tokens: (T + 1,), T inputs and as many next ones. raw: see above."""
+    """tokens: (T + 1,), T inputs and as many next ones. text: theirs, in UTF-8. raw: see above."""
 
     tokens: Tokens
-    raw: bytes
+    text: bytes
+
+    @property
+    def raw(self) -> bytes:
+        return digest(self.text)
 
 
 def passages(text: str, encoder: Encoder, length: int) -> Iterator[Passage]:
@@ -35,26 +36,13 @@ def passages(text: str, encoder: Encoder, length: int) -> Iterator[Passage]:
     for first in range(0, len(tokens) - length, length + 1):
         end = int(ends[first + length])
         part = source[start:end]
-        yield Passage(
-            tokens[first : first + length + 1], digest(part.encode() if isinstance(part, str) else part)
-        )
+        yield Passage(tokens[first : first + length + 1], part.encode() if isinstance(part, str) else part)
         start = end
 
 
 def digest(passage: bytes) -> bytes:
     """SHA-256 of the window of it that has the least hash; of all of it where it is shorter than one."""
     if len(passage) > WINDOW:
-        start = int(np.argmin(_hashes(np.frombuffer(passage, np.uint8))))
+        start = int(np.argmin(window_hashes(np.frombuffer(passage, np.uint8))))
         passage = passage[start : start + WINDOW]
     return hashlib.sha256(passage).digest()
-
-
-def _hashes(content: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Of each window: a polynomial in its bytes, mixed: the least is not that of the alphabet."""
-    number = len(content) - WINDOW + 1
-    hashes = np.zeros(number, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for place in range(WINDOW):
-            hashes = hashes * _BASE + content[place : place + number]
-        hashes = (hashes ^ (hashes >> np.uint64(29))) * _MIX
-    return hashes ^ (hashes >> np.uint64(32))

@@ -46,7 +46,7 @@ class PersonData:
                 "unit = person: the data say nowhere whose records they are; a table's schema declares it by "
                 'a column of kind "group", an npz file by groups_train, a task by TensorData.groups.'
             )
-        if not all(one.strip() for one in self.records.groups):
+        if not all(self.records.groups):
             raise DataError("unit = person: some records have no person; give each an id, or leave them out.")
 
     @property
@@ -87,15 +87,19 @@ class PersonData:
         """SHA-256 of every person's id."""
         return digests_of_names(self.records.groups)
 
+    def trace_digests(self) -> list[bytes]:
+        """See `TensorData.trace_digests`."""
+        return self.records.trace_digests()
+
     @cached_property
     def _names(self) -> list[str]:
-        return sorted(set(map(str.strip, self.records.groups)))
+        return sorted(set(self.records.groups))
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
         """(n,) whose each record is."""
         place = {name: number for number, name in enumerate(self._names)}
-        return np.array([place[name.strip()] for name in self.records.groups], dtype=np.int64)
+        return np.array([place[name] for name in self.records.groups], dtype=np.int64)
 
     @cached_property
     def _order(self) -> Tensor:
@@ -152,8 +156,8 @@ def by_unit(data: TensorData, settings: DataSettings) -> Examples:
 
 
 def digests_of_names(names: Iterable[str]) -> list[bytes]:
-    """SHA-256 of each different name; blanks around it do not count."""
-    return [_sha256(name.encode()) for name in sorted(set(map(str.strip, names)))]
+    """SHA-256 of each different name."""
+    return [_sha256(name.encode()) for name in sorted(set(names))]
 
 
 def _sha256(data: bytes) -> bytes:

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, Self
 
 import numpy as np
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from fl_dp.data.fixed_features import FixedFeatures
 from fl_dp.data.subgroups import Subgroups, check_subgroups
+from fl_dp.data.traces.tensors import of_tensors
+from fl_dp.data.traces.traces import Traces
 from fl_dp.errors import DataError
 from fl_dp.form import Form, Targets
 
@@ -39,6 +42,7 @@ class TensorData:
     features: what a model is given in the place of x, computed when it is first asked for; None: x itself.
     Records are the same ones with features and without.
     subgroups: of test records, by which results are told apart; nothing that trains reads them.
+    traces: what a ledger recognises the records by, however they are read; None: by x, y and groups.
 
     Anything else, and numbers that are not finite, raise DataError.
     """
@@ -54,7 +58,9 @@ class TensorData:
     sites_by: str = ""
     features: FixedFeatures | None = None
     subgroups: tuple[Subgroups, ...] = ()
+    traces: Traces | None = None
     _computed: list[Tensor] = field(default_factory=list, init=False, repr=False)  # the features, once
+    _whole: "TensorData | None" = field(default=None, init=False, repr=False)  # that this is a part of
 
     def __post_init__(self) -> None:
         check_inputs(self.x, self.vocabulary)
@@ -63,12 +69,16 @@ class TensorData:
             object.__setattr__(self, "y", self.y[:, 0])
         if self.features is not None:
             self.features.shape(tuple(self.x.shape[1:]))
+        # Blanks around a name do not make another person of it, neither here nor in a ledger.
+        object.__setattr__(self, "groups", tuple(map(str.strip, self.groups)))
         for name in ("groups", "raw", "sites"):
             if len(getattr(self, name)) not in (0, len(self.y)):
                 raise DataError(
                     f"Expected {name} of {len(self.y)} records, or none, not of {len(getattr(self, name))}."
                 )
         check_subgroups(self.subgroups, len(self.y))
+        if self.traces is not None and self.traces.records != len(self.y):
+            raise DataError(f"Expected traces of {len(self.y)} records, not of {self.traces.records}.")
 
     @property
     def form(self) -> Form:
@@ -121,7 +131,10 @@ class TensorData:
         sites = tuple(self.sites[i] for i in chosen) if self.sites else ()
         x, y = self.x[indices], self.y[indices]
         subgroups = tuple(one.at(indices) for one in self.subgroups)
-        part = dataclasses.replace(self, x=x, y=y, groups=groups, raw=raw, sites=sites, subgroups=subgroups)
+        part = dataclasses.replace(
+            self, x=x, y=y, groups=groups, raw=raw, sites=sites, subgroups=subgroups, traces=None
+        )
+        object.__setattr__(part, "_whole", self._whole or self)
         part._computed.extend(features[indices] for features in self._computed)
         return part
 
@@ -136,12 +149,21 @@ class TensorData:
         """SHA-256 of every record, label and contents, sorted: the records' order does not change them."""
         return sorted(self.digests())
 
+    def trace_digests(self) -> list[bytes]:
+        """8 bytes for each trace of the whole set that these records are a part of, see `Traces`."""
+        return _trace_digests(self._whole or self)
+
     def digests(self) -> Sequence[bytes]:
         """SHA-256 of every record, in their order."""
         if self.raw:
             return self.raw
         chunks = zip(*(torch.split(tensor, _RECORDS_PER_CHUNK) for tensor in (self.y, self.x)), strict=True)
         return [hashlib.sha256(record).digest() for y, x in chunks for record in _rows(y, x)]
+
+
+@lru_cache(maxsize=1)  # thousands of parts of one set ask for the same
+def _trace_digests(whole: TensorData) -> list[bytes]:
+    return (whole.traces or of_tensors(whole.x, whole.y, whole.groups)).digests()
 
 
 def batch_inputs(x: Tensor) -> Tensor:

@@ -37,17 +37,12 @@ def check_copies(config: RunConfig) -> None:
 
 def _identity(config: RunConfig, client: int) -> "Identity":
     from fl_dp.accounting.ledger.identity import Identity
-    from fl_dp.accounting.ledger.overlap import sketch
     from fl_dp.federation.client.registration import registration_of
     from fl_dp.launch.spending import NOWHERE  # late: Flower comes with it
     from fl_dp.tasks.records import load_part
 
     settings = client_config(config, client, NOWHERE)
-    new = registration_of(load_part(settings), settings)
-    records, persons = (
-        sketch(digests(), _KEY) if digests else "" for digests in (new.digests, new.person_digests)
-    )
-    return Identity(new.dataset, new.fingerprint, new.source, new.cut, records, new.unit, persons)
+    return Identity.of(registration_of(load_part(settings), settings), _KEY)
 
 
 def _file(config: RunConfig, client: int) -> str:

@@ -29,7 +29,8 @@ class AccountReport:
     private: False when unprotected steps were taken; epsilon is then infinite.
     epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
     budget if it may hold one. arithmetic: the weakest of all its rounds and of those before it.
-    budget: its upper limit; None if no round noted one.
+    budget: its upper limit; None if no round noted one. traced: whether its records are recognised however
+    they are read; False where an older fl_dp entered them.
     total_epsilon: this account and all earlier ones of these data together; infinite if their units differ.
     epsilon_alone, total_alone: the same if the assumption behind secure sums fails, infinite where none
     holds; None where the data were in no such sums. budget_alone: its wall, None where there is none.
@@ -53,6 +54,7 @@ class AccountReport:
     epsilon: float
     budget: float | None
     total_epsilon: float
+    traced: bool
     epsilon_alone: float | None = None
     total_alone: float | None = None
     budget_alone: float | None = None
@@ -106,6 +108,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         epsilon=compute_epsilon(spent, delta, accountant),
         budget=budget.epsilon if budget else None,
         total_epsilon=math.inf if mixed else compute_epsilon(total, delta, accountant),
+        traced=bool(account.identity.traces),
         epsilon_alone=compute_epsilon_alone(spent, delta, accountant) if any_shared(spent) else None,
         total_alone=_total_alone(total, delta, accountant, mixed) if any_shared(total) else None,
         budget_alone=budget.epsilon_alone if budget else None,

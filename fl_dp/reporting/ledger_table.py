@@ -25,6 +25,10 @@ _SPENT = ("data set", "state", "sample rate", "noise multiplier", "steps")
 _ROUND = (
     "entry", "time, UTC", "data set", "run", "round", "sample rate", "noise multiplier", "steps", "state",
 )  # fmt: skip
+_UNTRACED = (
+    "entered by an older fl_dp, or with nothing that tells records apart: the same records are known here as "
+    "they were read, and in another form they would be taken for new data."
+)
 _WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
 
 
@@ -41,6 +45,8 @@ def print_accounts(reports: Sequence[AccountReport]) -> None:
         print(_WHICH)
     if any(report.private and report.arithmetic == REFUTED for report in reports):
         print(f"{arithmetic_words(REFUTED)}: {ADVICE}")
+    if old := [report.dataset for report in reports if not report.traced and report.retired is None]:
+        print(f"{', '.join(old)}: {_UNTRACED}")
 
 
 def _alone(report: AccountReport) -> tuple[str, str, str]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Content, Event
-from fl_dp.accounting.ledger.identity import RECORD, Identity, IdentityIndex
+from fl_dp.accounting.ledger.identity import Identity, IdentityIndex
 from fl_dp.accounting.ledger.kinship import kin_groups
+from fl_dp.accounting.ledger.requests import RECORD
 from fl_dp.errors import LedgerError
 from fl_dp.records import PAID_UNDER, REFUTED, Entry, weakest
 
@@ -133,6 +134,10 @@ class AccountBook:
         held = self._in_use.get(dataset)
         return held.public_size if held and held.identity.fingerprint == fingerprint else None
 
+    def traces(self, source: str, cut: str) -> str:
+        """Those of the parts of that cut that are in use; empty: there are none."""
+        return self._identities.traces(source, cut)
+
     def conflict(self, new: Identity) -> str:
         """Why `new` may not be entered beside the data sets that are in use; empty if it may."""
         return self._identities.conflict(new)
@@ -177,10 +182,15 @@ class AccountBook:
 
     def _register(self, event: Event) -> None:
         c = event.content
-        opened = _Open(event.id, _identity(c), c["public_size"], c["time"])
+        opened = _Open(event.id, self._identity(c), c["public_size"], c["time"])
         self._accounts.append(opened)
         self._in_use[opened.identity.dataset] = opened
         self._identities.add(opened.identity)
+
+    def _identity(self, content: Content) -> Identity:
+        """With the traces of another part where its own entry has none."""
+        found = _identity(content)
+        return found if found.traces else replace(found, traces=self.traces(found.source, found.cut))
 
     def _reserve(self, event: Event) -> None:
         paid, held = _paid_round(event), self._in_use[event.content["dataset"]]
@@ -256,10 +266,12 @@ def _identity(content: Content) -> Identity:
     Where no unit is noted it is the record.
     """
     dataset = content["dataset"]
-    source, cut, sketch, unit, persons = (
-        content.get(key) or "" for key in ("source", "cut", "sketch", "unit", "persons")
+    source, cut, sketch, unit, persons, traces = (
+        content.get(key) or "" for key in ("source", "cut", "sketch", "unit", "persons", "traces")
     )
-    return Identity(dataset, content["fingerprint"], source or dataset, cut, sketch, unit or RECORD, persons)
+    return Identity(
+        dataset, content["fingerprint"], source or dataset, cut, sketch, unit or RECORD, persons, traces
+    )
 
 
 def _paid_round(event: Event) -> LedgerRound:

@@ -6,10 +6,11 @@ Two accounts with records in common would each pay for their own half: neither w
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Self
 
-from fl_dp.accounting.ledger.overlap import share_many
+from fl_dp.accounting.ledger.overlap import share_many, share_traces, sketch
+from fl_dp.accounting.ledger.requests import RECORD, DataDeclaration, Digests
 
-RECORD = "record"
 _RETIRE = "retire {held} (fl-dp ledger retire); what is spent cannot be undone"
 
 
@@ -22,7 +23,9 @@ class Identity:
     it is not split. Parts of one cut share no record.
     sketch: a sample of its records (see `overlap`); empty if none was taken. unit: what is counted, "record"
     or "person". persons: the same sample of its persons' ids, or of the names that its records are grouped
-    by, which may be persons'; empty if there are none.
+    by, which may be persons'; empty if there are none. traces: the same of what its records are recognised by
+    however they are read, of the whole set where it is a part: kept with the first part alone. Empty in an
+    account that an older fl_dp entered.
     """
 
     dataset: str
@@ -32,6 +35,19 @@ class Identity:
     sketch: str = ""
     unit: str = RECORD
     persons: str = ""
+    traces: str = ""
+
+    @classmethod
+    def of(cls, new: DataDeclaration, key: bytes, traces: str = "") -> Self:
+        """What a ledger with that key keeps of a data set. traces: those of a part that it holds."""
+
+        def sample(digests: Digests | None) -> str:
+            return sketch(digests(), key) if digests else ""
+
+        return cls(
+            new.dataset, new.fingerprint, new.source or new.dataset, new.cut, sample(new.digests), new.unit,
+            sample(new.person_digests), traces or sample(new.trace_digests),
+        )  # fmt: skip
 
     def may_share_records(self, other: "Identity") -> bool:
         """Whether a record may be in both, by anything that is known of the two."""
@@ -39,7 +55,7 @@ class Identity:
             return True
         if self.source == other.source:
             return self.cut != other.cut
-        if share_many(self.sketch, other.sketch):
+        if share_many(self.sketch, other.sketch) or share_traces(self.traces, other.traces):
             return True
         # Where either counts persons: new records of the same persons are no new persons.
         return (self.unit if other.unit == RECORD else other.unit) != RECORD and share_many(
@@ -98,6 +114,11 @@ class IdentityIndex:
         del self._by_dataset[identity.dataset]
         del self._by_fingerprint[identity.fingerprint]
         del self._by_source[identity.source][identity.dataset]
+
+    def traces(self, source: str, cut: str) -> str:
+        """Those of the parts of that cut that are in use; empty: there are none."""
+        parts = self._by_source.get(source, {}).values() if cut else ()
+        return next((part.traces for part in parts if part.cut == cut and part.traces), "")
 
     def conflict(self, new: Identity) -> str:
         """The first `conflict` with a data set in use; empty if there is none."""

@@ -6,7 +6,7 @@ something in common by which they may be kin.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, product
+from itertools import chain, combinations, product
 
 import numpy as np
 
@@ -43,10 +43,15 @@ def _certain(identities: Sequence[Identity]) -> Iterator[list[int]]:
 
 def _possible(identities: Sequence[Identity]) -> Iterator[tuple[int, int]]:
     """Pairs of two sources that have a number of their sketches in common; all others share nothing."""
-    for sketches in ([one.sketch for one in identities], [one.persons for one in identities]):
-        for holders in _holders_of_one_number(sketches):
+    for sample in ("sketch", "persons", "traces"):
+        alike = defaultdict(list)  # thousands of parts of one set have the traces of that set
+        for position, one in enumerate(identities):
+            alike[getattr(one, sample)].append(position)
+        alike.pop("", None)
+        members = list(alike.values())
+        for holders in chain(([one] for one in range(len(members))), _holders_of_one_number(list(alike))):
             by_source = defaultdict(list)
-            for position in holders:
+            for position in chain.from_iterable(members[holder] for holder in holders):
                 by_source[identities[position].source].append(position)
             for some, others in combinations(by_source.values(), 2):
                 yield from product(some, others)

@@ -21,12 +21,11 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.accounts import SHARED, UNPROTECTED, Account, AccountBook, LedgerRound
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
-from fl_dp.accounting.ledger.identity import RECORD, Identity
-from fl_dp.accounting.ledger.overlap import sketch
+from fl_dp.accounting.ledger.identity import Identity
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
 from fl_dp.accounting.ledger.requests import (
+    RECORD,
     DataDeclaration,
-    Digests,
     Mechanism,
     Reservation,
     ReservationRequest,
@@ -218,19 +217,16 @@ class Ledger:
         known = book.public_size(new.dataset, new.fingerprint)
         if known is not None:
             return known
-        identity = Identity(
-            new.dataset, new.fingerprint, new.source or new.dataset, new.cut,
-            self._sketch(new.digests), new.unit, self._sketch(new.person_digests),
-        )  # fmt: skip
+        known_traces = book.traces(new.source or new.dataset, new.cut)
+        identity = Identity.of(new, self._log.secret(), known_traces)
         if reason := book.conflict(identity):
             raise LedgerError(f"{self._log.path}: {reason}")
-        usual = {"unit": RECORD, "persons": ""}  # not written, as in the ledgers of then
+        usual = {"unit": RECORD, "persons": "", "traces": ""}  # omitted, as in older ledgers
         said = {key: value for key, value in asdict(identity).items() if usual.get(key) != value}
+        if known_traces:
+            del said["traces"]  # those of the parts before
         self._append(book, "register", **said, public_size=new.public_size)
         return new.public_size
-
-    def _sketch(self, digests: Digests | None) -> str:
-        return sketch(digests(), self._log.secret()) if digests else ""
 
     def _reserve_or_decline(
         self, book: AccountBook, request: ReservationRequest

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 
 SIZE = 1024  # records in a sketch
 MANY = 0.1  # of the smaller set's records
+# A record has many traces. One column more, or one other, leaves a part of them: half, and a fifth of two.
+MANY_TRACES, FEWEST_TRACES = 0.03, 4
 _WIDTH = 16  # hex digits of one record's number: with 64 bits, chance agreements can be neglected
 
 
@@ -20,8 +22,13 @@ def sketch(records: Iterable[bytes], key: bytes) -> str:
     return "".join(sorted(numbers)[:SIZE])
 
 
-def share_many(one: str, other: str) -> bool:
-    """Whether two sketches by one key have MANY of the smaller set's sampled records in common.
+def share_traces(one: str, other: str) -> bool:
+    """Whether two sketches of traces have as many in common as chance would not give them."""
+    return share_many(one, other, MANY_TRACES, FEWEST_TRACES)
+
+
+def share_many(one: str, other: str, many: float = MANY, fewest: int = 1) -> bool:
+    """Whether two sketches by one key have `many` of the smaller set's sampled records in common.
 
     An empty sketch, of a set whose records are not known, shares nothing. Of two sets of n and m distinct
     records, n <= m, about min(n, SIZE * n / m) records of the smaller are compared: none if n is far below
@@ -32,7 +39,7 @@ def share_many(one: str, other: str) -> bool:
     sampled = {number for number in sampled if number <= end}
     others = {number for number in others if number <= end}
     smaller = min(len(sampled), len(others))
-    return smaller > 0 and len(sampled & others) >= MANY * smaller
+    return smaller > 0 and len(sampled & others) >= max(fewest, many * smaller)
 
 
 def numbers_of(text: str) -> set[str]:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.identity import RECORD
 from fl_dp.records import STEADY_ROWS, Entry
+
+RECORD = "record"  # the usual unit
 
 Mechanism = tuple[float, float]  # sample rate, noise multiplier
 Digests = Callable[[], Iterable[bytes]]  # of a data set's records; asked for once, at its first use
@@ -19,7 +20,8 @@ class DataDeclaration:
     this one is a part of, by `cut` (see `Identity`); empty if it is no part. digests: so that a set with many
     of the same records is noticed. Only a keyed sample of them is kept, in this file alone.
     unit: what public_size counts, "record" or "person". person_digests: of the persons' ids, or of the names
-    that records are grouped by, in the same way as digests; None: there are none.
+    that records are grouped by, in the same way as digests; None: there are none. trace_digests: of what the
+    records are recognised by however they are read, in the same way.
     """
 
     dataset: str
@@ -30,6 +32,7 @@ class DataDeclaration:
     digests: Digests | None = None
     unit: str = RECORD
     person_digests: Digests | None = None
+    trace_digests: Digests | None = None
 
 
 @dataclass(frozen=True, slots=True)

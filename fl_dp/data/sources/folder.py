@@ -11,6 +11,7 @@ from fl_dp.data.images import stack
 from fl_dp.data.source import AS_THEY_ARE, Location, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.data.traces.tensors import of_pictures
 from fl_dp.errors import DataError
 
 _SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -45,18 +46,21 @@ def load_folder(path: Path, split: Split, reading: Reading = AS_THEY_ARE) -> Ten
     if not files:
         raise DataError(f"{path}: no {split} images; expected one folder of images per class.")
     raw: list[bytes] = []
+    whole: list[bytes] = []
 
     def contents() -> Iterator[tuple[str, bytes]]:
         for label, file in files:
             content = _content(file)
             raw.append(record_digest(classes[label].encode("utf-8", "surrogateescape"), content))
+            whole.append(hashlib.sha256(content).digest())
             yield str(file), content
 
     images = stack(contents(), len(files), reading)
     labels = torch.tensor([label for label, _ in files])
     places = [file.relative_to(path).as_posix() for _, file in files]
     subgroups = () if split == "train" else folder_subgroups(path, places)
-    return TensorData(images, labels, tuple(classes), raw=tuple(raw), subgroups=subgroups)
+    traces = of_pictures(whole, images)
+    return TensorData(images, labels, tuple(classes), raw=tuple(raw), subgroups=subgroups, traces=traces)
 
 
 def _content(file: Path) -> bytes:

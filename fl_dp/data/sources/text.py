@@ -12,6 +12,7 @@ from fl_dp.data.source import Location, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.tokens import encoder_of
+from fl_dp.data.traces.texts import of_texts
 from fl_dp.errors import DataError
 
 _SUFFIXES = (".txt", ".txt.gz")
@@ -58,22 +59,26 @@ def _labelled(path: Path, reading: Reading, split: Split) -> TensorData:
         tuple(classes),
         encoder.size,
         raw=tuple(_digest(classes[label], line) for label, line in lines),
+        traces=of_texts([line.encode() for _, line in lines]),
     )
 
 
 def _running(path: Path, reading: Reading, split: Split) -> TensorData:
     encoder = encoder_of(reading.tokenizer)
     text = _read(path, reading.encoding)
-    chosen = [one for one in passages(text, encoder, reading.tokens) if split_of(one.raw) == split]
-    if not chosen:
+    every = list(passages(text, encoder, reading.tokens))
+    raw = [one.raw for one in every]
+    rows = np.array([row for row, own in enumerate(raw) if split_of(own) == split], dtype=np.int64)
+    if not len(rows):
         raise DataError(f"{path}: not one {split} passage of tokens = {reading.tokens} and one more.")
-    tokens = torch.from_numpy(np.stack([one.tokens for one in chosen]))
+    tokens = torch.from_numpy(np.stack([every[row].tokens for row in rows]))
     return TensorData(
         tokens[:, :-1].contiguous(),
         tokens[:, 1:].contiguous(),
         tuple(map(str, range(encoder.size))),
         encoder.size,
-        raw=tuple(one.raw for one in chosen),
+        raw=tuple(raw[row] for row in rows),
+        traces=of_texts([one.text for one in every], running=True).at(rows),
     )
 
 

@@ -13,6 +13,8 @@ from fl_dp.data.tables.columns import Column, Label, Mask, Target
 from fl_dp.data.tables.digests import for_testing, record_digests
 from fl_dp.data.tables.schema import NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.data.traces.columns import of_columns
+from fl_dp.data.traces.traces import Traces
 from fl_dp.errors import DataError
 
 
@@ -52,6 +54,7 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
         sites=_names(rows, schema.site),
         sites_by=schema.site.name if schema.site else "",
         subgroups=() if split == "train" else _subgroups(rows, schema),
+        traces=None if split == "test" else _traces(table).at(np.flatnonzero(kept)),
     )
 
 
@@ -70,6 +73,11 @@ def encode_inputs(table: Table, schema: Schema) -> Tensor:
         if column.if_missing != "encode" and column.is_missing(cells[column.name]).any():
             raise DataError(f'column {column.name!r}: has missing cells, and no if-missing = "encode".')
     return _inputs(cells, schema)
+
+
+def _traces(table: Table) -> Traces:
+    """By all columns of the file, whatever the schema makes of them; of all its records."""
+    return of_columns(len(table), zip(table.names, table.columns, strict=True))
 
 
 def _of_whom(schema: Schema) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration"
         digests=data.record_digests,
         unit=config.unit_name,
         person_digests=_person_digests(data),
+        trace_digests=data.trace_digests,
     )
 
 

@@ -1,0 +1,74 @@
+"""Traces of records that are known as tensors alone: numbers, pixels, tokens."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fl_dp.data.tables.cells import Cells
+from fl_dp.data.traces.columns import DIGITS, of_columns
+from fl_dp.data.traces.traces import Hashes, Rows, Traces, hash_of, of_contents
+
+_MOST_COLUMNS = 24  # of an input that are looked at: those that vary most
+_SAMPLE = 512  # records by which that is judged
+_TOKENS = 16  # in a piece
+
+
+def of_tensors(x: Tensor, y: Tensor, groups: Sequence[str]) -> Traces:
+    """x (n, ...), y (n, ...) and a name per record, or none: what `TensorData` holds.
+
+    The whole input is a piece, so that a label may be another one. Numbers are columns; so are names.
+    """
+    rows = x.reshape(len(x), -1).contiguous().numpy()
+    if x.is_floating_point():
+        whole = of_contents([(row.tobytes(),) for row in rows])
+        columns = {f"x{place}": rows[:, place] for place in _most_varied(rows, whole.pieces).tolist()}
+        table = of_columns(len(x), _texts(columns, y, groups))
+        return replace(whole, cells=table.cells, wholes=table.wholes)
+    return of_contents([tuple(_pieces(row)) for row in rows])
+
+
+def of_pictures(files: Iterable[bytes], pixels: Tensor) -> Traces:
+    """By each picture's file, and by its pixels (n, ...): it may have another label, or be saved anew."""
+    return of_contents([(file, row.numpy().tobytes()) for file, row in zip(files, pixels, strict=True)])
+
+
+def _most_varied(rows: NDArray[np.float32], hashes: Hashes) -> Rows:
+    """The columns with the most different values, of equal ones the first. hashes: of the records."""
+    values = np.sort(rows[np.argsort(hashes)[:_SAMPLE]], axis=0)
+    different = (values[1:] != values[:-1]).sum(axis=0)
+    return np.sort(np.argsort(-different, kind="stable")[:_MOST_COLUMNS])
+
+
+def _texts(
+    columns: Mapping[str, NDArray[np.float32]], y: Tensor, groups: Sequence[str]
+) -> Iterator[tuple[str, Cells]]:
+    targets = y.reshape(len(y), -1).numpy()[:, :_MOST_COLUMNS]
+    named = {**columns, **{f"y{place}": column for place, column in enumerate(targets.T)}}
+    for name, values in named.items():
+        yield name, np.array([str(value) for value in _rounded(values).tolist()], dtype=object)
+    if groups:
+        yield "groups", np.array(groups, dtype=object)
+
+
+def _rounded(values: NDArray[Any]) -> NDArray[np.float64]:
+    """As `value_of` rounds: so that a long column has few different texts."""
+    exact = values.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        digits = DIGITS - 1 - np.floor(np.log10(np.abs(exact)))
+    scale = 10.0 ** np.where(np.isfinite(digits), digits, 0)
+    return np.where(exact == np.floor(exact), exact, np.round(exact * scale) / scale)
+
+
+def _pieces(row: NDArray[np.generic]) -> Iterator[bytes]:
+    """Of pixels all together; of tokens also those that begin where a hash of some says so."""
+    yield row.tobytes()
+    if row.dtype != np.int64 or len(row) <= _TOKENS:
+        return
+    for start in range(len(row) - _TOKENS + 1):
+        piece = row[start : start + _TOKENS].tobytes()
+        if int(hash_of(piece)) % _TOKENS == 0:
+            yield piece

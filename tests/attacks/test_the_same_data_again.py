@@ -1,0 +1,397 @@
+"""An operator who has spent a budget offers the same data once more, so that they begin anew.
+
+Who: somebody who means well and has a new export of the file, or who wants another model, another unit, a
+fresh budget. The ledger's account is what stands between the records and a second epsilon; nothing sees the
+data but this machine. docs/ledger.md has these ways as its table: those that the ledger knows, and those that
+it takes for new data. Each is run here. So are pairs of data that have no record in common: they must stand
+beside each other.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.config.client import ClientConfig
+from fl_dp.errors import LedgerError
+from fl_dp.federation.client.registration import registration_of
+from fl_dp.reporting.ledger_report import account_reports
+from fl_dp.tasks.records import load_part
+
+COLUMNS = {
+    "patient": 'kind = "ignore"',
+    "age": 'kind = "number"\nrange = [18, 90]',
+    "sex": 'kind = "category"\ncategories = ["f", "m"]',
+    "pressure": 'kind = "number"\nrange = [90, 200]',
+    "cholesterol": 'kind = "number"\nrange = [2, 9]',
+    "weight": 'kind = "number"\nrange = [40, 160]',
+    "ward": 'kind = "category"\ncategories = ["a", "b", "c"]',
+    "ill": 'kind = "label"\nclasses = ["no", "yes"]',
+}
+LABEL, IGNORED, NUMBER = COLUMNS["ill"], 'kind = "ignore"', 'kind = "number"\nrange = [-9e9, 9e9]'
+
+
+def patients(seed: int = 0, count: int = 600) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "patient": [f"P{number:05}" for number in draw.integers(0, 10**5, count)],
+            "age": draw.integers(18, 91, count),
+            "sex": draw.choice(["f", "m"], count),
+            "pressure": draw.normal(135, 18, count).round().astype(int),
+            "cholesterol": draw.normal(5.2, 1, count).clip(2, 9).round(3),
+            "weight": draw.normal(80, 16, count).clip(40, 160).round(1),
+            "ward": draw.choice(["a", "b", "c"], count),
+            "ill": draw.choice(["no", "yes"], count),
+        }
+    )
+
+
+@dataclass
+class Site:
+    """A folder with data, and one ledger."""
+
+    folder: Path
+
+    def enter(self, **settings: Any) -> None:
+        config = ClientConfig(client="north", ledger=str(self.folder / "ledger.sqlite"), **settings)
+        with Ledger.open(Path(config.ledger)) as ledger:
+            ledger.register_all([registration_of(load_part(config), config)])
+
+    def table(
+        self, frame: pd.DataFrame, name: str = "new", more: str = "", csv: Any = (), **columns: str
+    ) -> dict[str, Any]:
+        """Settings for the table in a file of that name, its schema beside it."""
+        path = self.folder / f"{name}.csv"
+        frame.to_csv(path, index=False, **dict(csv))
+        declared = {**COLUMNS, **columns}
+        parts = [f'[columns."{column}"]\n{declared[column]}\n' for column in frame]
+        path.with_suffix(".schema.toml").write_text(f'split = "none"\n{more}\n' + "\n".join(parts))
+        return {"data": f"csv:{path}", "data_name": name}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def _copy(site: Site, frame: pd.DataFrame) -> dict[str, Any]:
+    for ending in (".csv", ".schema.toml"):
+        shutil.copy(site.folder / f"first{ending}", site.folder / f"copy{ending}")
+    return {"data": f"csv:{site.folder / 'copy.csv'}"}
+
+
+def _link(site: Site, frame: pd.DataFrame) -> dict[str, Any]:
+    os.symlink(site.folder / "first.csv", site.folder / "link.csv")
+    shutil.copy(site.folder / "first.schema.toml", site.folder / "link.schema.toml")
+    return {"data": f"csv:{site.folder / 'link.csv'}", "data_name": "other"}
+
+
+def _by_person(site: Site, frame: pd.DataFrame) -> dict[str, Any]:
+    settings = site.table(frame, patient='kind = "group"')
+    return {**settings, "unit": "person:patient", "records_per_person": 2}
+
+
+def _parquet(site: Site, frame: pd.DataFrame) -> dict[str, Any]:
+    site.table(frame, "other")
+    path = site.folder / "other.parquet"
+    frame.to_parquet(path)
+    return {"data": f"parquet:{path}", "data_name": "other"}
+
+
+def _encoded(site: Site, frame: pd.DataFrame) -> dict[str, Any]:
+    named = frame.assign(ward=frame["ward"].replace("c", "ü"))
+    wards = 'kind = "category"\ncategories = ["a", "b", "ü"]'
+    return site.table(named, more='encoding = "cp1252"', csv={"encoding": "cp1252"}, ward=wards)
+
+
+def _arrays(site: Site, frame: pd.DataFrame) -> dict[str, Any]:
+    path = site.folder / "arrays.npz"
+    x = frame[["age", "pressure", "cholesterol", "weight"]].to_numpy(np.float32)
+    y = (frame["ill"] == "yes").to_numpy(np.int64)
+    np.savez(path, x_train=x, y_train=y, x_test=x[:1], y_test=y[:1], classes=np.array(["no", "yes"]))
+    return {"data": f"npz:{path}"}
+
+
+def _new(count: int) -> dict[str, Any]:
+    draw = np.random.default_rng(5)
+    return {f"new{number}": draw.normal(size=600).round(6) for number in range(count)}
+
+
+def _other_label(site: Site, frame: pd.DataFrame) -> dict[str, Any]:
+    wards = 'kind = "label"\nclasses = ["a", "b", "c"]'
+    return site.table(frame, ill=IGNORED, ward=wards)
+
+
+Way = Callable[[Site, pd.DataFrame], dict[str, Any]]
+KNOWN: dict[str, Way] = {
+    "a copy of the file": _copy,
+    "a symbolic link, another data-name": _link,
+    "rows in another order": lambda site, frame: site.table(frame.sample(frac=1, random_state=1)),
+    "columns in another order": lambda site, frame: site.table(frame[sorted(frame)]),
+    "columns renamed": lambda site, frame: site.table(
+        frame.rename(columns=str.upper), **{name.upper(): kind for name, kind in COLUMNS.items()}
+    ),
+    "another unit, the ids now a group": _by_person,
+    "columns ignored": lambda site, frame: site.table(frame, ward=IGNORED, sex=IGNORED, weight=IGNORED),
+    "another label": _other_label,
+    "a column left out": lambda site, frame: site.table(frame.drop(columns="pressure")),
+    "a new column, different in each row": lambda site, frame: site.table(
+        frame.assign(**_new(1)), new0=NUMBER
+    ),
+    "two new columns, different in each row": lambda site, frame: site.table(
+        frame.assign(**_new(2)), new0=NUMBER, new1=IGNORED
+    ),
+    "rows numbered, the export's date": lambda site, frame: site.table(
+        frame.assign(row=range(600), exported="2026-11-24"), row=IGNORED, exported=IGNORED
+    ),
+    "ids replaced by others": lambda site, frame: site.table(
+        frame.assign(patient=patients(9)["patient"]), patient=IGNORED
+    ),
+    "one row more": lambda site, frame: site.table(pd.concat([frame, patients(1, 1)])),
+    "a third of the rows": lambda site, frame: site.table(frame.iloc[::3], patient='kind = "group"'),
+    "each row twice": lambda site, frame: site.table(pd.concat([frame, frame]), patient='kind = "group"'),
+    "numbers rounded to three digits": lambda site, frame: site.table(
+        frame.assign(cholesterol=frame["cholesterol"].round(2))
+    ),
+    "decimal commas and semicolons": lambda site, frame: site.table(
+        frame, more='separator = ";"\ndecimal = ","', csv={"sep": ";", "decimal": ","}
+    ),
+    "another encoding": _encoded,
+    "as Parquet": _parquet,
+    "as arrays": _arrays,
+}
+NEW: dict[str, Way] = {
+    "ten new columns, different in each row": lambda site, frame: site.table(
+        frame.assign(**_new(10)), **dict.fromkeys(_new(10), IGNORED)
+    ),
+    "every number in other units": lambda site, frame: site.table(
+        frame.assign(
+            age=frame["age"] * 12, pressure=frame["pressure"] * 0.133322, weight=frame["weight"] * 2.20462,
+            cholesterol=frame["cholesterol"] * 38.67,
+        ),
+        patient=IGNORED, **dict.fromkeys(("age", "pressure", "weight", "cholesterol"), NUMBER),
+    ),
+    "noise on every number": lambda site, frame: site.table(
+        frame.assign(
+            **{
+                name: frame[name] + np.random.default_rng(3).normal(size=600) * frame[name].std() / 10
+                for name in ("age", "pressure", "weight", "cholesterol")
+            }
+        ),
+        **dict.fromkeys(("age", "pressure", "weight", "cholesterol"), NUMBER),
+    ),
+    "one row in fifty, among others": lambda site, frame: site.table(
+        pd.concat([frame.iloc[::50], patients(2, 588)])
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", [*KNOWN, *NEW])
+def test_a_table(site: Site, way: str) -> None:
+    frame = patients()
+    site.enter(**site.table(frame, "first"))
+    settings = {**KNOWN, **NEW}[way](site, frame)
+    if way in NEW:
+        site.enter(**settings)
+        return
+    with pytest.raises(LedgerError, match="first") as refused:
+        site.enter(**settings)
+    assert "fl-dp ledger retire" in str(refused.value) or "use that name" in str(refused.value)
+
+
+TEXT = " ".join(
+    f"{word}{number}" for word, number in zip(np.random.default_rng(0).choice(
+        ["the patient came with a fever of", "was sent home after days", "pain in the left knee, grade",
+         "no further treatment until week", "blood pressure was measured as"], 800
+    ), np.random.default_rng(1).integers(0, 10**6, 800), strict=True)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tokens": 33}, {"tokens": 40}, {"tokens": 64}, {"tokens": 9},
+        {"tokens": 32, "tokenizer": "words:500"}, {"tokens": 12, "tokenizer": "words:64"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_running_text_is_known_whatever_a_record_is(site: Site, settings: dict[str, Any]) -> None:
+    path = site.folder / "notes.txt"
+    path.write_text(TEXT)
+    site.enter(data=f"text:{path}", data_name="first", tokens=32)
+    again = site.folder / "again.txt"
+    again.write_text("\n".join(TEXT.upper().split(" ")))  # other blanks, other letters
+    with pytest.raises(LedgerError, match="first"):
+        site.enter(data=f"text:{again}", data_name="other", **settings)
+
+
+def test_lines_are_known_under_other_labels(site: Site) -> None:
+    lines = [f"{line}" for line in TEXT.replace("the ", "\nthe ").splitlines() if line]
+    for name, parts in {"first": (lines[::2], lines[1::2]), "other": (lines[:50], lines[50:])}.items():
+        for label, part in zip(("calm", "ill"), parts, strict=True):
+            (site.folder / name / "train").mkdir(parents=True, exist_ok=True)
+            (site.folder / name / "train" / f"{label}.txt").write_text("\n".join(part))
+    site.enter(data=f"text:{site.folder / 'first'}", data_name="first", tokens=32)
+    with pytest.raises(LedgerError, match="first"):
+        site.enter(data=f"text:{site.folder / 'other'}", data_name="other", tokens=20)
+
+
+@pytest.mark.parametrize("way", ["other labels", "another size", "saved as another file", "compressed anew"])
+def test_pictures(site: Site, way: str) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 12, 12), dtype=np.uint8)
+    labels = np.arange(30) % (3 if way == "other labels" else 2)
+    ending = {"saved as another file": "bmp", "compressed anew": "jpg"}.get(way, "png")
+    for name, classes, kind in (("first", np.arange(30) % 2, "png"), ("other", labels, ending)):
+        for number, (image, label) in enumerate(zip(pixels, classes, strict=True)):
+            folder = site.folder / name / "train" / f"class{label}"
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(folder / f"{number}.{kind}")
+    site.enter(data=f"folder:{site.folder / 'first'}", data_name="first")
+    settings = {"image_size": 8} if way == "another size" else {}
+    again = {"data": f"folder:{site.folder / 'other'}", "data_name": "other", **settings}
+    if way == "compressed anew":  # other pixels: new data
+        site.enter(**again)
+        return
+    with pytest.raises(LedgerError, match="first"):
+        site.enter(**again)
+
+
+def _hours(seed: int) -> pd.DataFrame:
+    """Of one sensor; all have the same hours, and number their rows."""
+    draw = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "patient": pd.date_range("2026-01-01", periods=600, freq="h").astype(str),
+            "age": range(600),
+            "weight": draw.normal(80, 16, 600).clip(40, 160).round(1),
+            "pressure": draw.integers(90, 200, 600),
+            "ill": draw.choice(["no", "yes"], 600),
+        }
+    )
+
+
+def _visits(seed: int) -> pd.DataFrame:
+    """Four of each person, whose numbers begin at 1 everywhere."""
+    frame = patients(seed, 150).loc[lambda frame: frame.index.repeat(4)].reset_index(drop=True)
+    frame["patient"] = [f"P{1 + row // 4:05}" for row in range(600)]
+    frame["pressure"] = np.random.default_rng(seed).integers(90, 200, 600)
+    return frame.assign(visit=np.arange(600) % 4)
+
+
+def _answers(seed: int) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame(draw.integers(18, 24, (600, 14)), columns=[f"q{number}" for number in range(14)])
+    return frame.assign(ill=draw.choice(["no", "yes"], 600))
+
+
+def _clusters(seed: int) -> pd.DataFrame:
+    frame = patients(seed)
+    missing = np.random.default_rng(seed).random(600) < 0.3
+    frame.loc[missing, ["pressure", "cholesterol", "weight"]] = np.nan
+    return frame
+
+
+PAIRS: dict[str, Callable[[int], pd.DataFrame]] = {
+    "two hospitals": patients,
+    "two wards of twelve": lambda seed: patients(seed, 12),
+    "a small one and a large one": lambda seed: patients(seed, 40 if seed else 4000),
+    "the same hours": _hours,
+    "persons of the same numbers": _visits,
+    "answers to questions": _answers,
+    "many missing cells": _clusters,
+    "numbers alone": lambda seed: patients(seed)[["age", "pressure", "ill"]],
+    "many columns": lambda seed: patients(seed).join(
+        pd.DataFrame(np.random.default_rng(seed).normal(100, 9, (600, 40)).round(1)).add_prefix("lab")
+    ),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_disjoint_tables_of_one_schema_stand_beside_each_other(site: Site, pair: str) -> None:
+    for seed in range(3):
+        frame = PAIRS[pair](seed)
+        missing = 'missing = ["", "nan"]'
+        columns = {
+            name: COLUMNS[name] + ('\nif-missing = "encode"' if "number" in COLUMNS[name] else "")
+            if name in COLUMNS
+            else NUMBER
+            for name in frame
+        }
+        site.enter(**site.table(frame, f"set{seed}", more=missing, **columns))
+
+
+def test_disjoint_texts_and_digits_stand_beside_each_other(site: Site) -> None:
+    """A form's headings are in every letter; half of the digits look like the other half."""
+    draw = np.random.default_rng(4)
+    for name in ("north", "south"):
+        letters = [
+            f"Discharge letter of the department of internal medicine. Diagnosis: {draw.integers(10**9)}. "
+            f"Therapy and further proceedings: {draw.integers(10**9)}. With kind regards, the physicians."
+            for _ in range(200)
+        ]
+        (site.folder / name / "train").mkdir(parents=True)
+        (site.folder / name / "train" / "letter.txt").write_text("\n".join(letters))
+        site.enter(data=f"text:{site.folder / name}", data_name=name, tokens=32)
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    for half in (0, 1):
+        path = site.folder / f"digits{half}.npz"
+        part = {"x_train": x[half::2].astype(np.float32), "y_train": y[half::2]}
+        np.savez(path, **part, x_test=x[:1], y_test=y[:1], classes=np.array(list("0123456789")))
+        site.enter(data=f"npz:{path}")
+
+
+@pytest.mark.parametrize("retired", [False, True])
+def test_a_part_is_known_by_the_traces_of_its_whole_which_the_first_part_has(
+    site: Site, retired: bool
+) -> None:
+    frame = patients()
+    first = site.table(frame, "first")
+    for part in (0, 1):
+        site.enter(**first, num_partitions=3, partition_id=part)
+    with Ledger.open(site.folder / "ledger.sqlite") as ledger:
+        kept = [json.loads(row.content).get("traces", "") for row in ledger.rows()]
+        if retired:
+            ledger.retire(ledger.accounts()[0].dataset)
+    assert list(map(bool, kept)) == [True, False]
+    site.enter(**first, num_partitions=3, partition_id=2)  # parts of one cut stand beside each other
+    with pytest.raises(LedgerError, match=r"part [01]/3"):
+        site.enter(**_by_person(site, frame))
+    with Ledger.open(site.folder / "ledger.sqlite") as ledger:
+        assert all(report.traced for report in account_reports(ledger.accounts()))
+
+
+def test_show_adds_up_what_a_retired_account_of_the_same_records_has_spent(site: Site) -> None:
+    frame = patients()
+    site.enter(**site.table(frame, "first"))
+    with Ledger.open(site.folder / "ledger.sqlite") as ledger:
+        ledger.retire("first")
+    site.enter(**_by_person(site, frame))
+    with Ledger.open(site.folder / "ledger.sqlite") as ledger:
+        assert [report.retirements for report in account_reports(ledger.accounts())] == [0, 1]
+
+
+def test_traces_are_kept_under_the_ledgers_key_alone(site: Site) -> None:
+    """Who has an export, and guesses a record, finds nothing of it there."""
+    frame = patients()
+    for name in ("one", "two"):
+        (site.folder / name).mkdir()
+        Site(site.folder / name).enter(**site.table(frame, "first"))
+    kept = []
+    for name in ("one", "two"):
+        with Ledger.open(site.folder / name / "ledger.sqlite") as ledger:
+            kept.append(json.loads(ledger.rows()[0].content)["traces"])
+    assert all(len(one) > 16 * 100 for one in kept)
+    numbers = [{one[place : place + 16] for place in range(0, len(one), 16)} for one in kept]
+    assert not numbers[0] & numbers[1]

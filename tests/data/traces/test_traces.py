@@ -1,0 +1,38 @@
+"""Traces follow their records into a part, and hold nothing that other data have by chance."""
+
+import numpy as np
+
+from fl_dp.data.traces.columns import of_columns
+from fl_dp.data.traces.traces import NOTHING, agreement, of_contents
+
+DRAW = np.random.default_rng(0)
+COLUMNS = {name: DRAW.integers(0, 10**6, 80).astype(str).astype(object) for name in "abcdef"}
+
+
+def test_a_part_has_the_traces_of_its_own_records() -> None:
+    rows = np.array([5, 70, 3, 41])
+    part = of_columns(80, COLUMNS.items()).at(rows)
+    alone = of_columns(4, [(name, column[rows]) for name, column in COLUMNS.items()])
+    assert part.records == 4
+    assert np.array_equal(part.wholes[:, 0], alone.wholes[:, 0])
+    contents = [(bytes([row]), bytes([row, row])) for row in range(80)]
+    found = of_contents(contents).at(rows)
+    assert set(found.digests()) == set(of_contents([contents[row] for row in rows]).digests())
+    assert sorted(found.owners.tolist()) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_what_many_records_hold_is_no_trace() -> None:
+    own = [(b"heading", b"twice" if row < 2 else bytes([row])) for row in range(9)]
+    assert len(of_contents(own).digests()) == 8
+
+
+def test_columns_in_which_many_agree_leave_no_trace() -> None:
+    ages, sex = DRAW.integers(20, 60, 500), DRAW.integers(0, 2, 500)
+    table = [("age", ages.astype(str).astype(object)), ("sex", sex.astype(str).astype(object))]
+    assert of_columns(500, table).digests() == []
+
+
+def test_agreement_is_that_of_two_different_records() -> None:
+    hashes = np.array([1, 1, 1, 2, NOTHING, NOTHING], dtype=np.uint64)
+    assert agreement(hashes) == 0.5  # 6 of 12 ordered pairs
+    assert agreement(hashes[4:]) == 1

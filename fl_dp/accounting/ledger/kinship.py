@@ -60,17 +60,16 @@ def _possible(identities: Sequence[Identity]) -> Iterator[tuple[int, int]]:
 def _holders_of_one_number(sketches: Sequence[str]) -> Iterator[list[int]]:
     """For each number that several sketches have, their positions.
 
-    Numbers are compared by their hashes, in arrays: of thousands of sketches they are millions. That two have
-    one hash by chance costs a comparison.
+    They are compared in arrays: of thousands of sketches they are millions.
     """
-    each = [np.fromiter(map(hash, numbers_of(sketch)), np.int64) for sketch in sketches]
+    each = [numbers_of(sketch) for sketch in sketches]
     if not each:
         return
     holders = np.repeat(np.arange(len(each)), [len(one) for one in each])
     numbers = np.concatenate(each)
     order = np.argsort(numbers, kind="stable")
     numbers, holders = numbers[order], holders[order]
-    starts = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
+    starts = np.unique(numbers, return_index=True)[1]
     ends = np.append(starts[1:], len(numbers))
     for several in np.flatnonzero(ends - starts > 1):
         yield holders[starts[several] : ends[several]].tolist()

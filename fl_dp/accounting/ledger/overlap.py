@@ -9,6 +9,9 @@ their two largest numbers: up to there neither lacks any, and a record of both s
 import hashlib
 from collections.abc import Iterable
 
+import numpy as np
+from numpy.typing import NDArray
+
 SIZE = 1024  # records in a sketch
 MANY = 0.1  # of the smaller set's records
 # A record has many traces. One column more, or one other, leaves a part of them: half, and a fifth of two.
@@ -36,17 +39,17 @@ def share_many(one: str, other: str, many: float = MANY, fewest: int = 1) -> boo
     """
     sampled, others = numbers_of(one), numbers_of(other)
     end = min(_reach(sampled), _reach(others))
-    sampled = {number for number in sampled if number <= end}
-    others = {number for number in others if number <= end}
+    sampled, others = sampled[sampled <= end], others[others <= end]
     smaller = min(len(sampled), len(others))
-    return smaller > 0 and len(sampled & others) >= max(fewest, many * smaller)
+    common = len(np.intersect1d(sampled, others, assume_unique=True))
+    return smaller > 0 and common >= max(fewest, many * smaller)
 
 
-def numbers_of(text: str) -> set[str]:
-    """What a sketch consists of."""
-    return {text[start : start + _WIDTH] for start in range(0, len(text), _WIDTH)}
+def numbers_of(text: str) -> NDArray[np.uint64]:
+    """What a sketch consists of: each once, in order, as `sketch` writes them."""
+    return np.frombuffer(bytes.fromhex(text), dtype=">u8").astype(np.uint64)
 
 
-def _reach(numbers: set[str]) -> str:
+def _reach(numbers: NDArray[np.uint64]) -> int:
     """The number up to which a sketch lacks none of its set; one that is not full lacks none at all."""
-    return max(numbers) if len(numbers) == SIZE else "g"  # above every hex digit
+    return int(numbers[-1]) if len(numbers) == SIZE else 2**64 - 1

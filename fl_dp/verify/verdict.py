@@ -17,8 +17,9 @@ _MOST_OF_A_LINE = 4096  # characters; names in it were cut, and a file's own was
 
 
 def agrees(results: Sequence[Checked]) -> bool:
-    """Whether nothing differs."""
-    return not any(one.outcome is Outcome.DIFFERS for result in results for one in result.findings)
+    """Whether all that was given was compared, and nothing differs."""
+    wrong = (Outcome.DIFFERS, Outcome.UNCHECKED)
+    return not any(one.outcome in wrong for result in results for one in result.findings)
 
 
 def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
@@ -27,6 +28,11 @@ def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
     if wrong:
         do = "does" if wrong == 1 else "do"
         return f"DIFFERS: {counted(wrong, 'thing')} above {do} not agree. Do not sign."
+    if not agrees(results):
+        return (
+            "UNCHECKED: nothing above differs, and not all that was given could be compared. Do not sign "
+            "what is unchecked."
+        )
     checked = any(one.outcome is Outcome.AGREES for result in results for one in result.findings)
     if not checked:
         return "Nothing could be checked: the files that say something were not given."

@@ -1,4 +1,7 @@
-"""report.html: drawn again from the files and compared byte for byte; with other versions its words only."""
+"""report.html: drawn again from the files and compared byte for byte; with other versions its words only.
+
+Another fl_dp may word the same facts otherwise. A forger can name any version: such a page is never good.
+"""
 
 import html
 import re
@@ -50,27 +53,44 @@ def _run(evidence: Evidence, found: Found) -> None:
         found.agrees(f"report.html is, byte by byte, what the files of this folder make; {_OF_IT}")
         return
     by = _DRAWN_BY.search(page)
-    if by is None or html.unescape(by.group(1)) == installed:
+    _compare_words(page, again, html.unescape(by.group(1)) if by else installed, installed, evidence, found)
+
+
+def _compare_words(page: str, again: str, by: str, installed: str, evidence: Evidence, found: Found) -> None:
+    """Of a page that has other bytes. by: the versions that it names; installed: those that are here."""
+    if by == installed:
         found.differs(
             f"report.html is not what the files make: {_first_other(page, again)}", "report.html", _CHANGED
         )
-    elif _words(_undrawn(page)) != _words(_undrawn(again)):
+    elif _words(_undrawn(page)) == _words(_undrawn(again)):
+        found.agrees(f"every word of report.html is what the files of this folder make; {_OF_IT}")
+        found.note(
+            f"its figures were not compared: drawn by {clean(by)}, and here are {installed}",
+            means="install these versions, or draw it again: fl-dp report",
+        )
+    elif _of_fl_dp(by) == _of_fl_dp(installed):
         found.differs(
             f"the words are others: {_first_other(_undrawn(page), _undrawn(again))}", "report.html", _CHANGED
         )
+    elif _digest(evidence) not in "".join(_words(page)):
+        found.differs("it shows the digest of other files", "report.html", _CHANGED)
     else:
-        found.agrees(f"every word of report.html is what the files of this folder make; {_OF_IT}")
-        found.note(
-            f"its figures were not compared: drawn by {clean(by.group(1))}, and here are {installed}",
-            means="install these versions, or draw it again: fl-dp report",
+        found.unchecked(
+            f"it says that another fl_dp has drawn it ({clean(by)}; here are {installed}), and its words are "
+            f"others: {_first_other(_undrawn(page), _undrawn(again))}",
+            "report.html",
+            "draw it again (fl-dp report DIR --out NEW.html) and compare the two, or ask the fl_dp that drew it",
         )
+
+
+def _of_fl_dp(versions: str) -> set[str]:
+    """What of the versions decides about words."""
+    return {one for one in versions.split(", ") if "fl-dp " in one}
 
 
 def _check_digest(evidence: Evidence, found: Found) -> None:
     """What stands on paper is compared with these files by one number; a person, or `--digest`, compares."""
-    from fl_dp.reporting.page.digest import page_digest
-
-    digest = page_digest(evidence.folder)
+    digest = _digest(evidence)
     if not evidence.digest:
         found.note(
             f"the digest of these files is {fingerprint(digest)}",
@@ -83,6 +103,12 @@ def _check_digest(evidence: Evidence, found: Found) -> None:
             f"the digest of these files is {fingerprint(digest)}, and another one was given", "",
             "the page that shows it is of other files, or one was changed since, the approval included",
         )  # fmt: skip
+
+
+def _digest(evidence: Evidence) -> str:
+    from fl_dp.reporting.page.digest import page_digest
+
+    return page_digest(evidence.folder)
 
 
 def _installed() -> str:

@@ -79,7 +79,7 @@ def _compare_words(page: str, again: str, by: str, installed: str, evidence: Evi
             f"it says that another fl_dp has drawn it ({clean(by)}; here are {installed}), and its words are "
             f"others: {_first_other(_undrawn(page), _undrawn(again))}",
             "report.html",
-            "draw it again (fl-dp report DIR --out NEW.html) and compare the two, or ask the fl_dp that drew it",
+            "draw it again (fl-dp report DIR --out NEW.html) and compare the two",
         )
 
 

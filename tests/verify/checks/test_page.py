@@ -48,7 +48,7 @@ def test_of_other_versions_the_words_are_compared_and_that_is_said(drawn: MadeRu
 
 @pytest.mark.parametrize("own", ["Drawn by fl-dp ", "code of fl-dp "])
 def test_a_page_in_another_fl_dps_words_is_neither_good_nor_said_to_differ(own: str, drawn: MadeRun) -> None:
-    """Whoever forges a page can name any version: it is then compared with nothing, and is not to be signed."""
+    """Whoever forges a page can name any version: such a page is not to be signed."""
     page = drawn.files.report.read_text().replace(own, f"{own}0", 1)
     drawn.files.report.write_text(page)
     assert drawn.check()["page"].findings[-1].outcome is Outcome.NOTE

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from fl_dp.clean_text import clean
-from fl_dp.reporting.promise import UNSIGNED
 from fl_dp.reporting.refuted import ADVICE
+from fl_dp.reporting.vouched import OTHERWISE, unsigned_words
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Checked, Evidence
 from fl_dp.verify.findings import Outcome
@@ -36,7 +36,12 @@ def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
     checked = any(one.outcome is Outcome.AGREES for result in results for one in result.findings)
     if not checked:
         return "Nothing could be checked: the files that say something were not given."
-    return f"{_mark(evidence)}{_authenticity(results, evidence)}{_refuted(results)}"
+    return f"{_mark(evidence)}{_authenticity(results, evidence)}{_otherwise(results)}{_refuted(results)}"
+
+
+def _otherwise(results: Sequence[Checked]) -> str:
+    found = any(OTHERWISE in one.means for result in results for one in result.findings)
+    return f" Mind that {OTHERWISE}." if found else ""
 
 
 def _refuted(results: Sequence[Checked]) -> str:
@@ -67,9 +72,9 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
         )
     if signed >= everybody:
         return (
-            f"authentic: every client's own site has signed its charges, epsilon and the model, by {whose}, "
-            f"and all else agrees. Who else took part, clients-per-person, {UNSIGNED} are signed by no site: "
-            "they are the word of whoever wrote this folder."
+            f"authentic: every client's own site has signed what its data are and have spent, and the model, "
+            f"by {whose}, and all else agrees. Signed by no site, and the word of whoever wrote this folder: "
+            f"{unsigned_words()}."
         )
     missing = len(everybody - signed)
     return (

@@ -5,29 +5,34 @@ Another fl_dp may word the same facts otherwise. A forger can name any version: 
 
 import html
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint
-from fl_dp.reporting.promise import UNSIGNED
+from fl_dp.reporting.page.about_data import operators_word, other_words
+from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.refuted import ADVICE, without_refutation
+from fl_dp.reporting.vouched import OTHERWISE, unsigned_words
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import check_bounds, is_there, read_bytes
 
+_Made = TypeVar("_Made")
 _MOST_PAGE = 2**26  # bytes; one of 5,000 clients has some 3 million
 _DRAWN_BY = re.compile(r"Drawn by ([^<]{1,200}?)\.\s")
 _CHANGED = "the page was changed by hand, or is of other files: what it says is not what this folder says"
 
-_OF_IT = f"of it no site has signed {UNSIGNED}"
+_OF_IT = f"of it no site has signed: {unsigned_words()}"
 
 
 def _run(evidence: Evidence, found: Found) -> None:
     _check_plain(evidence)
     _check_digest(evidence, found)
+    _check_data(evidence, found)
     path = evidence.folder.report
     if not is_there(path):
         found.not_given("report.html", "made by: fl-dp report")
@@ -117,6 +122,26 @@ def _installed() -> str:
     return ", ".join(f"{name} {version}" for name, version in drawn_by())
 
 
+def _check_data(evidence: Evidence, found: Found) -> None:
+    """The page shows the sites' words first, and the operator's as such; a launch on one machine has but one.
+
+    ConfigError where the files make no page.
+    """
+    if not is_there(evidence.folder.statements):
+        return
+    run = _made(lambda: read_run(evidence.folder))
+    others = other_words(run)
+    if not others:
+        return
+    what = f"the server's operator calls the data {operators_word(run)}, and sites state: {others}"
+    if run.local:
+        found.differs(
+            what, "config.toml or model.json", "one launch gave server and clients the same settings"
+        )
+    else:
+        found.note(what, means=f"{OTHERWISE}; each site has settings of its own, and its word counts")
+
+
 def _check_plain(evidence: Evidence) -> None:
     """ConfigError unless all that a page is drawn from are plain files, and in bounds."""
     from fl_dp.reporting.page.digest import digested_files
@@ -127,11 +152,15 @@ def _check_plain(evidence: Evidence) -> None:
 
 
 def _drawn_again(evidence: Evidence) -> str:
-    """ConfigError where the files make no page, whatever a damaged file makes a template raise."""
     from fl_dp.reporting.page.render import render_page
 
+    return _made(lambda: render_page([evidence.folder]))
+
+
+def _made(make: Callable[[], _Made]) -> _Made:
+    """ConfigError where the files make no page, whatever a damaged file makes a template raise."""
     try:
-        return render_page([evidence.folder])
+        return make()
     except ConfigError:
         raise
     except Exception as error:  # of templates and figures, over values that nobody foresaw

@@ -9,6 +9,7 @@ from fl_dp.kits.signed import Signature
 from fl_dp.reporting.page.overview import stated
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.vouched import SIGNED, UNSIGNED
 from fl_dp.statements import PURPOSE, Stated
 
 from .conftest import Make, change_summary, statement
@@ -73,10 +74,14 @@ def test_a_statement_that_cannot_be_read_is_no_end_of_the_page(make: Make) -> No
 
 def test_beside_the_approval_it_says_whose_word_it_is(make: Make) -> None:
     """And beside the reason of a run that failed."""
-    folder = make(status="failed", reason="")
+    folder = make(status="failed", reason="", signed=[signed(statement(["north", "south"]))])
     change_summary(folder, lambda summary: summary.update(reason="by order of the board"))
     text = " ".join(Page(render_page([folder])).text.split())
     assert "Whoever wrote its folder says: by order of the board" in text
     after = text[text.index("Purpose and approval") : text.index("Results")]
-    assert "No site has signed the model's name" in after
-    assert "purpose and approval: on this page they are the word of whoever wrote the run's folder" in after
+    assert "No site has signed the following. On this page it is the word of whoever wrote the run's" in after
+    assert all(words in after for words in UNSIGNED)
+    assert all(words in text for words in SIGNED)
+    unsigned = Page(render_page([make("unsigned")])).text
+    assert "No site has signed anything: this page is the word of whoever" in unsigned
+    assert not any(words in unsigned for words in (*UNSIGNED, "A site has signed", "by telephone"))

@@ -50,7 +50,7 @@ def ending(run: Run) -> str:
         INTERRUPTED: (
             f"This run was interrupted: Ctrl-C or a signal ended it after {run.rounds}{planned} rounds."
         ),
-    }.get(run.status, "This run has no summary: it is still going on, or was ended at once.")
+    }.get(run.status, "This run has no summary: it is still going on, or was killed.")
 
 
 def _spent_earlier(run: Run) -> str:
@@ -247,7 +247,7 @@ def _withdrawal(run: Run) -> Clause:
         "released stays released: models and updates that were sent cannot be taken back, and the account "
         "keeps what was spent. "
     )
-    if run.private:
+    if run.private and math.isfinite(run.epsilon):
         text += (
             f"What can be learnt about one {run.unit} from what was released stays within epsilon and delta "
             "above, also afterwards."

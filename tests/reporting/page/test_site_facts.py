@@ -4,21 +4,17 @@ import dataclasses
 
 import pytest
 
-from fl_dp.kits.keys import SigningKey, fingerprint
+from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.reporting.page.overview import stated
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.vouched import SIGNED, UNSIGNED
-from fl_dp.statements import PURPOSE, Stated
+from fl_dp.statements import Stated
 
 from .conftest import Make, change_summary, statement
 from .reading import Page
-
-
-def signed(one: Stated) -> Stated:
-    key = SigningKey.generate()
-    return dataclasses.replace(one, key=key.public, signature=key.sign(PURPOSE, one.text.encode()).hex())
+from .runs import signed
 
 
 def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:

@@ -46,7 +46,7 @@ UNSIGNED = {
     ),
     "dates and times of the run": "started ended seconds model.date",
     "versions, and the digests of the server's code and config": "versions digests model.version",
-    "purpose, operator, legal basis, who gets the model, how long it is kept, who approved it and when": (
+    "purpose, operator, legal basis, who gets the model, until when it is kept, who approved and when": (
         "approval.toml"
     ),
 }

@@ -13,6 +13,9 @@ from fl_dp.verify.check import Checked, Evidence
 from fl_dp.verify.findings import Outcome
 
 _WIDTH = 12
+_UNCHECKED = (
+    "UNCHECKED: not all that was given could be compared. Do not sign what is unchecked above. Of the rest:"
+)
 _MOST_OF_A_LINE = 4096  # characters; names in it were cut, and a file's own was not
 
 
@@ -28,15 +31,12 @@ def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
     if wrong:
         do = "does" if wrong == 1 else "do"
         return f"DIFFERS: {counted(wrong, 'thing')} above {do} not agree. Do not sign."
-    if not agrees(results):
-        return (
-            "UNCHECKED: nothing above differs, and not all that was given could be compared. Do not sign "
-            "what is unchecked."
-        )
+    unchecked = "" if agrees(results) else f"{_UNCHECKED} "
     checked = any(one.outcome is Outcome.AGREES for result in results for one in result.findings)
     if not checked:
-        return "Nothing could be checked: the files that say something were not given."
-    return f"{_mark(evidence)}{_authenticity(results, evidence)}{_otherwise(results)}{_refuted(results)}"
+        return f"{unchecked}Nothing could be checked: the files that say something were not given."
+    known = f"{_authenticity(results, evidence)}{_otherwise(results)}{_refuted(results)}"
+    return f"{_mark(evidence)}{unchecked}{known}"
 
 
 def _otherwise(results: Sequence[Checked]) -> str:

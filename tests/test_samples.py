@@ -38,8 +38,8 @@ SAMPLES = Path(__file__).parent / "samples"
 VERSIONS = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
 EXPECTATIONS = {name: json.loads((SAMPLES / name / EXPECTED).read_text()) for name in VERSIONS}
 TOLERANCE = 1e-5  # of numbers that are computed anew: epsilons, and a model's answers in float32
-# What is otherwise now: a config that does not name its arithmetic meant one that was refuted; and a page is in
-# the words of the fl_dp that drew it.
+# What is otherwise now: a config without an arithmetic meant one that was refuted; a page is in the
+# words of the fl_dp that drew it.
 OTHERWISE = {
     "config": {"arithmetic": (REFUTED, STEADY_ROWS)},
     "deployed": {"checks.page.0": ("agrees", "unchecked"), "verdict": ("authentic", "UNCHECKED")},

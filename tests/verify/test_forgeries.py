@@ -74,7 +74,7 @@ def test_data_that_the_operator_calls_otherwise_than_the_sites_are_said_to_be(ma
     made_run.digests_anew()
     made_run.draw()
     page = html.unescape(made_run.files.report.read_text())
-    assert "<dt>Data</dt><dd><bdi>digits, signed by its site: 2 clients</bdi>" in page
+    assert "<dt>Data</dt><dd><bdi>digits, signed by the key beside its statement: 2 clients</bdi>" in page
     assert "Synthetic, no patients (mnist). NOT what sites have stated: digits" in page
     evidence = Evidence(made_run.files, made_run.roster)
     assert "Mind that the operator's words for the data are not the sites'" in verdict(

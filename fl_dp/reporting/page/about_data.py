@@ -73,7 +73,11 @@ def named(one: DataSet) -> str:
 
 def _stated(site: Site) -> list[tuple[str, str]]:
     """Each client of the site, and what is said of its data by whom."""
-    by = "signed by its site" if site.signed is Signature.HOLDS else "stated, and signed by nobody"
+    by = (
+        "signed by the key beside its statement"
+        if site.signed is Signature.HOLDS
+        else "stated, and signed by nobody"
+    )
     return [(one.client, f"{named(one)}, {by}") for one in site.data]
 
 

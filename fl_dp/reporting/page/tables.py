@@ -213,8 +213,8 @@ def _stated_by(site: Site) -> str:
     if site.problem:
         return "NOT OF THIS RUN"
     return {
-        Signature.HOLDS: "its site, signed",
-        Signature.NONE: "its machine, unsigned",
+        Signature.HOLDS: "a statement, signed",
+        Signature.NONE: "a statement, signed by nobody",
         Signature.WRONG: "WRONG SIGNATURE",
     }[site.signed]
 

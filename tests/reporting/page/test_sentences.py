@@ -63,6 +63,7 @@ FOLLOWS = {
     ", unless the task reads its own": ("killed, with a task", "of a task"),
     "stated, and signed by nobody": ("plain", "served"),
     "signed by the key beside it.": ("served", "silent"),
+    "signed by the key beside its statement": ("served", "plain"),
     "by the key with the fingerprint": ("served", "plain"),
     "No site has stated anything. Sizes and epsilons": ("silent", "plain"),
     "The clients of a simulation have no keys.": ("simulated", "served"),

@@ -26,7 +26,7 @@ def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
     text = Page(render_page([folder])).text
     assert f"by the key with the fingerprint {fingerprint(said[0].key)}" in text
     assert "ask the site, by telephone say" in text
-    assert "its machine, unsigned" in text
+    assert "a statement, signed by nobody" in text
 
 
 @pytest.mark.parametrize("change", ["key", "text", "signature", "no hex"])
@@ -58,7 +58,7 @@ def test_a_statement_of_another_run_or_model_is_said(
     text = Page(render_page([folder])).text
     assert f"NOT OF THIS RUN: it speaks of another {'' if 'run' in said else 'model'}" in text
     assert "0 signed by the key beside it" in text
-    assert "its site, signed" not in text
+    assert "a statement, signed" not in text
 
 
 def test_a_statement_that_cannot_be_read_is_no_end_of_the_page(make: Make) -> None:

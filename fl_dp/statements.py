@@ -10,7 +10,7 @@ import json
 import math
 import typing
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Annotated, Any, Self
 
 from fl_dp.errors import ConfigError
@@ -26,7 +26,8 @@ _HEX = 64  # digits of a digest
 class AccountStatement:
     """One data set, over all runs. client: of this run. epsilon: None where none holds any more.
     epsilon_alone: if the assumption behind secure sums fails, None where none holds; stated where any of
-    what is spent was of such sums, and nowhere else.
+    what is spent was of such sums, and nowhere else. kind: of the data, where `data` is a name that hides it;
+    older sites state none.
 
     public_size: in units; unit: "record" or "person".
     """
@@ -45,6 +46,7 @@ class AccountStatement:
     accountant: Annotated[str, Leaves("its operator's choice")]
     arithmetic: Annotated[str, Leaves("from plans, which servers chose")]
     epsilon_alone: Annotated[float | None, Leaves("computed from spent")] = None
+    kind: Annotated[str, Leaves("of a file's name only the kind, of a task the name of its class")] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Statement:
             written["spent"] = [entry.to_dict() for entry in account.spent]
             if not any(entry.shared for entry in account.spent):
                 del written["epsilon_alone"]
+            if not account.kind:
+                del written["kind"]
         return json.dumps(found, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -122,7 +126,8 @@ def commitment(salt: bytes, head: str) -> str:
 def _fields(kind: Any, found: Any) -> dict[str, Any]:
     """The fields of `kind`, checked; ValueError or TypeError where one is missing, unknown or impossible."""
     hints = typing.get_type_hints(kind)
-    if not isinstance(found, Mapping) or found.keys() | {"epsilon_alone"} != hints.keys() | {"epsilon_alone"}:
+    optional = {field.name for field in fields(kind) if field.default is not MISSING}
+    if not isinstance(found, Mapping) or found.keys() | optional != hints.keys():
         raise TypeError(kind.__name__)
     return {name: _value(name, found[name], hint) for name, hint in hints.items() if name in found}
 

@@ -17,8 +17,10 @@ STATEMENT = Statement("77", "ab" * 32, "cd" * 32, 0, "2026-11-22T21:37:28+00:00"
 
 
 def test_it_is_read_again_as_it_was() -> None:
-    for one in (STATEMENT, replace(STATEMENT, accounts=(replace(ACCOUNT, epsilon=None, spent=()),) * 3)):
+    for account in (ACCOUNT, replace(ACCOUNT, epsilon=None, spent=()), replace(ACCOUNT, kind="csv")):
+        one = replace(STATEMENT, accounts=(account,) * 3)
         assert Statement.from_text(one.to_text()) == one
+    assert "kind" not in STATEMENT.to_text()  # as older sites spelt it
 
 
 def changed(**fields: Any) -> str:
@@ -47,6 +49,7 @@ def changed(**fields: Any) -> str:
         changed(delta=None),
         changed(delta=10**400),
         changed(arithmetic="sure"),
+        changed(kind=""),
         changed(public_size=1.5),
         changed(spent=[{"sample_rate": 0.1, "noise_multiplier": 1.0}]),
         changed(spent=[{"sample_rate": 1.1, "noise_multiplier": 1.0, "steps": 1}]),

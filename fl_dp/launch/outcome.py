@@ -12,11 +12,10 @@ from fl_dp.launch.processes.log_tail import tail
 from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.console import marked, of_unit, print_budgets
 from fl_dp.reporting.read_results import read_summary
-from fl_dp.reporting.reports import OVER
+from fl_dp.reporting.reports import INTERRUPTED, OVER
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 
 _OWN_LOG = "its own log"  # in a refusal whose cause the server is not told (federation/wire/messages.py)
-INTERRUPTED = "interrupted"  # the reason of a run whose server was stopped (federation/server/app.py)
 _LOGS = 4  # that an error names
 
 

@@ -16,7 +16,3 @@ PROMISE_OF_PERSONS = (
 NO_PROMISE = (
     "None: NOT PRIVATE. The model was trained without protection; single records may be found out from it."
 )
-UNSIGNED = (  # by any site: its statement is of what its data have spent, and of the model's weights
-    "the model's name, the task, settings, dates, versions, losses, metrics, columns and classes of "
-    "the data, the reason why a run or client ended, who approved it and when, purpose and approval"
-)

@@ -10,6 +10,8 @@ from pathlib import Path
 # What decides how a number comes about. A machine's name and its user are nobody's business.
 _PACKAGES = ("fl-dp", "torch", "flwr", "dp-accounting", "numpy", "ray", "opacus", "torchvision")
 
+_CODE = ("*.py", "*.html", "*.css")
+
 
 def utc_now() -> str:
     """The time, UTC, ISO 8601, to the second."""
@@ -30,10 +32,10 @@ def versions() -> dict[str, str]:
 
 @cache
 def code_digest() -> str:
-    """SHA-256 over fl_dp's own files of code, by their places in the package, in hex."""
+    """SHA-256 over fl_dp's own files of code, pages' templates included, by their places in the package."""
     root = Path(__file__).parents[1]
-    found = hashlib.sha256()
-    for file in sorted(root.rglob("*.py"), key=lambda one: one.relative_to(root).as_posix()):
+    found, files = hashlib.sha256(), [one for kind in _CODE for one in root.rglob(kind)]
+    for file in sorted(files, key=lambda one: one.relative_to(root).as_posix()):
         found.update(f"{file.relative_to(root).as_posix()}\n".encode())
         found.update(hashlib.sha256(file.read_bytes()).digest())
     return found.hexdigest()

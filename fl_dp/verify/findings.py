@@ -7,10 +7,13 @@ _MOST_OF_A_KIND = 5  # findings of one kind that are named one by one
 
 
 class Outcome(StrEnum):
-    """NOTE: something that an officer should know, and that is no contradiction."""
+    """NOTE: something that an officer should know, and that is no contradiction. UNCHECKED: it was given, and
+    cannot be compared here, so that nothing may be concluded from it.
+    """
 
     AGREES = "agrees"
     DIFFERS = "differs"
+    UNCHECKED = "unchecked"
     NOT_GIVEN = "not given"
     NOTE = "note"
 
@@ -45,6 +48,9 @@ class Found:
 
     def note(self, what: str, where: str = "", means: str = "", kind: str = "") -> None:
         self._add(Finding(Outcome.NOTE, what, where, means), kind or means or what)
+
+    def unchecked(self, what: str, where: str, means: str) -> None:
+        self._add(Finding(Outcome.UNCHECKED, what, where, means), means)
 
     def not_given(self, what: str, means: str = "") -> None:
         self._add(Finding(Outcome.NOT_GIVEN, what, "", means), what)

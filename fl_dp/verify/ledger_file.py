@@ -10,6 +10,7 @@ from fl_dp.accounting.ledger.event_log import Event
 from fl_dp.accounting.ledger.export import FORMAT
 from fl_dp.accounting.ledger.files import find_ledger, openings_file
 from fl_dp.accounting.ledger.hash_chain import Row, first_broken
+from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.verify.ledger_rows import kept_rows
 from fl_dp.verify.reading import lines, opened, parse_json, read_json, table, text, whole
@@ -79,11 +80,13 @@ def read_ledger(path: Path) -> LedgerFile:
 def _exported(path: Path) -> tuple[list[Row], int]:
     found = read_json(path)
     try:
-        if table(found)["format"] != FORMAT:
-            raise ValueError("another format")
+        if (wrote := text(table(found)["format"])) != FORMAT:
+            raise ConfigError(f"{path.name} has format {clean(wrote)!r}, and this fl_dp reads {FORMAT!r}.")
         return [_row(*(one[key] for key in Row._fields)) for one in map(table, found["rows"])], whole(
             found["entries"]
         )
+    except ConfigError:
+        raise
     except (ValueError, KeyError, TypeError):
         raise ConfigError(f"{path.name} is no export of a ledger ({FORMAT}).") from None
 

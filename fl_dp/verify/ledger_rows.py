@@ -36,6 +36,7 @@ def kept_rows(path: Path) -> tuple[list[Row], int]:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as file:
             _bind(file)
             file.deserialize(content)
+            _check_version(file, path)
             _check_schema(file, path)
             made = file.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchmany(2)
             return list(_rows(file, path, len(content))), whole(made[0][0]) if made else 0
@@ -68,6 +69,16 @@ def _bind(file: sqlite3.Connection) -> None:
     file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_ROW)
     for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON", "temp_store = MEMORY"):
         file.execute(f"PRAGMA {setting}")
+
+
+def _check_version(file: sqlite3.Connection, path: Path) -> None:
+    """ConfigError for a schema of another number, whose entries may mean something else."""
+    version = whole(file.execute("PRAGMA user_version").fetchone()[0])
+    if version != FORMAT.version:
+        raise ConfigError(
+            f"{path.name} has schema {version}, and this fl_dp reads schema {FORMAT.version}; give it to the "
+            "fl_dp that wrote it."
+        )
 
 
 def _check_schema(file: sqlite3.Connection, path: Path) -> None:

@@ -6,19 +6,23 @@ from dataclasses import asdict
 from typing import Any
 
 from fl_dp.clean_text import clean
-from fl_dp.reporting.promise import UNSIGNED
 from fl_dp.reporting.refuted import ADVICE
+from fl_dp.reporting.vouched import OTHERWISE, unsigned_words
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Checked, Evidence
 from fl_dp.verify.findings import Outcome
 
 _WIDTH = 12
+_UNCHECKED = (
+    "UNCHECKED: not all that was given could be compared. Do not sign what is unchecked above. Of the rest:"
+)
 _MOST_OF_A_LINE = 4096  # characters; names in it were cut, and a file's own was not
 
 
 def agrees(results: Sequence[Checked]) -> bool:
-    """Whether nothing differs."""
-    return not any(one.outcome is Outcome.DIFFERS for result in results for one in result.findings)
+    """Whether all that was given was compared, and nothing differs."""
+    wrong = (Outcome.DIFFERS, Outcome.UNCHECKED)
+    return not any(one.outcome in wrong for result in results for one in result.findings)
 
 
 def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
@@ -27,10 +31,17 @@ def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
     if wrong:
         do = "does" if wrong == 1 else "do"
         return f"DIFFERS: {counted(wrong, 'thing')} above {do} not agree. Do not sign."
+    unchecked = "" if agrees(results) else f"{_UNCHECKED} "
     checked = any(one.outcome is Outcome.AGREES for result in results for one in result.findings)
     if not checked:
-        return "Nothing could be checked: the files that say something were not given."
-    return f"{_mark(evidence)}{_authenticity(results, evidence)}{_refuted(results)}"
+        return f"{unchecked}Nothing could be checked: the files that say something were not given."
+    known = f"{_authenticity(results, evidence)}{_otherwise(results)}{_refuted(results)}"
+    return f"{_mark(evidence)}{unchecked}{known}"
+
+
+def _otherwise(results: Sequence[Checked]) -> str:
+    found = any(OTHERWISE in one.means for result in results for one in result.findings)
+    return f" Mind that {OTHERWISE}." if found else ""
 
 
 def _refuted(results: Sequence[Checked]) -> str:
@@ -61,9 +72,9 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
         )
     if signed >= everybody:
         return (
-            f"authentic: every client's own site has signed its charges, epsilon and the model, by {whose}, "
-            f"and all else agrees. Who else took part, clients-per-person, {UNSIGNED} are signed by no site: "
-            "they are the word of whoever wrote this folder."
+            f"authentic: every client's own site has signed what its data are and have spent, and the model, "
+            f"by {whose}, and all else agrees. Signed by no site, and the word of whoever wrote this folder: "
+            f"{unsigned_words()}."
         )
     missing = len(everybody - signed)
     return (

@@ -246,7 +246,7 @@ def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:
     (path.parent / "statements.jsonl").write_text(json.dumps(opening) + "\n")
     account = AccountStatement(
         site,
-        "records",
+        "digits",
         "record",
         SIZE,
         charges(steps, made.shares),

@@ -13,6 +13,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import ConfigError
 from fl_dp.verify import ledger_rows
+from fl_dp.verify.ledger_file import read_ledger
 from fl_dp.verify.ledger_rows import kept_rows
 
 HEADER = f"PRAGMA application_id = {FORMAT.application_id}; PRAGMA user_version = {FORMAT.version};"
@@ -54,6 +55,22 @@ def of_rows(count: int) -> str:
 def test_only_a_ledgers_tables_are_read(script: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no ledger: its tables are others"):
         kept_rows(made(tmp_path / "ledger.sqlite", script))
+
+
+def test_a_schema_of_another_number_is_refused_by_it(tmp_path: Path) -> None:
+    """Of a newer one nobody here knows what its entries mean, though its tables look the same."""
+    newer = FORMAT.version + 1
+    path = made(tmp_path / "ledger.sqlite", f"{of_rows(3)} PRAGMA user_version = {newer};")
+    with pytest.raises(
+        ConfigError, match=f"has schema {newer}, and this fl_dp reads schema {FORMAT.version}"
+    ):
+        kept_rows(path)
+    export = tmp_path / "ledger.json"
+    export.write_text('{"format": "fl-dp ledger 2", "entries": 0, "rows": []}')
+    with pytest.raises(
+        ConfigError, match="has format 'fl-dp ledger 2', and this fl_dp reads 'fl-dp ledger 1'"
+    ):
+        read_ledger(export)
 
 
 def test_a_ledger_that_has_paid_is_one_with_the_secrets_that_lie_beside_its_entries(tmp_path: Path) -> None:

@@ -1,17 +1,13 @@
 """All checks together: a run as it was left agrees, and a forger who computes every digest anew is found."""
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
-from verify.made_run import RATE, STEPS, Json, MadeRun, charges, epsilon, signed
+from verify.forger import lowered, scaled, signed_by_the_forger
+from verify.made_run import RATE, STEPS, Json, MadeRun
 
 from fl_dp.choices import CHECKS
-from fl_dp.kits.keys import SigningKey
-from fl_dp.statements import Statement
 from fl_dp.verify.check import Evidence
 from fl_dp.verify.findings import Outcome
 from fl_dp.verify.running import checked
@@ -37,44 +33,12 @@ def test_without_a_roster_nothing_is_authentic(untouched: MadeRun) -> None:
     assert the_verdict(untouched, roster=True).startswith("authentic: every client's own site")
 
 
-def scaled(share: float) -> Callable[[Json], None]:
-    """Every epsilon that stands in a line or the summary."""
-
-    def change(line: Json) -> None:
-        for one in (line, line["federation"], *line["clients"].values()):
-            for name in {"epsilon", "planned_epsilon", "largest", "median", "least"} & one.keys():
-                one[name] *= share
-
-    return change
-
-
 @pytest.mark.parametrize("share", [0.99, 0.5])
 def test_lowered_epsilons_are_found_from_the_charges(share: float, made_run: MadeRun) -> None:
     made_run.change_both(scaled(share))
     made_run.write_statements([])
     made_run.digests_anew()
     assert set(made_run.differs()) == {"epsilons"}
-
-
-def lowered(steps: int) -> Callable[[Json], None]:
-    """A forger who counts `steps` a round instead of STEPS, and every epsilon that follows."""
-
-    def change(line: Json) -> None:
-        for client in line["clients"].values():
-            less = client["steps"] // STEPS * steps
-            client["steps"], client["charges"] = less, [one.to_dict() for one in charges(less)]
-            client["epsilon"] = epsilon(less)
-            if client.get("reported"):
-                client["reported"]["steps"] = steps
-            if "planned_epsilon" in client:
-                client["planned_epsilon"] = epsilon(less)
-        found = sorted(one["epsilon"] for one in line["clients"].values())
-        line["epsilon"] = found[-1]
-        line["federation"] |= {"largest": found[-1], "median": sum(found) / 2, "least": found[0]}
-        if "planned_epsilon" in line:
-            line["planned_epsilon"] = found[-1]
-
-    return change
 
 
 def test_lowered_steps_are_found_by_a_statement_or_a_ledger_and_by_nothing_else(made_run: MadeRun) -> None:
@@ -91,49 +55,12 @@ def test_lowered_steps_are_found_by_a_statement_or_a_ledger_and_by_nothing_else(
 def test_statements_with_lowered_steps_need_the_sites_own_keys(made_run: MadeRun) -> None:
     """The forger signs what suits, with a key of their own."""
     made_run.change_both(lowered(STEPS // 2))
-    forger = SigningKey.generate()
-    forged = []
-    for one in made_run.statements():
-        said = Statement.from_text(one["text"])
-        less = sum(entry.steps for entry in said.accounts[0].spent) // 2
-        account = replace(said.accounts[0], spent=charges(less), epsilon=epsilon(less))
-        new = signed(replace(said, accounts=(account,)), forger)
-        forged.append({"text": new.text, "key": new.key, "signature": new.signature})
-    made_run.write_statements(forged)
+    signed_by_the_forger(made_run)
     made_run.digests_anew()
     assert made_run.differs() == {}
     assert the_verdict(made_run).startswith("consistent, not authenticated")
     assert set(made_run.differs(roster=True)) == {"statements"}
     assert set(made_run.differs(ledgers=True)) == {"ledgers"}
-
-
-def noisier(line: Json) -> None:
-    for client in line["clients"].values():
-        for one in (client, *client["charges"]):
-            one["noise_multiplier"] *= 2
-
-
-def test_raised_noise_is_found_by_statement_and_ledger(made_run: MadeRun) -> None:
-    made_run.change_both(noisier)
-    made_run.digests_anew()
-    assert "statements" in made_run.differs()
-    made_run.files.statements.unlink()
-    assert set(made_run.differs(ledgers=True)) >= {"ledgers"}
-
-
-def test_a_swapped_model_is_found_even_with_its_digest(made_run: MadeRun) -> None:
-    path = made_run.files.model(private=True)
-    torch.save({"weight": torch.zeros(3, 4), "bias": torch.ones(3)}, path)
-    assert set(made_run.differs()) == {"model"}
-    made_run.digests_anew()
-    assert set(made_run.differs()) == {"statements"}
-
-
-def test_a_client_that_was_taken_out_is_found(made_run: MadeRun) -> None:
-    made_run.change_summary(lambda summary: summary["clients"].pop("south"))
-    assert set(made_run.differs()) >= {"rounds", "statements"}
-    made_run.change_rounds(lambda line: line["clients"].pop("south"))
-    assert "statements" in made_run.differs()
 
 
 def test_a_client_without_a_statement_is_named_and_not_authentic(made_run: MadeRun) -> None:

@@ -6,6 +6,7 @@ for data with at most so many units: others are refused.
 """
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -135,6 +136,11 @@ def public_name(config: ClientConfig) -> str:
     if config.data_name:
         return config.data_name.replace(CLIENT, config.client)
     return _name_of_all(config).replace(config.data, config.data.partition(":")[0])
+
+
+def public_kind(config: ClientConfig) -> str:
+    """What kind of data they are, whatever name their operator gave them."""
+    return public_name(replace(config, data_name=""))
 
 
 def _name_of_all(config: ClientConfig) -> str:

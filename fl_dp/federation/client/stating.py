@@ -13,7 +13,7 @@ from fl_dp.accounting.alone import any_shared
 from fl_dp.accounting.ledger.files import openings_file
 from fl_dp.durable_files import open_private
 from fl_dp.errors import LedgerError
-from fl_dp.federation.client.registration import public_name
+from fl_dp.federation.client.registration import public_kind, public_name
 from fl_dp.federation.client.stages import Client
 from fl_dp.records import Entry
 from fl_dp.reporting.provenance import utc_now
@@ -63,10 +63,11 @@ def _at_one_moment(
 
 def _account(client: Client, spent: tuple[Entry, ...], arithmetic: str) -> AccountStatement:
     settings, budget = client.settings, client.budget
+    name, kind = public_name(settings), public_kind(settings)
     epsilon, alone = budget.epsilon_of(spent), budget.epsilon_alone_of(spent)
     return AccountStatement(
         client=settings.client,
-        data=public_name(settings),
+        data=name,
         unit=settings.unit_name,
         public_size=client.public_size,
         spent=spent,
@@ -76,6 +77,7 @@ def _account(client: Client, spent: tuple[Entry, ...], arithmetic: str) -> Accou
         accountant=budget.accountant,
         arithmetic=arithmetic,
         epsilon_alone=alone if math.isfinite(alone) and any_shared(spent) else None,
+        kind=kind if kind != name else "",
     )
 
 

@@ -20,7 +20,7 @@ from fl_dp.federation.server.leaving import leave
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode, load_arrays, specs, state_arrays
 from fl_dp.reporting.console import round_line
-from fl_dp.reporting.reports import RoundReport, RunStatus
+from fl_dp.reporting.reports import INTERRUPTED, RoundReport, RunStatus
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
 
@@ -82,7 +82,7 @@ def _run(
     """The federation, when the run is over; its model is the one that was saved."""
     federation: Federation | None = None
     status: RunStatus = "failed"
-    reason = "interrupted"  # what stands if this process is ended
+    reason = INTERRUPTED  # what stands if this process is ended
     private = flat.get("privacy", "on") == "on"  # known even where the rest of the config is at fault
     try:
         federation = prepare(RunConfig.from_flat(flat), run, record, on_round)

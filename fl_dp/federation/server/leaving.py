@@ -38,6 +38,8 @@ def leave(
     """
     end = _End(federation, record, private, status, reason)
     try:
+        if federation:
+            record.settle(federation.strategy)
         if federation and record.arrays is not None and federation.strategy.reports:
             end.weights = weights_digest(_save_models(out, federation, record, private))
             out.write_resolved(federation.strategy.resolved().to_flat())

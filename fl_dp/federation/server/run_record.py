@@ -43,6 +43,7 @@ class RunRecord:
         self.best: tuple[int, ArrayRecord] | None = None  # of the same state, where the best model is kept
         self.averaged: ArrayRecord | None = None  # of the same state, where the average is kept
         self._line = self.state.line if self.state else ""
+        self._told = self.state.rounds if self.state else 0  # the last round whose line is on the disk
         self.started = (self.state.started if self.state else "") or utc_now()
         self._began = time.monotonic() - (self.state.seconds if self.state else 0.0)
 
@@ -66,6 +67,23 @@ class RunRecord:
         self.keep(strategy)
         self._on_kept(report.round)
         self._out.append_round(self._line)
+        self._told = report.round
+
+    def settle(self, strategy: "PrivateStrategy") -> None:
+        """Let lines and reports end with the state on the disk, of a run that was ended within `round_over`.
+
+        A round whose state was kept gets its line. One whose state was not is a round that was begun.
+        """
+        reports = strategy.reports
+        if not reports or reports[-1].round == self._told:
+            return
+        state = kept_state(self._out.path)
+        kept = state.rounds if state else 0
+        self._out.go_on_after(kept, state.line if state else "")
+        if state and kept == reports[-1].round:  # the process may have been ended within `keep`
+            self.arrays, self.best, self.averaged = state.arrays, strategy.best, strategy.averaged
+        while reports and reports[-1].round > kept:
+            reports.pop()
 
     def forget(self) -> None:
         """The run is over, and nothing of it can be resumed: its secret is needed no more."""

@@ -1,27 +1,99 @@
 """What the page says of the data: kind, form, columns, classes and declared sizes. All of it is public."""
 
+from collections import Counter
 from collections.abc import Sequence
 
-from fl_dp.config.data import PERSON
-from fl_dp.reporting.page.facts import Named, Run
+from fl_dp.config.data import CLIENT, PERSON
+from fl_dp.kits.signed import Signature
+from fl_dp.reporting.page.facts import DataSet, Named, Run, Site
 from fl_dp.reporting.page.numbers import UNKNOWN
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.wording import counted
 
 _CLASSES = 40  # named in one line
+_NAMES = 6  # of data, in one line
 
 
-def kind_of_data(run: Run) -> str:
-    """ "csv", "digits". In a simulation with the file's name: elsewhere it is the server's, and no site's."""
-    asked = run.setting("data")
-    if run.simulated and asked:
-        return asked
-    return dict(run.described).get("data") or asked.partition(":")[0] or "of the task's own"
+def operators_word(run: Run) -> str:
+    """What the server's operator calls the data: "csv", "ward 7 (csv)". Each site has settings of its own."""
+    named, kind = run.setting("data-name"), _operators_kind(run)
+    return f"{named} ({kind})" if named else kind
+
+
+def data_words(run: Run) -> str:
+    """The data by the words of those who hold them, and whose words these are; else by the operator's."""
+    found = [
+        words
+        for site in run.sites
+        if not site.problem and site.signed is not Signature.WRONG
+        for words in _stated(site)
+    ]
+    silent = len({one.name for one in run.clients} - {client for client, _ in found})
+    parts = [f"{words}: {counted(count, 'client')}" for words, count in _most(found)]
+    if silent:
+        of = f"of {counted(silent, 'client')} " if found else ""
+        parts.append(f"{of}{operators_word(run)}, in the word of the server's operator alone")
+    return "; ".join(parts) or f"{operators_word(run)}, in the word of the server's operator alone"
+
+
+def other_words(run: Run) -> str:
+    """What sites state of their data that the operator's word is not; empty where it is theirs."""
+    kind, name = _operators_kind(run), run.setting("data-name")
+    others = Counter(
+        named(one)
+        for site in run.sites
+        if not site.problem
+        for one in site.data
+        if not _is_of_kind(one, kind) or (name and name.replace(CLIENT, one.client) != one.name)
+    )
+    return ", ".join(words for words, _ in others.most_common(_NAMES))
+
+
+def _operators_kind(run: Run) -> str:
+    """By model.json, which says what the task has read; by the setting where that is not there."""
+    described = dict(run.described)
+    if described.get("data"):
+        return described["data"]
+    if described.get("task"):
+        return f"records of {described['task']}"
+    kind = run.setting("data").partition(":")[0] or UNKNOWN
+    return f"{kind}, unless the task reads its own" if run.setting("task") else kind
+
+
+def _is_of_kind(one: DataSet, kind: str) -> bool:
+    """A task may also read the data that the settings name."""
+    stated = one.kind or one.name
+    return stated == kind or stated.startswith(f"{kind} in ")
+
+
+def named(one: DataSet) -> str:
+    """ "digits", "ward 7 (csv)": the name that a site has stated, with the kind that it hides."""
+    return f"{one.name} ({one.kind})" if one.kind else one.name
+
+
+def _stated(site: Site) -> list[tuple[str, str]]:
+    """Each client of the site, and what is said of its data by whom."""
+    by = (
+        "signed by the key beside its statement"
+        if site.signed is Signature.HOLDS
+        else "stated, and signed by nobody"
+    )
+    return [(one.client, f"{named(one)}, {by}") for one in site.data]
+
+
+def _most(found: Sequence[tuple[str, str]]) -> list[tuple[str, int]]:
+    counts = Counter(words for _, words in found).most_common()
+    rest = sum(count for _, count in counts[_NAMES:])
+    return [*counts[:_NAMES], *([("others", rest)] if rest else [])]
 
 
 def about_data(run: Run) -> Named:
     """Names and values."""
-    found = [("Kind of data", kind_of_data(run)), ("Declared in all", _sizes(run))]
+    found = [
+        ("Data", data_words(run)),
+        ("As the server's operator calls them", _operators(run)),
+        ("Declared in all", _sizes(run)),
+    ]
     if run.unit == PERSON:
         most = run.records_per_person
         found.append(("Records of one person that count in a step", f"{most} at most" if most else UNKNOWN))
@@ -30,7 +102,7 @@ def about_data(run: Run) -> Named:
     if run.data.predicted:
         found.append(("Predicted", run.data.predicted))
     if run.data.classes:
-        found.append(("Names of what is predicted", _named(run.data.classes)))
+        found.append(("Names of what is predicted", _first(run.data.classes)))
     if run.data.schema:
         found.append(("SHA-256 of the schema's text", run.data.schema))
     return tuple(found)
@@ -50,6 +122,11 @@ def _sizes(run: Run) -> str:
     return f"{counted(sum(sizes), run.unit)} at {counted(len(sizes), 'client')}"
 
 
-def _named(classes: Sequence[str]) -> str:
+def _operators(run: Run) -> str:
+    others = other_words(run)
+    return operators_word(run) + (f". NOT what sites have stated: {others}" if others else "")
+
+
+def _first(classes: Sequence[str]) -> str:
     more = len(classes) - _CLASSES
     return ", ".join(classes[:_CLASSES]) + (f" and {more:,} more" if more > 0 else "")

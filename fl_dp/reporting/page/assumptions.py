@@ -11,6 +11,10 @@ from fl_dp.reporting.wording import counted
 def arithmetic(run: Run) -> Clause:
     """What is known of rounding, for all that the accounts have paid."""
     title = f"Arithmetic: {arithmetic_words(run.arithmetic)}"
+    if not any(one.charges for one in run.clients):
+        return Clause(
+            "Arithmetic", "No account has paid for a step: nothing was added up, and nothing rounded."
+        )
     if run.arithmetic == PROVEN:
         return Clause(
             title,

@@ -61,10 +61,11 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """One client's data, as its site's statement has them."""
+    """One client's data, as its site's statement has them. kind: empty where the name is one."""
 
     client: str
     name: str
+    kind: str
     unit: str
     public_size: int
     epsilon: float
@@ -116,13 +117,15 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run. over: it has a summary. status: as in the summary, or "not finished".
+    """One run. over: it has a summary. status: as in the summary, "interrupted", or "not finished".
 
     epsilon, delta: of the federation, over all runs on these data. planned_epsilon: if all planned rounds are
     run; None where it is not known. hidden_metrics: how many of single classes or subgroups are not shown.
-    reasons: status, reason and how often, most often first. simulated: all clients were on one machine.
+    reasons: status, reason and how often, most often first. simulated: no client had a process of its own.
+    local: the launch that has written the folder has started all clients, on its own machine.
     name: of the folder. before_known: whether what data had spent before the run is in its files.
     by_part: metrics of each class or subgroup by their names, where small ones are known to be withheld.
+    masked: whether masks hid the parts of its secure sums; None where it opened none.
     epsilon_alone: as epsilon, if the assumption behind secure sums fails; None where no data were in any.
     """
 
@@ -158,6 +161,7 @@ class Run:
     described: Named
     settings: tuple[Setting, ...]
     simulated: bool
+    local: bool
     clients: tuple[Client, ...]
     before_known: bool
     history: tuple[Round, ...]
@@ -167,6 +171,7 @@ class Run:
     data: DataFacts
     by_part: tuple[tuple[str, Measured], ...] = ()
     epsilon_alone: float | None = None
+    masked: bool | None = None
 
     @property
     def budget(self) -> float | None:
@@ -191,6 +196,18 @@ class Run:
             and self.rounds == 0
             and all(total_steps(one.charges) == total_steps(one.before) for one in self.clients)
         )
+
+    @property
+    def has_model(self) -> bool:
+        """Whether it left one. An older fl_dp wrote no digest of it."""
+        digests = dict(self.digests)
+        return self.over and (bool(digests.get("model")) if digests else self.rounds > 0)
+
+    @property
+    def measured(self) -> bool:
+        """Whether anything was measured on the server's test data."""
+        found = [(self.loss, self.metrics), *((one.loss, one.metrics) for one in self.history)]
+        return any(value is not None for loss, metrics in found for value in (loss, *dict(metrics).values()))
 
     @property
     def records_per_person(self) -> int:

@@ -17,8 +17,11 @@ def amount(run: Run) -> Clause:
         f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {number(run.delta)}, for {whose(run)}, "
         f"computed by the accountant {' and '.join(run.accountants) or UNKNOWN}. "
     )
-    if run.clients_per_person > 1:
-        text += f"These are the sums of the {run.clients_per_person} largest of the clients."
+    several = min(run.clients_per_person, len(run.clients))
+    if several > 1:
+        text += f"These are the sums of the {several} largest of the clients."
+    elif len(run.clients) == 1:
+        text += "These are those of the one client."
     else:
         text += "These are the largest of the clients; each client has its own, in the tables below."
     return Clause("How much, and for whom", text)

@@ -5,13 +5,14 @@ import math
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.reporting.console import alone_words
-from fl_dp.reporting.page.about_data import kind_of_data
+from fl_dp.reporting.page.about_data import data_words
 from fl_dp.reporting.page.facts import Named, Run, Site
 from fl_dp.reporting.page.figures.time_spent import where_time_went
 from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.wording import counted
 
+_TEST_DATA = "the server's test data"
 _SAME = 1e-6  # epsilons of two machines that differ by less are one
 _NAMED = 12  # clients that one line can name
 
@@ -21,9 +22,9 @@ def overview(run: Run) -> Named:
     described = dict(run.described)
     planned = f" of {run.planned_rounds}" if run.planned_rounds else ""
     found = [
-        ("Model", described.get("model") or run.setting("model") or "of the task's own"),
-        ("Loss", described.get("loss") or run.setting("loss") or "of the task's own"),
-        ("Data", kind_of_data(run)),
+        ("Model", _built_in(run, "model")),
+        ("Loss", _built_in(run, "loss")),
+        ("Data", data_words(run)),
         ("Task", described.get("task") or run.setting("task") or "built in"),
         ("Clients", _names(run)),
         ("How", _how(run)),
@@ -41,6 +42,14 @@ def overview(run: Run) -> Named:
     return tuple(found)
 
 
+def _built_in(run: Run, key: str) -> str:
+    """By model.json, where it is there: a task may have its own, whatever the setting."""
+    if run.described:
+        return dict(run.described).get(key) or "of the task's own"
+    setting = run.setting(key) or UNKNOWN
+    return f"{setting}, unless the task has its own" if run.setting("task") else setting
+
+
 def _epsilon(run: Run) -> str:
     if run.private and not run.clients:
         return "none: no client was there"
@@ -49,16 +58,18 @@ def _epsilon(run: Run) -> str:
 
 def results(run: Run) -> Named:
     """What the model is worth, and what it took."""
-    left = run.over and run.rounds > 0
+    unchanged = 0 < run.rounds == run.lost_rounds
     kept = {
-        "last": "the last round's",
+        "last": "the one of the start: no round has changed it" if unchanged else "the last round's",
         "average": "the moving average of the rounds' models",
         "best": f"the best one, of round {run.kept_round}",
     }.get(run.kept, run.kept)
+    halved = run.kept == "best"
+    tested = "the half of the server's test data that it was not chosen on" if halved else _TEST_DATA
     return (
-        ("Model that was kept", kept if left else "none"),
-        *((f"{name}, on the server's test data", measured(value)) for name, value in run.metrics),
-        ("Loss, on the server's test data", measured(run.loss)),
+        ("Model that was kept", kept if run.has_model else "none"),
+        *((f"{name}, on {tested}", measured(value)) for name, value in run.metrics),
+        (f"Loss, on {tested}", measured(run.loss)),
         ("Time", where_time_went(run)),
     )
 
@@ -66,17 +77,26 @@ def results(run: Run) -> Named:
 def provenance(run: Run) -> Named:
     """Seeds, versions, digests."""
     return (
-        ("Seed of the partition and first weights", run.setting("seed") or UNKNOWN),
+        (
+            f"Seed of the partition{'' if run.setting('start') else ' and first weights'}",
+            run.setting("seed") or UNKNOWN,
+        ),
         ("Seed of noise, draws and choice of clients", "none: the system's entropy"),
         (f"Clipping bound, of the length of one {run.unit}'s gradient", _bound(run)),
         ("Name in the ledgers", run.identity or UNKNOWN),
-        ("Identity of the task's code", run.task or "all of it is built in"),
+        ("Identity of the task's code", _identity(run)),
         *((f"SHA-256, {name}", value or UNKNOWN) for name, value in run.digests),
         *((f"Version of {name}", value) for name, value in run.versions),
     )
 
 
+def _identity(run: Run) -> str:
+    return run.task or (UNKNOWN if not run.over or run.setting("task") else "all of it is built in")
+
+
 def _bound(run: Run) -> str:
+    if not run.private:
+        return "none: nothing is clipped"
     following = run.setting("adaptive-clipping")
     if not following:
         return number(run.max_grad_norm)
@@ -99,14 +119,14 @@ def stated(run: Run) -> str:
     """Who has vouched for the sizes and epsilons below."""
     if not run.sites:
         return (
-            "No site has stated anything: there is no statements.json. Sizes and epsilons are as the server "
-            "recorded them, and nobody has committed to a ledger."
+            "No site has stated anything. Sizes and epsilons are as the server recorded them, and nobody has "
+            "committed to a ledger."
         )
     signed = sum(site.signed is Signature.HOLDS and not site.problem for site in run.sites)
     wrong = sum(site.signed is Signature.WRONG or bool(site.problem) for site in run.sites)
     text = f"{counted(len(run.sites), 'statement')}: {signed} signed by the key beside it."
-    if run.simulated:
-        text += " The clients of a simulation have no keys: one statement speaks for all of them, unsigned."
+    if run.simulated and not any(site.key for site in run.sites):
+        text += " The clients of a simulation have no keys."
     if wrong:
         text += f" {counted(wrong, 'statement')} not to be relied on, see below."
     if more := _stated_more(run):
@@ -116,6 +136,11 @@ def stated(run: Run) -> str:
             "have used their data meanwhile."
         )
     return text
+
+
+def any_signed(run: Run) -> bool:
+    """Whether any statement of this run and model has a signature that holds."""
+    return any(site.signed is Signature.HOLDS and not site.problem for site in run.sites)
 
 
 def _stated_more(run: Run) -> list[float]:
@@ -138,8 +163,10 @@ def _names(run: Run) -> str:
 
 def _how(run: Run) -> str:
     if run.simulated:
-        return "simulated: all clients on one machine"
-    return "a server, and a process of its own for each client"
+        return "simulated: one launch played all clients"
+    if run.local:
+        return "a server, and a process of its own for each client, all started on one machine"
+    return "a server; its clients were started by others, or the files do not say by whom"
 
 
 def _of(site: Site) -> str:

@@ -23,13 +23,13 @@ from fl_dp.reporting.page.round_facts import (
 from fl_dp.reporting.page.setting_facts import read_settings
 from fl_dp.reporting.page.site_facts import read_sites
 from fl_dp.reporting.read_results import read_summary
-from fl_dp.reporting.reports import epsilon_from_json
+from fl_dp.reporting.reports import INTERRUPTED, epsilon_from_json
 from fl_dp.reporting.run_folder import RunFolder
 
 NOT_FINISHED = "not finished"
 _OF_A_KILLED_RUN: dict[str, Any] = {
     "status": NOT_FINISHED,
-    "reason": "it has no summary: it is still going on, or was ended",
+    "reason": "",
     "planned_epsilon": None,
     "model": "last",
     "run": "",
@@ -73,13 +73,14 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
     description = read_description(folder)
     parts = by_part(said)
     privacy = next((one.became for one in settings if one.key == "privacy"), "on")
+    interrupted = (said["status"], said["reason"]) == ("failed", INTERRUPTED)
     return Run(
         name=clean(folder.path.name),
         digest=page_digest(folder),
         over=over,
         private=bool(said["private"]) and history.private and privacy != "off",
-        status=said["status"],
-        reason=clean(said["reason"]),
+        status=INTERRUPTED if interrupted else said["status"],
+        reason="" if interrupted else clean(said["reason"]),
         rounds=said["rounds"],
         planned_rounds=_planned(settings),
         lost_rounds=said["lost_rounds"],
@@ -97,6 +98,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         hidden_metrics=sum(map(of_one_class, said["metrics"])) - sum(len(values) for _, values in parts),
         by_part=parts,
         epsilon_alone=_alone(said),
+        masked=history.masked,
         seconds=said["seconds"],
         identity=clean(said["run"]),
         started=clean(said["started"]),
@@ -108,6 +110,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         described=described(description),
         settings=settings,
         simulated=_simulated(folder),
+        local=folder.launch.exists(),
         clients=clients_of(said["clients"], before_known=bool(said["run"])),
         before_known=bool(said["run"]),
         history=history.rounds,

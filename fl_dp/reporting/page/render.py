@@ -16,9 +16,9 @@ from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.several import of_several
 from fl_dp.reporting.page.versions import drawn_by
-from fl_dp.reporting.page.words import clauses, headline
-from fl_dp.reporting.promise import UNSIGNED
+from fl_dp.reporting.page.words import clauses, ending, headline
 from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.vouched import SIGNED, UNSIGNED
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -60,7 +60,10 @@ def _of_one(run: Run) -> dict[str, Any]:
         "provenance": overview.provenance(run),
         "settings": tables.settings(run),
         "least_cell": LEAST_CELL,
+        "signed": SIGNED,
         "unsigned": UNSIGNED,
+        "any_signed": overview.any_signed(run),
+        "ending": ending(run),
     }
 
 

@@ -21,12 +21,15 @@ _MOST_REASONS = 20
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """last: the last round as it stands in the file, None where there is none; private: whether all were."""
+    """last: the last round as it stands in the file, None where there is none; private: whether all were.
+    masked: whether masks hid the parts of all secure sums that were opened, None where none was.
+    """
 
     rounds: tuple[Round, ...]
     reasons: tuple[tuple[str, str, int], ...]
     last: Mapping[str, Any] | None
     private: bool
+    masked: bool | None
 
 
 def read_history(folder: RunFolder, order: Sequence[str] | None = None) -> History:
@@ -35,13 +38,21 @@ def read_history(folder: RunFolder, order: Sequence[str] | None = None) -> Histo
     ConfigError, which names file and line, where one is damaged. One round at a time is in memory.
     """
     rounds, reasons, last, private = [], Counter[tuple[str, str]](), None, True
+    masked = set[bool]()
     for last in each_round(folder.rounds, whole=True):
         private = private and bool(last["private"])
         clients = last["clients"]
+        masked |= {bool(last["secure_sum"]["masked"])} if last.get("secure_sum") else set()
         rounds.append(_round(last, order or sorted(clients, key=natural)))
         reasons.update((one["status"], clean(one["reason"])) for one in clients.values() if one["reason"])
     counted = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_MOST_REASONS]
-    return History(tuple(rounds), tuple((*key, count) for key, count in counted), last, private)
+    return History(
+        tuple(rounds),
+        tuple((*key, count) for key, count in counted),
+        last,
+        private,
+        all(masked) if masked else None,
+    )
 
 
 def natural(name: str) -> tuple[float, str]:

@@ -27,8 +27,11 @@ def secure_sums(run: Run) -> tuple[Clause, ...]:
         f"planned for, and that the cryptography is sound. If this fails, {then}: {_share(found)} That is "
         "counted for every step. Budgets are walls for the first; a site may set a wall for the second."
     )
-    if run.simulated:
-        text += " This run was simulated: its sums were added up in the clear, with the same shares of noise."
+    if run.masked is False:
+        text += (
+            " No masks hid the parts of this run's sums: they were added up in the clear, with the same "
+            "shares of noise, and whoever added them up could see each part."
+        )
     return (Clause("If the assumption behind secure sums fails", text),)
 
 

@@ -51,6 +51,7 @@ def _data(account: AccountStatement) -> DataSet:
     return DataSet(
         client=clean(account.client),
         name=clean(account.data),
+        kind=clean(account.kind),
         unit=clean(account.unit),
         public_size=account.public_size,
         epsilon=epsilon_from_json(account.epsilon),

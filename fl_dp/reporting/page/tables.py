@@ -7,7 +7,7 @@ from fl_dp.kits.signed import Signature
 from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page import about_data
-from fl_dp.reporting.page.about_data import kind_of_data
+from fl_dp.reporting.page.about_data import operators_word
 from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.facts import Client, Run, Setting, Site
 from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, known_epsilon, measured, number, seconds
@@ -170,7 +170,7 @@ def data_sets(run: Run) -> Table:
     stated = [
         (
             one.client,
-            one.name,
+            about_data.named(one),
             f"{one.public_size:,}",
             one.unit,
             charged(one.epsilon, one.arithmetic),
@@ -184,7 +184,7 @@ def data_sets(run: Run) -> Table:
     known = {row[0] for row in stated}
     silent = [
         (
-            one.name, kind_of_data(run), f"{one.public_size:,}" if one.public_size else UNKNOWN,
+            one.name, operators_word(run), f"{one.public_size:,}" if one.public_size else UNKNOWN,
             run.unit, charged(one.epsilon, one.arithmetic), known_epsilon(one.budget), number(one.delta),
             "the server alone",
         )
@@ -213,8 +213,8 @@ def _stated_by(site: Site) -> str:
     if site.problem:
         return "NOT OF THIS RUN"
     return {
-        Signature.HOLDS: "its site, signed",
-        Signature.NONE: "its machine, unsigned",
+        Signature.HOLDS: "a statement, signed",
+        Signature.NONE: "a statement, signed by nobody",
         Signature.WRONG: "WRONG SIGNATURE",
     }[site.signed]
 

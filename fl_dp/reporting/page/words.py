@@ -17,12 +17,14 @@ from fl_dp.reporting.page.secure_sums import secure_sums
 from fl_dp.reporting.page.whose import whose
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.refuted import sentence
-from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.reports import INTERRUPTED, NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
 
 def headline(run: Run) -> str:
     """The guarantee in one line."""
+    if not run.private and run.released_nothing:
+        return f"{NOT_PRIVATE}: no protection was asked for. Nothing was trained, by this run's files."
     if not run.private:
         return f"{NOT_PRIVATE}: trained without protection. No epsilon holds."
     retired = ", but for accounts that were retired" if any(one.retired for one in run.clients) else ""
@@ -38,18 +40,31 @@ def headline(run: Run) -> str:
     )
 
 
+def ending(run: Run) -> str:
+    """How a run ended that has not completed."""
+    planned = f" of {run.planned_rounds}" if run.planned_rounds else ""
+    return {
+        "completed": "",
+        "budget-exhausted": "This run ended early: its clients had too little budget left for another round.",
+        "failed": "This run has failed.",
+        INTERRUPTED: (
+            f"This run was interrupted: Ctrl-C or a signal ended it after {run.rounds}{planned} rounds."
+        ),
+    }.get(run.status, "This run has no summary: it is still going on, or was killed.")
+
+
 def _spent_earlier(run: Run) -> str:
-    if not any(one.charges for one in run.clients):
+    if not any(one.charges for one in run.clients) or not run.private:
         return ""
     return f" Earlier runs on these ledgers: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}."
 
 
 def clauses(run: Run) -> tuple[Clause, ...]:
     """What is promised and what is not, in the order of the page."""
-    if not run.private:
-        return (_no_promise(), _what_was_spent_without(run), _withdrawal(run))
     if run.released_nothing:
         return (_nothing(run),)
+    if not run.private:
+        return (_no_promise(), _what_was_spent_without(run), _withdrawal(run))
     return (
         _promise(run),
         amount(run),
@@ -135,8 +150,13 @@ def _adversary(run: Run) -> Clause:
         )
     if run.simulated:
         text += (
-            " This run was simulated: all clients were on one machine, and whoever had that machine had "
-            "their records. The guarantee is about what the clients sent, and about the model."
+            " This run was simulated: one launch held all clients' records, and so did whoever started it. "
+            "The guarantee is about what the clients sent, and about the model."
+        )
+    elif run.local:
+        text += (
+            " This run's server and clients were on one machine, and whoever had that machine had the "
+            "records of all. The guarantee is about what the clients sent, and about the model."
         )
     return Clause("Against whom", text)
 
@@ -151,7 +171,11 @@ def _not_protected(run: Run) -> Clause:
         f"A person {'under two ids, or ' if persons else ''}with data at more than "
         f"{counted(run.clients_per_person, 'client')}: the epsilons of all of them add up.",
         *(() if persons else ("Several records of one person at a client together.",)),
-        "The server's own test data: the model is measured on them without noise.",
+        *(
+            ("The server's own test data: the model is measured on them without noise.",)
+            if run.measured
+            else ()
+        ),
         "Whatever is on a client's own machine: logs, ledger, memory.",
     )
     return Clause("What is not protected", "", items)
@@ -172,9 +196,9 @@ def _accounts(run: Run) -> Clause:
         )
     if not run.before_known:
         text += "What had been spent before this run is not in its files; the ledgers have it."
-    elif not earlier:
+    elif not earlier and not retired:
         text += "Nothing had been spent on these data when this run began, as their ledgers have it."
-    else:
+    elif earlier:
         text += f"The data of {counted(earlier, 'client')} had spent before this run."
         alone = sum(heapq.nlargest(run.clients_per_person, own))
         if math.isfinite(alone):  # where one was not computed it is not known
@@ -190,11 +214,14 @@ def _accounts(run: Run) -> Clause:
 def _chosen(run: Run) -> Clause:
     endless = math.isinf(run.epsilon)  # then no budget holds either
     planned = UNKNOWN if run.planned_epsilon is None and not endless else epsilon(run.planned_epsilon)
-    fallback = "" if run.planned_epsilon is not None or run.budget is None or endless else (
+    walls = run.budget is not None and all(one.epsilon <= (one.budget or 0.0) for one in run.clients)
+    fallback = "" if run.planned_epsilon is not None or not walls or endless else (
         f" The budget, epsilon {epsilon(run.budget)} for each client, holds in any case."
     )  # fmt: skip
     if run.kept == "best":
         why = f"This model, of round {run.kept_round}, was chosen by what later rounds showed. "
+    elif not run.over:
+        why = "It is not known how this run ends, and whether its results decide. "
     elif run.chosen:
         why = f"This run did not end as planned ({run.status}), perhaps because of its results. "
     else:
@@ -220,7 +247,7 @@ def _withdrawal(run: Run) -> Clause:
         "released stays released: models and updates that were sent cannot be taken back, and the account "
         "keeps what was spent. "
     )
-    if run.private:
+    if run.private and math.isfinite(run.epsilon):
         text += (
             f"What can be learnt about one {run.unit} from what was released stays within epsilon and delta "
             "above, also afterwards."

@@ -1,30 +1,38 @@
-"""report.html: drawn again from the files and compared byte for byte; with other versions its words only."""
+"""report.html: drawn again from the files and compared byte for byte; with other versions its words only.
+
+Another fl_dp may word the same facts otherwise. A forger can name any version: such a page is never good.
+"""
 
 import html
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint
-from fl_dp.reporting.promise import UNSIGNED
+from fl_dp.reporting.page.about_data import operators_word, other_words
+from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.refuted import ADVICE, without_refutation
+from fl_dp.reporting.vouched import OTHERWISE, unsigned_words
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import check_bounds, is_there, read_bytes
 
+_Made = TypeVar("_Made")
 _MOST_PAGE = 2**26  # bytes; one of 5,000 clients has some 3 million
 _DRAWN_BY = re.compile(r"Drawn by ([^<]{1,200}?)\.\s")
 _CHANGED = "the page was changed by hand, or is of other files: what it says is not what this folder says"
 
-_OF_IT = f"of it no site has signed {UNSIGNED}"
+_OF_IT = f"of it no site has signed: {unsigned_words()}"
 
 
 def _run(evidence: Evidence, found: Found) -> None:
     _check_plain(evidence)
     _check_digest(evidence, found)
+    _check_data(evidence, found)
     path = evidence.folder.report
     if not is_there(path):
         found.not_given("report.html", "made by: fl-dp report")
@@ -50,27 +58,44 @@ def _run(evidence: Evidence, found: Found) -> None:
         found.agrees(f"report.html is, byte by byte, what the files of this folder make; {_OF_IT}")
         return
     by = _DRAWN_BY.search(page)
-    if by is None or html.unescape(by.group(1)) == installed:
+    _compare_words(page, again, html.unescape(by.group(1)) if by else installed, installed, evidence, found)
+
+
+def _compare_words(page: str, again: str, by: str, installed: str, evidence: Evidence, found: Found) -> None:
+    """Of a page that has other bytes. by: the versions that it names; installed: those that are here."""
+    if by == installed:
         found.differs(
             f"report.html is not what the files make: {_first_other(page, again)}", "report.html", _CHANGED
         )
-    elif _words(_undrawn(page)) != _words(_undrawn(again)):
+    elif _words(_undrawn(page)) == _words(_undrawn(again)):
+        found.agrees(f"every word of report.html is what the files of this folder make; {_OF_IT}")
+        found.note(
+            f"its figures were not compared: drawn by {clean(by)}, and here are {installed}",
+            means="install these versions, or draw it again: fl-dp report",
+        )
+    elif _of_fl_dp(by) == _of_fl_dp(installed):
         found.differs(
             f"the words are others: {_first_other(_undrawn(page), _undrawn(again))}", "report.html", _CHANGED
         )
+    elif _digest(evidence) not in "".join(_words(page)):
+        found.differs("it shows the digest of other files", "report.html", _CHANGED)
     else:
-        found.agrees(f"every word of report.html is what the files of this folder make; {_OF_IT}")
-        found.note(
-            f"its figures were not compared: drawn by {clean(by.group(1))}, and here are {installed}",
-            means="install these versions, or draw it again: fl-dp report",
+        found.unchecked(
+            f"it says that another fl_dp has drawn it ({clean(by)}; here are {installed}), and its words are "
+            f"others: {_first_other(_undrawn(page), _undrawn(again))}",
+            "report.html",
+            "draw it again (fl-dp report DIR --out NEW.html) and compare the two",
         )
+
+
+def _of_fl_dp(versions: str) -> set[str]:
+    """What of the versions decides about words."""
+    return {one for one in versions.split(", ") if "fl-dp " in one}
 
 
 def _check_digest(evidence: Evidence, found: Found) -> None:
     """What stands on paper is compared with these files by one number; a person, or `--digest`, compares."""
-    from fl_dp.reporting.page.digest import page_digest
-
-    digest = page_digest(evidence.folder)
+    digest = _digest(evidence)
     if not evidence.digest:
         found.note(
             f"the digest of these files is {fingerprint(digest)}",
@@ -85,10 +110,36 @@ def _check_digest(evidence: Evidence, found: Found) -> None:
         )  # fmt: skip
 
 
+def _digest(evidence: Evidence) -> str:
+    from fl_dp.reporting.page.digest import page_digest
+
+    return page_digest(evidence.folder)
+
+
 def _installed() -> str:
     from fl_dp.reporting.page.versions import drawn_by
 
     return ", ".join(f"{name} {version}" for name, version in drawn_by())
+
+
+def _check_data(evidence: Evidence, found: Found) -> None:
+    """The page shows the sites' words first, and the operator's as such; a launch on one machine has but one.
+
+    ConfigError where the files make no page.
+    """
+    if not is_there(evidence.folder.statements):
+        return
+    run = _made(lambda: read_run(evidence.folder))
+    others = other_words(run)
+    if not others:
+        return
+    what = f"the server's operator calls the data {operators_word(run)}, and sites state: {others}"
+    if run.local:
+        found.differs(
+            what, "config.toml or model.json", "one launch gave server and clients the same settings"
+        )
+    else:
+        found.note(what, means=f"{OTHERWISE}; each site has settings of its own, and its word counts")
 
 
 def _check_plain(evidence: Evidence) -> None:
@@ -101,11 +152,15 @@ def _check_plain(evidence: Evidence) -> None:
 
 
 def _drawn_again(evidence: Evidence) -> str:
-    """ConfigError where the files make no page, whatever a damaged file makes a template raise."""
     from fl_dp.reporting.page.render import render_page
 
+    return _made(lambda: render_page([evidence.folder]))
+
+
+def _made(make: Callable[[], _Made]) -> _Made:
+    """ConfigError where the files make no page, whatever a damaged file makes a template raise."""
     try:
-        return render_page([evidence.folder])
+        return make()
     except ConfigError:
         raise
     except Exception as error:  # of templates and figures, over values that nobody foresaw

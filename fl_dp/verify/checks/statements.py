@@ -14,7 +14,7 @@ from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.claims import ROUNDING_ELSEWHERE, Claim, ClientClaim, merged, missing
 from fl_dp.verify.findings import Found
-from fl_dp.verify.reading import is_there, read_json
+from fl_dp.verify.reading import is_there, read_json, read_toml
 
 _OTHER_RUN = "the statement was made for something else, and put here"
 _CHANGED = "the site has stated something else than this folder says"
@@ -31,6 +31,11 @@ def _run(evidence: Evidence, found: Found) -> None:
             _check(one, Statement.from_text(one.text), where, evidence, found)
         except ConfigError as error:
             found.differs(str(error).rstrip("."), where, "it says nothing")
+    if any(one.key for one in texts) and _is_called_simulated(evidence):
+        found.differs(
+            "launch.toml says that clients were simulated, and a site has signed", "launch.toml",
+            "the clients of a simulation have no keys: the launch was changed, or the statements put here",
+        )  # fmt: skip
     if evidence.summary is None:
         found.not_given("summary.json", "the statements could be compared with nothing")
         return
@@ -46,6 +51,11 @@ def _run(evidence: Evidence, found: Found) -> None:
             "model, charges, epsilon, delta, public size"
         )
     _say_who_signed(texts, evidence, found)
+
+
+def _is_called_simulated(evidence: Evidence) -> bool:
+    launch = evidence.folder.launch
+    return is_there(launch) and bool(read_toml(launch).get("engine"))
 
 
 def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: Found) -> None:

@@ -95,7 +95,9 @@ def test_what_the_data_have_spent_is_stated(tmp_path: Path) -> None:
     statement = Statement.from_text(str(sent(site)[STATEMENT]["text"]))
     (account,) = statement.accounts
     assert (statement.run, statement.weights) == ("run-1", weights_digest(state_arrays(MODEL)))
-    assert (account.client, account.data, account.unit) == ("hospital", "ward 7", "record")
+    assert (account.client, account.data, account.kind, account.unit) == (
+        "hospital", "ward 7", "digits", "record",
+    )  # fmt: skip
     assert (account.spent, account.epsilon, account.delta) == (update.spent, update.epsilon, update.delta)
     assert account.public_size == site.register().public_size
 

@@ -1,5 +1,6 @@
 """A server that was killed goes on from its folder alone, as Flower's processes do."""
 
+import importlib
 import json
 from functools import partial
 
@@ -8,14 +9,24 @@ import torch
 from federation.server import short_run
 
 from fl_dp.errors import ConfigError
+from fl_dp.federation.server import run_record
 from fl_dp.federation.server.app import RESUMED_VARIABLE, run_federation
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
+from fl_dp.reporting.reports import INTERRUPTED
+from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
+from fl_dp.verify.check import Evidence
+from fl_dp.verify.findings import Outcome
+from fl_dp.verify.running import checked
+
+# `fl_dp.federation.server.app` is the module and, within it, Flower's app
+server = importlib.import_module("fl_dp.federation.server.app")
+leave = server.leave
 
 
 class Killed(BaseException):
-    """As SIGKILL, but for the summary that is still written."""
+    """As SIGKILL: nothing is written any more."""
 
 
 serve = partial(short_run.serve, rounds=4)
@@ -35,15 +46,16 @@ def killed_after(monkeypatch):
     """Have the server killed once in round N, when its state is on the disk and the line is not."""
 
     def kill(server_round):
-        append, deaths = RunResults.append_round, [server_round]
+        append, deaths, dead = RunResults.append_round, [server_round], []
 
         def die(self, line):
             if json.loads(line)["round"] in deaths:
-                deaths.clear()
+                dead.append(deaths.pop())
                 raise Killed
             append(self, line)
 
         monkeypatch.setattr(RunResults, "append_round", die)
+        monkeypatch.setattr(server, "leave", lambda *end: dead.pop() if dead else leave(*end))
 
     return kill
 
@@ -150,3 +162,42 @@ def test_the_model_that_is_left_is_that_of_the_state_and_no_later_one(tmp_path, 
     model = torch.load(tmp_path / "out/model.pt", weights_only=True)
     for name, array in kept.arrays.items():
         assert torch.equal(model[name], torch.tensor(array))
+
+
+@pytest.mark.parametrize("server_round", [1, 3])
+@pytest.mark.parametrize("written", ["the state", "the line"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_run_that_was_interrupted_while_it_kept_a_round_agrees_with_itself(
+    tmp_path, fakes, monkeypatch, written, after, server_round
+):
+    """Just before or after either is written. The summary counted a round that had no line."""
+
+    def interrupting(write, number_of):
+        def interrupted(where, what):
+            due = number_of(what) == server_round
+            if after or not due:
+                write(where, what)
+            if due:
+                raise KeyboardInterrupt
+
+        return interrupted
+
+    if written == "the state":
+        monkeypatch.setattr(run_record, "write_state", interrupting(write_state, lambda state: state.rounds))
+    else:
+        of_line = interrupting(RunResults.append_round, lambda line: json.loads(line)["round"])
+        monkeypatch.setattr(RunResults, "append_round", of_line)
+    with pytest.raises(KeyboardInterrupt):
+        serve(tmp_path, two(fakes), rounds=3)
+    folder = RunFolder(tmp_path / "out")
+    state, summary = read_state(folder.path / STATE), json.loads(folder.summary.read_text())
+    assert state.rounds == server_round - (written == "the state" and not after)
+    assert (summary["reason"], summary["rounds"]) == (INTERRUPTED, state.rounds)
+    assert len(lines(folder.path) if folder.rounds.exists() else []) == state.rounds
+    differing = [
+        one
+        for check in checked(Evidence(folder))
+        for one in check.findings
+        if one.outcome is Outcome.DIFFERS and check.name in ("rounds", "charges", "config", "model")
+    ]
+    assert differing == []

@@ -28,7 +28,11 @@ def spent_after(number: int, place: int) -> float:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Make the folder of a run: names of clients, rounds, and what differs from a plain run."""
+    return maker(tmp_path)
+
+
+def maker(place: Path) -> Make:
+    """What makes the folder of a run: names of clients, rounds, and what differs from a plain run."""
 
     def made(
         name: str = "run",
@@ -46,7 +50,7 @@ def make(tmp_path: Path) -> Make:
         signed: Sequence[Stated] | None = None,
         **summary: Any,
     ) -> RunFolder:
-        folder = RunFolder(tmp_path / name)
+        folder = RunFolder(place / name)
         results = RunResults(folder.path)
         flat = {**RunConfig().to_flat(), "rounds": rounds, "privacy": "on" if private else "off"}
         for file in (folder.config, folder.resolved):

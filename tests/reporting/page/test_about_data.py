@@ -51,7 +51,8 @@ def describe(folder: RunFolder, **said: Any) -> RunFolder:
 
 def test_kind_form_columns_classes_and_sizes_are_said(make: Make) -> None:
     text = text_of(describe(make(), schema=SCHEMA))
-    assert "Kind of data csv" in text
+    assert "As the server's operator calls them csv. NOT what sites have stated: digits" in text
+    assert text.count("Data digits, stated, and signed by nobody: 2 clients") == 2
     assert "Declared in all 200 records at 2 clients" in text
     assert "One record 13 numbers Predicted one of 2 classes Names of what is predicted ill, well" in text
     assert "age number 18 to 90" in text
@@ -80,7 +81,8 @@ def test_what_has_another_form_is_left_out(make: Make, said: dict[str, Any]) -> 
 def test_a_servers_file_is_shown_as_no_sites(make: Make) -> None:
     """In a federation the server's setting names its own file, which no site has."""
     text = text_of(make(settings={"data": "csv:/x/patients.csv"}, signed=[]))
-    assert "Kind of data digits" in text  # as model.json has it
+    alone = "Data digits, in the word of the server's operator alone"  # as model.json has it
+    assert text.count(alone) == 2
     assert "north digits 100 record" in text
 
 

@@ -18,6 +18,7 @@ from fl_dp.reporting.run_folder import RunFolder
 
 from .conftest import Make, change_summary, statement
 from .reading import Page
+from .runs import NOBODY, untrained
 
 HOSTILE = (
     r"$\frac$",
@@ -175,27 +176,7 @@ def test_a_model_that_later_rounds_chose_carries_the_whole_plan(make: Make) -> N
     assert "the best one, of round 2" in text
 
 
-def untrained(folder: RunFolder, *, spent: int = 9, **changed: object) -> RunFolder:
-    """Of a run without a round: one client, what its account holds; 9 steps of it were held before."""
-
-    def change(summary: dict[str, Any]) -> None:
-        north = summary["clients"]["north"]
-        for name, steps in (("charges", spent), ("before", 9)):
-            north[name] = [{"sample_rate": 0.1, "noise_multiplier": 1.5, "steps": steps}]
-        summary |= {
-            "rounds": 0,
-            "model_round": 0,
-            "status": "failed",
-            "digests": {},
-            "clients": {"north": north},
-        }
-        summary |= changed
-
-    folder.rounds.unlink()
-    return change_summary(folder, change)
-
-
-@pytest.mark.parametrize("changed", [{"clients": {}, "epsilon": None, "delta": None, "federation": None}, {}])
+@pytest.mark.parametrize("changed", [NOBODY, {}])
 def test_a_run_without_a_round_has_released_nothing(make: Make, changed: dict[str, object]) -> None:
     text = page_of(untrained(make(), **changed)).text
     assert "Nothing was trained: by its files, this run has released nothing." in text

@@ -1,7 +1,5 @@
 """The page of a run with secure sums: two epsilons, and which of them is which."""
 
-from typing import Any
-
 import pytest
 
 from fl_dp.reporting.page.read import read_run
@@ -9,21 +7,10 @@ from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.page.secure_sums import secure_sums
 from fl_dp.reporting.page.tables import clients as client_table
 from fl_dp.reporting.page.words import clauses, headline
-from fl_dp.reporting.run_folder import RunFolder
 
-from .conftest import Make, change_summary
+from .conftest import Make
 from .reading import Page
-
-
-def of_sums(folder: RunFolder, alone: float | None, shares: int = 8, copies: int = 1) -> RunFolder:
-    """The run, as if its first client's steps had been of secure sums."""
-
-    def change(summary: dict[str, Any]) -> None:
-        first = next(iter(summary["clients"].values()))
-        first["charges"][0] |= {"shares": shares, "copies": copies}
-        first["epsilon_alone"] = summary["federation"]["epsilon_alone"] = alone
-
-    return change_summary(folder, change)
+from .runs import of_sums
 
 
 @pytest.mark.parametrize(("alone", "words"), [(7.0, "7.00"), (None, "none"), (20.5, "none"), (400.0, "none")])

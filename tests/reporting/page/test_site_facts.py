@@ -4,20 +4,17 @@ import dataclasses
 
 import pytest
 
-from fl_dp.kits.keys import SigningKey, fingerprint
+from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.reporting.page.overview import stated
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
-from fl_dp.statements import PURPOSE, Stated
+from fl_dp.reporting.vouched import SIGNED, UNSIGNED
+from fl_dp.statements import Stated
 
 from .conftest import Make, change_summary, statement
 from .reading import Page
-
-
-def signed(one: Stated) -> Stated:
-    key = SigningKey.generate()
-    return dataclasses.replace(one, key=key.public, signature=key.sign(PURPOSE, one.text.encode()).hex())
+from .runs import signed
 
 
 def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
@@ -29,7 +26,7 @@ def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
     text = Page(render_page([folder])).text
     assert f"by the key with the fingerprint {fingerprint(said[0].key)}" in text
     assert "ask the site, by telephone say" in text
-    assert "its machine, unsigned" in text
+    assert "a statement, signed by nobody" in text
 
 
 @pytest.mark.parametrize("change", ["key", "text", "signature", "no hex"])
@@ -61,7 +58,7 @@ def test_a_statement_of_another_run_or_model_is_said(
     text = Page(render_page([folder])).text
     assert f"NOT OF THIS RUN: it speaks of another {'' if 'run' in said else 'model'}" in text
     assert "0 signed by the key beside it" in text
-    assert "its site, signed" not in text
+    assert "a statement, signed" not in text
 
 
 def test_a_statement_that_cannot_be_read_is_no_end_of_the_page(make: Make) -> None:
@@ -73,10 +70,14 @@ def test_a_statement_that_cannot_be_read_is_no_end_of_the_page(make: Make) -> No
 
 def test_beside_the_approval_it_says_whose_word_it_is(make: Make) -> None:
     """And beside the reason of a run that failed."""
-    folder = make(status="failed", reason="")
+    folder = make(status="failed", reason="", signed=[signed(statement(["north", "south"]))])
     change_summary(folder, lambda summary: summary.update(reason="by order of the board"))
     text = " ".join(Page(render_page([folder])).text.split())
     assert "Whoever wrote its folder says: by order of the board" in text
     after = text[text.index("Purpose and approval") : text.index("Results")]
-    assert "No site has signed the model's name" in after
-    assert "purpose and approval: on this page they are the word of whoever wrote the run's folder" in after
+    assert "No site has signed the following. On this page it is the word of whoever wrote the run's" in after
+    assert all(words in after for words in UNSIGNED)
+    assert all(words in text for words in SIGNED)
+    unsigned = Page(render_page([make("unsigned")])).text
+    assert "No site has signed anything: this page is the word of whoever" in unsigned
+    assert not any(words in unsigned for words in (*UNSIGNED, "A site has signed", "by telephone"))

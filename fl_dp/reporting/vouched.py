@@ -1,0 +1,59 @@
+"""Who vouches for what a page says: what a site has signed of it, and what nobody has.
+
+The page and `fl-dp verify` show both, in these words. Beside the words stand the fields that they speak of: a
+test sees that each field of a run's files is in one of the two, or follows from what is in them.
+"""
+
+# Fields of a `Statement` and of its `AccountStatement`s.
+SIGNED = {
+    "the run's name in the ledgers": "run",
+    "the model's weights": "weights",
+    "the state of its ledger, and how many accounts of it were retired": "commitment retired",
+    "its own name, and the name and kind of its data": "client data kind",
+    "their unit and declared size": "unit public_size",
+    "all that they have spent, with its epsilons": "spent epsilon epsilon_alone arithmetic",
+    "delta, budget and accountant": "delta budget accountant",
+    "the date, and its version of fl_dp": "date version",
+}
+
+# Fields of a `Summary`, a `RoundReport` and their parts; of a `ModelDescription`, as model.FIELD; or a file.
+UNSIGNED = {
+    "who else took part": "clients",
+    "at how many clients a person may have records (clients-per-person)": "federation.clients_per_person",
+    "what the server's operator calls the data": "model.data",
+    "the data's columns, classes and form": "model.schema model.classes model.form",
+    "the model's name, the loss, the task and the identity of its code": (
+        "model.model model.loss model.task model.identity task"
+    ),
+    "all settings of the server, and how the run was launched": "config.toml resolved.toml launch.toml",
+    "noise, rates and clipping bound of this run by themselves, apart from all that was spent": (
+        "noise_multiplier max_grad_norm clients.sample_rate clients.noise_multiplier"
+    ),
+    "what had been spent before this run, and what all planned rounds would spend": (
+        "clients.before clients.planned_epsilon planned_epsilon clients.rounds_left clients.rounds_beyond "
+        "federation.rounds_ahead federation.running_out clients.budget_alone"
+    ),
+    "the rounds: how many, which were lost, who trained in which, and why others did not": (
+        "round rounds lost lost_rounds clients.rounds clients.status clients.reason clients.reported "
+        "clients.scaled"
+    ),
+    "whether masks hid the parts of secure sums, and of how many clients each sum was": (
+        "masked secure_sum clients.shares clients.copies"
+    ),
+    "how the run ended, and why": "status reason",
+    "losses and metrics, and of which round the model is": (
+        "loss accuracy metrics suppressed_below model model_round"
+    ),
+    "dates and times of the run": "started ended seconds model.date",
+    "versions, and the digests of the server's code and config": "versions digests model.version",
+    "purpose, operator, legal basis, who gets the model, until when it is kept, who approved and when": (
+        "approval.toml"
+    ),
+}
+
+OTHERWISE = "the operator's words for the data are not the sites'"
+
+
+def unsigned_words() -> str:
+    """All that nobody has signed, in one sentence's middle."""
+    return "; ".join(UNSIGNED)

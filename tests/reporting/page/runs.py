@@ -1,0 +1,175 @@
+"""Runs of each kind of which a page speaks, by a name for each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from fl_dp.kits.keys import SigningKey
+from fl_dp.records import LEAST_CELL, REFUTED, Entry
+from fl_dp.reporting.reports import INTERRUPTED
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.statements import PURPOSE, Stated
+
+from .conftest import Make, change_summary, statement
+
+BEFORE = (Entry(0.1, 1.5, 30),)
+NOBODY = {"clients": {}, "epsilon": None, "delta": None, "federation": None}
+SIGNED_OF_NORTH = statement(["north"])
+
+
+def signed(one: Stated) -> Stated:
+    key = SigningKey.generate()
+    return replace(one, key=key.public, signature=key.sign(PURPOSE, one.text.encode()).hex())
+
+
+def of_sums(folder: RunFolder, alone: float | None, shares: int = 8, copies: int = 1) -> RunFolder:
+    """The run, as if its first client's steps had been of secure sums."""
+
+    def change(summary: dict[str, Any]) -> None:
+        first = next(iter(summary["clients"].values()))
+        first["charges"][0] |= {"shares": shares, "copies": copies}
+        first["epsilon_alone"] = summary["federation"]["epsilon_alone"] = alone
+
+    return change_summary(folder, change)
+
+
+def untrained(folder: RunFolder, *, spent: int = 9, **changed: object) -> RunFolder:
+    """Of a run without a round: one client, what its account holds; 9 steps of it were held before."""
+
+    def change(summary: dict[str, Any]) -> None:
+        north = summary["clients"]["north"]
+        for name, steps in (("charges", spent), ("before", 9)):
+            north[name] = [{"sample_rate": 0.1, "noise_multiplier": 1.5, "steps": steps}]
+        summary |= {
+            "rounds": 0,
+            "model_round": 0,
+            "status": "failed",
+            "digests": {},
+            "clients": {"north": north},
+        }
+        summary |= changed
+
+    folder.rounds.unlink()
+    return change_summary(folder, change)
+
+
+def of_rounds(folder: RunFolder, change: Callable[[dict[str, Any]], object]) -> RunFolder:
+    lines = [json.loads(line) for line in folder.rounds.read_text().splitlines()]
+    for line in lines:
+        change(line)
+    folder.rounds.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def ended(folder: RunFolder, reason: str) -> RunFolder:
+    return change_summary(folder, lambda said: said.update(reason=reason))
+
+
+def of_clients(folder: RunFolder, **fields: Any) -> RunFolder:
+    """With these fields of every client in the summary."""
+    return change_summary(folder, lambda said: [one.update(fields) for one in said["clients"].values()])
+
+
+def unmeasured(folder: RunFolder) -> RunFolder:
+    """With evaluate = "off"."""
+    nothing = {"loss": None, "accuracy": None, "metrics": {}}
+    of_rounds(folder, lambda line: line.update(nothing))
+    return change_summary(folder, lambda said: said.update(nothing))
+
+
+def opened(folder: RunFolder, *, masked: bool, alone: float | None = 7.0) -> RunFolder:
+    """With secure sums of its own."""
+    opening = {"clients": 9, "shares": 8, "masked": masked}
+    of_rounds(folder, lambda line: line.update(secure_sum=opening))
+    return of_sums(folder, alone, copies=2)
+
+
+def launched(folder: RunFolder, engine: str) -> RunFolder:
+    folder.launch.write_text(f'engine = "{engine}"\nledgers = "ledgers"\n')
+    return folder
+
+
+def served(folder: RunFolder) -> RunFolder:
+    """By a server whose clients others have started."""
+    folder.launch.unlink()
+    return folder
+
+
+def described(folder: RunFolder, **said: Any) -> RunFolder:
+    folder.description.write_text(json.dumps(said))
+    return folder
+
+
+FORM = {"input_shape": [13], "outputs": 2, "targets": "class", "vocabulary": 0}
+SCHEMA = '[columns.age]\nkind = "number"\nrange = [18, 90]\n'
+
+RUNS: dict[str, Callable[[Make], RunFolder]] = {
+    "plain": lambda make: make(),
+    "one client": lambda make: make(clients=["north"]),
+    "many clients": lambda make: make(clients=[str(number) for number in range(250)], signed=[]),
+    "killed": lambda make: make(over=False),
+    "killed, with a task": lambda make: make(over=False, settings={"task": "t.py"}),
+    "interrupted": lambda make: ended(make(status="failed"), INTERRUPTED),
+    "failed": lambda make: ended(make(status="failed"), "by order"),
+    "declined": lambda make: make(reason="not today"),
+    "budget spent": lambda make: ended(make(status="budget-exhausted"), "no budget"),
+    "nobody came": lambda make: untrained(make(), **NOBODY),
+    "no round": lambda make: untrained(make()),
+    "paid, no round": lambda make: untrained(make(), spent=12),
+    "nothing paid": lambda make: of_clients(make(), charges=[], steps=0),
+    "all lost": lambda make: make(lost_rounds=3),
+    "best": lambda make: make(model="best", model_round=2),
+    "average": lambda make: make(model="average"),
+    "unmeasured": lambda make: unmeasured(make()),
+    "by class": lambda make: make(
+        metrics={"accuracy": 0.5, "accuracy-per-class[a]": 0.25}, suppressed_below=LEAST_CELL
+    ),
+    "by class, of old": lambda make: make(metrics={"accuracy": 0.5, "accuracy-per-class[a]": 0.25}),
+    "by subgroup": lambda make: make(
+        metrics={"mae": 0.5, "mae-per-subgroup[a]": 0.25, "label-accuracy-per-subgroup[a]": 0.5},
+        suppressed_below=LEAST_CELL,
+    ),
+    "unprotected": lambda make: make(private=False),
+    "unprotected, one absent": lambda make: change_summary(
+        make(private=False), lambda said: said["clients"]["south"].update(epsilon=0.5)
+    ),
+    "unprotected, no round": lambda make: untrained(make(private=False)),
+    "persons": lambda make: make(
+        federation={"unit": "person", "arithmetic": "proven"},
+        settings={"unit": "person:p", "records-per-person": 4},
+    ),
+    "persons at two": lambda make: make(federation={"unit": "person", "clients_per_person": 2}),
+    "records at two": lambda make: make(federation={"clients_per_person": 2}),
+    "refuted": lambda make: make(federation={"arithmetic": REFUTED}, settings={"arithmetic": REFUTED}),
+    "much": lambda make: make(rounds=30),
+    "infinite": lambda make: change_summary(
+        make(), lambda said: said.update(epsilon=None, planned_epsilon=None)
+    ),
+    "spent before": lambda make: make(before=BEFORE),
+    "of an old version": lambda make: make(run=""),
+    "retired": lambda make: of_clients(make(), retired=1),
+    "two mechanisms": lambda make: make(before=[Entry(0.2, 1.5, 30)]),
+    "below an old budget": lambda make: of_clients(make(planned_epsilon=None), budget=0.1),
+    "no plan": lambda make: make(planned_epsilon=None),
+    "a noise each": lambda make: change_summary(
+        make(settings={"noise-multiplier": "auto"}),
+        lambda said: said["clients"]["south"].update(noise_multiplier=2.5),
+    ),
+    "a bound that follows": lambda make: make(settings={"adaptive-clipping": "quantile:0.5"}),
+    "weights of a file": lambda make: make(settings={"start": "weights.pt"}),
+    "masked sums": lambda make: opened(make(), masked=True),
+    "open sums": lambda make: opened(make(), masked=False, alone=None),
+    "simulated": lambda make: launched(make(), "ray"),
+    "served": lambda make: served(make(signed=[signed(statement(["north", "south"]))])),
+    "one signed": lambda make: make(signed=[signed(SIGNED_OF_NORTH)]),
+    "forged": lambda make: make(signed=[replace(signed(SIGNED_OF_NORTH), signature="00" * 64)]),
+    "of another run": lambda make: make(signed=[signed(statement(["north"], run="18"))]),
+    "silent": lambda make: make(signed=[]),
+    "called otherwise": lambda make: described(make(), model="linear", data="csv", form=FORM, schema=SCHEMA),
+    "of a task": lambda make: described(
+        make(settings={"task": "t.py"}, signed=[]), task="Ours", model="", classes=["no", "yes"]
+    ),
+}

@@ -1,0 +1,195 @@
+"""Every sentence of a page follows from the run: each stands on the page of one, and not on that of another.
+
+Whoever adds a sentence to the page adds it here, with both.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fl_dp.reporting.page import render
+
+from .conftest import maker
+from .reading import Page
+from .runs import RUNS
+from .sentences import sentences
+
+# What a sentence says, the run in which it stands, and one in which it would be false.
+FOLLOWS = {
+    # How it ended.
+    "This run has no summary: it is still going on, or was killed.": ("killed", "interrupted"),
+    "This run was interrupted: Ctrl-C or a signal ended it after": ("interrupted", "failed"),
+    "This run has failed.": ("failed", "interrupted"),
+    "This run ended early: its clients had too little budget": ("budget spent", "failed"),
+    "Whoever wrote its folder says:": ("failed", "killed"),
+    "), perhaps because of its results.": ("interrupted", "killed"),
+    "because budgets were spent, not because of results.": ("budget spent", "failed"),
+    "This run ended as planned.": ("plain", "interrupted"),
+    "It is not known how this run ends, and whether its results decide.": ("killed", "plain"),
+    ", was chosen by what later rounds showed.": ("best", "average"),
+    "for each client, holds in any case.": ("no plan", "below an old budget"),
+    "Whoever stops a run, or chooses a model, because of results": ("best", "unprotected"),
+    # What was trained, how, and what is left of it.
+    "No round was run, and no account holds more than before:": ("no round", "paid, no round"),
+    "No round was run and no client had registered: there is no model": ("nobody came", "no round"),
+    "Nothing was trained: by its files, this run has released nothing.": ("no round", "paid, no round"),
+    ": no protection was asked for. Nothing was trained": ("unprotected, no round", "unprotected"),
+    ": trained without protection. No epsilon holds.": ("unprotected", "unprotected, no round"),
+    "None: NOT PRIVATE. The model was trained without protection": ("unprotected", "unprotected, no round"),
+    "The epsilon of this run is infinite. Every client that": ("unprotected", "unprotected, no round"),
+    "took no part, and are as protected as before.": ("unprotected, one absent", "unprotected"),
+    "none: no client was there": ("nobody came", "no round"),
+    "the one of the start: no round has changed it": ("all lost", "plain"),
+    "the moving average of the rounds' models": ("average", "best"),
+    "the best one, of round": ("best", "average"),
+    "the half of the server's test data that it was not chosen on": ("best", "plain"),
+    ", on the server's test data": ("plain", "best"),
+    "simulated: one launch played all clients": ("simulated", "served"),
+    "a server, and a process of its own for each client, all started on one": ("plain", "served"),
+    "a server; its clients were started by others": ("served", "plain"),
+    "This run was simulated: one launch held all clients' records": ("simulated", "served"),
+    "This run's server and clients were on one machine": ("plain", "served"),
+    ", unless the task has its own": ("killed, with a task", "of a task"),
+    "all of it is built in": ("plain", "killed, with a task"),
+    "by a noised count, which the noise multiplier pays for": ("a bound that follows", "plain"),
+    ", of each client its own": ("a noise each", "plain"),
+    "Why clients did not train": ("declined", "plain"),
+    "What each client's data have spent, over all runs on its ledger": ("plain", "nobody came"),
+    "Noise, rate, batch and steps of each client": ("plain", "nobody came"),
+    "if all planned rounds run": ("plain", "nobody came"),
+    "sample rate (share of the": ("plain", "nobody came"),
+    # Whose data, by whose word.
+    ", in the word of the server's operator alone": ("silent", "plain"),
+    ", unless the task reads its own": ("killed, with a task", "of a task"),
+    "stated, and signed by nobody": ("plain", "served"),
+    "signed by the key beside it.": ("served", "silent"),
+    "signed by the key beside its statement": ("served", "plain"),
+    "by the key with the fingerprint": ("served", "plain"),
+    "No site has stated anything. Sizes and epsilons": ("silent", "plain"),
+    "The clients of a simulation have no keys.": ("simulated", "served"),
+    "not to be relied on, see below.": ("forged", "served"),
+    "WRONG: the signature is not of the key": ("forged", "served"),
+    "at most: what is said at the top is too low for them.": ("plain", "of another run"),
+    "A commitment stands for the state of a ledger at the end": ("plain", "silent"),
+    ". It came before this page, and the site has not seen": ("served", "plain"),
+    "compare the key with the roster.": ("served", "plain"),
+    "No site has signed the following.": ("one signed", "forged"),
+    "No site has signed anything: this page is the word": ("forged", "one signed"),
+    "Columns, as the schema declares them in public": ("called otherwise", "plain"),
+    "Names of what is predicted": ("of a task", "plain"),
+    "Records of one person that count in a step": ("persons", "plain"),
+    ", on a sheet of their own": ("many clients", "plain"),
+    "rows more are not on this page;": ("many clients", "plain"),
+    "writes all of them.": ("many clients", "plain"),
+    # What was measured.
+    "The server's own test data: the model is measured on them": ("plain", "unmeasured"),
+    "Accuracy of labels, of each subgroup": ("by subgroup", "by class"),
+    "Mean absolute error of each subgroup": ("by subgroup", "by class"),
+    "the worst that is told": ("by class", "by class, of old"),
+    "Hidden: a class or subgroup with fewer than": ("by class", "by class, of old"),
+    "test records, and others of which adding and subtracting": ("by class", "by class, of old"),
+    "of an accuracy: chance alone moves small ones": ("by class", "by class, of old"),
+    "numbers of single classes or subgroups are not shown: how many": ("by class, of old", "by class"),
+    "has to stay hidden.": ("by class, of old", "by class"),
+    # What is promised to whom.
+    "Differential privacy, add or remove one record at one client": ("plain", "persons"),
+    "Differential privacy, add or remove one person with all records": ("persons", "plain"),
+    "The unit is one record. The promise compares two data sets": ("plain", "persons"),
+    "called neighbours, that differ in all records of one person": ("persons", "plain"),
+    "Several records of one person at a client together.": ("plain", "persons"),
+    "These are the sums of the": ("records at two", "plain"),
+    "These are those of the one client.": ("one client", "plain"),
+    "These are the largest of the clients; each client has its own": ("plain", "one client"),
+    "How much, and for whom": ("plain", "unprotected"),
+    ", and 50 % is a blind guess. The formula is": ("plain", "infinite"),
+    "An infinite epsilon sets no limit to what can be found out.": ("infinite", "plain"),
+    "That is next to no limit.": ("much", "plain"),
+    "from what was released stays within epsilon and delta above": ("plain", "infinite"),
+    "Nothing bounds what can be learnt about somebody": ("infinite", "plain"),
+    "Who withdraws is in no future round": ("unprotected", "nobody came"),
+    "of this client and all data of all other clients, together with": ("plain", "unprotected"),
+    "That a client takes part, in which rounds, when it answers": ("plain", "unprotected"),
+    "s of each client, the shape of a record, classes, settings.": ("plain", "unprotected"),
+    ", such as a risk that a habit brings: they are what training is for": ("plain", "unprotected"),
+    ": the epsilons of all of them add up.": ("plain", "unprotected"),
+    "Whatever is on a client's own machine: logs, ledger, memory.": ("plain", "unprotected"),
+    # What was spent, before and since.
+    "All runs on these data": ("plain", "no round"),
+    "The epsilon above is that of each account: all that": ("plain", "no round"),
+    "Earlier runs on these ledgers: epsilon": ("no round", "nobody came"),
+    "Nothing had been spent on these data when this run began": ("plain", "retired"),
+    "had spent before this run.": ("spent before", "plain"),
+    "Of this run alone it is": ("spent before", "plain"),
+    "What had been spent before this run is not in its files": ("of an old version", "plain"),
+    ", but for accounts that were retired": ("retired", "plain"),
+    "accounts were retired: what these had spent is NOT in the epsilon.": ("retired", "plain"),
+    ": what was spent since is NOT in it.": ("killed", "interrupted"),
+    ". This run has no summary: a round that was begun since": ("killed", "interrupted"),
+    # What is assumed.
+    "Above all the following. All of it is in the documentation": ("plain", "unprotected"),
+    "Ledgers are kept: not deleted, restored from an older copy": ("plain", "unprotected"),
+    "The declared sizes are public.": ("plain", "unprotected"),
+    "Each record is there once: in one data set, at one client.": ("plain", "unprotected"),
+    "Settings were not found by training on the same records": ("plain", "unprotected"),
+    "The clients ran fl_dp's own code.": ("plain", "unprotected"),
+    "hold more than one rate or noise multiplier.": ("two mechanisms", "plain"),
+    "No account has paid for a step: nothing was added up": ("nothing paid", "plain"),
+    "Each record had a pass of its own, so that what rounding adds": ("persons", "nothing paid"),
+    "What rounding adds to a sum of clipped gradients is bounded": ("plain", "persons"),
+    "It is assumed, not proven, that rounding in floating point": ("refuted", "plain"),
+    # Secure sums.
+    "Epsilon, if the assumption behind secure sums fails": ("masked sums", "plain"),
+    "If the assumption behind secure sums fails": ("masked sums", "plain"),
+    "If the assumption behind secure sums fails: epsilon": ("masked sums", "plain"),
+    "holds against everybody who sees no more than such sums": ("masked sums", "plain"),
+    ", and a client's own is then all that protects.": ("masked sums", "plain"),
+    ", and a person may be at": ("masked sums", "plain"),
+    "But for steps of secure sums: there it sees sums": ("masked sums", "plain"),
+    "no epsilon of use holds (none: it is infinite, or above": ("open sums", "masked sums"),
+    "No masks hid the parts of this run's sums": ("open sums", "masked sums"),
+}  # fmt: skip
+
+# Headings, names of rows, and what is true of any page: of these there is no run in which they are false.
+OF_ANY_RUN = (
+    "Report of a federated training run",
+    "What was trained, by whom, when",
+    "Epsilon, over all runs on these ledgers",
+    ", over all runs on these ledgers",  # a part of the name before
+    "As the server's operator calls them",
+    "Data sets, and what their sites have committed to",
+    "Declared public: nothing here is from a record. What no site has signed is the word of",
+    "Operated by (server and sites)",
+    "Kept until, or for how long",
+    "to be filled in by hand",
+    "The digest ties this page to the files of the run",
+    "Clipping bound, of the length of one",
+    "Seed of noise, draws and choice of clients",
+    "Identity of the task's code",
+    ". Everything on this page was made from the files of the run; it loads nothing and runs no script.",
+)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Of each kind of run the text of its page, without pictures, whose texts read out their tables."""
+    with pytest.MonkeyPatch.context() as without:
+        without.setattr(render, "_figures", lambda run: [])
+        folders = {name: made(maker(tmp_path_factory.mktemp("run"))) for name, made in RUNS.items()}
+        return {name: Page(render.render_page([folder])).text for name, folder in folders.items()}
+
+
+@pytest.mark.parametrize("sentence", FOLLOWS)
+def test_a_sentence_stands_where_it_is_true_and_not_where_it_is_false(
+    sentence: str, texts: dict[str, str]
+) -> None:
+    true, false = FOLLOWS[sentence]
+    assert sentence in texts[true]
+    assert sentence not in texts[false]
+
+
+def test_every_sentence_of_the_code_has_both_cases(texts: dict[str, str]) -> None:
+    found = sentences()
+    known = (*FOLLOWS, *OF_ANY_RUN)
+    assert [text for text in found if not any(one in text for one in known)] == []
+    assert [one for one in known if not any(one in text for text in found)] == []
+    assert [one for one in OF_ANY_RUN if not all(one in text for text in texts.values())] == []

@@ -1,0 +1,48 @@
+"""Every field of a run's files is signed by a site, follows from what is, or is listed as unsigned."""
+
+from dataclasses import fields
+from pathlib import Path
+
+from fl_dp.reporting.page.digest import digested_files
+from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.vouched import SIGNED, UNSIGNED
+from fl_dp.statements import AccountStatement, Statement
+from fl_dp.tasks.description import ModelDescription
+
+# What `fl-dp verify` compares with the statements, or computes from what they say: by the check that does.
+FOLLOWS = {
+    "statements": (
+        "run clients.delta clients.budget clients.accountant clients.public_size clients.retired "
+        "federation.unit clients.arithmetic clients.charges clients.epsilon clients.epsilon_alone "
+        "federation.arithmetic"
+    ),
+    "epsilons": (
+        "epsilon delta federation.largest federation.median federation.least federation.accountants "
+        "federation.epsilon_alone"
+    ),
+    "charges": "clients.steps",
+    "protection": "private",
+    "page": "federation",  # by its parts
+}  # fmt: skip
+
+
+def names(kind: type, start: str = "") -> set[str]:
+    return {f"{start}{one.name}" for one in fields(kind)}
+
+
+def test_what_a_site_signs_is_listed_field_by_field() -> None:
+    listed = " ".join(SIGNED.values()).split()
+    assert sorted(listed) == sorted((names(Statement) | names(AccountStatement)) - {"accounts"})
+
+
+def test_what_nobody_has_signed_is_listed_field_by_field() -> None:
+    """A new field of a file belongs to one list. Where it is an epsilon of charges, a check says so."""
+    written = (
+        names(Summary) | names(RoundReport) | names(FederationBudget, "federation.")
+        | names(ClientBudget, "clients.") | names(ClientRound, "clients.") | names(ModelDescription, "model.")
+    )  # fmt: skip
+    json = {"rounds.jsonl", "summary.json", "statements.json", "model.json"}
+    written |= {file.name for file in digested_files(RunFolder(Path("run")))} - json
+    unsigned, follows = (" ".join(one.values()).split() for one in (UNSIGNED, FOLLOWS))
+    assert sorted((*unsigned, *follows)) == sorted(written)

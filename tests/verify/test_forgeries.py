@@ -1,0 +1,85 @@
+"""The forger's table of docs/verify.md: each change is made, then every digest anew, and the page drawn."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+import pytest
+from verify.forger import FORGERIES, Forgery
+from verify.made_run import MadeRun
+
+from fl_dp.reporting.page import render
+from fl_dp.reporting.vouched import UNSIGNED
+from fl_dp.verify.check import Evidence
+from fl_dp.verify.findings import Outcome
+from fl_dp.verify.verdict import agrees, verdict
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "verify.md"
+MASKS = "whether masks hid the parts of secure sums, and of how many clients each sum was"
+
+
+def words(forgery: Forgery) -> str:
+    """The second column of the table."""
+    if forgery.unsigned:
+        return f"nothing; unsigned: {forgery.unsigned}"
+    checks = ", ".join(f"`{name}`" for name in forgery.found)
+    return f"{checks}, given the ledgers" if forgery.ledgers else checks
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render, "_figures", lambda run: [])
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forgery_is_found_or_the_page_says_that_nobody_has_signed_it(name: str, made_run: MadeRun) -> None:
+    forgery = FORGERIES[name]
+    made_run.draw()
+    honest = html.unescape(made_run.files.report.read_text())
+    forgery.change(made_run)
+    made_run.digests_anew()
+    made_run.draw()
+    forgery.after(made_run)
+    results = list(made_run.check(roster=True, ledgers=forgery.ledgers).values())
+    wrong = (Outcome.DIFFERS, Outcome.UNCHECKED)
+    found = {one.name for one in results if any(finding.outcome in wrong for finding in one.findings)}
+    assert found == set(forgery.found)
+    page, said = (
+        html.unescape(made_run.files.report.read_text()),
+        verdict(results, Evidence(made_run.files, made_run.roster)),
+    )
+    assert agrees(results) is bool(forgery.unsigned)
+    if forgery.unsigned:
+        assert page != honest  # it is a lie that somebody reads
+        assert forgery.unsigned in page
+        assert forgery.unsigned in said
+
+
+def test_the_table_is_that_of_the_documentation() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8").split("## What is found, and by what")[1].split("\n## ")[0]
+    rows = [tuple(line.strip("| ").split(" | ")) for line in text.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [(name, words(one)) for name, one in FORGERIES.items()]
+    assert len(rows) > 30
+
+
+def test_each_thing_that_nobody_signs_has_a_forgery_that_is_not_found() -> None:
+    """Masks need a run of their own: checks/test_secure_sums.py."""
+    assert {one.unsigned for one in FORGERIES.values() if one.unsigned} == UNSIGNED.keys() - {MASKS}
+
+
+def test_data_that_the_operator_calls_otherwise_than_the_sites_are_said_to_be(made_run: MadeRun) -> None:
+    """`authentic` said nothing of it, and the page called signed data what the settings did."""
+    FORGERIES["`data` and `data-name` in the settings, and model.json"].change(made_run)
+    made_run.digests_anew()
+    made_run.draw()
+    page = html.unescape(made_run.files.report.read_text())
+    assert "<dt>Data</dt><dd><bdi>digits, signed by the key beside its statement: 2 clients</bdi>" in page
+    assert "Synthetic, no patients (mnist). NOT what sites have stated: digits" in page
+    evidence = Evidence(made_run.files, made_run.roster)
+    assert "Mind that the operator's words for the data are not the sites'" in verdict(
+        list(made_run.check(roster=True).values()), evidence
+    )
+    made_run.files.launch.write_text('engine = ""\nledgers = "ledgers"\n')  # one launch, one word
+    made_run.draw()
+    assert "calls the data Synthetic, no patients (mnist), and sites state: digits" in made_run.words("page")

@@ -31,8 +31,9 @@ PLAN = ["--records", "2000", "--batch-size", "100", "--rounds", "50"]
 
 def client(name: str, spent: tuple[Entry, ...], next_step: Entry = SHARED, **profile: object) -> ClientRecord:
     return ClientRecord(
-        ClientProfile(name, 2000, 3.0, 1e-5, (), "rdp", **profile), 1, spent, next_step, rounds=1
-    )
+        ClientProfile(name, 2000, 3.0, 1e-5, (), "rdp", **profile), 1, spent, next_step, rounds=1,
+        asked=spent,
+    )  # fmt: skip
 
 
 def report_of(
@@ -41,10 +42,8 @@ def report_of(
     together = guarantee(clients, persons, private=private)
     verdict = Verdict("trained", reported=(("steps", 1),), mechanism=step.taking(1))
     lines = {one.name: client_round(one, verdict, 2) for one in clients}
-    return RoundReport(
-        1, private, together.epsilon, together.delta, federation(together, lines, 2, "record"), 6.0, lines,
-        0.5, 0.9, 1.0,
-    )  # fmt: skip
+    budgets = federation(together, lines, 2, "record", "proven")
+    return RoundReport(1, private, together.epsilon, together.delta, budgets, 6.0, lines, 0.5, 0.9, 1.0)
 
 
 def summary_of(*clients: ClientRecord) -> str:

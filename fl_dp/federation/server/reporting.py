@@ -1,5 +1,5 @@
-"""What is said of a round and of the run: of the federation what this run has cost those that it has asked, and
-of each client what its ledger shows.
+"""What is said of a round and of the run: of the federation what this run has cost those that it asked, of
+each client what its ledger shows.
 """
 
 import logging
@@ -106,8 +106,8 @@ class Reporting:
         }
 
     def guarantee(self, rounds_more: int = 0) -> BudgetReport | None:
-        """What this run has cost so far, or if all that have paid take part in `rounds_more` rounds more; None
-        before the first client.
+        """What this run has cost so far, or will have if all that have paid take part in `rounds_more` more;
+        None before the first client.
         """
         if not self._clients:
             return None

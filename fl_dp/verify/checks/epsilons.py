@@ -183,7 +183,8 @@ def _run(evidence: Evidence, found: Found) -> None:
 def _note_last(evidence: Evidence, found: Found) -> None:
     """Of the last claim. An epsilon is right for its charges, and these may not bound what was released."""
     last = next(iter(deque(evidence.claims(), maxlen=1)), None)
-    if last and last.together and last.together.scope != THIS_RUN:
+    tells = last and any(one.charges is not None for one in last.clients.values())
+    if last and tells and last.together and last.together.scope != THIS_RUN:
         found.note(
             "the federation's epsilon counts all that every client has shown, also of other runs",
             last.where,

@@ -9,7 +9,6 @@ from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import Signature, signature_of, speaks_of_another
 from fl_dp.records import PAID_UNDER, REFUTED
 from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
-from fl_dp.reporting.reports import THIS_RUN
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 from fl_dp.verify.check import Check, Evidence
@@ -109,7 +108,7 @@ def _check_account(
     together = summary.raw.get("federation")
     if not isinstance(together, dict) or together.get("unit") != account.unit:
         found.differs(f"unit {clean(account.unit)} is another one in summary.json", where, _CHANGED)
-    elif together.get("scope") != THIS_RUN:  # else it is of this run's rounds, and the statement of all
+    elif client.this_run is None:  # else the federation's word is not of all that the statement speaks of
         _check_arithmetic(account, together, where, found)
     if missing(merged(account.spent), client.charges or ()) == ():
         pairs = {"epsilon": (account.epsilon, client.epsilon)}

@@ -317,7 +317,7 @@ def counted_clients(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     clients: Mapping[str, Mapping[str, Any]] = report.get("clients", {})
     if (report.get("federation") or {}).get("scope", ALL_RUNS) != THIS_RUN:
         return dict(clients)
-    return {name: one for name, one in clients.items() if of_this_run(one)["charges"]}
+    return {name: one for name, one in clients.items() if of_this_run(one).get("charges")}
 
 
 def epsilon_from_json(value: float | None) -> float:

@@ -122,7 +122,8 @@ class Run:
     """One run. over: it has a summary. status: as in the summary, or "not finished".
 
     epsilon, delta: of the federation: what this run has cost if of_this_run, in files of an older fl_dp over
-    all runs on these data. planned_epsilon: if all planned rounds are run; None where it is not known. hidden_metrics: how many of single classes or subgroups are not shown.
+    all runs on these data. planned_epsilon: if all planned rounds are run; None where it is not known.
+    hidden_metrics: how many of single classes or subgroups are not shown.
     reasons: status, reason and how often, most often first. simulated: all clients were on one machine.
     name: of the folder. before_known: whether what data had spent before the run is in its files.
     by_part: metrics of each class or subgroup by their names, where small ones are known to be withheld.

@@ -15,7 +15,8 @@ def amount(run: Run) -> Clause:
     """Epsilon and delta, whose, and by whom they were computed."""
     text = (
         f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {number(run.delta)}, for {whose(run)}"
-        f"{' in this run' if run.of_this_run else ''}, computed by the accountant {' and '.join(run.accountants) or UNKNOWN}. "
+        f"{' in this run' if run.of_this_run else ''}, computed by the accountant "
+        f"{' and '.join(run.accountants) or UNKNOWN}. "
     )
     if run.clients_per_person > 1:
         text += f"These are the sums of the {run.clients_per_person} largest of the clients."

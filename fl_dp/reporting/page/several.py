@@ -15,8 +15,8 @@ from fl_dp.reporting.wording import counted
 
 _ADDED_UP = (
     "Each epsilon is that of its own run; an older fl_dp counted earlier runs on the same ledgers, too. For "
-    "whoever has seen all runs on the same records their epsilons add up. Choosing the best of several runs on "
-    "private records is to have seen all of them."
+    "whoever has seen all runs on the same records their epsilons add up. Choosing the best of several runs "
+    "on private records is to have seen all of them."
 )
 _UNPROTECTED = (
     f"{NOT_PRIVATE}: some of these runs were trained without protection. Whoever compares them with "

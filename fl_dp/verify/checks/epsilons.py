@@ -260,7 +260,7 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], found: Found) 
         _check_plan_ahead(one, ahead, last_steps.get(one.name, 0), planned, found)
     if summary.planned_epsilon is None or summary.together is None:
         return
-    if len(known) < len(summary.clients):
+    if any(one.cost.planned_epsilon is None for one in summary.counted):
         found.differs(
             "the federation has a planned epsilon, and a client has none", summary.where,
             "the guarantee of the whole plan is not that of its clients",

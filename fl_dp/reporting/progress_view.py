@@ -71,7 +71,7 @@ def _budgets(record: Mapping[str, Any], budget: float) -> list[Bar]:
     ]
     if len(each) <= MOST_CLIENTS:
         return found + [
-            _budget(f"  {_name(name)}", one["epsilon"], one.get("budget") or budget, "by its ledger")
+            _budget(f"  {_name(name)}", one["epsilon"], one.get("budget") or budget)
             for name, one in each.items()
         ]
     words = f"of {len(counted_clients(record)):,} clients"
@@ -80,9 +80,9 @@ def _budgets(record: Mapping[str, Any], budget: float) -> list[Bar]:
     ]
 
 
-def _budget(label: str, epsilon: float | None, budget: float, whose: str) -> Bar:
+def _budget(label: str, epsilon: float | None, budget: float, whose: str = "") -> Bar:
     words = f"{rounded_up(epsilon)} of {rounded_up(budget)}"
-    return label, min(epsilon_from_json(epsilon), budget), budget, f"{words} {whose}"
+    return label, min(epsilon_from_json(epsilon), budget), budget, f"{words} {whose}".rstrip()
 
 
 def _name(name: str) -> str:

@@ -29,7 +29,10 @@ def print_table(
     console = console or Console(file=sys.stdout)
     whole = [row for row in rows if len(row) == len(columns)]
     widths = _widths(columns, whole, left, console.width)
-    lines = _in_columns(columns, rows, widths, left) if widths else _in_blocks(columns, rows, console.width)
+    if widths:
+        lines = _in_columns(columns, rows, widths, left)
+    else:
+        lines = _in_blocks(columns, rows, left, console.width)
     for line in folded(title, console.width):
         console.print(Text(line, style="bold"), soft_wrap=True)
     for line in lines:
@@ -78,8 +81,11 @@ def _aligned(text: str, width: int, *, to_left: bool) -> str:
     return text + space if to_left else space + text
 
 
-def _in_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """The first cell of each row, and after it the others, each with its head."""
+def _in_blocks(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str], width: int
+) -> Iterator[str]:
+    """The cells of each row, each after its head; words in front need none."""
     for row in rows:
-        named = (f"{name}: {cell}" for name, cell in zip(columns[1:], row[1:], strict=False))
-        yield from packed((row[0], *named), width)
+        named = [f"{name}: {cell}" for name, cell in zip(columns, row, strict=False)]
+        first = row[0] if columns[0] in left or len(row) < len(columns) else named[0]
+        yield from packed((first, *named[1:]), width)

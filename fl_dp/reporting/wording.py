@@ -37,15 +37,18 @@ def rough_duration(seconds: float) -> str:
 
 
 def folded(text: str, width: int = LINE) -> list[str]:
-    """The text in lines of at most `width` columns, broken at spaces, and within words that are longer."""
-    lines = [""]
-    for word in text.split(" "):
-        if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+    """The text in lines of at most `width` columns, all indented as it is; broken at spaces, and within words
+    that are longer than a line.
+    """
+    words = text.lstrip(" ")
+    indent = text[: len(text) - len(words)]
+    room, lines = width - len(indent), [""]
+    for word in words.split(" "):
+        if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(word) <= room:
             lines[-1] += f" {word}"
-            continue
-        pieces = chop_cells(word, width) or [""]
-        lines = [*lines, *pieces] if lines[-1] else [*lines[:-1], *pieces]
-    return lines
+        else:
+            lines += chop_cells(word, room)
+    return [indent + line for line in lines if line] or [""]
 
 
 def packed(parts: Sequence[str], width: int = LINE) -> list[str]:

@@ -174,7 +174,8 @@ MOST_WEIGHT = 1e6
 
 # Noise multipliers that clients accept, and so what a ledger can show beside unprotected steps.
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
-LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e12  # of a client's budget
+LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e6  # of a client's budget
+MOST_DELTA = 0.1  # of a client's budget: at a larger one next to nothing is promised
 
 # Test examples on which a number of a class or subgroup depends at least: few are told apart too easily.
 LEAST_CELL = 20

@@ -26,6 +26,13 @@ def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(sorted(entry.taking(steps[mechanism]) for mechanism, entry in first.items()))
 
 
+def beyond(entries: Iterable[Entry], less: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The steps of `entries` that `less` does not hold, mechanism by mechanism, merged."""
+    held = {entry.mechanism: entry.steps for entry in merge(less)}
+    left = ((one, one.steps - held.get(one.mechanism, 0)) for one in merge(entries))
+    return tuple(one.taking(steps) for one, steps in left if steps > 0)
+
+
 def order_two_divergence(entry: Entry) -> float:
     """Renyi divergence of order 2 of one step, log(1 + q^2 (exp(1/sigma^2) - 1)), never too small.
 

@@ -51,7 +51,9 @@ class Result:
 
     @property
     def epsilon(self) -> float | None:
-        """What the federation has spent, all earlier runs on its ledgers included; None where none holds."""
+        """What this run has cost its clients; None where no epsilon holds. In runs of an older fl_dp earlier
+        ones on the same ledgers count, too. `budgets` has what each client's ledger shows.
+        """
         return self.summary.get("epsilon")
 
     @property

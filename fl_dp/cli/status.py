@@ -1,6 +1,7 @@
 """`fl-dp client status`: what this site's data have spent, and what servers asked of them last."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from fl_dp.records import REFUSAL_STATUSES
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.ledger_report import AccountReport, account_reports
 from fl_dp.reporting.reports import NOT_PRIVATE, strict_json
-from fl_dp.reporting.wording import counted
+from fl_dp.reporting.wording import counted, folded
 
 
 def status(
@@ -45,7 +46,7 @@ def status(
     say(f"ledger {path}")
     for report in reports:
         for text in _words(report, _of(report, lines)):
-            say(text)
+            say("\n".join(folded(text, shutil.get_terminal_size().columns)))
     if not reports:
         say("no data set is entered yet")
 

@@ -10,7 +10,15 @@ from fl_dp.config.flat import Auto, require, require_delta, require_own_accounta
 from fl_dp.config.ranges import Clients, Examples, Mebibytes, Range, Records
 from fl_dp.config.setting import about, setting
 from fl_dp.config.task import TaskSettings
-from fl_dp.records import ARITHMETICS, LEAST_EPSILON, MOST_EPSILON, MOST_MEMBERS, MOST_NOISE, STEADY_ROWS
+from fl_dp.records import (
+    ARITHMETICS,
+    LEAST_EPSILON,
+    MOST_DELTA,
+    MOST_EPSILON,
+    MOST_MEMBERS,
+    MOST_NOISE,
+    STEADY_ROWS,
+)
 
 MOST_NAME = 64  # characters
 _NAME = (
@@ -75,7 +83,7 @@ class ClientConfig(TaskSettings):
     epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
         3.0, _LIMITS, "the most that these data may spend, over all rounds of all runs", common=True
     )
-    delta: Annotated[float, Range(0, 1, open=True)] | Auto = setting(
+    delta: Annotated[float, Range(0, MOST_DELTA, open=True)] | Auto = setting(
         "auto", _LIMITS, "at which epsilon holds; auto: the largest power of ten below 1/n, at most 1e-5",
         common=True,
     )  # fmt: skip

@@ -20,6 +20,8 @@ from fl_dp.records import (
     ARITHMETICS,
     FLOAT32,
     LEAST_NOISE,
+    MOST_DELTA,
+    MOST_EPSILON,
     MOST_MEMBERS,
     MOST_NOISE,
     MOST_PULL,
@@ -199,10 +201,10 @@ class RunConfig(TaskSettings):
         "max-grad-norm is the first one. The noised count that tells is paid for by noise-multiplier",
         page="clipping.md#a-bound-that-follows",
     )  # fmt: skip
-    epsilon: Positive = setting(
+    epsilon: Annotated[float, Range(0, MOST_EPSILON, open=True)] = setting(
         3.0, _PRIVACY, "the budget of every client, over all rounds; smaller protects more", common=True
     )
-    delta: Annotated[float, Range(0, 1, open=True)] | Auto = setting(
+    delta: Annotated[float, Range(0, MOST_DELTA, open=True)] | Auto = setting(
         "auto", _PRIVACY, "at which epsilon holds; auto: the largest power of ten below 1/n, at most 1e-5"
     )
     accountant: str = setting(

@@ -10,9 +10,10 @@ from fl_dp.config.values import key_of
 from fl_dp.launch.check import MARGIN, CheckResult
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.records import Entry
-from fl_dp.reporting.console import privacy_words, rounded_up
+from fl_dp.reporting.budget_table import named
+from fl_dp.reporting.console import epsilon_means, privacy_words, rounded_up
 from fl_dp.reporting.table import print_table
-from fl_dp.reporting.wording import counted, duration
+from fl_dp.reporting.wording import counted, duration, folded
 
 if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 _SHOWN = 10  # clients that a table shows; of more the largest, the median and the least
-_NAMED = 5  # clients that a sentence names
 _OF_PRIVACY = ("noise-multiplier", "delta", "participations")
 _OWN = ("clients_per_cpu", "clients_per_gpu")  # decided by what each machine has
 
@@ -124,9 +124,12 @@ def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
             "accountants": together.accountants,
             "arithmetic": together.arithmetic,
             "unit": together.unit,
+            "scope": together.scope,
+            "clients_per_person": together.clients_per_person,
         },
     }
     yield f"at the end: {privacy_words(record, config.epsilon)}"
+    yield from folded(epsilon_means(record))
     if forecast.sampled and config.private:
         yield (
             f"a client is chosen in {forecast.usual_rounds:.3g} of {config.rounds} rounds in the mean; "
@@ -141,7 +144,7 @@ def _running_out(forecast: "Forecast") -> Iterator[str]:
         if one.record.reason:
             declined.setdefault(one.record.reason, []).append(one.name)
     for reason, names in declined.items():
-        yield f"cannot take part: {_names(names)}: {reason}"
+        yield f"cannot take part: {named(names)}: {reason}"
     ending: dict[int, list[str]] = {}
     for one in forecast.running_out:
         if not one.record.reason:
@@ -149,7 +152,7 @@ def _running_out(forecast: "Forecast") -> Iterator[str]:
     for rounds, names in sorted(ending.items()):
         which = "its rounds" if forecast.sampled else "the rounds"
         last = f"round {rounds + 1} of {which}" if forecast.sampled else f"round {rounds + 1}"
-        yield f"no step fits the budget any more in {last}: {_names(names)}"
+        yield f"no step fits the budget any more in {last}: {named(names)}"
     if not forecast.running_out and config.private:
         yield "no budget ends before the last round"
     if forecast.ends is not None:
@@ -165,11 +168,6 @@ def drowned_lines(forecast: "Forecast") -> Iterator[str]:
             "long as the most that the records' clipped gradients can add up to. A larger epsilon, more "
             "records or a smaller model helps"
         )
-
-
-def _names(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{'client' if len(names) == 1 else 'clients'} {', '.join(names[:_NAMED])}{more}"
 
 
 def _measured(timing: "Timing", config: RunConfig) -> str:

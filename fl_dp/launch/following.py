@@ -16,7 +16,7 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.outcome import RunEnd, conclude
 from fl_dp.launch.progress_reporter import KEPT
 from fl_dp.launch.resumption import go_on_with
-from fl_dp.reporting.console import round_line
+from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.new_rounds import NewRounds
 from fl_dp.reporting.progress import ProgressDisplay
 from fl_dp.reporting.read_results import read_summary
@@ -34,12 +34,13 @@ class Following:
     def __init__(self, folder: RunFolder, say: Callable[[str], None]) -> None:
         self._folder, self._say = folder, say
         self._rounds = NewRounds(folder.rounds)
-        self._problems = 0
+        self._problems, self._lines = 0, RoundLines(0, 0.0)
         self.progress = RunProgress()
 
     def look(self, display: ProgressDisplay) -> None:
         """Take in what is new, and say it."""
         plan = _plan(self._folder)
+        self._lines.rounds, self._lines.budget = plan.rounds, plan.budget or 0.0
         self.progress = replace(self.progress, rounds=plan.rounds, budget=plan.budget)
         records = self._rounds.new()
         lines = [f"passed over: {problem}" for problem in self._rounds.problems[self._problems :]]
@@ -48,7 +49,7 @@ class Following:
             lines.append(f"... {self._rounds.left_out} rounds before")
         for record in records:
             self.progress = self.progress.after(record)
-            lines.append(round_line(record, rounds=plan.rounds, budget=plan.budget or 0.0))
+            lines.append(self._lines.of(record))
         if lines:
             with display.aside():
                 self._say("\n".join(lines))

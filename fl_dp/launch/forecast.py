@@ -32,7 +32,7 @@ class Forecast:
     """config: the run's; resolved: with what "auto" becomes. clients: in the order of their numbers, if they
     take part in all rounds that their budgets allow.
 
-    epsilon, delta: the federation's at the end; federation: its budgets. usual_rounds: that a client takes
+    epsilon, delta: what the run costs at the end; federation: its budgets. usual_rounds: that a client takes
     part in, in the mean. ends: the round that cannot begin for want of budget; None: all can. exactly:
     whether it follows from the config; where clients are chosen by chance it is a mean. noise_share: as of
     `noise_share_of`.
@@ -76,7 +76,6 @@ def forecast_of(
     together = status.guarantee(
         records, config.clients_per_person, private=config.private, rounds_more=rounds
     )
-    assert together is not None  # a run has clients
     idle = Verdict("idle", "")
     budgets = {one.name: status.client_budget(one, idle, rounds, rounds) for one in records}
     exactly = takes_every_round(config)
@@ -86,7 +85,7 @@ def forecast_of(
         clients,
         together.epsilon,
         together.delta,
-        status.federation(together, budgets, rounds, config.unit_name),
+        status.federation(together, budgets, rounds, config.unit_name, config.arithmetic),
         mean_rounds(config),
         _ends(config, [one.rounds for one in clients], aggregating, exactly),
         exactly,

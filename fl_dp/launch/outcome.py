@@ -10,7 +10,8 @@ from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes.log_tail import tail
 from fl_dp.launch.resumption import go_on_with
-from fl_dp.reporting.console import marked, of_unit, print_budgets
+from fl_dp.reporting.budget_table import print_budgets
+from fl_dp.reporting.console import marked
 from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.reports import INTERRUPTED, OVER
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
@@ -68,7 +69,7 @@ def conclude(
             _write_report(folder, say, private=private)
         raise LaunchError(_why_failed(folder, summary["reason"], causes))
     if not quiet:
-        print_budgets(summary["clients"], private=private, whose=of_unit(summary))
+        print_budgets(summary)
     say(marked(f"results in {folder.shown}", private=private))
     if not no_page:
         _write_report(folder, say, private=private)

@@ -1,6 +1,6 @@
 """A Grid that reports what passes through it: who is there, who was asked, who has answered."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from flwr.app import Message, MessageType
@@ -9,7 +9,7 @@ from flwr.serverapp import Grid
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.wire.older_grid import OlderGrid
+from fl_dp.federation.wire.older_grid import OlderGrid, sites_of
 from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.reporting.wording import counted
@@ -32,6 +32,10 @@ class ProgressGrid(OlderGrid):
     @property
     def run(self) -> Any:
         return self._grid.run
+
+    @property
+    def sites(self) -> Collection[str] | None:
+        return sites_of(self._grid)
 
     def get_node_ids(self) -> Iterable[int]:
         nodes = list(self._grid.get_node_ids())

@@ -18,7 +18,7 @@ from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.launch.resumption import Launch
-from fl_dp.reporting.console import round_line
+from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import append_line, write_statements
@@ -44,13 +44,15 @@ def simulate(
 ) -> ExitCode:
     """Run the federation; FlDpError when it fails. resumed: as in `run_federation`. quiet: no table."""
 
+    lines = RoundLines(config.rounds, config.epsilon)
+
     def on_kept(server_round: int) -> None:
         grid.erase_keys(run, server_round)
 
     def on_round(report: RoundReport) -> None:
         record = report.to_dict()
         tell.round_over(record)
-        tell.say(round_line(record, rounds=config.rounds, budget=config.epsilon))
+        tell.say(lines.of(record))
         tracked.round_over(record)
 
     def on_model(arrays: Mapping[str, NDArray]) -> None:

@@ -27,7 +27,7 @@ from fl_dp.launch.logs import log_files
 from fl_dp.launch.outcome import conclude, tried
 from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
-from fl_dp.reporting.console import round_line
+from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import write_statements
@@ -65,10 +65,12 @@ class Serving:
     ) -> ExitCode:
         """Run the federation; FlDpError when it fails. on_wait: called again and again while it waits."""
 
+        lines = RoundLines(config.rounds, config.epsilon)
+
         def on_round(report: RoundReport) -> None:
             record = report.to_dict()
             tell.round_over(record)
-            tell.say(round_line(record, rounds=config.rounds, budget=config.epsilon))
+            tell.say(lines.of(record))
             tracked.round_over(record)
 
         def while_waiting() -> None:

@@ -1,57 +1,101 @@
-"""What the console shows: one line a round, and the clients' budgets at the end.
+"""What the console shows of a round: one line, and epsilons as people read them.
 
-Both are made from the JSON of `reports`, so that a program that follows rounds.jsonl can print the same.
+It is made from the JSON of `reports`, so that a program that follows rounds.jsonl can print the same.
 """
 
-import statistics
-import sys
+from collections import Counter
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from fl_dp.clean_text import clean
 from fl_dp.config.data import RECORD
-from fl_dp.records import CLIENT_STATUSES, REFUTED
-from fl_dp.reporting.refuted import ADVICE, arithmetic_words
-from fl_dp.reporting.reports import BEYOND_USE, NOT_PRIVATE, epsilon_from_json
+from fl_dp.records import CLIENT_STATUSES
+from fl_dp.reporting.refuted import arithmetic_words
+from fl_dp.reporting.reports import (
+    ALL_RUNS,
+    BEYOND_USE,
+    NOT_PRIVATE,
+    THIS_RUN,
+    counted_clients,
+    epsilon_from_json,
+    of_this_run,
+)
+from fl_dp.reporting.wording import folded, packed
 
-ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
 _LEAST_POWER = -5  # of ten, of a last digit that is written out
 _MOST_POWER = 15  # of a first digit that is written out
-ALONE = "alone"
-COLUMNS = ("client", "epsilon", "of", "delta", "by", "arithmetic", "steps", "rounds", "left", "last round")
+_MOST_NAME = 24  # characters of a metric's name
+
+
+class RoundLines:
+    """What is said of each round: a line, and before the first what its epsilon means, once.
+
+    rounds: planned. budget: the run's epsilon, for records of an older fl_dp, which do not have each client's
+    budget.
+    """
+
+    def __init__(self, rounds: int, budget: float) -> None:
+        self.rounds, self.budget = rounds, budget
+        self._said = ""
+
+    def of(self, record: Mapping[str, Any]) -> str:
+        """`record`, of rounds.jsonl, in lines that fit a console."""
+        meaning = epsilon_means(record)
+        lines = [] if meaning == self._said else folded(meaning)
+        self._said = meaning
+        return "\n".join([*lines, round_line(record, rounds=self.rounds, budget=self.budget)])
+
+
+def epsilon_means(record: Mapping[str, Any]) -> str:
+    """Whose epsilon it is, of what, at which delta and by whose account; empty without privacy."""
+    if not record["private"]:
+        return ""
+    together = record["federation"]
+    whose = f"one {together.get('unit', RECORD)}"  # older reports have none
+    if (count := together.get("clients_per_person", 1)) > 1:
+        whose = f"one person at up to {count} clients"
+    what = f"what this run has cost {whose}"
+    if together.get("scope", ALL_RUNS) != THIS_RUN:
+        what = f"what all runs have cost {whose}, as the clients' ledgers show them"
+    alone = "; alone: if the assumption behind secure sums fails" if "epsilon_alone" in together else ""
+    return f"eps: {what}, of its budget, {_conditions(record)}{alone}"
+
+
+def _conditions(record: Mapping[str, Any]) -> str:
+    by = ", ".join(record["federation"]["accountants"])
+    arithmetic = arithmetic_words(record["federation"]["arithmetic"])
+    return f"at delta {_number(record['delta'], 'g')}, by {by}, arithmetic {arithmetic}"
 
 
 def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
-    """The line of one round: `record` from rounds.jsonl, `rounds` planned.
+    """The line of one round: `record` from rounds.jsonl; `rounds`, `budget`: see `RoundLines`.
 
-    budget: the run's epsilon, for records of an older fl_dp, which do not have each client's budget.
+    What does not fit is in further lines.
     """
-    states = [client["status"] for client in record["clients"].values()]
-    running_out = len(record["federation"]["running_out"])
-    counts = ", ".join(f"{name} {states.count(name)}" for name in CLIENT_STATUSES if name != "idle")
     parts = (
         f"round {record['round']}/{rounds}",
         privacy_words(record, budget),
         *_evaluated(record),
-        counts + _scaled(record) + (f", {running_out} will run out of budget" if running_out else ""),
+        _counts(record),
         f"{record['seconds']:.1f} s",
-        *_lost(record),
     )
-    return "  ".join(parts)
-
-
-def _scaled(record: Mapping[str, Any]) -> str:
-    count = sum(client.get("scaled", 1.0) < 1.0 for client in record["clients"].values())
-    return f", scaled down {count}" if count else ""
-
-
-def _lost(record: Mapping[str, Any]) -> tuple[str, ...]:
     why = record.get("lost")  # older reports have none
-    return (f"LOST, and paid for: {why}",) if why else ()
+    lost = packed((f"  LOST, and paid for: {why}",)) if why else []
+    return "\n".join([*packed(parts), *lost])
+
+
+def _counts(record: Mapping[str, Any]) -> str:
+    """Who trained, and of all else what there was."""
+    states = Counter(client["status"] for client in record["clients"].values())
+    scaled = sum(client.get("scaled", 1.0) < 1.0 for client in record["clients"].values())
+    told: dict[str, int] = {
+        **{name: states[name] for name in CLIENT_STATUSES if name not in ("trained", "idle")},
+        "scaled down": scaled,
+        "soon out of budget": len(record["federation"]["running_out"]),
+    }
+    others = (f", {name} {count:,}" for name, count in told.items() if count)
+    return f"trained {states['trained']:,}{''.join(others)}"
 
 
 def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:
@@ -59,21 +103,17 @@ def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:
     if record["loss"] is None and record["accuracy"] is None and not record.get("metrics"):
         return ()
     name, value = next(iter(record.get("metrics", {}).items()), ("accuracy", record["accuracy"]))
-    return f"{name} {_number(value, '.3f')}", f"loss {_number(record['loss'], '.2f')}"
+    return f"{clean(name, _MOST_NAME)} {_short(value, '.3f')}", f"loss {_short(record['loss'], '.2f')}"
 
 
 def privacy_words(record: Mapping[str, Any], budget: float) -> str:
-    """The guarantee in a round's line: epsilon of the budget, for whom, at which delta, by whose account."""
+    """The epsilon of a round's line, of its budget; what it means, `epsilon_means` says."""
     if not record["private"]:
         return f"{NOT_PRIVATE} (no epsilon holds)"
-    delta = _number(record["delta"], "g")
-    by = ", ".join(record["federation"]["accountants"])
-    how = f"delta {delta}, by {by}, arithmetic {arithmetic_words(record['federation']['arithmetic'])}"
-    allowed = _allowed(record, budget)
     alone = ""
     if "epsilon_alone" in record["federation"]:
-        alone = f"; alone {alone_words(record['federation']['epsilon_alone'])}"
-    return f"eps {rounded_up(record['epsilon'])} of {rounded_up(allowed)}{of_unit(record)} ({how}{alone})"
+        alone = f" (alone {alone_words(record['federation']['epsilon_alone'])})"
+    return f"eps {rounded_up(record['epsilon'])}{alone} of {rounded_up(_allowed(record, budget))}"
 
 
 def _allowed(record: Mapping[str, Any], budget: float) -> float:
@@ -82,10 +122,12 @@ def _allowed(record: Mapping[str, Any], budget: float) -> float:
     Of equal epsilons the one with the smallest budget. Where a person's epsilons at several clients are added
     up, so are the budgets of these clients.
     """
-    clients = record.get("clients", {}).values()  # a forecast has none
+    clients = counted_clients(record).values()  # a forecast has none
     if not clients or any(client.get("budget") is None for client in clients):
         return budget
-    most = sorted(clients, key=lambda client: (-epsilon_from_json(client["epsilon"]), client["budget"]))
+    most = sorted(
+        clients, key=lambda client: (-epsilon_from_json(of_this_run(client)["epsilon"]), client["budget"])
+    )
     return sum(float(client["budget"]) for client in most[: record["federation"]["clients_per_person"]])
 
 
@@ -124,158 +166,13 @@ def alone_words(epsilon: float | None) -> str:
     return "none" if epsilon is None or epsilon > BEYOND_USE else rounded_up(epsilon)
 
 
-def alone_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
-    """Which epsilon is which, where data were in secure sums; else empty."""
-    found = [epsilon_from_json(one["epsilon_alone"]) for one in clients.values() if "epsilon_alone" in one]
-    if not found:
-        return ""
-    return (
-        "epsilon holds against all who see no more than sums of clients, with no more members working "
-        f'together than was assumed. If that fails, "alone" holds: {alone_words(max(found))} at most'
-        f"{', and none where it says none' if max(found) > BEYOND_USE else ''}"
-    )
-
-
-def print_budgets(
-    clients: Mapping[str, Mapping[str, Any]],
-    console: Console | None = None,
-    *,
-    private: bool,
-    whose: str = "",
-) -> None:
-    """Print a table of the clients' budgets, `clients` from summary.json; private: whether the run was.
-
-    whose: `of_unit` of the summary.
-
-    The largest epsilon first. Of many clients only both ends are shown, with the number left out.
-    "by" names the accountant whose epsilon it is; "arithmetic" is the weakest that was paid under, see
-    `records.PAID_UNDER`. On a pipe the table is plain text in columns.
-    """
-    console = console or Console(file=sys.stdout)
-    if not clients:
-        return
-    rows, columns = budget_rows(clients, private=private), budget_columns(clients)
-    title = (
-        f"Privacy spent{whose}, by client"
-        if private
-        else f"{NOT_PRIVATE}: trained without protection, by client"
-    )
-    if console.is_terminal:
-        console.print(_table(title, columns, rows))
-    else:
-        console.print(_plain(title, columns, rows), soft_wrap=True, markup=False, highlight=False)
-    if len(clients) > 1:
-        console.print(
-            marked(spread_line(clients), private=private), soft_wrap=True, markup=False, highlight=False
-        )
-    for line in filter(None, (alone_line(clients), refuted_line(clients), *retirement_lines(clients))):
-        console.print(marked(line, private=private), soft_wrap=True, markup=False, highlight=False)
-
-
-def spread_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
-    """Largest, median and least epsilon of the clients, the accountants that have computed them, and how
-    sure the arithmetic is."""
-    spent = [epsilon_from_json(client["epsilon"]) for client in clients.values()]
-    values = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
-    by = ", ".join(sorted({client["accountant"] for client in clients.values()}))
-    found = {client["arithmetic"] for client in clients.values()}
-    arithmetic = " or ".join(map(arithmetic_words, sorted(found)))
-    return f"epsilon, by {by}, arithmetic {arithmetic}: " + ", ".join(
-        f"{name} {rounded_up(value)}" for name, value in values.items()
-    )
-
-
-def refuted_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
-    """What the mark at the word stands for; empty where no client has it."""
-    found = REFUTED in {client["arithmetic"] for client in clients.values()}
-    return f"{arithmetic_words(REFUTED)}: {ADVICE}" if found else ""
-
-
-def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each client in whose ledger accounts were retired; of many clients the first few."""
-    retired = {name: client["retired"] for name, client in clients.items() if client["retired"]}
-    lines = [
-        f"client {name}: its ledger was retired {times(retired[name])}; epsilon counts only what came after"
-        for name in sorted(retired, key=_natural)
-    ]
-    hidden = len(lines) - ENDS
-    if hidden <= 1:
-        return lines
-    return [*lines[:ENDS], f"... and {hidden} more clients whose ledgers were retired"]
-
-
 def times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def budget_columns(clients: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """COLUMNS; where data of a client were in secure sums, with what holds if their assumption fails."""
-    return (*COLUMNS[:2], ALONE, *COLUMNS[2:]) if _any_alone(clients) else COLUMNS
-
-
-def _any_alone(clients: Mapping[str, Mapping[str, Any]]) -> bool:
-    return any("epsilon_alone" in client for client in clients.values())
-
-
-def budget_rows(clients: Mapping[str, Mapping[str, Any]], *, private: bool) -> list[tuple[str, ...]]:
-    """Cells of the table, a tuple a row, as in `budget_columns`; one of one cell counts what is left out."""
-    ordered = sorted(
-        clients.items(), key=lambda item: (-epsilon_from_json(item[1]["epsilon"]), _natural(item[0]))
-    )
-    alone = _any_alone(clients)
-    rows = [_row(name, client, private, alone) for name, client in ordered]
-    hidden = len(rows) - 2 * ENDS
-    if hidden <= 1:  # a row that says "1 more" would be as long as the one that it hides
-        return rows
-    return [*rows[:ENDS], (f"... {hidden} more clients",), *rows[-ENDS:]]
-
-
-def _row(name: str, client: Mapping[str, Any], private: bool, alone: bool) -> tuple[str, ...]:
-    reason = f": {client['reason']}" if client["reason"] else ""
-    by = client["accountant"]
-    spent: tuple[str, ...] = (
-        rounded_up(client["epsilon"]),
-        rounded_up(client["budget"]),
-        f"{client['delta']:g}",
-        by,
-        arithmetic_words(client["arithmetic"]),
-    )
-    if not private and client["epsilon"] is None:
-        spent = (NOT_PRIVATE, "-", "-", "-", "-")
-    if alone:
-        spent = (spent[0], alone_words(client.get("epsilon_alone", client["epsilon"])), *spent[1:])
-    return (
-        name,
-        *spent,
-        str(client["steps"]),
-        str(client["rounds"]),
-        str(client["rounds_left"] + client.get("rounds_beyond", 0)),
-        client["status"] + reason,
-    )
-
-
-def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    table = Table(title=title)
-    for position, column in enumerate(columns):
-        table.add_column(column, justify="right" if 0 < position < len(columns) - 1 else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))  # Text: what a client says is no markup
-    return table
-
-
-def _plain(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    whole = [row for row in rows if len(row) == len(columns)]
-    widths = [max(len(row[i]) for row in (columns, *whole)) for i in range(len(columns))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
-        for row in (columns, *rows)
-    ]
-    return "\n".join((title, *lines))
-
-
-def _natural(name: str) -> tuple[int, str]:
-    """A sort key: clients whose names are numbers come in the order of their numbers, before all others."""
-    return (int(name) if name.isdecimal() else sys.maxsize, name)
+def _short(value: float | None, form: str) -> str:
+    """In this form, as long as it has no more than five digits before the point."""
+    return _number(value, form if value is None or abs(value) < 1e5 else ".3g")
 
 
 def _number(value: float | None, form: str) -> str:

@@ -1,5 +1,6 @@
 """The tables of `fl-dp ledger show`."""
 
+import shutil
 from collections.abc import Sequence
 
 from fl_dp.records import REFUTED, Entry
@@ -8,6 +9,7 @@ from fl_dp.reporting.ledger_report import AccountReport
 from fl_dp.reporting.refuted import ADVICE, arithmetic_words
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
+from fl_dp.reporting.wording import folded
 
 _ACCOUNT = (
     "data set", "unit", "state", "rounds", "uncommitted", "steps", "epsilon", "of", "delta", "by",
@@ -42,11 +44,15 @@ def print_accounts(reports: Sequence[AccountReport]) -> None:
         rows = [(*row[:-1], *_alone(report), row[-1]) for row, report in zip(rows, reports, strict=True)]
     print_table("Data sets", columns, rows, left=_WORDS)
     if sums:
-        print(_WHICH)
+        _print_note(_WHICH)
     if any(report.private and report.arithmetic == REFUTED for report in reports):
-        print(f"{arithmetic_words(REFUTED)}: {ADVICE}")
+        _print_note(f"{arithmetic_words(REFUTED)}: {ADVICE}")
     if old := [report.dataset for report in reports if not report.traced and report.retired is None]:
-        print(f"{', '.join(old)}: {_UNTRACED}")
+        _print_note(f"{', '.join(old)}: {_UNTRACED}")
+
+
+def _print_note(text: str) -> None:
+    print("\n".join(folded(text, shutil.get_terminal_size().columns)))
 
 
 def _alone(report: AccountReport) -> tuple[str, str, str]:

@@ -1,6 +1,5 @@
 """How far a run is, as a terminal shows it: bars for rounds, clients and budgets."""
 
-import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from fl_dp.clean_text import clean
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.reports import NOT_PRIVATE, epsilon_from_json
+from fl_dp.reporting.reports import NOT_PRIVATE, THIS_RUN, counted_clients, epsilon_from_json
 from fl_dp.reporting.run_progress import RunProgress, in_words, seconds_left
 from fl_dp.reporting.wording import counted, rough_duration
 
@@ -60,20 +59,25 @@ def _clients(progress: RunProgress) -> str:
 
 
 def _budgets(record: Mapping[str, Any], budget: float) -> list[Bar]:
-    """The federation's epsilon, then each client's, or of many clients the ends and the middle."""
+    """The federation's epsilon, and what each client's ledger shows; of many clients the ends and the middle
+    of what the federation's is made of.
+    """
     if not record["private"]:
         return [("epsilon", 0.0, 1.0, f"{NOT_PRIVATE} (no epsilon holds)")]
-    found = [_budget("epsilon", record["epsilon"], budget, "of the federation")]
-    each = record["clients"]
+    together, each = record["federation"], record["clients"]
+    this_run = together.get("scope") == THIS_RUN
+    found = [
+        _budget("epsilon", record["epsilon"], budget, "in this run" if this_run else "of the federation")
+    ]
     if len(each) <= MOST_CLIENTS:
         return found + [
             _budget(f"  {_name(name)}", one["epsilon"], one.get("budget") or budget)
             for name, one in each.items()
         ]
-    spent = [epsilon_from_json(one["epsilon"]) for one in each.values()]
-    together = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
-    words = f"of {len(each)} clients"
-    return found + [_budget(f"  {name}", value, budget, words) for name, value in together.items()]
+    words = f"of {len(counted_clients(record)):,} clients"
+    return found + [
+        _budget(f"  {name}", together[name], budget, words) for name in ("largest", "median", "least")
+    ]
 
 
 def _budget(label: str, epsilon: float | None, budget: float, whose: str = "") -> Bar:

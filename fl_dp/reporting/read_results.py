@@ -15,7 +15,7 @@ from typing import Any
 from fl_dp.config.files import DAMAGED, check_plain, no_constant, read_json
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
-from fl_dp.reporting.reports import OF_SUMS, ClientRound, RoundReport, Summary
+from fl_dp.reporting.reports import OF_SOME, ClientRound, RoundReport, Summary
 
 _LONGEST = 2**63  # an integer that is longer is no number of ours, and perhaps no float's
 _UNIONS = (typing.Union, types.UnionType)
@@ -114,7 +114,7 @@ def _fields(found: Any, kind: Any, name: str, whole: bool) -> dict[str, Any]:
         path = f"{name}.{key}" if name else key
         if key in found:
             made[key] = _checked(found[key], hint, path, whole)
-        elif (whole and key not in OF_SUMS) or key in needed:  # which are never written elsewhere
+        elif (whole and key not in OF_SOME) or key in needed:  # which are never written elsewhere
             made[key] = _default(field, path)
     return made
 

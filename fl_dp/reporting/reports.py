@@ -1,7 +1,8 @@
 """What is reported about a round and about a run: the formats of rounds.jsonl and summary.json.
 
-An epsilon here is always a total: over all rounds, and over earlier runs on the same ledger. Whose it is, is
-said beside it: a client's `accountant`, the federation's `accountants`.
+A client's epsilon is a total: over all that its ledger shows, earlier runs included, which is its site's
+claim. The federation's is of this run alone, from the rounds that the server asked for (`RunCost`). Whose it
+is, is said beside it: a client's `accountant`, the federation's `accountants`.
 """
 
 import math
@@ -23,12 +24,33 @@ NOT_PRIVATE = "NOT PRIVATE"  # marks everything that comes from a run without pr
 BEYOND_USE = 20.0
 
 
+# What the federation's figures count: rounds that the server asked for in this run; or, in files of before
+# 2026-11-26, all that every client that was there has shown, asked or not.
+SCOPES = THIS_RUN, ALL_RUNS = ("this-run", "all-runs")
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """What one client has paid, or may have paid, for this run: as far as its ledger shows steps that the
+    server asked for in this run. Nothing that it claims of its past is in it.
+
+    charges, epsilon, epsilon_alone, planned_epsilon: as a client's, of these steps alone. claimed_epsilon: of
+    everything else that its ledger shows. The last two are of summary.json alone.
+    """
+
+    charges: tuple[Entry, ...]
+    epsilon: float
+    epsilon_alone: float | None = None
+    planned_epsilon: float | None = None
+    claimed_epsilon: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class FederationBudget:
-    """The budgets of all clients together.
+    """The clients that have paid for this run together; where `scope` is ALL_RUNS, all that were there.
 
     largest, median, least: of the clients' epsilons. accountants: those that have computed them, sorted.
-    arithmetic: the weakest of every client's.
+    arithmetic: of this run's rounds; of ALL_RUNS the weakest of every client's.
     clients_per_person: the number of clients at which one person may have a record; the report's epsilon and
     delta hold for that. rounds_ahead: rounds still to come. running_out: the clients whose budgets end before
     these do, sorted. unit: "record" or "person", of whom the epsilons speak.
@@ -46,6 +68,7 @@ class FederationBudget:
     arithmetic: str = REFUTED
     unit: str = "record"
     epsilon_alone: float | None = None
+    scope: str = ALL_RUNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +85,7 @@ class ClientRound:
     its update was multiplied by; below 1 where it was longer than an honest one can be.
     shares, copies: of this round's steps, see `Entry`; written where they are not 1. epsilon_alone: of the
     charges, if the assumption behind secure sums fails; None, and not written, where none were in such sums.
+    this_run: what of it is this run's cost; None, and not written, where all of it is.
     """
 
     epsilon: float
@@ -81,6 +105,7 @@ class ClientRound:
     shares: int = 1
     copies: int = 1
     epsilon_alone: float | None = None
+    this_run: RunCost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +126,8 @@ class OpenedSum:
 class RoundReport:
     """One line of rounds.jsonl.
 
-    epsilon, delta: the federation's: the largest over its clients (their data are disjoint), or with
-    clients_per_person = m the sum of the m largest. federation: its clients' budgets.
+    epsilon, delta: the federation's: the largest that this run has cost one of its clients (their data are
+    disjoint), or with clients_per_person = m the sum of the m largest. federation: its clients' budgets.
     private: whether the run is; if not, epsilon is infinite, whatever the clients' are.
     noise_multiplier: the least that a client of this round was asked for; None without privacy, and when
     none was asked.
@@ -142,9 +167,10 @@ class ClientBudget:
     rounds of another run like this one, after those. status, reason: of the last round.
     retired: accounts that were retired in its ledger; what they spent is not in `epsilon`.
     public_size: its declared number of records or persons. noise_multiplier, sample_rate, charges: as in a
-    ClientRound. before: what its data had spent when it first registered. planned_epsilon: what it will have
+    ClientRound. before: what its ledger showed when it first registered. planned_epsilon: what it will have
     spent if all planned rounds are run; who stops a run because of what it shows has learnt no less.
-    epsilon_alone: as in a ClientRound. budget_alone: its wall; None, and not written, where there is none.
+    epsilon_alone, this_run: as in a ClientRound. budget_alone: its wall; None, and not written, where there
+    is none.
     """
 
     epsilon: float
@@ -167,6 +193,7 @@ class ClientBudget:
     planned_epsilon: float | None = None
     epsilon_alone: float | None = None
     budget_alone: float | None = None
+    this_run: RunCost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +257,8 @@ def _with_clients(report: RoundReport | Summary) -> dict[str, Any]:
 def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
     line = _shallow(client)
     line["charges"] = _charges(client.charges)
+    if client.this_run:
+        line["this_run"] = _cost_line(client.this_run, whole=isinstance(client, ClientBudget))
     if isinstance(client, ClientRound):
         line["reported"] = dict(client.reported)
     else:
@@ -237,14 +266,22 @@ def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
     return _written(line)
 
 
-# Of runs with secure sums, and what stands for them elsewhere: there they are not written.
-OF_SUMS = {
+def _cost_line(cost: RunCost, *, whole: bool) -> dict[str, Any]:
+    line = {**_shallow(cost), "charges": _charges(cost.charges)}
+    if not whole:
+        del line["planned_epsilon"], line["claimed_epsilon"]
+    return _written(line)
+
+
+# Of some runs and clients alone, and what stands for them elsewhere: there they are not written.
+OF_SOME = {
     "shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None, "secure_sum": None, "masked": None,
+    "this_run": None,
 }  # fmt: skip
 
 
 def _written(line: dict[str, Any]) -> dict[str, Any]:
-    for name, usual in OF_SUMS.items():
+    for name, usual in OF_SOME.items():
         if line.get(name, usual) == usual:
             line.pop(name, None)
     return line
@@ -264,6 +301,24 @@ def _shallow(record: Any) -> dict[str, Any]:
 @cache
 def _values_of(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*names)
+
+
+def of_this_run(client: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where a client's charges, epsilon, epsilon_alone and planned_epsilon of this run stand: a client of a
+    report, as JSON. In a file of ALL_RUNS they are those of all runs.
+    """
+    found: Mapping[str, Any] = client.get("this_run") or client
+    return found
+
+
+def counted_clients(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The clients, by name, that the federation's figures are of: `report` is a round's or a summary, as
+    JSON.
+    """
+    clients: Mapping[str, Mapping[str, Any]] = report.get("clients", {})
+    if (report.get("federation") or {}).get("scope", ALL_RUNS) != THIS_RUN:
+        return dict(clients)
+    return {name: one for name, one in clients.items() if of_this_run(one).get("charges")}
 
 
 def epsilon_from_json(value: float | None) -> float:

@@ -1,4 +1,11 @@
-"""Numbers in words, the same wherever they are shown: counts and times."""
+"""Numbers in words, the same wherever they are shown: counts and times; and lines that fit a console."""
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len, chop_cells
+
+LINE = 80  # columns of a console, where nobody says how many
+_INDENT = "  "  # of a line that goes on, and between two parts of one
 
 _DAY, _HOUR, _MINUTE = 86400, 3600, 60
 
@@ -27,3 +34,29 @@ def rough_duration(seconds: float) -> str:
         return f"{max(seconds, 0):.0f} s"
     minutes = round(seconds / _MINUTE)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def folded(text: str, width: int = LINE) -> list[str]:
+    """The text in lines of at most `width` columns, all indented as it is; broken at spaces, and within words
+    that are longer than a line.
+    """
+    words = text.lstrip(" ")
+    indent = text[: len(text) - len(words)]
+    room, lines = width - len(indent), [""]
+    for word in words.split(" "):
+        if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(word) <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines += chop_cells(word, room)
+    return [indent + line for line in lines if line] or [""]
+
+
+def packed(parts: Sequence[str], width: int = LINE) -> list[str]:
+    """The parts side by side, as many in a line as fit; all lines but the first are indented."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and cell_len(lines[-1]) + len(_INDENT) + cell_len(part) <= width:
+            lines[-1] += _INDENT + part
+        else:
+            lines += [_INDENT * bool(lines) + one for one in folded(part, width - len(_INDENT))]
+    return lines

@@ -10,6 +10,7 @@ from typing import Any
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.records import CLIENT_STATUSES, REFUTED, Entry, Mechanism
+from fl_dp.reporting.reports import ALL_RUNS, SCOPES, THIS_RUN
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, text, whole
 
 Charges = tuple[Entry, ...]
@@ -21,6 +22,18 @@ _FEW_MECHANISMS = 8
 
 
 @dataclass(frozen=True, slots=True)
+class CostClaim:
+    """What this run is said to have cost a client, and in `claimed_epsilon` what everything else has."""
+
+    epsilon: float | None
+    charges: Charges | None
+    epsilon_alone: float | None
+    says_alone: bool
+    planned_epsilon: float | None
+    claimed_epsilon: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClientClaim:
     """One client in a round, or at the end. epsilon: None where none holds.
 
@@ -29,7 +42,8 @@ class ClientClaim:
     epsilon_alone: if the assumption behind secure sums fails, None where none holds; says_alone: whether it
     says so at all.
     arithmetic: as it stands there, or `REFUTED`, whose older fl_dp wrote none.
-    before, public_size, planned_epsilon, rounds, retired: of summary.json alone.
+    before, public_size, planned_epsilon, rounds, retired: of summary.json alone. this_run: None where all of
+    it is this run's, and in files of an older fl_dp.
     """
 
     name: str
@@ -54,6 +68,16 @@ class ClientClaim:
     epsilon_alone: float | None
     says_alone: bool
     arithmetic: object
+    this_run: CostClaim | None
+
+    @property
+    def cost(self) -> CostClaim:
+        """Of this run, as far as the file tells it from what was there before."""
+        if self.this_run is not None:
+            return self.this_run
+        return CostClaim(
+            self.epsilon, self.charges, self.epsilon_alone, self.says_alone, self.planned_epsilon
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +91,7 @@ class Together:
     rounds_ahead: int
     epsilon_alone: float | None
     says_alone: bool
+    scope: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +110,14 @@ class Claim:
     clients: Mapping[str, ClientClaim]
     planned_epsilon: float | None
     raw: Mapping[str, Any]
+
+    @property
+    def counted(self) -> list[ClientClaim]:
+        """The clients that the federation's figures are of."""
+        found = list(self.clients.values())
+        if self.together is None or self.together.scope != THIS_RUN:
+            return found
+        return [one for one in found if one.cost.charges]
 
 
 def round_claims(path: Path) -> Iterator[Claim]:
@@ -152,12 +185,27 @@ def _client(name: str, found: Any, where: str) -> ClientClaim:
             epsilon_alone=optional(found.get("epsilon_alone")),
             says_alone="epsilon_alone" in found,
             arithmetic=found.get("arithmetic", REFUTED),
+            this_run=_cost(table(found["this_run"])) if "this_run" in found else None,
         )
     except (ValueError, KeyError) as error:
         raise ConfigError(f"{where} is damaged: {_words(error)}.") from None
 
 
+def _cost(found: Mapping[str, Any]) -> CostClaim:
+    return CostClaim(
+        optional(found["epsilon"]),
+        charges(found["charges"]),
+        optional(found.get("epsilon_alone")),
+        "epsilon_alone" in found,
+        optional(found.get("planned_epsilon")),
+        optional(found.get("claimed_epsilon")),
+    )
+
+
 def _together(found: Mapping[str, Any]) -> Together:
+    scope = text(found.get("scope", ALL_RUNS))
+    if scope not in SCOPES:
+        raise ValueError("an unknown scope")
     return Together(
         optional(found["largest"]),
         optional(found["median"]),
@@ -166,6 +214,7 @@ def _together(found: Mapping[str, Any]) -> Together:
         whole(found["rounds_ahead"]),
         optional(found.get("epsilon_alone")),
         "epsilon_alone" in found,
+        scope,
     )
 
 

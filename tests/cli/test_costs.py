@@ -74,7 +74,7 @@ def test_rounds_that_differ_count_together(capsys):
 def test_tables_for_people(capsys):
     assert run_command(app, ["calibrate", *PLAN, "--epsilon", "3"]) == 0
     said = capsys.readouterr().out
-    assert "40      256         0.0256       196            3.247" in said
+    assert "40 256 0.0256 196 3.247" in " ".join(said.split())
     assert "Within the budget of epsilon 3." in said
     assert "vary-mechanism" not in said
     words = ["budget", *PLAN, "--noise-multiplier", "1", "--epsilon", "2", "--then", "noise-multiplier=2"]

@@ -32,7 +32,8 @@ def ledger(*words: object) -> int:
     return run_command(ledger_app, list(map(str, words)))
 
 
-def test_show_prints_what_was_spent(path, capsys):
+def test_show_prints_what_was_spent(path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     assert ledger("show", "--rounds", path) == 0
     lines = capsys.readouterr().out.splitlines()
     with Ledger.open(path) as opened:
@@ -50,7 +51,8 @@ def test_show_prints_what_was_spent(path, capsys):
     assert [paid["committed"] for paid in account["rounds"]] == [True, False]
 
 
-def test_what_was_paid_under_a_refuted_assumption_is_marked_and_priced_as_before(path, capsys):
+def test_what_was_paid_under_a_refuted_assumption_is_marked_and_priced_as_before(path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     with Ledger.open(path) as opened:
         before = opened.spent("digits")
         opened.register("images", "f2", 1000)
@@ -156,7 +158,8 @@ def test_retire_leaves_its_trace(path, capsys):
     assert ledger("verify", path) == 0
 
 
-def test_show_marks_data_that_were_trained_without_protection(path, capsys):
+def test_show_marks_data_that_were_trained_without_protection(path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     with Ledger.open(path) as opened:
         opened.commit(opened.reserve("digits", "run-2", 1, (0.05, 0.0), 4, None))
     assert ledger("show", "--rounds", path) == 0

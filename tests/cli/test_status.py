@@ -19,7 +19,8 @@ def status(folder: Path, *words: str) -> int:
     return run_command(app, ["client", "status", "--ledger", str(folder), *words])
 
 
-def test_what_is_spent_and_what_came_last_is_said(tmp_path, capsys):
+def test_what_is_spent_and_what_came_last_is_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
     site = Site(tmp_path)
     update = site.train()
     assert isinstance(update, LocalUpdate)
@@ -35,6 +36,11 @@ def test_what_is_spent_and_what_came_last_is_said(tmp_path, capsys):
     (row,) = json.loads(capsys.readouterr().out)["data sets"]
     assert (row["epsilon"], row["budget"], row["steps"]) == (update.epsilon, 3.0, 3)
     assert [row[f"last {what}"]["round"] for what in ("round", "refusal")] == [1, 2]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert status(tmp_path) == 0
+    narrow = capsys.readouterr().out
+    assert max(map(len, narrow.splitlines()[1:])) <= 80  # but for the ledger's path
+    assert "".join(narrow.split()) == "".join(" ".join((head, spent, last, refusal)).split())
     (journal_folder(site.config.ledger) / NAME).unlink()
     assert status(tmp_path) == 0  # the ledger says what it knows
     assert "round 1 of run run-1: 3 steps, answered" in capsys.readouterr().out

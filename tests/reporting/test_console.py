@@ -1,12 +1,9 @@
-"""The round line, letter by letter, and a table that stays short."""
-
-import io
+"""The line of a round, letter by letter, in 80 columns whatever the run is like."""
 
 import pytest
-from rich.console import Console
+from rich.cells import cell_len
 
-from fl_dp.reporting.console import ENDS, budget_rows, print_budgets, retirement_lines, round_line, rounded_up
-from fl_dp.reporting.refuted import ADVICE
+from fl_dp.reporting.console import RoundLines, round_line, rounded_up
 
 RECORD = {
     "round": 2, "private": True, "epsilon": 1.8312, "delta": 1e-5, "noise_multiplier": 1.1, "loss": 0.4404,
@@ -19,25 +16,62 @@ RECORD = {
 }  # fmt: skip
 
 
-def budget(epsilon, **changes):
+def test_the_line_of_a_round():
+    assert round_line(RECORD, rounds=3, budget=3.0) == (
+        "round 2/3  eps 1.84 of 3.00  accuracy 0.871  loss 0.44  trained 2  6.0 s"
+    )
+
+
+def test_what_its_epsilon_means_is_said_once_and_again_when_it_is_another():
+    lines = RoundLines(3, 3.0)
+    of_run = {**RECORD, "federation": {**RECORD["federation"], "scope": "this-run"}}
+    of_run["clients"] = {"0": {**RECORD["clients"]["0"], "charges": [{}]}}
+    assert lines.of(of_run).splitlines() == [
+        "eps: what this run has cost one record, of its budget, at delta 1e-05, by pld,",
+        "arithmetic steady-rows",
+        round_line(of_run, rounds=3, budget=3.0),
+    ]
+    assert lines.of(of_run) == round_line(of_run, rounds=3, budget=3.0)
+    other = {**of_run, "federation": {**of_run["federation"], "accountants": ["pld", "rdp"]}}
+    assert "by pld, rdp, arithmetic" in lines.of(other).replace("\n", " ")
+    assert "all runs have cost one record, as the clients' ledgers show" in RoundLines(3, 3.0).of(
+        RECORD
+    ).replace("\n", " ")
+
+
+def wide(**changes):
+    """Thousands of clients, several at a person, a loss without end and both epsilons of secure sums."""
+    clients = {
+        f"hospital {k} of a name that is long": {
+            "status": ("trained", "declined", "failed")[k % 3], "epsilon": 1.0, "budget": 99999.0,
+            "scaled": 0.5, "charges": [{}],
+        }
+        for k in range(3000)
+    }  # fmt: skip
+    federation = {
+        "running_out": list(clients), "accountants": ["pld", "rdp"], "arithmetic": "assumed",
+        "epsilon_alone": 1234.5, "clients_per_person": 30, "unit": "person", "scope": "this-run",
+    }  # fmt: skip
     return {
-        "epsilon": epsilon, "accountant": "pld", "budget": 3.0, "delta": 1e-5, "steps": 30, "rounds": 3,
-        "rounds_left": 1, "status": "trained", "reason": "", "retired": 0, "arithmetic": "steady-rows",
-        **changes,
+        **RECORD, "clients": clients, "federation": federation, "round": 99999, "epsilon": None,
+        "loss": 1.2345e37, "metrics": {"mean absolute error of a very long name": 123456789.0},
+        "seconds": 86400.0, "lost": "because " * 40 + "x" * 200, **changes,
     }  # fmt: skip
 
 
-def printed(clients, private=True, **options):
-    file = io.StringIO()
-    print_budgets(clients, Console(file=file, width=120, **options), private=private)
-    return file.getvalue()
-
-
-def test_the_line_of_a_round():
-    assert round_line(RECORD, rounds=3, budget=3.0) == (
-        "round 2/3  eps 1.84 of 3.00 (delta 1e-05, by pld, arithmetic steady-rows)  accuracy 0.871  "
-        "loss 0.44  trained 2, declined 0, failed 0  6.0 s"
-    )
+@pytest.mark.parametrize(
+    "changes", [{}, {"private": False}, {"lost": ""}, {"metrics": {"\u8bef\u5dee" * 40: 1.0}, "loss": None}]
+)
+def test_no_line_is_wider_than_80_columns(changes):
+    record = wide(**changes)
+    text = RoundLines(100000, 3.0).of(record)
+    assert max(map(cell_len, text.splitlines())) <= 80
+    for words in ("round 99999/100000", "trained 1,000", "declined 1,000", "86400.0 s"):
+        assert words in text
+    if record["private"]:
+        assert "eps inf (alone none) of 2999970.00" in text
+    if record["lost"]:
+        assert "".join(text.split()).endswith("x" * 200)
 
 
 def held(epsilon, budget):
@@ -78,15 +112,10 @@ STATUSES = ("trained", "idle", "failed", "failed", "declined")
         ),
         ({"loss": None, "epsilon": None}, "eps inf of 3.00"),
         ({"loss": None}, "loss n/a  trained 2"),
-        ({"loss": None, "accuracy": None, "metrics": {}}, "-rows)  trained 2, declined 0"),  # not tested
+        ({"loss": None, "accuracy": None, "metrics": {}}, "of 3.00  trained 2  6"),  # not tested
         (
             {"federation": {**RECORD["federation"], "running_out": ["0"]}},
-            "failed 0, 1 will run out of budget  6.0 s",
-        ),
-        # an approximate accountant's "3.00 of 3.00" may be 3.34 by another
-        (
-            {"federation": {"accountants": ["pld", "rdp"], "running_out": [], "arithmetic": "proven"}},
-            "eps 1.84 of 3.00 (delta 1e-05, by pld, rdp, arithmetic proven)",
+            "trained 2, soon out of budget 1  6.0 s",
         ),
     ],
 )
@@ -114,71 +143,8 @@ def test_what_only_a_damaged_file_holds_is_short(epsilon):
     assert float(rounded_up(epsilon)) >= epsilon
 
 
-def test_the_largest_epsilon_stands_first_and_equals_in_order():
-    clients = {"10": budget(1.0), "9": budget(1.0), "b": budget(2.0), "a": budget(1.0)}
-    assert [row[0] for row in budget_rows(clients, private=True)] == ["b", "9", "10", "a"]
-
-
-def test_five_hundred_clients_are_shown_by_their_ends():
-    rows = budget_rows({str(i): budget(i / 200) for i in range(500)}, private=True)
-    assert [row[0] for row in rows[:5]] == ["499", "498", "497", "496", "495"]
-    assert rows[5] == ("... 490 more clients",)
-    assert (len(rows), rows[-1][0]) == (11, "0")
-    for count in (10, 11):  # nothing is hidden to save one line
-        rows = budget_rows({str(i): budget(1.0) for i in range(count)}, private=True)
-        assert sorted(row[0] for row in rows) == sorted(map(str, range(count)))
-
-
-def test_on_a_pipe_the_table_is_plain_text_and_every_line_says_whose_epsilon_it_is():
-    text = printed(
-        {
-            "0": budget(1.234),
-            "1": budget(None, status="failed", reason="[red]no reply[/red]", arithmetic="assumed"),
-            "2": budget(1.0, accountant="rdp", arithmetic="proven"),
-        }
-    )
-    assert text.isascii()
-    assert [" ".join(line.split()) for line in text.splitlines()[1:]] == [
-        "client epsilon of delta by arithmetic steps rounds left last round",
-        "1 inf 3.00 1e-05 pld assumed (refuted) 30 3 1 failed: [red]no reply[/red]",
-        "0 1.24 3.00 1e-05 pld steady-rows 30 3 1 trained",
-        "2 1.00 3.00 1e-05 rdp proven 30 3 1 trained",
-        "epsilon, by pld, rdp, arithmetic assumed (refuted) or proven or steady-rows: largest inf, "
-        "median 1.24, least 1.00",
-        f"assumed (refuted): {ADVICE}",
-    ]
-    assert printed({}) == ""
-
-
-def test_on_a_terminal_it_is_a_table_and_a_clients_words_are_no_markup():
-    text = printed({"0": budget(1.0, reason="[red]x[/red]")}, force_terminal=True)
-    assert "[red]x[/red]" in text
-    assert "Privacy spent" in text
-
-
-def test_a_ledger_that_was_retired_is_named_below_the_table():
-    text = printed({"south": budget(1.0, retired=1), "north": budget(1.0, retired=2), "west": budget(2.0)})
-    assert text.splitlines()[-2:] == [
-        "client north: its ledger was retired 2 times; epsilon counts only what came after",
-        "client south: its ledger was retired once; epsilon counts only what came after",
-    ]
-
-
-def test_of_many_retired_ledgers_the_rest_are_counted():
-    lines = retirement_lines({str(i): budget(1.0, retired=1) for i in range(50)})
-    assert lines[ENDS:] == ["... and 45 more clients whose ledgers were retired"]
-
-
-def test_every_line_about_a_run_without_privacy_says_so():
-    line = round_line({**RECORD, "private": False, "epsilon": None}, rounds=3, budget=3.0)
+def test_the_line_of_a_round_without_privacy_says_so():
+    record = {**RECORD, "private": False, "epsilon": None}
+    line = RoundLines(3, 3.0).of(record)
     assert line.startswith("round 2/3  NOT PRIVATE (no epsilon holds)  accuracy 0.871")
     assert "of 3.00" not in line
-    clients = {"0": budget(None, retired=1), "1": budget(0.0, status="idle")}
-    text = printed(clients, private=False).splitlines()
-    assert text[0] == "NOT PRIVATE: trained without protection, by client"
-    assert text[2].split()[:7] == ["0", "NOT", "PRIVATE", "-", "-", "-", "-"]
-    assert text[3].split()[:3] == ["1", "0.00", "3.00"]  # it took no part
-    assert all(line.startswith("NOT PRIVATE: ") for line in text[4:])
-    assert len(text) == 6
-    table = printed({"0": budget(None)}, private=False, force_terminal=True)
-    assert "NOT PRIVATE: trained without protection" in table

@@ -72,7 +72,7 @@ def test_a_table_is_plain_on_a_pipe_and_takes_no_name_for_markup():
     assert printed(terminal=False).splitlines() == [
         "Title",
         "word          number",
-        "[red]a[/red]  1",
-        "b             23",
+        "[red]a[/red]       1",
+        "b                 23",
     ]
     assert "[red]a[/red]" in printed(terminal=True)

@@ -42,9 +42,9 @@ def test_a_client_with_a_lower_budget_of_its_own_is_held_against_that() -> None:
 def test_many_clients_are_shown_by_their_ends_and_the_middle() -> None:
     found = bars(after(record(clients=MOST_CLIENTS + 5)), 1.0)
     assert [(name, done) for name, done, _, _ in found[2:]] == [
-        ("  largest", 1.01), ("  median", 1.005), ("  least", 1.0),
+        ("  largest", 2.0), ("  median", 1.5), ("  least", 1.0),
     ]  # fmt: skip
-    assert found[2][3] == "1.01 of 3.00 of 11 clients"
+    assert found[2][3] == "2.00 of 3.00 of 11 clients"
 
 
 def test_answers_are_counted_of_those_that_were_asked() -> None:

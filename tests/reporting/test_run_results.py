@@ -63,7 +63,7 @@ def test_a_line_of_rounds_jsonl(tmp_path):
         "federation": {
             "largest": 1.5, "median": 0.75, "least": 0.0, "accountants": ["pld", "rdp"],
             "clients_per_person": 1, "rounds_ahead": 2, "running_out": ["1"], "arithmetic": "assumed",
-            "unit": "record",
+            "unit": "record", "scope": "all-runs",
         },
         "loss": 0.4, "accuracy": 0.9, "seconds": 2.5, "metrics": {}, "lost": "", "lost_rounds": 0,
     }  # fmt: skip

@@ -19,7 +19,8 @@ from fl_dp.federation.server.replies import Verdict
 from fl_dp.federation.server.state import _report
 from fl_dp.federation.server.status import client_budget, client_round, federation, guarantee
 from fl_dp.records import ClientProfile, Entry
-from fl_dp.reporting.console import alone_words, budget_columns, print_budgets, round_line
+from fl_dp.reporting.budget_table import budget_columns, print_budgets
+from fl_dp.reporting.console import alone_words, round_line
 from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.reporting.read_results import read_round, read_summary
 from fl_dp.reporting.reports import RoundReport, Summary
@@ -31,8 +32,9 @@ PLAN = ["--records", "2000", "--batch-size", "100", "--rounds", "50"]
 
 def client(name: str, spent: tuple[Entry, ...], next_step: Entry = SHARED, **profile: object) -> ClientRecord:
     return ClientRecord(
-        ClientProfile(name, 2000, 3.0, 1e-5, (), "rdp", **profile), 1, spent, next_step, rounds=1
-    )
+        ClientProfile(name, 2000, 3.0, 1e-5, (), "rdp", **profile), 1, spent, next_step, rounds=1,
+        asked=spent,
+    )  # fmt: skip
 
 
 def report_of(
@@ -41,10 +43,8 @@ def report_of(
     together = guarantee(clients, persons, private=private)
     verdict = Verdict("trained", reported=(("steps", 1),), mechanism=step.taking(1))
     lines = {one.name: client_round(one, verdict, 2) for one in clients}
-    return RoundReport(
-        1, private, together.epsilon, together.delta, federation(together, lines, 2, "record"), 6.0, lines,
-        0.5, 0.9, 1.0,
-    )  # fmt: skip
+    budgets = federation(together, lines, 2, "record", "proven")
+    return RoundReport(1, private, together.epsilon, together.delta, budgets, 6.0, lines, 0.5, 0.9, 1.0)
 
 
 def summary_of(*clients: ClientRecord) -> str:
@@ -62,7 +62,7 @@ def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
     assert "copies" not in line["clients"]["a"]
     assert "epsilon_alone" not in line["clients"]["b"]
     assert _report(line) == report
-    assert f"; alone {alone_words(alone)})" in round_line(line, rounds=3, budget=3.0)
+    assert f" (alone {alone_words(alone)}) of 3.00 " in round_line(line, rounds=3, budget=3.0)
 
 
 def test_a_run_without_secure_sums_is_written_as_before():
@@ -99,11 +99,11 @@ def test_what_is_of_no_use_is_never_a_number(value, words):
 def test_the_console_shows_both_columns_and_says_which_is_which(tmp_path):
     both = client("a", (SHARED,), epsilon_alone=5.0), client("b", (PLAIN,))
     (tmp_path / "summary.json").write_text(summary_of(*both))
-    clients = read_summary(tmp_path / "summary.json", whole=True)["clients"]
-    assert clients["a"]["budget_alone"] == 5.0
-    assert budget_columns(clients)[2] == "alone"
+    summary = read_summary(tmp_path / "summary.json", whole=True)
+    assert summary["clients"]["a"]["budget_alone"] == 5.0
+    assert budget_columns(summary)[2] == "alone"
     file = io.StringIO()
-    print_budgets(clients, Console(file=file, width=120), private=True)
+    print_budgets(summary, Console(file=file, width=120))
     printed = file.getvalue()
     alone = alone_words(compute_epsilon_alone((SHARED,), 1e-5, "rdp"))
     assert f'If that fails, "alone" holds: {alone} at most' in printed

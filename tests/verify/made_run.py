@@ -22,6 +22,7 @@ from fl_dp.kits.roster import Roster
 from fl_dp.records import STEADY_ROWS, Entry
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.reports import (
+    THIS_RUN,
     ClientBudget,
     ClientRound,
     FederationBudget,
@@ -204,6 +205,7 @@ def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: 
         (),
         arithmetic=STEADY_ROWS,
         epsilon_alone=max(one.epsilon_alone for one in clients.values()) if shares > 1 else None,
+        scope=THIS_RUN,
     )
     opened = OpenedSum(shares + 1, shares, masked=False) if shares > 1 else None
     return RoundReport(

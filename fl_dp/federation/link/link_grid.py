@@ -1,7 +1,7 @@
 """A Flower Grid over the hub: the server's strategy and its sites, with nothing between them but the door."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from flwr.app import Error, Message, MessageType, Metadata, RecordDict
 from flwr.app.message import make_message, remove_content_from_message
@@ -39,6 +39,10 @@ class LinkGrid(OlderGrid):
     @property
     def run(self) -> Run:
         return self._hub.state.get_run_info(run_ids=[self._hub.run_id])[0]
+
+    @property
+    def sites(self) -> Collection[str]:
+        return {site.name for site in self._hub.roster.sites}
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes whose sites are there now."""

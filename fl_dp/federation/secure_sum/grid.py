@@ -9,7 +9,7 @@ the same round. Who is lost later is a drop-out.
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +37,7 @@ from fl_dp.federation.wire.messages import (
     plan_to_content,
     refusal_to_content,
 )
-from fl_dp.federation.wire.older_grid import OlderGrid
+from fl_dp.federation.wire.older_grid import OlderGrid, sites_of
 from fl_dp.federation.wire.partial_sums import make_group, summed_names
 from fl_dp.kits.roster import Site
 from fl_dp.records import Refusal, RoundPlan
@@ -67,6 +67,10 @@ class SecureGrid(OlderGrid):
     @property
     def run(self) -> Any:
         return self._grid.run
+
+    @property
+    def sites(self) -> Collection[str] | None:
+        return sites_of(self._grid)
 
     def get_node_ids(self) -> Iterable[int]:
         return self._grid.get_node_ids()

@@ -19,7 +19,7 @@ from fl_dp.federation.server.federation import Federation
 from fl_dp.federation.server.leaving import leave
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode, load_arrays, specs, state_arrays
-from fl_dp.reporting.console import round_line
+from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.reports import INTERRUPTED, RoundReport, RunStatus
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
@@ -168,10 +168,12 @@ def _strategy(
     from fl_dp.federation.wire.round_arrays import shared_specs
     from fl_dp.tasks.own_code import own_parts
 
+    lines = RoundLines(config.rounds, config.epsilon)
+
     def report_round(report: RoundReport) -> None:
         record.round_over(strategy, report)
         on_round(report)
-        logger.info(round_line(report.to_dict(), rounds=config.rounds, budget=config.epsilon))
+        logger.info(lines.of(report.to_dict()))
 
     strategy = PrivateStrategy(
         config,

@@ -2,17 +2,19 @@
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.events import merge
+from fl_dp.accounting.events import beyond, merge
 from fl_dp.errors import AccountingError
 from fl_dp.federation.server.history import History, history_of
 from fl_dp.records import STEADY_ROWS, ClientProfile, Entry
+from fl_dp.reporting.reports import RunCost
 
 
 @dataclass
@@ -25,7 +27,8 @@ class ClientRecord:
     mechanism: of each of its rounds, not private in a run without privacy; None if it cannot take part,
     `reason` says why.
     exhausted: it cannot take part for want of budget.
-    before: what it had spent when it first registered in this run.
+    before: what it said that it had spent, when it first registered in this run.
+    asked: the steps that this run has asked it for, as many as it said that it took, or may have taken.
     rounds: its accepted updates. arithmetic: of all that is counted as spent and of this run's rounds.
     """
 
@@ -39,11 +42,12 @@ class ClientRecord:
     rounds: int = 0
     arithmetic: str = STEADY_ROWS
     before: tuple[Entry, ...] = ()
+    asked: tuple[Entry, ...] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field, and clear the cached results. The values themselves never change."""
         object.__setattr__(self, name, value)
-        for cached in ("budget", "row", "_history"):
+        for cached in ("budget", "row", "_history", "_of_run"):
             self.__dict__.pop(cached, None)
 
     @property
@@ -64,6 +68,46 @@ class ClientRecord:
     def _history(self) -> History:
         """Of all that it has, or may have, spent."""
         return history_of(self.budget, self.mechanism, merge((*self.spent, *self.unconfirmed)))
+
+    @cached_property
+    def _of_run(self) -> History:
+        """Of what this run has cost it: its ledger says whether it paid, the server what it can have paid.
+
+        A claim about its past is in nothing of it.
+        """
+        shown = beyond((*self.spent, *self.unconfirmed), self.before)
+        return history_of(self.budget, self.mechanism, covered(self.asked, shown))
+
+    @property
+    def has_cost(self) -> bool:
+        """Whether it has paid, or may have paid, for a round of this run."""
+        return bool(self._of_run.spent)
+
+    def run_epsilon_after(self, rounds: int) -> float:
+        """What this run will have cost it after `rounds` rounds more, as far as its budget goes."""
+        steps = self.steps_left(rounds * self.mechanism.steps) if self.mechanism and rounds else 0
+        if not steps or self.mechanism is None:
+            return self._of_run.epsilon
+        try:
+            return self.budget.epsilon_of((*self._of_run.spent, self.mechanism.taking(steps)))
+        except AccountingError:  # its ledger declines them, too
+            return self._of_run.epsilon
+
+    def run_cost(self) -> RunCost | None:
+        """Apart from what it claims beside; None where its ledger shows nothing else."""
+        own = self._of_run
+        if own.spent == self.charges():
+            return None
+        return RunCost(own.spent, own.epsilon, own.epsilon_alone)
+
+    def run_cost_at_the_end(self, rounds_ahead: int) -> RunCost | None:
+        """With what it will be, and what everything beside it has cost."""
+        cost = self.run_cost()
+        return cost and replace(
+            cost,
+            planned_epsilon=self.run_epsilon_after(rounds_ahead),
+            claimed_epsilon=self.budget.epsilon_of(beyond(self.charges(), cost.charges)),
+        )
 
     def steps(self) -> int:
         return self._history.steps
@@ -127,6 +171,12 @@ class ClientRecord:
         steps = self.steps_left(asked.steps)
         if steps:
             self.unconfirmed = (*self.unconfirmed, asked.taking(steps))
+            self.asked = merge((*self.asked, asked.taking(steps)))
+
+    def count_as_taken(self, asked: Entry, shown: Iterable[Entry]) -> None:
+        """It has taken these steps of a round; `shown`: all that it has spent by now."""
+        self.spent = merge(shown)
+        self.asked = merge((*self.asked, asked))
 
 
 _PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
@@ -148,11 +198,36 @@ def client_of(row: Sequence[Any]) -> ClientRecord:
         (rest, "spent"),
         (rest, "unconfirmed"),
         (rest, "before"),
+        (rest, "asked"),
     ):
         values[name] = tuple(Entry(*entry) for entry in values[name])
     if rest["mechanism"] is not None:
         rest["mechanism"] = Entry(*rest["mechanism"])
     return ClientRecord(ClientProfile(**profile), **rest)
+
+
+def covered(asked: Iterable[Entry], shown: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Of the steps that a ledger has `shown`, those that were asked for.
+
+    A secure sum may have had fewer shares than were asked for, and then it is the ledger that says how many.
+    """
+    room: Counter[tuple[float, float, int]] = Counter()
+    most: dict[tuple[float, float, int], int] = {}
+    for one in asked:
+        room[key := _without_shares(one)] += one.steps
+        most[key] = max(most.get(key, 0), one.shares)
+    found = []
+    for one in sorted(merge(shown), key=lambda one: -one.shares):
+        key = _without_shares(one)
+        steps = min(one.steps, room[key])
+        if steps and one.shares <= most[key]:
+            room[key] -= steps
+            found.append(one.taking(steps))
+    return merge(found)
+
+
+def _without_shares(one: Entry) -> tuple[float, float, int]:
+    return one.sample_rate, one.noise_multiplier, one.copies
 
 
 def shows_less(shown: Iterable[Entry], seen: Iterable[Entry]) -> bool:

@@ -16,6 +16,7 @@ from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.federation.server.questions import Question, Refused
 from fl_dp.federation.wire.messages import profile_from_content
+from fl_dp.federation.wire.older_grid import sites_of
 from fl_dp.federation.wire.send_receive import pause, pull, require_answer, send
 from fl_dp.records import ClientProfile, Refusal, weakest
 from fl_dp.reporting.wording import counted
@@ -23,6 +24,7 @@ from fl_dp.reporting.wording import counted
 logger = logging.getLogger("fl_dp")
 
 PATIENCE = 60.0  # seconds that a round waits for the answers of nodes that were just asked
+REVOKED = "was revoked: the roster no longer has it"
 RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
 
 
@@ -44,6 +46,7 @@ class Registration:
         self._unsure: set[int] = set()  # nodes whose last round is not confirmed
         self._refused: dict[int, Refused] = {}  # by node
         self._announced = ""
+        self._grid: Grid | None = None  # that was looked at last
 
     def restore(self, clients: Iterable[ClientRecord], registered: Collection[str]) -> None:
         """Know the clients as they were; those that are not `registered` are asked again when they come."""
@@ -92,6 +95,9 @@ class Registration:
 
     def why_idle(self, client: ClientRecord) -> str:
         """Why the client was not asked for a round; empty if it was only not chosen."""
+        sites = sites_of(self._grid) if self._grid else None
+        if sites is not None and client.name not in sites:
+            return REVOKED
         if client.reason:
             return client.reason
         if client.node_id not in self._live:
@@ -123,6 +129,7 @@ class Registration:
         """Ask the nodes that are new or may have come to their senses, forget those that are gone, and take
         in the answers.
         """
+        self._grid = grid
         self._live = set(grid.get_node_ids())
         self._registered &= self._live
         self._refused = {node: why for node, why in self._refused.items() if node in self._live}
@@ -185,7 +192,7 @@ class Registration:
         if node != known.node_id:
             logger.warning("client %s is now node %d, no longer node %d", known.name, node, known.node_id)
         if known.mechanism is None or profile.public_size != known.profile.public_size:
-            return replace(self._client(node, profile, known.rounds), before=known.before)
+            return replace(self._client(node, profile, known.rounds), before=known.before, asked=known.asked)
         return ClientRecord(
             profile,
             node,
@@ -194,6 +201,7 @@ class Registration:
             rounds=known.rounds,
             arithmetic=_arithmetic(profile, self._config),
             before=known.before,
+            asked=known.asked,
         )
 
     def _client(self, node: int, profile: ClientProfile, rounds: int = 0) -> ClientRecord:

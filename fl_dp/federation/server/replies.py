@@ -74,13 +74,13 @@ def settle(
         at_least = _with_round(answer, client, asked)
         if shows_less(answer.spent, at_least):
             client.budget.epsilon_of(at_least)  # raises where that cannot be accounted for
-            client.spent = at_least  # its next registration is then refused as well
+            client.count_as_taken(asked.taking(answer.steps), at_least)  # refused when it registers next
             return Verdict("failed", LOST_STEPS, confirmed=False)
         check_claim(answer, client, asked)
     except FlDpError as error:
         client.count_as_spent(asked)
         return Verdict("failed", one_line(str(error)), confirmed=False)
-    client.spent = merge(answer.spent)
+    client.count_as_taken(asked.taking(answer.steps), answer.spent)
     if problem:
         return Verdict("failed", one_line(problem))
     client.rounds += 1

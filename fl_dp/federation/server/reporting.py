@@ -1,4 +1,6 @@
-"""What is said of a round and of the run: every epsilon from what the clients have, or may have, spent."""
+"""What is said of a round and of the run: of the federation what this run has cost those that it asked, of
+each client what its ledger shows.
+"""
 
 import logging
 import math
@@ -14,7 +16,14 @@ from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.replies import Verdict
-from fl_dp.reporting.reports import ClientBudget, FederationBudget, OpenedSum, RoundReport, RunStatus
+from fl_dp.reporting.reports import (
+    ClientBudget,
+    ClientRound,
+    FederationBudget,
+    OpenedSum,
+    RoundReport,
+    RunStatus,
+)
 
 logger = logging.getLogger("fl_dp")
 
@@ -59,7 +68,7 @@ class Reporting:
             private=self._config.private,
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
-            federation=status.federation(guarantee, clients, ahead, self._config.unit_name),
+            federation=self._together(guarantee, clients, ahead),
             noise_multiplier=min((one.mechanism.noise_multiplier for one in asked), default=0.0) or None,
             clients=clients,
             loss=scalar(metrics, "loss"),
@@ -97,18 +106,20 @@ class Reporting:
         }
 
     def guarantee(self, rounds_more: int = 0) -> BudgetReport | None:
-        """The federation's epsilon and delta so far, or if all clients took part in `rounds_more` more; None
-        before the first client.
+        """What this run has cost so far, or will have if all that have paid take part in `rounds_more` more;
+        None before the first client.
         """
+        if not self._clients:
+            return None
         return status.guarantee(
-            self._clients.values(),
+            [client for client in self._clients.values() if client.has_cost],
             self._config.clients_per_person,
             private=self._config.private,
             rounds_more=rounds_more,
         )
 
     def planned(self) -> BudgetReport | None:
-        """What is guaranteed if all planned rounds are run; None before the first client."""
+        """What this run costs if all planned rounds are run; None before the first client."""
         return self.guarantee(self._ahead)
 
     def federation(self) -> FederationBudget | None:
@@ -116,7 +127,13 @@ class Reporting:
         together = self.guarantee()
         if together is None:
             return None
-        return status.federation(together, self.budgets(), self._ahead, self._config.unit_name)
+        return self._together(together, self.budgets(), self._ahead)
+
+    def _together(
+        self, together: BudgetReport, clients: Mapping[str, ClientRound | ClientBudget], ahead: int
+    ) -> FederationBudget:
+        paid = {name: one for name, one in clients.items() if self._clients[name].has_cost}
+        return status.federation(together, paid, ahead, self._config.unit_name, self._config.arithmetic)
 
     @property
     def _ahead(self) -> int:

@@ -21,7 +21,14 @@ from fl_dp.federation.server.client_record import ClientRecord, client_of
 from fl_dp.federation.server.state_formats import VERSION, in_this_format
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.records import NUMERICS, Entry
-from fl_dp.reporting.reports import ClientRound, FederationBudget, OpenedSum, RoundReport, epsilon_from_json
+from fl_dp.reporting.reports import (
+    ClientRound,
+    FederationBudget,
+    OpenedSum,
+    RoundReport,
+    RunCost,
+    epsilon_from_json,
+)
 
 STATE = "state.npz"
 _PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics", "started")  # of the header
@@ -141,9 +148,14 @@ def _report(line: Mapping[str, Any]) -> RoundReport:
 
 
 def _client_round(line: Mapping[str, Any]) -> ClientRound:
-    charges = tuple(Entry.from_dict(entry) for entry in line.get("charges", ()))
-    reported = tuple(line["reported"].items())
-    return ClientRound(**{**_with_epsilons(line), "reported": reported, "charges": charges})
+    fields = {**_with_epsilons(line), "charges": _charges(line)}
+    if cost := line.get("this_run"):
+        fields["this_run"] = RunCost(**{**_with_epsilons(cost), "charges": _charges(cost)})
+    return ClientRound(**{**fields, "reported": tuple(line["reported"].items())})
+
+
+def _charges(line: Mapping[str, Any]) -> tuple[Entry, ...]:
+    return tuple(Entry.from_dict(entry) for entry in line.get("charges", ()))
 
 
 def _with_epsilons(fields: Mapping[str, Any]) -> dict[str, Any]:

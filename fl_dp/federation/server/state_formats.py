@@ -1,14 +1,16 @@
-"""Reads the header of a run's state, of format 1 to 4, and returns one of format 4."""
+"""Reads the header of a run's state, of format 1 to 5, and returns one of format 5."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fl_dp.accounting.events import beyond
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import client_of
 from fl_dp.records import REFUTED
 
-VERSION = 4
+VERSION = 5
 
 # What could not always be chosen, and what was done then: a state that lacks a key is older than the key.
 _ADDED = {
@@ -49,26 +51,38 @@ _ADDED = {
 }
 _PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
 _PROFILE_OF_3 = 11
-_NO_SECURE_SUMS = (False, 0.0)  # what a profile of format 4 has more
+_NO_SECURE_SUMS = (False, 0.0)  # what a profile of format 4 has more than one of 3
 
 
 def in_this_format(path: Path, header: dict[str, Any]) -> dict[str, Any]:
     """The header, brought into this format; ConfigError, with what to do, for a format that is not known."""
     if header["version"] == 1:
         header = _from_1(header)
-    elif header["version"] not in (2, 3, VERSION):
+    elif header["version"] not in (2, 3, 4, VERSION):
         raise ConfigError(
             f"{path}: is of format {header['version']}, this fl_dp reads 1 to {VERSION}; resume the run "
             "with the fl_dp that started it."
         )
-    header = header if header["version"] in (3, VERSION) else _from_2(header)
-    header = header if header["version"] == VERSION else _from_3(header)
+    header = header if header["version"] in (3, 4, VERSION) else _from_2(header)
+    header = header if header["version"] in (4, VERSION) else _from_3(header)
+    header = header if header["version"] == VERSION else _from_4(header)
     return {**header, "settings": {**_ADDED, **header["settings"]}}
+
+
+def _from_4(header: dict[str, Any]) -> dict[str, Any]:
+    """What the run has asked for was not kept: all that came after the first registration counts as that."""
+    return {**header, "clients": [_row_from_4(row) for row in header["clients"]], "version": VERSION}
+
+
+def _row_from_4(row: list[Any]) -> list[Any]:
+    client = client_of([*row, []])
+    asked = beyond((*client.spent, *client.unconfirmed), client.before)
+    return json.loads(replace(client, asked=asked).row)  # type: ignore[no-any-return]
 
 
 def _from_3(header: dict[str, Any]) -> dict[str, Any]:
     """No client had said whether it takes part in secure sums: none does, until it registers again."""
-    return {**header, "clients": [_row_from_3(row) for row in header["clients"]], "version": VERSION}
+    return {**header, "clients": [_row_from_3(row) for row in header["clients"]], "version": 4}
 
 
 def _row_from_3(row: list[Any]) -> list[Any]:
@@ -101,7 +115,7 @@ def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
     line: dict[str, Any] = json.loads(header["line"])
     accountants = {
         one.name: one.profile.accountant
-        for one in (client_of(_row_from_3([*_row_from_1(row), []])) for row in header["members"])
+        for one in (client_of(_row_from_4(_row_from_3([*_row_from_1(row), []]))) for row in header["members"])
     }
     clients = {
         name: {**client, "accountant": accountants[name], "arithmetic": REFUTED, "reported": {}}

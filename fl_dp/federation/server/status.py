@@ -9,44 +9,60 @@ from functools import lru_cache
 from fl_dp.accounting.budget import BudgetReport, federation_budget
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.replies import Verdict
-from fl_dp.records import weakest
-from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, RunStatus
+from fl_dp.reporting.reports import (
+    THIS_RUN,
+    ClientBudget,
+    ClientRound,
+    FederationBudget,
+    RoundReport,
+    RunCost,
+    RunStatus,
+)
 
 
 def guarantee(
     clients: Collection[ClientRecord], clients_per_person: int, *, private: bool, rounds_more: int = 0
-) -> BudgetReport | None:
-    """What is guaranteed to a person who has a record at that many clients, after `rounds_more` rounds more;
-    None: there is no client yet.
+) -> BudgetReport:
+    """What this run costs a person who has a record at that many of `clients`, after `rounds_more` rounds
+    more; nothing where they are none.
 
-    Earlier runs on the same ledgers count. A run that is not private guarantees nothing, whoever took part.
+    clients: those that have paid for it, or of a forecast those that will. What they claim to have spent
+    before does not count. A run that is not private guarantees nothing, whoever took part.
     """
-    if not clients:
-        return None
-    spent = [(client.epsilon_after(rounds_more), client.profile.delta) for client in clients]
-    together = federation_budget(spent, clients_per_person)
+    spent = [(client.run_epsilon_after(rounds_more), client.profile.delta) for client in clients]
+    together = federation_budget(spent or [(0.0, 0.0)], clients_per_person)
     return together if private else dataclasses.replace(together, epsilon=math.inf)
 
 
 def federation(
-    together: BudgetReport, clients: Mapping[str, ClientRound | ClientBudget], rounds_ahead: int, unit: str
+    together: BudgetReport,
+    clients: Mapping[str, ClientRound | ClientBudget],
+    rounds_ahead: int,
+    unit: str,
+    arithmetic: str,
 ) -> FederationBudget:
-    """The clients' budgets together, `rounds_ahead` rounds before the end. unit: of the run, in a word."""
+    """The budgets of the clients that `together` is of, `rounds_ahead` rounds before the end.
+
+    unit, arithmetic: of the run, in a word.
+    """
     return FederationBudget(
         largest=together.largest,
         median=together.median,
         least=together.least,
         accountants=tuple(sorted({client.accountant for client in clients.values()})),
-        arithmetic=weakest(client.arithmetic for client in clients.values()),
+        arithmetic=arithmetic,
         unit=unit,
         clients_per_person=together.clients_per_person,
         rounds_ahead=rounds_ahead,
         running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),
-        epsilon_alone=_together_alone(together, clients.values()),
+        epsilon_alone=_together_alone(together, [one.this_run or one for one in clients.values()]),
+        scope=THIS_RUN,
     )
 
 
-def _together_alone(together: BudgetReport, clients: Collection[ClientRound | ClientBudget]) -> float | None:
+def _together_alone(
+    together: BudgetReport, clients: Collection[ClientRound | ClientBudget | RunCost]
+) -> float | None:
     """Composed as in `federation_budget`; None where no client's data were in a secure sum."""
     if all(client.epsilon_alone is None for client in clients):
         return None
@@ -78,6 +94,7 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
         asked.shares if asked else 1,
         asked.copies if asked else 1,
         client.epsilon_alone(),
+        client.run_cost(),
     )
 
 
@@ -108,6 +125,7 @@ def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rou
         planned_epsilon=client.epsilon_after(rounds_ahead),
         epsilon_alone=client.epsilon_alone(),
         budget_alone=client.budget.epsilon_alone,
+        this_run=client.run_cost_at_the_end(rounds_ahead),
     )
 
 

@@ -248,11 +248,11 @@ class PrivateStrategy(Strategy):
         return self._parts.reporting.budgets()
 
     def guarantee(self) -> BudgetReport | None:
-        """The federation's epsilon and delta so far; None before the first client."""
+        """What this run has cost so far, epsilon and delta; None before the first client."""
         return self._parts.reporting.guarantee()
 
     def planned(self) -> BudgetReport | None:
-        """The federation's epsilon and delta if all planned rounds are run; None before the first client."""
+        """What this run costs if all planned rounds are run; None before the first client."""
         return self._parts.reporting.planned()
 
     def resolved(self) -> RunConfig:

@@ -12,6 +12,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.records import (
     LEAST_EPSILON,
     LEAST_NOISE,
+    MOST_DELTA,
     MOST_EPSILON,
     MOST_MEMBERS,
     MOST_NOISE,
@@ -22,7 +23,7 @@ from fl_dp.records import (
 
 MOST_ENTRIES = 64  # mechanisms of one ledger in one message; each takes an accountant up to a second
 LEAST_RATE = 1.0 / MOST_RECORDS  # of a draw of one record
-MOST_STEPS = 10**12  # of one mechanism over all rounds and runs
+MOST_STEPS = 10**9  # of one mechanism over all rounds and runs: of far fewer epsilon is infinite already
 LEAST_DELTA = 1e-100
 MOST_RETIRED = 10**6
 
@@ -36,7 +37,11 @@ def check_profile(profile: ClientProfile) -> None:
         "epsilon",
         f"a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}",
     )
-    require(LEAST_DELTA <= profile.delta < 1, "delta", f"a number from {LEAST_DELTA:g} to less than 1")
+    require(
+        LEAST_DELTA <= profile.delta <= MOST_DELTA,
+        "delta",
+        f"a number from {LEAST_DELTA:g} to {MOST_DELTA:g}",
+    )
     _check_accountant(profile.accountant)
     require(
         0 <= profile.min_noise_multiplier <= MOST_NOISE,

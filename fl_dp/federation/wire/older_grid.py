@@ -1,12 +1,18 @@
 """What Flower's Grid also asks for, and what fl_dp's own server never uses: written once for all grids."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fl_dp.federation.wire.send_receive import receive, send
+
+
+def sites_of(grid: Grid) -> Collection[str] | None:
+    """The names of the sites that may take part by now; None: whoever comes, as at grids of Flower's own."""
+    found: Collection[str] | None = getattr(grid, "sites", None)
+    return found
 
 
 class OlderGrid(Grid):
@@ -16,6 +22,11 @@ class OlderGrid(Grid):
     """
 
     _run: Any = None
+
+    @property
+    def sites(self) -> Collection[str] | None:
+        """See `sites_of`."""
+        return None
 
     def set_run(self, run: Any) -> None:
         """Flower's record of the run."""

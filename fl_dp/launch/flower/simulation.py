@@ -17,7 +17,7 @@ from fl_dp.launch.processes.environment import child_environment, cores, thread_
 from fl_dp.launch.processes.log_tail import JsonLines
 from fl_dp.launch.processes.processes import Processes, ended
 from fl_dp.launch.progress_reporter import ProgressReporter
-from fl_dp.reporting.console import round_line
+from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.tracking import tracking
 
@@ -37,13 +37,13 @@ def simulate_with_flower(
         command = [sys.executable, "-P", "-m", "fl_dp.launch.flower.simulation_process", str(folder.path)]
         processes.start(SERVER_LOG, command, env, folder.log(SERVER_LOG))
         tell.doing("Flower's simulation is at work; it tells of a round when that is over")
-        lines = JsonLines(folder.rounds)
+        found, lines = JsonLines(folder.rounds), RoundLines(config.rounds, config.epsilon)
         code = None
         while code is None:
             code = processes.exit_code(SERVER_LOG)  # asked first: once it has ended, its last line is there
-            for line in lines.new():
+            for line in found.new():
                 tell.round_over(line)
-                tell.say(round_line(line, rounds=config.rounds, budget=config.epsilon))
+                tell.say(lines.of(line))
                 tracked.round_over(line)
             time.sleep(_POLL_SECONDS)
         tracked.completed = code == 0

@@ -1,5 +1,6 @@
 """What the runs of a sweep have reached, from their folders alone: a row for each, whatever became of it."""
 
+import heapq
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.records import Entry
 from fl_dp.reporting.page.client_facts import own_charges
 from fl_dp.reporting.read_results import read_rounds, read_summary
-from fl_dp.reporting.reports import epsilon_from_json
+from fl_dp.reporting.reports import THIS_RUN, epsilon_from_json, of_this_run
 from fl_dp.reporting.run_folder import RunFolder
 
 WAITING, UNFINISHED, REFUSED = "waiting", "unfinished", "refused"
@@ -87,7 +88,7 @@ def _of(run: PlannedRun, found: Mapping[str, Any], status: str) -> Row:
         run,
         status,
         found.get("rounds", 0),
-        epsilon_from_json(found.get("epsilon")) if clients else None,
+        _total(found) if clients else None,
         _alone(clients.values(), run) if private else math.inf,
         found.get("delta"),
         found.get("loss"),
@@ -98,13 +99,24 @@ def _of(run: PlannedRun, found: Mapping[str, Any], status: str) -> Row:
     )
 
 
+def _total(found: Mapping[str, Any]) -> float:
+    """What its clients' accounts hold by then, earlier runs included, for a person at that many of them."""
+    together = found.get("federation") or {}
+    if together.get("scope") != THIS_RUN or not found["private"]:  # an older fl_dp told just that
+        return epsilon_from_json(found.get("epsilon"))
+    spent = (epsilon_from_json(one["epsilon"]) for one in found["clients"].values())
+    return sum(heapq.nlargest(together["clients_per_person"], spent))
+
+
 def _alone(clients: Iterable[Mapping[str, Any]], run: PlannedRun) -> float | None:
     """The largest epsilon of what this run has added to an account; None where reports do not say."""
     found = []
     for client in clients:
         charges, delta = _entries(client.get("charges")), client.get("delta")
         if delta is not None and charges:
-            own = own_charges(charges, _entries(client.get("before")))
+            own: tuple[Entry, ...] | None = _entries(of_this_run(client)["charges"])
+            if "this_run" not in client:  # all of it is, or an older fl_dp has not told it apart
+                own = own_charges(charges, _entries(client.get("before")))
             if own is None:
                 return None
             found.append(

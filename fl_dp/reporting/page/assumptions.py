@@ -1,9 +1,9 @@
 """What the guarantee takes for granted, in words."""
 
 from fl_dp.config.data import PERSON
-from fl_dp.records import ARITHMETICS, PROVEN, STEADY_ROWS
+from fl_dp.records import ARITHMETICS, PROVEN, STEADY_ROWS, Entry
 from fl_dp.reporting.page.clause import Clause
-from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.facts import Client, Run
 from fl_dp.reporting.refuted import arithmetic_words, sentence
 from fl_dp.reporting.wording import counted
 
@@ -41,7 +41,8 @@ _STEADY = (
 def assumed(run: Run) -> Clause:
     """The assumptions that matter most to whoever signs."""
     mixed = sum(
-        len({(e.sample_rate, e.noise_multiplier, e.copies) for e in one.charges}) > 1 for one in run.clients
+        len({(e.sample_rate, e.noise_multiplier, e.copies) for e in _told_charges(run, one)}) > 1
+        for one in run.clients
     )
     items = [
         "Ledgers are kept: not deleted, restored from an older copy or retired. What they no longer hold "
@@ -62,6 +63,11 @@ def assumed(run: Run) -> Clause:
         "Above all the following. All of it is in the documentation that comes with fl_dp, docs/privacy.md.",
         tuple(items),
     )
+
+
+def _told_charges(run: Run, one: Client) -> tuple[Entry, ...]:
+    """That the federation's epsilon counts."""
+    return (one.own_charges or ()) if run.of_this_run else one.charges
 
 
 def _each_person(run: Run) -> str:

@@ -10,17 +10,23 @@ from fl_dp.clean_text import clean
 from fl_dp.records import Entry, Mechanism
 from fl_dp.reporting.page.facts import Client
 from fl_dp.reporting.page.round_facts import natural
-from fl_dp.reporting.reports import epsilon_from_json
+from fl_dp.reporting.reports import epsilon_from_json, of_this_run
 
 _MOST_COMPUTED = 40  # different accounts whose epsilon of this run alone is computed
 
 
-def clients_of(found: Mapping[str, Mapping[str, Any]], *, before_known: bool) -> tuple[Client, ...]:
+def clients_of(
+    found: Mapping[str, Mapping[str, Any]], *, before_known: bool, counts_this_run: bool = False
+) -> tuple[Client, ...]:
     """The clients, of a summary or of a round, in the order of their names.
 
-    before_known: whether it says what data had spent before the run; rounds and older summaries do not.
+    counts_this_run: whether it says what this run has cost. Else, before_known: whether it says what data had
+    spent before the run; rounds and older summaries do not.
     """
-    clients = [_client(name, found[name]) for name in sorted(found, key=natural)]
+    names = sorted(found, key=natural)
+    clients = [_client(name, found[name]) for name in names]
+    if counts_this_run:
+        return tuple(_with_cost(one, found[name]) for one, name in zip(clients, names, strict=True))
     return _with_own_epsilons(clients) if before_known else tuple(clients)
 
 
@@ -55,6 +61,17 @@ def _client(name: str, found: Mapping[str, Any]) -> Client:
         planned_epsilon=found.get("planned_epsilon"),
         epsilon_alone=epsilon_from_json(found.get("epsilon_alone")) if _in_sums(found) else None,
         retired=found.get("retired", 0),
+    )
+
+
+def _with_cost(client: Client, found: Mapping[str, Any]) -> Client:
+    """With what this run has cost, as the server has computed it, and what else its ledger shows."""
+    cost = of_this_run(found)
+    return replace(
+        client,
+        own_charges=_entries(cost["charges"]),
+        own_epsilon=epsilon_from_json(cost["epsilon"]),
+        claimed_epsilon=epsilon_from_json(cost["claimed_epsilon"]) if "claimed_epsilon" in cost else None,
     )
 
 

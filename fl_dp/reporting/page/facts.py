@@ -14,8 +14,9 @@ Measured = tuple[tuple[str, float | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client at the end. epsilon: over all runs on its data, infinite where none holds; own_epsilon: of
-    this run's steps alone, None where it was not computed. before: what its data had spent already.
+    """One client at the end. epsilon: of all that its ledger shows, infinite where none holds; own_epsilon,
+    own_charges: of this run's steps alone, None where they are not known; claimed_epsilon: of everything else
+    that it shows. before: what it showed when the client first registered.
 
     rounds_left: of the planned rounds and of others like them together. epsilon_alone: if the assumption
     behind secure sums fails; None where its data were in none.
@@ -40,6 +41,8 @@ class Client:
     planned_epsilon: float | None
     retired: int
     own_epsilon: float | None = None
+    own_charges: tuple[Entry, ...] | None = None
+    claimed_epsilon: float | None = None
     epsilon_alone: float | None = None
 
 
@@ -119,8 +122,9 @@ class Setting:
 class Run:
     """One run. over: it has a summary. status: as in the summary, "interrupted", or "not finished".
 
-    epsilon, delta: of the federation, over all runs on these data. planned_epsilon: if all planned rounds are
-    run; None where it is not known. hidden_metrics: how many of single classes or subgroups are not shown.
+    epsilon, delta: of the federation: what this run has cost if of_this_run, in files of an older fl_dp over
+    all runs on these data. planned_epsilon: if all planned rounds are run; None where it is not known.
+    hidden_metrics: how many of single classes or subgroups are not shown.
     reasons: status, reason and how often, most often first. simulated: no client had a process of its own.
     local: the launch that has written the folder has started all clients, on its own machine.
     name: of the folder. before_known: whether what data had spent before the run is in its files.
@@ -172,11 +176,17 @@ class Run:
     by_part: tuple[tuple[str, Measured], ...] = ()
     epsilon_alone: float | None = None
     masked: bool | None = None
+    of_this_run: bool = False
+
+    @property
+    def counted(self) -> tuple[Client, ...]:
+        """The clients that the federation's figures are of."""
+        return tuple(one for one in self.clients if one.own_charges or not self.of_this_run)
 
     @property
     def budget(self) -> float | None:
-        """The largest of the clients' budgets."""
-        return max((one.budget for one in self.clients if one.budget is not None), default=None)
+        """The largest of their budgets."""
+        return max((one.budget for one in self.counted if one.budget is not None), default=None)
 
     @property
     def chosen(self) -> bool:
@@ -189,13 +199,12 @@ class Run:
 
         A round that was begun and not finished is in the accounts of the summary.
         """
+        if not self.over or self.rounds:
+            return False
+        if self.of_this_run:
+            return not self.counted
         known = self.before_known or not self.clients
-        return (
-            self.over
-            and known
-            and self.rounds == 0
-            and all(total_steps(one.charges) == total_steps(one.before) for one in self.clients)
-        )
+        return known and all(total_steps(one.charges) == total_steps(one.before) for one in self.clients)
 
     @property
     def has_model(self) -> bool:

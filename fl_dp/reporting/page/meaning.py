@@ -14,8 +14,9 @@ _NEARLY_SURE = 0.99  # a bound above it says next to nothing
 def amount(run: Run) -> Clause:
     """Epsilon and delta, whose, and by whom they were computed."""
     text = (
-        f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {number(run.delta)}, for {whose(run)}, "
-        f"computed by the accountant {' and '.join(run.accountants) or UNKNOWN}. "
+        f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {number(run.delta)}, for {whose(run)}"
+        f"{' in this run' if run.of_this_run else ''}, computed by the accountant "
+        f"{' and '.join(run.accountants) or UNKNOWN}. "
     )
     several = min(run.clients_per_person, len(run.clients))
     if several > 1:

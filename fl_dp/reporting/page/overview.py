@@ -33,7 +33,10 @@ def overview(run: Run) -> Named:
         ("Rounds", f"{run.rounds}{planned}, {run.lost_rounds} of them lost"),
         ("Ended as", run.status),
         ("Whom epsilon protects", f"one {run.unit}" if run.private else "nobody: NOT PRIVATE"),
-        ("Epsilon, over all runs on these ledgers", _epsilon(run)),
+        (
+            "Epsilon, this run" if run.of_this_run else "Epsilon, over all runs on these ledgers",
+            _epsilon(run),
+        ),
         ("Delta", number(run.delta) if run.private else "none holds"),
     ]
     if run.private and run.epsilon_alone is not None:
@@ -130,9 +133,10 @@ def stated(run: Run) -> str:
     if wrong:
         text += f" {counted(wrong, 'statement')} not to be relied on, see below."
     if more := _stated_more(run):
+        where = "their rows are" if run.of_this_run else "what is said at the top is"
         text += (
             f" {counted(len(more), 'client')} state MORE than the server recorded, epsilon "
-            f"{epsilon(max(more))} at most: what is said at the top is too low for them. Another run may "
+            f"{epsilon(max(more))} at most: {where} too low for them. Another run may "
             "have used their data meanwhile."
         )
     return text

@@ -23,7 +23,13 @@ from fl_dp.reporting.page.round_facts import (
 from fl_dp.reporting.page.setting_facts import read_settings
 from fl_dp.reporting.page.site_facts import read_sites
 from fl_dp.reporting.read_results import read_summary
-from fl_dp.reporting.reports import INTERRUPTED, epsilon_from_json
+from fl_dp.reporting.reports import (
+    INTERRUPTED,
+    THIS_RUN,
+    counted_clients,
+    epsilon_from_json,
+    of_this_run,
+)
 from fl_dp.reporting.run_folder import RunFolder
 
 NOT_FINISHED = "not finished"
@@ -70,6 +76,7 @@ def _so_far(history: History) -> dict[str, Any]:
 def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: bool) -> Run:
     settings = read_settings(folder)
     federation = said["federation"] or {}
+    this_run = federation.get("scope") == THIS_RUN
     description = read_description(folder)
     parts = by_part(said)
     privacy = next((one.became for one in settings if one.key == "privacy"), "on")
@@ -111,7 +118,8 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         settings=settings,
         simulated=_simulated(folder),
         local=folder.launch.exists(),
-        clients=clients_of(said["clients"], before_known=bool(said["run"])),
+        clients=clients_of(said["clients"], before_known=bool(said["run"]), counts_this_run=this_run),
+        of_this_run=this_run,
         before_known=bool(said["run"]),
         history=history.rounds,
         reasons=history.reasons,
@@ -123,7 +131,8 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
 
 def _alone(said: Mapping[str, Any]) -> float | None:
     """What holds if the assumption behind secure sums fails; None where no client's data were in one."""
-    charges = [Entry.from_dict(one) for client in said["clients"].values() for one in client["charges"]]
+    clients = counted_clients(said).values()
+    charges = [Entry.from_dict(one) for client in clients for one in of_this_run(client)["charges"]]
     if not any(one.shared for one in charges):
         return None
     return epsilon_from_json((said["federation"] or {}).get("epsilon_alone"))

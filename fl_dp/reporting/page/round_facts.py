@@ -11,7 +11,7 @@ from fl_dp.records import CLIENT_STATUSES, LEAST_CELL
 from fl_dp.reporting.page.by_part import BY_PART
 from fl_dp.reporting.page.facts import Measured, Round
 from fl_dp.reporting.read_results import each_round
-from fl_dp.reporting.reports import epsilon_from_json
+from fl_dp.reporting.reports import counted_clients, epsilon_from_json, of_this_run
 from fl_dp.reporting.run_folder import RunFolder
 
 FEW = 20  # clients that are shown each by itself
@@ -102,14 +102,14 @@ def _round(line: Mapping[str, Any], order: Sequence[str]) -> Round:
         seconds=float(line["seconds"] or 0.0),
         lost=clean(line["lost"]),
         counts=tuple(counts[name] for name in CLIENT_STATUSES),  # type: ignore[arg-type]
-        epsilons=_epsilons(clients, order),
+        epsilons=_epsilons(line, order),
     )
 
 
-def _epsilons(clients: Mapping[str, Mapping[str, Any]], order: Sequence[str]) -> tuple[float, ...]:
+def _epsilons(line: Mapping[str, Any], order: Sequence[str]) -> tuple[float, ...]:
+    """What this run has cost them; in files of an older fl_dp all that they had spent."""
+    spent_by = {name: epsilon_from_json(of_this_run(one)["epsilon"]) for name, one in line["clients"].items()}
     if len(order) <= FEW:
-        return tuple(
-            epsilon_from_json(clients[name]["epsilon"]) if name in clients else math.nan for name in order
-        )
-    spent = sorted(epsilon_from_json(one["epsilon"]) for one in clients.values())
+        return tuple(spent_by.get(name, math.nan) for name in order)
+    spent = sorted(spent_by[name] for name in counted_clients(line))
     return tuple(spent[math.ceil(share * (len(spent) - 1))] for share in QUANTILES) if spent else ()

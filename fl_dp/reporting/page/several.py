@@ -14,9 +14,9 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
 _ADDED_UP = (
-    "Each epsilon is that of its own ledgers, over all runs on them. Where runs on the same records had "
-    "ledgers of their own, as trials by default do, their epsilons add up for whoever has seen all of "
-    "them. Choosing the best of several runs on private records is to have seen all of them."
+    "Each epsilon is that of its own run; an older fl_dp counted earlier runs on the same ledgers, too. For "
+    "whoever has seen all runs on the same records their epsilons add up. Choosing the best of several runs "
+    "on private records is to have seen all of them."
 )
 _UNPROTECTED = (
     f"{NOT_PRIVATE}: some of these runs were trained without protection. Whoever compares them with "

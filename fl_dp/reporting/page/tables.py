@@ -37,13 +37,14 @@ def clients(run: Run) -> Table:
     alone = run.epsilon_alone is not None
     return _of_clients(
         "clients",
-        "What each client's data have spent, over all runs on its ledger",
+        "What each client's data have spent: epsilon of this run, of others as its site claims, and of both",
         (
             "client",
-            "epsilon",
+            "this run",
+            "other runs, as claimed",
+            "together",
             "budget",
-            "this run alone",
-            "if all planned rounds run",
+            "together, if all planned rounds run",
             *(("if the assumption fails",) if alone else ()),
             "delta (a probability)",
             "rounds",
@@ -53,9 +54,10 @@ def clients(run: Run) -> Table:
         ),
         run.clients,
         lambda one: (
+            known_epsilon(one.own_epsilon),
+            _claimed(run, one),
             charged(one.epsilon, one.arithmetic),
             UNKNOWN if one.budget is None else epsilon(one.budget),
-            known_epsilon(one.own_epsilon),
             known_epsilon(one.planned_epsilon),
             *((_alone(one),) if alone else ()),
             number(one.delta),
@@ -65,6 +67,12 @@ def clients(run: Run) -> Table:
             one.reason,
         ),
     )
+
+
+def _claimed(run: Run, one: Client) -> str:
+    """Nothing, where all that its ledger shows is this run's."""
+    known = run.of_this_run and one.own_charges == one.charges
+    return epsilon(0.0) if known else known_epsilon(one.claimed_epsilon)
 
 
 def _alone(one: Client) -> str:
@@ -104,8 +112,10 @@ def ranked(run: Run) -> tuple[Table, ...]:
     """Of many clients: how epsilon is spread, and both ends."""
     if len(run.clients) <= FEW:
         return ()
-    order = sorted(run.clients, key=lambda one: -one.epsilon)
-    values = [one.epsilon for one in reversed(order)]
+    order = sorted(run.counted, key=lambda one: -_told(run, one))
+    if not order:
+        return ()
+    values = [_told(run, one) for one in reversed(order)]
     spread = tuple(
         (name, epsilon(values[math.ceil(share * (len(values) - 1))]))
         for name, share in zip(_QUANTILE_NAMES, QUANTILES, strict=True)
@@ -115,7 +125,7 @@ def ranked(run: Run) -> tuple[Table, ...]:
     rows = tuple(
         (
             one.name,
-            charged(one.epsilon, one.arithmetic),
+            epsilon(_told(run, one)) if run.of_this_run else charged(one.epsilon, one.arithmetic),
             known_epsilon(one.budget),
             str(one.steps),
             str(one.public_size),
@@ -133,6 +143,11 @@ def ranked(run: Run) -> tuple[Table, ...]:
             frozenset({"in the last round"}),
         ),
     )
+
+
+def _told(run: Run, one: Client) -> float:
+    """The epsilon that the federation's is made of."""
+    return one.own_epsilon if run.of_this_run and one.own_epsilon is not None else one.epsilon
 
 
 def rounds(run: Run) -> Table:

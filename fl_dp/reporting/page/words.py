@@ -34,9 +34,14 @@ def headline(run: Run) -> str:
     alone = ""
     if run.epsilon_alone is not None:
         alone = f" If the assumption behind secure sums fails: epsilon {alone_words(run.epsilon_alone)}."
+    what = (
+        "in this run. What the same data spend in other runs comes on top"
+        if run.of_this_run
+        else f"over all runs on these ledgers{retired}"
+    )
     return (
-        f"For {whose(run)}: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}, over all runs on "
-        f"these ledgers{retired}.{alone}{so_far}{sentence(run.arithmetic)}"
+        f"For {whose(run)}: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}, {what}."
+        f"{alone}{so_far}{sentence(run.arithmetic)}"
     )
 
 
@@ -56,6 +61,8 @@ def ending(run: Run) -> str:
 def _spent_earlier(run: Run) -> str:
     if not any(one.charges for one in run.clients) or not run.private:
         return ""
+    if run.of_this_run:
+        return " What the ledgers show of other runs stands beside each client."
     return f" Earlier runs on these ledgers: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}."
 
 
@@ -186,8 +193,12 @@ def _accounts(run: Run) -> Clause:
     earlier = sum(bool(one.before) for one in run.clients)
     retired = sum(one.retired > 0 for one in run.clients)
     text = (
-        "The epsilon above is that of each account: all that the same data have spent over all runs on the "
-        "same ledger, this one included. "
+        "The epsilon above is what this run has cost: the server has computed it from the rounds that it "
+        "asked for. What the same data spend in other runs comes on top of it. Beside each client stands "
+        "what its ledger shows of these: that is its site's claim, which no server can check. "
+        if run.of_this_run
+        else "The epsilon above is that of each account: all that the same data have spent over all runs on "
+        "the same ledger, this one included. "
     )
     if not run.over:
         text += (
@@ -201,12 +212,12 @@ def _accounts(run: Run) -> Clause:
     elif earlier:
         text += f"The data of {counted(earlier, 'client')} had spent before this run."
         alone = sum(heapq.nlargest(run.clients_per_person, own))
-        if math.isfinite(alone):  # where one was not computed it is not known
+        if math.isfinite(alone) and not run.of_this_run:  # where one was not computed it is not known
             text += f" Of this run alone it is {epsilon(alone)} at most, for {whose(run)}."
     if retired:
         text += (
             f" In the ledgers of {counted(retired, 'client')} accounts were retired: what these had spent is "
-            "NOT in the epsilon."
+            f"NOT in {'what they show' if run.of_this_run else 'the epsilon'}."
         )
     return Clause("All runs on these data", text)
 

@@ -13,12 +13,13 @@ from fl_dp.verify.findings import Found
 
 @dataclass(slots=True)
 class _Known:
-    """A client as the rounds so far show it. least: what its data have spent for certain; own: of this run;
-    trained: its accepted rounds.
+    """A client as the rounds so far show it. least: what its data have spent for certain; paid: of this run's
+    rounds for certain; own: the steps of it; trained: its accepted rounds.
     """
 
     least: Charges
     shown: Charges
+    paid: Charges = ()
     own: int = 0
     trained: int = 0
 
@@ -49,12 +50,14 @@ class _Growth:
         _check_steps(client, charges, self._found)
         least = known.least
         if client.status == "trained" and client.own_steps and private:
-            least = self._with_own(client, known)
+            own = self._own(client)
+            least, known.paid = merged((*known.least, *own)), merged((*known.paid, *own))
         if lacking := missing(charges, least):
             self._found.differs(
                 f"the charges lack {_in_words(lacking)}", client.where,
                 "what was spent before, and in this round, is not all there: nothing is ever given back",
             )  # fmt: skip
+        _check_this_run(client, charges, known.paid, self._found)
         if private:  # else the mechanism of a round's own steps is not written
             self._look_at_growth(client, charges, known, least)
         trained = client.status == "trained"
@@ -63,18 +66,19 @@ class _Growth:
         known.trained += trained
         known.own += client.own_steps
 
-    def _with_own(self, client: ClientClaim, known: _Known) -> Charges:
-        """What was certain before, with the steps of this round."""
+    def _own(self, client: ClientClaim) -> Charges:
+        """The steps of this round."""
         if not client.sample_rate or not client.noise_multiplier:
             self._found.differs(
                 "it trained, and its sample rate or noise multiplier is not there", client.where,
                 "the round's own charge cannot be known",
             )  # fmt: skip
-            return known.least
-        own = Entry(
-            client.sample_rate, client.noise_multiplier, client.own_steps, client.shares, client.copies
+            return ()
+        return (
+            Entry(
+                client.sample_rate, client.noise_multiplier, client.own_steps, client.shares, client.copies
+            ),
         )
-        return merged((*known.least, own))
 
     def _look_at_growth(self, client: ClientClaim, charges: Charges, known: _Known, least: Charges) -> None:
         """More than the round's own steps: of another run, or of a round that was not answered."""
@@ -103,6 +107,21 @@ def _run(evidence: Evidence, found: Found) -> None:
         )
     elif not growth.seen:
         found.not_given("charges in rounds.jsonl", "an older fl_dp did not write them, or no round was run")
+
+
+def _check_this_run(client: ClientClaim, charges: Charges, paid: Charges, found: Found) -> None:
+    """What is said to be this run's cost: every round's steps are in it, and it is in all that was spent."""
+    own = _run_of(client)
+    if lacking := missing(own, paid):
+        found.differs(
+            f"this run's charges lack {_in_words(lacking)}", client.where,
+            "steps that this run's rounds have cost are counted as if they had been spent before",
+        )  # fmt: skip
+    if more := missing(charges, own):
+        found.differs(
+            f"this run's charges hold {_in_words(more)} that no ledger has shown", client.where,
+            "what a run has cost is a part of what was spent",
+        )  # fmt: skip
 
 
 def _check_steps(client: ClientClaim, charges: Charges, found: Found) -> None:
@@ -144,8 +163,18 @@ def _check_end(summary: Claim, growth: _Growth, found: Found) -> None:
                 f"{client.rounds} rounds trained, and {known.trained} in rounds.jsonl", client.where,
                 "rounds were taken out, or the count was changed",
             )  # fmt: skip
+        _check_this_run(client, client.charges, known.paid if known else (), found)
+        if client.this_run and (twice := missing(client.charges, merged((*client.before, *_run_of(client))))):
+            found.differs(
+                f"the charges lack {_in_words(twice)} to hold both what was spent before and this run's",
+                client.where, "steps are counted twice, or were taken out",
+            )  # fmt: skip
         if summary.private:
             _check_budget(client, known, found)
+
+
+def _run_of(client: ClientClaim) -> Charges:
+    return client.cost.charges or ()
 
 
 def _may_have_trained(rounds: int, summary: Claim) -> range:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from fl_dp.clean_text import clean
 from fl_dp.records import REFUTED, Entry
 from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
-from fl_dp.reporting.reports import epsilon_from_json
+from fl_dp.reporting.reports import THIS_RUN, epsilon_from_json
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence
-from fl_dp.verify.claims import ROUNDING, Charges, Claim, ClientClaim, alone, merged
+from fl_dp.verify.claims import ROUNDING, Charges, Claim, ClientClaim, CostClaim, alone, merged, missing
 from fl_dp.verify.findings import Found
 from fl_dp.verify.independent import ABSOLUTE, LOOSER, RELATIVE, allowed, can_resolve, contradicts, epsilon_of
 
@@ -71,10 +71,19 @@ class _Recomputed:
                 f"delta {client.delta:g}", client.where, "no delta can be that: it lies between 0 and 1"
             )
             return
-        self._hold(client, client.charges, client.epsilon)
-        if client.says_alone:
-            self._hold(client, alone(client.charges), client.epsilon_alone)
-        elif any(one.shares > 1 or one.copies > 1 for one in client.charges):
+        self._hold_both(client, client.charges, client)
+        if client.this_run is not None and client.this_run.charges is not None:
+            self._hold_both(client, client.this_run.charges, client.this_run)
+            if client.this_run.claimed_epsilon is not None:
+                rest = missing(client.this_run.charges, client.charges)
+                self._hold(client, rest, client.this_run.claimed_epsilon)
+
+    def _hold_both(self, client: ClientClaim, charges: Charges, claimed: ClientClaim | CostClaim) -> None:
+        """Note both epsilons that are claimed of the charges."""
+        self._hold(client, charges, claimed.epsilon)
+        if claimed.says_alone:
+            self._hold(client, alone(charges), claimed.epsilon_alone)
+        elif any(one.shares > 1 or one.copies > 1 for one in charges):
             self._found.differs(
                 "its charges are of secure sums, and it does not say what holds if their assumption fails",
                 client.where,
@@ -168,23 +177,34 @@ def _run(evidence: Evidence, found: Found) -> None:
         _check_planned(evidence.summary, last_steps, found)
     recomputed.compare(evidence)
     recomputed.conclude()
-    _note_refuted(evidence, found)
+    _note_last(evidence, found)
 
 
-def _note_refuted(evidence: Evidence, found: Found) -> None:
+def _note_last(evidence: Evidence, found: Found) -> None:
     """Of the last claim. An epsilon is right for its charges, and these may not bound what was released."""
     last = next(iter(deque(evidence.claims(), maxlen=1)), None)
+    tells = last and any(one.charges is not None for one in last.clients.values())
+    if last and tells and last.together and last.together.scope != THIS_RUN:
+        found.note(
+            "the federation's epsilon counts all that every client has shown, also of other runs",
+            last.where,
+            "an older fl_dp wrote it so: a site that took no part can have raised it, and none can have "
+            "lowered it",
+        )
     for client in last.clients.values() if last and last.private else ():
         if client.arithmetic == REFUTED and client.charges != ():
             found.note(ADVICE, client.where, HOLDS_NOT)
 
 
 def _check_together(claim: Claim, found: Found) -> None:
-    """The federation's epsilon and delta: what the clients' add up to for a person at that many of them."""
-    together, clients = claim.together, list(claim.clients.values())
-    if together is None or not clients:
+    """The federation's epsilon and delta: what this run has cost the clients that have paid for it, added up
+    for a person at that many of them. An older fl_dp added up all that any client had shown.
+    """
+    together, clients = claim.together, claim.counted
+    if together is None or not claim.clients:
         return
-    epsilons = [epsilon_from_json(one.epsilon) for one in clients]
+    costs = [one.cost for one in clients]
+    epsilons = [epsilon_from_json(one.epsilon) for one in costs] or [0.0]
     if not together.clients_per_person >= 1:
         found.differs(
             f"clients_per_person {together.clients_per_person}",
@@ -202,10 +222,10 @@ def _check_together(claim: Claim, found: Found) -> None:
     deltas = [one.delta for one in clients if one.delta is not None]
     if len(deltas) == len(clients):
         expected["delta"] = min(1.0, sum(heapq.nlargest(together.clients_per_person, deltas))), claim.delta
-    if together.says_alone or any(one.says_alone for one in clients):
+    if together.says_alone or any(one.says_alone for one in costs):
         each = [
             epsilon_from_json(one.epsilon_alone) if one.says_alone else epsilon_from_json(one.epsilon)
-            for one in clients
+            for one in costs
         ]
         total = sum(heapq.nlargest(together.clients_per_person, each)) if claim.private else math.inf
         claimed = together.epsilon_alone if together.says_alone else 0.0
@@ -240,13 +260,14 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], found: Found) 
         _check_plan_ahead(one, ahead, last_steps.get(one.name, 0), planned, found)
     if summary.planned_epsilon is None or summary.together is None:
         return
-    if len(known) < len(summary.clients):
+    if any(one.cost.planned_epsilon is None for one in summary.counted):
         found.differs(
             "the federation has a planned epsilon, and a client has none", summary.where,
             "the guarantee of the whole plan is not that of its clients",
         )  # fmt: skip
         return
-    plans: Sequence[float] = [float(one.planned_epsilon or 0.0) for one in known]
+    _check_planned_costs(summary, found)
+    plans: Sequence[float] = [float(one.cost.planned_epsilon or 0.0) for one in summary.counted]
     total = sum(heapq.nlargest(summary.together.clients_per_person, plans))
     if not _same(total, summary.planned_epsilon):
         found.differs(
@@ -254,6 +275,21 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], found: Found) 
             f"clients' it is {_shown(total)}",
             summary.where, "the guarantee of the whole plan is not that of its clients",
         )  # fmt: skip
+
+
+def _check_planned_costs(summary: Claim, found: Found) -> None:
+    """Of this run alone: no less than it has cost, no more than with all that was there before."""
+    for one in summary.clients.values():
+        if one.this_run is None:
+            continue
+        planned, cost = one.this_run.planned_epsilon, epsilon_from_json(one.this_run.epsilon)
+        most = epsilon_from_json(one.planned_epsilon)
+        if planned is None or not cost <= planned <= most * (1 + ROUNDING):
+            found.differs(
+                f"planned epsilon {_shown(planned)} of this run, which has cost {_shown(cost)}, and "
+                f"{_shown(most)} with all that was there before", one.where,
+                "the plan costs no less than what was run of it, and is a part of all that is spent",
+            )  # fmt: skip
 
 
 def _check_plan_ahead(one: ClientClaim, ahead: int, own: int, planned: float, found: Found) -> None:

@@ -70,11 +70,14 @@ def _sound(path: Path, found: Found) -> LedgerFile | None:
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """What a ledger's account has paid, all in all, up to its last round of the run; and until now."""
+    """What a ledger's account has paid, all in all, up to its last round of the run; and until now; and for
+    rounds of the run alone.
+    """
 
     whose: str
     spent: Charges
     until_now: Charges
+    of_run: Charges
 
 
 def _open_commitments(evidence: Evidence, ledgers: list[LedgerFile], found: Found) -> int:
@@ -148,6 +151,7 @@ def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], failed: set
         found.not_given("the run's name in ledgers", "an older fl_dp did not write it")
         return ""
     claimed = {name: one.charges for name, one in summary.clients.items() if one.charges}
+    of_run = {name: one.cost.charges or () for name, one in summary.clients.items()}
     paid = [
         one
         for ledger in ledgers
@@ -161,7 +165,14 @@ def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], failed: set
         )
         return ""
     for one in sorted(paid, key=lambda one: one.spent not in claimed.values()):  # those that are equal first
-        name = next((name for name, charges in claimed.items() if charges == one.spent), "")
+        equal = [name for name, charges in claimed.items() if charges == one.spent]
+        name = min(equal, key=lambda name: bool(missing(of_run[name], one.of_run)), default="")
+        if name and (lacking := missing(of_run[name], one.of_run)):
+            found.differs(
+                f"{sum(entry.steps for entry in lacking)} steps that {clean(one.whose)} has paid for this "
+                "run are counted as if they had been spent before",
+                summary.clients[name].where, _LOWERED,
+            )  # fmt: skip
         if not name and (name := _who_counts_more(one, claimed, failed)):
             found.note(
                 f"client {clean(name)} is counted with more than {clean(one.whose)} has paid for",
@@ -197,7 +208,8 @@ def _paid_in(account: Account, run: str) -> list[_Paid]:
     if not rounds:
         return []
     spent = merged(paid.entry for paid in account.rounds[: rounds[-1] + 1])
-    return [_Paid(account.dataset, spent, merged(account.spent()))]
+    of_run = merged(paid.entry for paid in account.rounds if paid.run == run)
+    return [_Paid(account.dataset, spent, merged(account.spent()), of_run)]
 
 
 CHECK = Check(place=9, run=_run)

@@ -9,7 +9,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.reporting.reports import RunStatus
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence
-from fl_dp.verify.claims import Claim, round_claims, summary_claim
+from fl_dp.verify.claims import Claim, ClientClaim, round_claims, summary_claim
 from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import CutOffError, is_there
 
@@ -134,9 +134,12 @@ def _ended_as_planned(last: Claim, summary: Claim, found: Found) -> bool:
 def _compare_client(name: str, last: Claim, summary: Claim, as_planned: bool, found: Found) -> int:
     one, other = last.raw["clients"][name], summary.raw["clients"][name]
     where = last.clients[name].where
+    same = last.clients[name].charges == summary.clients[name].charges
+    if same:
+        _compare_costs(last.clients[name], summary.clients[name], found)
     if as_planned:
         return _compare_fields(_OF_A_CLIENT, one, other, where, found)
-    if last.clients[name].charges == summary.clients[name].charges:
+    if same:
         return _compare_fields(_OF_THE_SAME_CHARGES, one, other, where, found)
     found.note(
         f"client {clean(name)} has other charges than in the last line", summary.where,
@@ -148,6 +151,13 @@ def _compare_client(name: str, last: Claim, summary: Claim, as_planned: bool, fo
     no_part = {"sample_rate", "noise_multiplier"} if other.get("sample_rate") is None else set()
     there = tuple(key for key in _OF_ITS_SETTINGS if key not in no_part)
     return _compare_fields(there, one, other, where, found, _OTHER_SETTINGS)
+
+
+def _compare_costs(last: ClientClaim, summary: ClientClaim, found: Found) -> None:
+    """What this run has cost it."""
+    for key in ("charges", "epsilon", "epsilon_alone"):
+        if getattr(last.cost, key) != getattr(summary.cost, key):
+            found.differs(f"this run's {key} is another one in summary.json", last.where, _CHANGED)
 
 
 def _compare_fields(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fl_dp.accounting.events import merge
 from fl_dp.config.run import PastRunConfig, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import ClientRecord
@@ -39,6 +40,7 @@ MEMBERS = [
     ClientRecord(
         ClientProfile("a", 640, 3.0, 1e-5, SPENT, "rdp", 0.5, True, 2),
         2**62 + 1, SPENT, Entry(0.1, 1.5, 10), unconfirmed=(Entry(0.1, 1.5, 3),), rounds=4,
+        before=(Entry(0.1, 1.5, 30),), asked=(Entry(0.1, 1.5, 13), Entry(1 / 3, 2.0, 1)),
     ),
     ClientRecord(
         ClientProfile("Zürich, \N{SNOWMAN}", 1, 0.1, 1e-6, (), "pld"),
@@ -139,7 +141,7 @@ def read_again(folder: Path, header: dict[str, Any], **arrays: Any) -> ServerSta
 
 
 def test_another_format_is_refused_with_what_to_do(tmp_path):
-    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 to 4"):
+    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 to 5"):
         read_again(tmp_path, {"version": 99})
 
 
@@ -173,7 +175,7 @@ def test_the_format_of_0_1_0_is_read(state, tmp_path):
     header, arrays = written(tmp_path, replace(state, aggregated={}))
     rows, header["heard"] = header.pop("clients"), header.pop("registered")
     # neither profile nor record had an arithmetic, and what was spent before was not kept; no secure sums
-    header["members"] = [[*row[:10], *row[13:-2]] for row in rows]
+    header["members"] = [[*row[:10], *row[13:-3]] for row in rows]
     del header["numerics"], header["origin"], header["started"]
     for key in ("loss", "aggregation", "server-optimizer", "server-learning-rate", "arithmetic"):
         del header["settings"][key]
@@ -184,8 +186,12 @@ def test_the_format_of_0_1_0_is_read(state, tmp_path):
             del client[key]
     again = read_again(tmp_path, {**header, "version": 1, "line": json.dumps(line)}, **arrays)
     clients = [
-        replace(one, arithmetic=REFUTED, profile=replace(one.profile, arithmetic=REFUTED)) for one in MEMBERS
-    ]
+        replace(
+            one, arithmetic=REFUTED, profile=replace(one.profile, arithmetic=REFUTED), before=(),
+            asked=merge((*one.spent, *one.unconfirmed)),
+        )
+        for one in MEMBERS
+    ]  # fmt: skip
     settings = {**state.settings, "arithmetic": REFUTED}
     expected = replace(
         state, numerics=1, origin="17", arrays={}, aggregated={}, line="", clients=clients, settings=settings
@@ -201,9 +207,17 @@ def test_the_format_of_0_1_0_is_read(state, tmp_path):
         again.check_same(PastRunConfig(aggregation="median"))
 
 
+def test_the_format_before_this_runs_cost_was_kept_is_read(state, tmp_path):
+    """All that a ledger has shown since the client first registered counts as this run's."""
+    header, arrays = written(tmp_path, state)
+    rows = [row[:-1] for row in header["clients"]]
+    again = read_again(tmp_path, {**header, "version": 4, "clients": rows}, **arrays)
+    assert replace(again, arrays={}, aggregated={}) == replace(state, arrays={}, aggregated={})
+
+
 def test_the_format_before_secure_sums_is_read(state, tmp_path):
     header, arrays = written(tmp_path, state)
-    rows = [[*row[:11], *row[13:]] for row in header["clients"]]
+    rows = [[*row[:11], *row[13:-1]] for row in header["clients"]]
     for key in ("secure-dropouts", "secure-colluders"):
         del header["settings"][key]
     again = read_again(tmp_path, {**header, "version": 3, "clients": rows}, **arrays)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from verify.made_run import RATE, STEPS, Json, MadeRun
+from verify.made_run import RATE, STEPS, Json, MadeRun, epsilon
 
 
 def in_round(number: int, client: str = "north", **fields: Any) -> Callable[[MadeRun], None]:
@@ -23,6 +23,10 @@ def charge(steps: int, noise: float = 1.5) -> list[Json]:
     return [{"sample_rate": RATE, "noise_multiplier": noise, "steps": steps}]
 
 
+def of_run(steps: int) -> Json:
+    return {"charges": charge(steps), "epsilon": epsilon(steps), "planned_epsilon": epsilon(steps)}
+
+
 @pytest.mark.parametrize(
     ("forge", "words"),
     [
@@ -34,6 +38,16 @@ def charge(steps: int, noise: float = 1.5) -> list[Json]:
         (in_round(1, charges=charge(STEPS, 1.6)), "20 steps at rate 0.1 and noise 1.5 (rounds.jsonl, line 1"),
         (at_the_end(charges=charge(2 * STEPS), steps=2 * STEPS), "noise 1.5 (summary.json, client north)"),
         (at_the_end(before=charge(7)), "the charges lack 7 steps"),
+        (at_the_end(this_run=of_run(2 * STEPS)), "this run's charges lack 20 steps"),
+        (in_round(2, this_run=of_run(STEPS)), "this run's charges lack 20 steps"),
+        (
+            at_the_end(this_run=of_run(4 * STEPS)),
+            "this run's charges hold 20 steps at rate 0.1 and noise 1.5 that no ledger has shown",
+        ),
+        (
+            at_the_end(this_run=of_run(3 * STEPS), before=charge(7)),
+            "the charges lack 7 steps at rate 0.1 and noise 1.5 to hold both",
+        ),
         (at_the_end(steps=1), "1 steps, and 60 in its charges"),
         (at_the_end(rounds=2), "2 rounds trained, and 3 in rounds.jsonl"),
         (at_the_end(budget=0.5), "of a budget of 0.5"),

@@ -1,5 +1,6 @@
 """Epsilons against their charges, in both directions, and what they add up to."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -81,6 +82,66 @@ def test_a_person_at_two_clients_pays_both(made_run: MadeRun) -> None:
 
     made_run.change_both(added)
     assert made_run.words("epsilons") == ""
+
+
+def had_spent(line: Json, steps: int = 2 * STEPS) -> None:
+    """North claims to have spent so much before, and the federation's figures stay as they were."""
+    north = line["clients"]["north"]
+    own = {key: north[key] for key in ("charges", "epsilon", "planned_epsilon") if key in north}
+    entry = own["charges"][0]
+    total = entry["steps"] + steps
+    north |= {
+        "charges": [entry | {"steps": total}],
+        "steps": total,
+        "epsilon": epsilon(total),
+        "this_run": own,
+    }
+    north["budget"] = 9.0
+    if "planned_epsilon" in north:
+        own["claimed_epsilon"] = epsilon(steps)
+        north |= {"before": [entry | {"steps": steps}], "planned_epsilon": epsilon(total)}
+
+
+def test_what_was_spent_before_is_in_no_figure_of_the_federation(made_run: MadeRun) -> None:
+    """And whoever counts it there, or lowers what it has cost or is claimed, is found."""
+    made_run.change_both(had_spent)
+    for check in ("epsilons", "charges", "rounds"):
+        assert made_run.words(check) == ""
+    made_run.change_summary(lambda one: one["clients"]["north"]["this_run"].update(claimed_epsilon=0.1))
+    assert "and its charges cost" in made_run.words("epsilons")
+    made_run.change_client(this_run={**of_north(made_run), "claimed_epsilon": epsilon(2 * STEPS)})
+    assert made_run.words("epsilons") == ""
+    made_run.change_client(this_run={**of_north(made_run), "epsilon": 0.5})
+    assert "epsilon 0.5000, and its charges cost" in made_run.words("epsilons")
+    assert "this run's epsilon is another one" in made_run.words("rounds")
+    assert "the federation's epsilon is" in made_run.words("epsilons")
+
+
+def of_north(made_run: MadeRun) -> Json:
+    found: Json = json.loads(made_run.files.summary.read_text())["clients"]["north"]["this_run"]
+    return found
+
+
+def test_an_older_run_counted_all_that_was_shown_and_is_held_to_that(made_run: MadeRun) -> None:
+    def older(line: Json) -> None:
+        had_spent(line)
+        del line["federation"]["scope"], line["clients"]["north"]["this_run"]
+
+    made_run.change_both(older)
+    assert "the federation's epsilon is" in made_run.words("epsilons")
+
+    def add_up(line: Json) -> None:
+        each = sorted(one["epsilon"] for one in line["clients"].values())
+        line["federation"] |= {"least": each[0], "median": sum(each) / 2, "largest": each[-1]}
+        line["epsilon"] = each[-1]
+        if "planned_epsilon" in line:
+            line["planned_epsilon"] = each[-1]
+
+    made_run.change_both(add_up)
+    assert made_run.words("epsilons") == ""
+    assert made_run.notes("epsilons") == [
+        "the federation's epsilon counts all that every client has shown, also of other runs"
+    ]
 
 
 def test_the_plan_costs_what_its_rounds_cost(made_run: MadeRun) -> None:

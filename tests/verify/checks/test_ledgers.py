@@ -149,6 +149,13 @@ def test_what_another_run_has_paid_since_may_be_counted(own: MadeRun) -> None:
     assert words(own) == ""
 
 
+def test_what_was_paid_for_this_run_cannot_be_what_was_spent_before(own: MadeRun) -> None:
+    """The total is what the site has signed; only its ledger says which run paid."""
+    part = [{"sample_rate": RATE, "noise_multiplier": NOISE, "steps": STEPS}]
+    own.change_client(this_run={"charges": part, "epsilon": epsilon(STEPS)}, before=part)
+    assert "40 steps that north's data has paid for this run are counted as if" in words(own)
+
+
 def test_a_client_that_failed_is_counted_with_all_that_it_paid(own: MadeRun) -> None:
     count(own, 2 * STEPS, "failed")
     own.change_client("south", charges=[])

@@ -32,7 +32,10 @@ def budget(run: Run) -> Figure | None:
     numbers = [one.number for one in rounds]
     few = len(run.clients) <= FEW
     series = list(zip(*(one.epsilons for one in rounds), strict=True))
-    axes = round_axes("epsilon, over all runs", 4 if not few else 1 + len(series) * (len(series) <= _NAMED))
+    axes = round_axes(
+        f"epsilon, {'this run' if run.of_this_run else 'over all runs'}",
+        4 if not few else 1 + len(series) * (len(series) <= _NAMED),
+    )
     if few:
         for place, values in enumerate(series):
             label = _short(run.clients[place].name) if len(series) <= _NAMED else None
@@ -62,7 +65,7 @@ def _short(name: str) -> str:
 
 def _limits(run: Run) -> list[float]:
     """The least and the largest of the budgets."""
-    budgets = [one.budget for one in run.clients if one.budget is not None]
+    budgets = [one.budget for one in run.counted if one.budget is not None]
     return sorted({min(budgets), max(budgets)}) if budgets else []
 
 

@@ -92,7 +92,7 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
     if not any(group.private for group, _ in ends) or len(ends) < 2:
         return None
     columns = columns_of([group.label for group, _ in ends])
-    axes = new_axes("epsilon at the end, over all runs", name, len(ends), columns)
+    axes = new_axes("epsilon at the end", name, len(ends), columns)
     for place, (group, found) in enumerate(ends):
         look = style(place, 1)
         across, up = (statistics.median(one[part] for one in found) for part in (0, 1))

@@ -1,0 +1,187 @@
+"""The clients' budgets at the end of a run, as the console shows them: a table, and what it leaves out."""
+
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from fl_dp.clean_text import clean
+from fl_dp.records import REFUTED, Entry, total_steps
+from fl_dp.reporting.console import alone_words, marked, of_unit, rounded_up, times
+from fl_dp.reporting.refuted import ADVICE, arithmetic_words
+from fl_dp.reporting.reports import (
+    BEYOND_USE,
+    NOT_PRIVATE,
+    THIS_RUN,
+    counted_clients,
+    epsilon_from_json,
+    of_this_run,
+)
+from fl_dp.reporting.table import print_table
+from fl_dp.reporting.wording import folded
+
+ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
+_NAMED = 5  # clients that a line names
+_MOST_NAME = 24  # characters of each of their names
+
+
+def print_budgets(summary: Mapping[str, Any], console: Console | None = None) -> None:
+    """Print a table of the clients' budgets, from summary.json.
+
+    The largest epsilon first. Of many clients only both ends are shown, with the number left out. What a
+    site claims of its past has columns of its own.
+    """
+    console = console or Console(file=sys.stdout)
+    clients, private = summary["clients"], summary["private"]
+    if not clients:
+        return
+    title = (
+        f"Privacy spent{of_unit(summary)}, by client"
+        if private
+        else f"{NOT_PRIVATE}: trained without protection, by client"
+    )
+    columns, rows = budget_columns(summary), budget_rows(summary)
+    print_table(title, columns, rows, left=("client", "last round"), console=console)
+    for line in _below(summary):
+        for part in folded(line, console.width - len(marked("", private=private))):
+            console.print(marked(part, private=private), soft_wrap=True, markup=False, highlight=False)
+
+
+def _below(summary: Mapping[str, Any]) -> Iterator[str]:
+    clients = summary["clients"]
+    yield from reason_lines(clients)
+    if summary["private"]:
+        yield from spread_lines(summary)
+    if _claims(summary):
+        yield "claimed: what the ledger shows of other runs, as its site says; total: with this run"
+    yield from filter(None, (alone_line(summary), refuted_line(clients), *retirement_lines(clients)))
+
+
+def reason_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Why clients did not train in the last round, each reason once; of many reasons the first few."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in sorted(clients, key=_natural):
+        if clients[name]["reason"]:
+            found.setdefault((clients[name]["status"], clients[name]["reason"]), []).append(name)
+    lines = [f"{named(names)} {status}: {reason}" for (status, reason), names in found.items()]
+    hidden = len(lines) - ENDS
+    return lines if hidden <= 1 else [*lines[:ENDS], f"... and {hidden} more reasons"]
+
+
+def named(names: Sequence[str]) -> str:
+    """ "client a", "clients a, b and 3 more"."""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    shown = ", ".join(clean(name, _MOST_NAME) for name in names[:_NAMED])
+    return f"{'client' if len(names) == 1 else 'clients'} {shown}{more}"
+
+
+def spread_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Largest, median and least of the epsilons that the federation's is made of; and for each way in which
+    they were computed, the clients whose it is."""
+    clients = counted_clients(summary)
+    ways: dict[tuple[str, ...], list[str]] = {}
+    for name, one in sorted(clients.items(), key=lambda item: _natural(item[0])):
+        way = f"{one['delta']:g}", one["accountant"], arithmetic_words(one["arithmetic"])
+        ways.setdefault(way, []).append(name)
+    for (delta, by, arithmetic), names in ways.items():
+        whose = "" if len(ways) == 1 else f", {named(names)}"
+        yield f"epsilon at delta {delta}, by {by}, arithmetic {arithmetic}{whose}"
+    if len(clients) > 1:
+        spent = [epsilon_from_json(of_this_run(client)["epsilon"]) for client in clients.values()]
+        values = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
+        yield "epsilon: " + ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
+
+
+def refuted_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
+    """Whose epsilons counts what was paid under an assumption that was refuted; empty where no one's does."""
+    names = [name for name in sorted(clients, key=_natural) if clients[name]["arithmetic"] == REFUTED]
+    return f"{named(names)}, arithmetic {arithmetic_words(REFUTED)}: {ADVICE}" if names else ""
+
+
+def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each client in whose ledger accounts were retired; of many clients the first few."""
+    retired = {name: client["retired"] for name, client in clients.items() if client["retired"]}
+    lines = [
+        f"client {name}: its ledger was retired {times(retired[name])}; it shows only what came after"
+        for name in sorted(retired, key=_natural)
+    ]
+    hidden = len(lines) - ENDS
+    if hidden <= 1:
+        return lines
+    return [*lines[:ENDS], f"... and {hidden} more clients whose ledgers were retired"]
+
+
+def _claims(summary: Mapping[str, Any]) -> bool:
+    """Whether a client's ledger shows more than this run."""
+    return any(client.get("this_run") for client in summary["clients"].values())
+
+
+def budget_columns(summary: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where data of a client were in secure sums, with what holds if their assumption fails."""
+    this_run = (summary.get("federation") or {}).get("scope") == THIS_RUN
+    return (
+        "client",
+        "this run" if this_run else "epsilon",
+        *(("alone",) if _any_alone(summary["clients"]) else ()),
+        *(("claimed", "total") if _claims(summary) else ()),
+        *("of", "steps", "rounds", "left", "last round"),
+    )
+
+
+def _any_alone(clients: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any("epsilon_alone" in client for client in clients.values())
+
+
+def budget_rows(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Cells of the table, a tuple a row, as in `budget_columns`; one of one cell counts what is left out."""
+    ordered = sorted(
+        summary["clients"].items(),
+        key=lambda item: (-epsilon_from_json(of_this_run(item[1])["epsilon"]), _natural(item[0])),
+    )
+    shows = {"alone": _any_alone(summary["clients"]), "claims": _claims(summary)}
+    rows = [_row(name, client, summary["private"], **shows) for name, client in ordered]
+    hidden = len(rows) - 2 * ENDS
+    if hidden <= 1:  # a row that says "1 more" would be as long as the one that it hides
+        return rows
+    return [*rows[:ENDS], (f"... {hidden:,} more clients",), *rows[-ENDS:]]
+
+
+def _row(
+    name: str, client: Mapping[str, Any], private: bool, *, alone: bool, claims: bool
+) -> tuple[str, ...]:
+    cost = of_this_run(client)
+    bare = not private and cost["epsilon"] is None
+    others = client["this_run"].get("claimed_epsilon") if client.get("this_run") else 0.0
+    return (
+        name,
+        NOT_PRIVATE if bare else rounded_up(cost["epsilon"]),
+        *((alone_words(cost.get("epsilon_alone", cost["epsilon"])),) if alone else ()),
+        *((rounded_up(others), rounded_up(client["epsilon"])) if claims else ()),
+        "-" if bare else rounded_up(client["budget"]),
+        str(
+            total_steps(map(Entry.from_dict, cost["charges"])) if client.get("this_run") else client["steps"]
+        ),
+        str(client["rounds"]),
+        str(client["rounds_left"] + client.get("rounds_beyond", 0)),
+        client["status"],
+    )
+
+
+def alone_line(summary: Mapping[str, Any]) -> str:
+    """Which epsilon is which, where data were in secure sums; else empty."""
+    costs = map(of_this_run, counted_clients(summary).values())
+    found = [epsilon_from_json(one["epsilon_alone"]) for one in costs if "epsilon_alone" in one]
+    if not found:
+        return ""
+    return (
+        "epsilon holds against all who see no more than sums of clients, with no more members working "
+        f'together than was assumed. If that fails, "alone" holds: {alone_words(max(found))} at most'
+        f"{', and none where it says none' if max(found) > BEYOND_USE else ''}"
+    )
+
+
+def _natural(name: str) -> tuple[int, str]:
+    """A sort key: clients whose names are numbers come in the order of their numbers, before all others."""
+    return (int(name) if name.isdecimal() else sys.maxsize, name)

@@ -1,0 +1,106 @@
+"""A site that registers with a budget of 99,999 and 2,000,000 spent steps, and never trains: what it changes.
+
+|                                            | before               | now                           |
+|--------------------------------------------|----------------------|-------------------------------|
+| epsilon of each later line, and its budget | inf of 99999         | as without it                 |
+| summary.json, trackers, bars, the page     | null, "sets no limit" | as without it                |
+| its own row                                | inf                  | 0 in this run, inf as claimed |
+"""
+
+import io
+import json
+
+import pytest
+from federation.server.short_run import left, serve
+from rich.console import Console
+
+from fl_dp.federation.server.registration import REVOKED
+from fl_dp.records import REFUTED, Entry
+from fl_dp.reporting.budget_table import print_budgets
+from fl_dp.reporting.console import RoundLines
+from fl_dp.reporting.page.meaning import amount, meaning
+from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.page.words import clauses, headline
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.tracker import numbers_of
+from fl_dp.verify.check import Evidence
+from fl_dp.verify.findings import Outcome
+from fl_dp.verify.running import checked
+
+LIES = {
+    "gross": {"epsilon": 99999.0, "spent": (Entry(0.1, 0.5, 2_000_000),)},
+    # noise that is not the run's: a client keeps to its own, so it is never asked
+    "mild": {
+        "epsilon": 10.0, "spent": (Entry(0.1, 1.0, 300),), "delta": 0.05, "arithmetic": REFUTED,
+    },
+}  # fmt: skip
+FATES = ("stays", "leaves", "is revoked")
+
+
+def run(fakes, folder, lie=None, fate="stays"):
+    """Two honest sites and perhaps the liar; the folder that the run leaves."""
+    nodes = {1: fakes.Client("north", spent=(Entry(0.1, 2.0, 7),)), 2: fakes.Client("south")}
+    if lie:
+        nodes[3] = fakes.Client("liar", **LIES[lie])
+
+    class Grid(fakes.Grid):
+        sites = {"north", "south", "liar"} if fate == "is revoked" else None
+
+        def push_messages(self, messages):
+            messages = list(messages)
+            if fate != "stays" and any(one.metadata.group_id == "2" for one in messages):
+                self.nodes.pop(3, None)
+                self.sites = {"north", "south"} if fate == "is revoked" else None
+            return super().push_messages(messages)
+
+    serve(folder, Grid(nodes), **{"rounds": 3, "clients": 3, "min-clients": 2, "fit-clients": 2})
+    return RunFolder(folder / "out")
+
+
+def heads(folder):
+    """All that is said of the federation, wherever it is said."""
+    lines, summary = left(folder.path.parent)
+    console = RoundLines(3, 3.0)
+    told = []
+    for line in lines:
+        told.append(
+            (line["epsilon"], line["delta"], line["federation"], console.of({**line, "seconds": 1.0}))
+        )
+        told.append({name: value for name, value in numbers_of(line).items() if name.startswith("privacy")})
+    told.append([summary[key] for key in ("epsilon", "delta", "federation", "planned_epsilon")])
+    page = read_run(folder)
+    told += [headline(page), amount(page), meaning(page), page.budget, page.arithmetic]
+    told.append([one for one in clauses(page) if one.heading == "If results decided"])
+    return told
+
+
+@pytest.mark.parametrize("fate", FATES)
+@pytest.mark.parametrize("lie", LIES)
+def test_a_liar_that_never_trains_changes_its_own_row_alone(fakes, tmp_path, lie, fate):
+    honest, folder = run(fakes, tmp_path / "honest"), run(fakes, tmp_path / "lied to", lie, fate)
+    assert heads(folder) == heads(honest)
+    (_, without), (_, summary) = left(tmp_path / "honest"), left(tmp_path / "lied to")
+    row = summary["clients"].pop("liar")
+    assert summary["clients"] == without["clients"]
+    assert (row["rounds"], row["this_run"]["charges"], row["this_run"]["epsilon"]) == (0, [], 0.0)
+    assert row["budget"] == LIES[lie]["epsilon"]
+    assert row["epsilon"] == row["this_run"]["claimed_epsilon"]
+    assert row["epsilon"] is None if lie == "gross" else 5 < row["epsilon"] < 10
+    assert (row["reason"] == REVOKED) is (fate == "is revoked")
+    assert row["status"] == "idle"
+    assert row["reason"]
+    differing = [
+        one for check in checked(Evidence(folder)) for one in check.findings if one.outcome is Outcome.DIFFERS
+    ]
+    assert differing == []
+
+
+def test_what_an_honest_site_had_spent_stands_in_its_row_and_not_in_the_headline(fakes, tmp_path):
+    folder = run(fakes, tmp_path)
+    summary = json.loads(folder.summary.read_text())
+    north, south = summary["clients"]["north"], summary["clients"]["south"]
+    assert summary["epsilon"] == north["this_run"]["epsilon"] == south["epsilon"] < north["epsilon"]
+    assert "this_run" not in south
+    file = io.StringIO()
+    print_budgets(summary, Console(file=file, width=80))
+    assert file.getvalue().splitlines()[1].split()[:5] == ["client", "this", "run", "claimed", "total"]

@@ -1,0 +1,137 @@
+"""The clients' budgets on the console: a table that stays short and fits, and claims in columns apart."""
+
+import io
+
+from rich.console import Console
+
+from fl_dp.reporting.budget_table import ENDS, budget_columns, budget_rows, print_budgets, retirement_lines
+from fl_dp.reporting.refuted import ADVICE
+from fl_dp.reporting.wording import folded
+
+
+def budget(epsilon, **changes):
+    return {
+        "epsilon": epsilon, "accountant": "pld", "budget": 3.0, "delta": 1e-5, "steps": 30, "rounds": 3,
+        "rounds_left": 1, "status": "trained", "reason": "", "retired": 0, "arithmetic": "steady-rows",
+        **changes,
+    }  # fmt: skip
+
+
+def summary(clients, private=True, scope="all-runs"):
+    return {"clients": clients, "private": private, "federation": {"scope": scope, "unit": "record"}}
+
+
+def printed(clients, private=True, scope="all-runs", width=80, **options):
+    file = io.StringIO()
+    print_budgets(summary(clients, private, scope), Console(file=file, width=width, **options))
+    return file.getvalue()
+
+
+def test_the_largest_epsilon_stands_first_and_equals_in_order():
+    clients = {"10": budget(1.0), "9": budget(1.0), "b": budget(2.0), "a": budget(1.0)}
+    assert [row[0] for row in budget_rows(summary(clients))] == ["b", "9", "10", "a"]
+
+
+def test_five_hundred_clients_are_shown_by_their_ends():
+    rows = budget_rows(summary({str(i): budget(i / 200) for i in range(500)}))
+    assert [row[0] for row in rows[:5]] == ["499", "498", "497", "496", "495"]
+    assert rows[5] == ("... 490 more clients",)
+    assert (len(rows), rows[-1][0]) == (11, "0")
+    for count in (10, 11):  # nothing is hidden to save one line
+        rows = budget_rows(summary({str(i): budget(1.0) for i in range(count)}))
+        assert sorted(row[0] for row in rows) == sorted(map(str, range(count)))
+
+
+def test_a_table_of_an_older_run_says_whose_epsilons_they_are_below_it():
+    text = printed(
+        {
+            "0": budget(1.234),
+            "1": budget(None, status="failed", reason="[red]no reply[/red]", arithmetic="assumed"),
+            "2": budget(1.0, accountant="rdp", arithmetic="proven"),
+        }
+    )
+    assert text.isascii()
+    assert [" ".join(line.split()) for line in text.splitlines()] == [
+        "Privacy spent, by client",
+        "client epsilon of steps rounds left last round",
+        "1 inf 3.00 30 3 1 failed",
+        "0 1.24 3.00 30 3 1 trained",
+        "2 1.00 3.00 30 3 1 trained",
+        "client 1 failed: [red]no reply[/red]",
+        "epsilon at delta 1e-05, by pld, arithmetic steady-rows, client 0",
+        "epsilon at delta 1e-05, by pld, arithmetic assumed (refuted), client 1",
+        "epsilon at delta 1e-05, by rdp, arithmetic proven, client 2",
+        "epsilon: largest inf, median 1.24, least 1.00",
+        *folded(f"client 1, arithmetic assumed (refuted): {ADVICE}", 80),
+    ]
+    assert printed({}) == ""
+
+
+def test_what_a_site_claims_has_columns_of_its_own_and_is_in_no_figure_of_all():
+    """Nobody asked the first: it says what it likes, and only its own row does."""
+    nothing = {"charges": [], "epsilon": 0.0, "claimed_epsilon": None}
+    liar = budget(None, budget=99999.0, delta=0.1, accountant="rdp", status="idle", this_run=nothing)
+    part = {"charges": [{"sample_rate": 0.1, "noise_multiplier": 1.1, "steps": 30}], "epsilon": 1.2}
+    past = budget(2.2, this_run={**part, "claimed_epsilon": 1.7}, steps=90)
+    honest = {"north": budget(1.3, charges=[{}])}
+    alone = printed(honest, scope="this-run").splitlines()
+    text = printed({**honest, "liar": liar, "south": past}, scope="this-run").splitlines()
+    assert [" ".join(line.split()) for line in text] == [
+        "Privacy spent, by client",
+        "client this run claimed total of steps rounds left last round",
+        "north 1.30 0.00 1.30 3.00 30 3 1 trained",
+        "south 1.20 1.70 2.20 3.00 30 3 1 trained",
+        "liar 0.00 inf inf 99999.00 0 3 1 idle",
+        "epsilon at delta 1e-05, by pld, arithmetic steady-rows",
+        "epsilon: largest 1.30, median 1.25, least 1.20",
+        "claimed: what the ledger shows of other runs, as its site says; total: with this",
+        "run",
+    ]
+    assert [" ".join(line.split()) for line in alone[1:]] == [
+        "client this run of steps rounds left last round",
+        "north 1.30 3.00 30 3 1 trained",
+        "epsilon at delta 1e-05, by pld, arithmetic steady-rows",
+    ]
+
+
+def test_no_line_is_wider_than_80_columns_and_no_head_is_cut():
+    part = {"charges": [{}], "epsilon": 1e12, "claimed_epsilon": 1e12, "epsilon_alone": 12.5}
+    clients = {
+        f"hospital {k} of a name that is long": budget(
+            1e12, budget=1e6, steps=10**9, rounds=10**6, rounds_left=10**6, status="declined",
+            reason=f"why {k} " + "x" * 100, retired=3, arithmetic="assumed", epsilon_alone=15.25,
+            this_run={**part, "charges": [{"sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 10**9}]},
+        )
+        for k in range(3000)
+    }  # fmt: skip
+    for terminal in (False, True):
+        text = printed(clients, scope="this-run", width=80, force_terminal=terminal, color_system=None)
+        assert max(map(len, text.splitlines())) <= 80
+        for name in budget_columns(summary(clients, scope="this-run"))[1:]:
+            assert f"{name}: " in text  # a block for each client
+        assert "hospital 0 of a name that is long" in text
+        assert "... 2,990 more clients" in text
+    text = printed({"a " * 30: budget(1.0), "0": budget(1.0)})
+    assert " ".join(text.splitlines()[1].split()) == "client epsilon of steps rounds left last round"
+
+
+def test_a_ledger_that_was_retired_is_named_below_the_table():
+    text = printed({"south": budget(1.0, retired=1), "north": budget(1.0, retired=2), "west": budget(2.0)})
+    assert text.splitlines()[-2:] == [
+        "client north: its ledger was retired 2 times; it shows only what came after",
+        "client south: its ledger was retired once; it shows only what came after",
+    ]
+
+
+def test_of_many_retired_ledgers_the_rest_are_counted():
+    lines = retirement_lines({str(i): budget(1.0, retired=1) for i in range(50)})
+    assert lines[ENDS:] == ["... and 45 more clients whose ledgers were retired"]
+
+
+def test_every_line_about_a_run_without_privacy_says_so():
+    clients = {"0": budget(None, retired=1, reason="why"), "1": budget(0.0, status="idle")}
+    text = printed(clients, private=False).splitlines()
+    assert text[0] == "NOT PRIVATE: trained without protection, by client"
+    assert text[2].split()[:5] == ["0", "NOT", "PRIVATE", "-", "30"]
+    assert text[3].split()[:3] == ["1", "0.00", "3.00"]  # it took no part
+    assert [line[:13] for line in text[4:]] == ["NOT PRIVATE: "] * 3

@@ -1,5 +1,6 @@
 """What is filled in and signed: by those who approve, and by each site."""
 
+from fl_dp.reporting.page.approval import day
 from fl_dp.reporting.page.facts import Named, Run
 from fl_dp.reporting.wording import counted
 
@@ -17,8 +18,13 @@ def approval_lines(run: Run) -> Named:
         ("Who gets the model", said.recipients),
         ("Kept until, or for how long", said.retention),
         ("Approved by", said.approver),
-        ("Date (year-month-day)", said.date),
+        ("Date (year-month-day)", _date(said.date)),
     )
+
+
+def _date(text: str) -> str:
+    """As it stands in the file, where anybody may have written it; `write_approval` takes real days alone."""
+    return text if not text or day(text) else f"NO DAY OF THE CALENDAR: {text}"
 
 
 def site_lines(run: Run) -> tuple[str, ...]:

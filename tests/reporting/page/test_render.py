@@ -80,7 +80,7 @@ def test_figures_and_tables_can_be_read_without_seeing_them(make: Make) -> None:
 def test_what_strangers_wrote_stays_text(make: Make, name: str) -> None:
     folder = make(clients=(name, "south"), reason=name, metrics={name: 0.5})
     if "\ud800" not in name:
-        write_approval(folder, purpose=name, approver=name, date=name)
+        write_approval(folder, purpose=name, approver=name, operator=name)
     html = render_page([folder])
     page = Page(html)
     assert page.open == []

@@ -17,6 +17,10 @@ def mark(arithmetic: str) -> str:
     return _MARK if arithmetic == REFUTED else ""
 
 
+def is_marked(text: str) -> bool:
+    return text.endswith(_MARK)
+
+
 def arithmetic_words(arithmetic: str) -> str:
     """Of an account, as people see it."""
     return arithmetic + mark(arithmetic)

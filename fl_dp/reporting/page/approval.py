@@ -20,7 +20,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Empty: not said yet, so that the page has a line to fill in by hand. date: as it was written, see `day`.
+    """Empty: not said yet, so that the page has a line to fill in by hand. date: see `day`.
 
     operator: who runs server and sites; recipients: who gets the model; retention: how long it is kept;
     legal_basis: of the processing.

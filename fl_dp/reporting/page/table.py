@@ -1,4 +1,4 @@
-"""A table of a page: its rows as texts. What is not shown of a long one is said, and is in the CSV file."""
+"""A table of a page: its rows as texts. What is not shown of a long one is said, and is in the CSV files."""
 
 from dataclasses import dataclass
 

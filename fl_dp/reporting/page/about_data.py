@@ -21,7 +21,7 @@ def kind_of_data(run: Run) -> str:
 
 def about_data(run: Run) -> Named:
     """Names and values."""
-    found = [("Kind of data", kind_of_data(run)), ("Declared in all", _sizes(run))]
+    found = [("Kind of data", kind_of_data(run)), ("Declared in all", sizes(run))]
     if run.unit == PERSON:
         most = run.records_per_person
         found.append(("Records of one person that count in a step", f"{most} at most" if most else UNKNOWN))
@@ -43,7 +43,8 @@ def columns(run: Run) -> Table:
     return Table("columns", caption, heads, run.data.columns, frozenset(heads))
 
 
-def _sizes(run: Run) -> str:
+def sizes(run: Run) -> str:
+    """Of all clients together."""
     sizes = [one.public_size for one in run.clients]
     if not sizes or not all(sizes):
         return UNKNOWN

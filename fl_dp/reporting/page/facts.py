@@ -121,7 +121,8 @@ class Run:
     epsilon, delta: of the federation, over all runs on these data. planned_epsilon: if all planned rounds are
     run; None where it is not known. hidden_metrics: how many of single classes or subgroups are not shown.
     reasons: status, reason and how often, most often first. simulated: all clients were on one machine.
-    name: of the folder. before_known: whether what data had spent before the run is in its files.
+    name: of the folder, wherever it lies now; called: of the one that it was written to, by config.toml.
+    before_known: whether what data had spent before the run is in its files.
     by_part: metrics of each class or subgroup by their names, where small ones are known to be withheld.
     epsilon_alone: as epsilon, if the assumption behind secure sums fails; None where no data were in any.
     """
@@ -167,6 +168,7 @@ class Run:
     data: DataFacts
     by_part: tuple[tuple[str, Measured], ...] = ()
     epsilon_alone: float | None = None
+    called: str = ""
 
     @property
     def budget(self) -> float | None:

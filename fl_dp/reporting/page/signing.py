@@ -4,12 +4,16 @@ from fl_dp.reporting.page.approval import day
 from fl_dp.reporting.page.facts import Named, Run
 from fl_dp.reporting.wording import counted
 
+ONE_SHEET = 8  # sites whose lines the first sheet has room for
 _SITES = 20  # that have a line of their own
 _NAMED = 6  # clients that one line can name
 
 
 def approval_lines(run: Run) -> Named:
-    """What a record of processing asks for; empty values are lines to fill in by hand."""
+    """What a record of processing asks for; empty values are lines to fill in by hand.
+
+    What `fl-dp verify` said always is one: it compares this page, which cannot hold its answer.
+    """
     said = run.approval
     return (
         ("Purpose", said.purpose),
@@ -19,6 +23,8 @@ def approval_lines(run: Run) -> Named:
         ("Kept until, or for how long", said.retention),
         ("Approved by", said.approver),
         ("Date (year-month-day)", _date(said.date)),
+        ("What fl-dp verify said of these files", ""),
+        ("Signature", ""),
     )
 
 

@@ -21,6 +21,10 @@ class Table:
         return self.rows[:SHOWN]
 
     @property
+    def listed(self) -> tuple[tuple[str, ...], ...]:
+        return self.rows[:LISTED]
+
+    @property
     def more(self) -> tuple[tuple[str, ...], ...]:
         return self.rows[SHOWN:LISTED]
 

@@ -13,6 +13,7 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 _KEYS_NAMED = 3  # in words
 _LONGEST_NAME, _LONGEST = 24, 44  # characters of a label's folder, and of what differs
 _OF_PRIVACY = ("epsilon", "delta", "noise-multiplier", "max-grad-norm")  # not used without
+_WEIGHTY = (*_OF_PRIVACY, "unit", "aggregation", "data", "task", "model", "learning-rate", "rounds")
 _MOST_COLUMNS = 12
 
 
@@ -20,13 +21,17 @@ _MOST_COLUMNS = 12
 class Group:
     """Runs whose settings differ in their seed at most. numbers: of the runs, from 1.
 
-    what: the settings that tell it from the others. label: with its folders, no other group's.
+    name: of its folders, no other group's. what: the settings that tell it from the others.
     """
 
-    label: str
+    name: str
     what: str
     runs: tuple[Run, ...]
     numbers: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}: {self.what}"
 
     @property
     def private(self) -> bool:
@@ -49,33 +54,37 @@ def groups_of(runs: Sequence[Run]) -> tuple[Group, ...]:
         asked = _settings(run, asked=True)
         members.setdefault((run.private, *(asked.get(key, "") for key in named)), []).append(place)
     telling = _telling([runs[places[0]] for places in members.values()], named)
-    found = [(places, _what(runs[places[0]], telling)) for places in members.values()]
-    labels = [f"{_folders(runs, places)}: {what}" for places, what in found]
+    names = [_folders(runs, places) for places in members.values()]
     return tuple(
         Group(
-            label if labels.count(label) == 1 else f"{label} ({number})",
-            what,
+            name if names.count(name) == 1 else f"{name} ({number})",
+            _what(runs[places[0]], telling),
             tuple(runs[place] for place in places),
             tuple(place + 1 for place in places),
         )
-        for number, ((places, what), label) in enumerate(zip(found, labels, strict=True), 1)
+        for number, (places, name) in enumerate(zip(members.values(), names, strict=True), 1)
     )
 
 
 def _telling(runs: Sequence[Run], named: Sequence[str]) -> tuple[str, ...]:
-    """The keys that tell these runs apart best: each next one makes the most kinds of what was one kind."""
+    """The keys that tell these runs apart best: each next one makes the most kinds of what was one kind.
+
+    Of those that do so alike, what was promised and learned comes first.
+    """
     asked = [_settings(run, asked=True) for run in runs]
     left = [key for key in named if key != "privacy"]  # what is not private says so
     chosen: tuple[str, ...] = ()
     while left and len(chosen) < _KEYS_NAMED:
-        best = max(left, key=lambda key: (_kinds(asked, (*chosen, key)), _kinds(asked, (key,))))
+        best = max(left, key=lambda key: (*_kinds(asked, chosen, key), key in _WEIGHTY))
         left.remove(best)
         chosen = (*chosen, best)
     return chosen
 
 
-def _kinds(asked: Sequence[Mapping[str, str]], keys: Sequence[str]) -> int:
-    return len({tuple(one.get(key, "") for key in keys) for one in asked})
+def _kinds(asked: Sequence[Mapping[str, str]], chosen: Sequence[str], key: str) -> tuple[int, int]:
+    """How many kinds of runs there are by the chosen keys and this one, and by this one."""
+    found = [tuple(one.get(name, "") for name in (*chosen, key)) for one in asked]
+    return len(set(found)), len({one[-1] for one in found})
 
 
 def _folders(runs: Sequence[Run], places: Sequence[int]) -> str:

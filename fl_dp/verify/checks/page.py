@@ -121,7 +121,7 @@ def _first_other(page: str, again: str) -> str:
 
 
 def _words(page: str) -> list[str]:
-    """The pieces of text that a reader sees, without figures; last title and footers, which have the digest."""
+    """The pieces of text that a reader sees, without figures; title and footers, with the digest, last."""
     reader = _Reader()
     reader.feed(page)
     reader.close()

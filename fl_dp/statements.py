@@ -20,6 +20,7 @@ PURPOSE = "statement"  # of the signature
 SALT_BYTES = 32
 MOST_CHARACTERS = 2**20  # of one real site's; the server reads no longer one
 _HEX = 64  # digits of a digest
+_SOMETIMES = {"epsilon_alone", "one_run_ledger"}  # fields that stand only where they say something
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class Statement:
 
     run: its name in the ledger; weights: digest of the model that the site was sent (`weights_digest`).
     commitment: to the ledger's last hash, see `commitment`. retired: accounts of the ledger whose spending
-    counts no more. date: UTC, ISO 8601. version: of fl_dp.
+    counts no more. date: UTC, ISO 8601. version: of fl_dp. one_run_ledger: the ledger was made for this run
+    alone, and does not know what other runs have spent; stated where it is so, and nowhere else.
     """
 
     run: Annotated[str, Leaves("the server's choice")]
@@ -63,10 +65,13 @@ class Statement:
     date: Annotated[str, Leaves("when the message came")]
     version: Annotated[str, Leaves("of the software")]
     accounts: Annotated[tuple[AccountStatement, ...], Leaves("see there")]
+    one_run_ledger: Annotated[bool, Leaves("its operator's choice")] = False
 
     def to_text(self) -> str:
         """The statement as JSON, in its one spelling: these are the bytes that are signed."""
         found = asdict(self)
+        if not self.one_run_ledger:
+            del found["one_run_ledger"]
         for account, written in zip(self.accounts, found["accounts"], strict=True):
             written["spent"] = [entry.to_dict() for entry in account.spent]
             if not any(entry.shared for entry in account.spent):
@@ -122,7 +127,7 @@ def commitment(salt: bytes, head: str) -> str:
 def _fields(kind: Any, found: Any) -> dict[str, Any]:
     """The fields of `kind`, checked; ValueError or TypeError where one is missing, unknown or impossible."""
     hints = typing.get_type_hints(kind)
-    if not isinstance(found, Mapping) or found.keys() | {"epsilon_alone"} != hints.keys() | {"epsilon_alone"}:
+    if not isinstance(found, Mapping) or found.keys() | _SOMETIMES != hints.keys() | _SOMETIMES:
         raise TypeError(kind.__name__)
     return {name: _value(name, found[name], hint) for name, hint in hints.items() if name in found}
 

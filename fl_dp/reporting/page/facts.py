@@ -77,7 +77,7 @@ class DataSet:
 class Site:
     """One statement. signed: by the key beside it, see there.
 
-    problem: why it does not belong to this run's model, else empty.
+    problem: why it does not belong to this run's model, else empty. one_run_ledger: as it is stated.
     """
 
     data: tuple[DataSet, ...]
@@ -87,6 +87,7 @@ class Site:
     retired: int
     date: str
     problem: str = ""
+    one_run_ledger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ class Run:
     name: of the folder. before_known: whether what data had spent before the run is in its files.
     by_part: metrics of each class or subgroup by their names, where small ones are known to be withheld.
     epsilon_alone: as epsilon, if the assumption behind secure sums fails; None where no data were in any.
+    one_run_ledger: as it was launched, the clients' ledger was made for this run alone.
     """
 
     name: str
@@ -167,6 +169,7 @@ class Run:
     data: DataFacts
     by_part: tuple[tuple[str, Measured], ...] = ()
     epsilon_alone: float | None = None
+    one_run_ledger: bool = False
 
     @property
     def budget(self) -> float | None:

@@ -9,6 +9,7 @@ from fl_dp.reporting.page.about_data import kind_of_data
 from fl_dp.reporting.page.facts import Named, Run, Site
 from fl_dp.reporting.page.figures.time_spent import where_time_went
 from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number
+from fl_dp.reporting.page.over import over_runs
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.wording import counted
 
@@ -32,7 +33,7 @@ def overview(run: Run) -> Named:
         ("Rounds", f"{run.rounds}{planned}, {run.lost_rounds} of them lost"),
         ("Ended as", run.status),
         ("Whom epsilon protects", f"one {run.unit}" if run.private else "nobody: NOT PRIVATE"),
-        ("Epsilon, over all runs on these ledgers", _epsilon(run)),
+        (f"Epsilon, {over_runs(run)}", _epsilon(run)),
         ("Delta", number(run.delta) if run.private else "none holds"),
     ]
     if run.private and run.epsilon_alone is not None:

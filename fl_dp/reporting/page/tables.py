@@ -11,6 +11,7 @@ from fl_dp.reporting.page.about_data import kind_of_data
 from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.facts import Client, Run, Setting, Site
 from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, known_epsilon, measured, number, seconds
+from fl_dp.reporting.page.over import over_runs_in_short
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.refuted import arithmetic_words
@@ -37,7 +38,7 @@ def clients(run: Run) -> Table:
     alone = run.epsilon_alone is not None
     return _of_clients(
         "clients",
-        "What each client's data have spent, over all runs on its ledger",
+        f"What each client's data have spent, {over_runs_in_short(run)}",
         (
             "client",
             "epsilon",

@@ -9,20 +9,25 @@ from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import Signature, signature_of, speaks_of_another
 from fl_dp.records import PAID_UNDER, REFUTED
 from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
+from fl_dp.reporting.run_folder import ONE_RUN_LEDGER
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.claims import ROUNDING_ELSEWHERE, Claim, ClientClaim, merged, missing
 from fl_dp.verify.findings import Found
-from fl_dp.verify.reading import is_there, read_json
+from fl_dp.verify.reading import is_there, read_json, read_toml
 
 _OTHER_RUN = "the statement was made for something else, and put here"
+_ONE_RUN = "the ledger was made for this run alone"
+_LEFT_OUT = "what other runs have spent on the same data is in no epsilon here"
 _CHANGED = "the site has stated something else than this folder says"
 
 
 def _run(evidence: Evidence, found: Found) -> None:
     if not is_there(evidence.folder.statements):
         found.not_given("statements.json", "no site has stated what its data have spent")
+        if is_there(evidence.folder.launch) and read_toml(evidence.folder.launch).get(ONE_RUN_LEDGER) is True:
+            found.note(_ONE_RUN, "launch.toml", _LEFT_OUT)
         return
     texts = stated_in(read_json(evidence.folder.statements), "statements.json")
     for number, one in enumerate(texts, 1):
@@ -58,6 +63,8 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
         )  # fmt: skip
     for other in speaks_of_another(said, evidence.summary.raw if evidence.summary else None):
         found.differs(f"it is of another {other}", where, _OTHER_RUN)
+    if said.one_run_ledger:
+        found.note(_ONE_RUN, where, _LEFT_OUT)
     if said.retired:
         found.note(
             f"{counted(said.retired, 'account')} of its ledger retired", where,

@@ -5,7 +5,7 @@ Flower is imported late: our own simulation needs none of it before Ray has begu
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import tomli_w
@@ -18,7 +18,7 @@ from fl_dp.launch.files_first import check_clients_files
 from fl_dp.launch.ledger_place import (
     check_no_ledger_yet,
     check_one_choice,
-    enter_data,
+    entered,
     ledger_place,
     ledger_words,
 )
@@ -88,14 +88,14 @@ def launch(
     check_names(request.config)
     check_clients_files(request.config)
     alone = engine == "ray" and not ray_address and not ray_is_there()
-    with _under_way(engine, ray_address) as ray:
+    with ExitStack() as held, _under_way(engine, ray_address) as ray:
         config, notes = _checked(request, tell, alone=alone)
         place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
         check_ledgers(place.folder)
         if place.folder is None:
             check_no_ledger_yet(out)
         elif engine is None:
-            enter_data(config, place.folder)
+            held.enter_context(entered(config, place.folder))
         folder = claim_folder(out)
         claimed(folder)
         with exclusive(folder.lock):
@@ -143,8 +143,10 @@ def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> Ex
         if ray_address is not None:
             start = start.at(ray_address)
         check_trackers(config.track_names)
-        with _under_way(start.engine, start.ray_address) as ray:
+        with ExitStack() as held, _under_way(start.engine, start.ray_address) as ray:
             check_server(config)
+            if start.engine is None and not start.one_run_ledger:
+                held.enter_context(entered(config, start.ledgers))
             forget_end(folder)
             over = state.rounds if state else 0
             tell.run(config, folder, over)

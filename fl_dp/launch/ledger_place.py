@@ -1,16 +1,20 @@
 """Which ledger the clients of a run on this machine pay from: one that lasts, or one for this run alone."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from fl_dp.accounting.ledger.files import lasting_ledger, ledger_file
 from fl_dp.config.run import RunConfig
+from fl_dp.durable_files import exclusive, private_folder
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.request import Engine
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder
 
+_RUNNING = "running"  # a folder beside the ledger: locks, one for each account
 _NAME_ONE = "for private data name one that lasts: --ledger DIR"
 PUBLIC = "for public or made-up data: --one-run-ledger, or public-data = true"
 
@@ -89,28 +93,36 @@ def check_no_ledger_yet(out: Path | None) -> None:
         )
 
 
-def enter_data(config: RunConfig, ledgers: Path) -> None:
-    """Enter the data of all clients of this machine, as each would do itself.
+@contextmanager
+def entered(config: RunConfig, ledgers: Path) -> Iterator[None]:
+    """Enter the data of all clients of this machine, as each would do itself; within, no other run has them.
 
-    ConfigError, with the way on, where the ledger has them otherwise: before anything is started.
+    ConfigError, with the way on, where the ledger has them otherwise, or another run has them: before
+    anything is started. Two at once would both fail: each sees steps in the ledger that it never asked for.
     """
+    from fl_dp.federation.client.registration import account_digest
     from fl_dp.federation.client.round import ClientRounds
     from fl_dp.tasks.records import load_part  # late: these import Flower and torch
 
     clients = [client_config(config, client, ledgers) for client in range(config.clients)]
-    try:
-        with ClientRounds.open(clients[0]) as rounds:
-            for one in clients:  # one after the other: each part is a copy
-                rounds.register([(one, load_part(one))])
-    except LedgerError as error:
-        raise ConfigError(f"{error} Or, {PUBLIC}.") from error
+    with ExitStack() as held:
+        for one in clients:
+            lock = private_folder(ledgers / _RUNNING) / f"{account_digest(one)}.lock"
+            held.enter_context(exclusive(lock, "another run of this machine trains on these data now"))
+        try:
+            with ClientRounds.open(clients[0]) as rounds:
+                for one in clients:  # one after the other: each part is a copy
+                    rounds.register([(one, load_part(one))])
+        except LedgerError as error:
+            raise ConfigError(f"{error} Or, {PUBLIC}.") from error
+        yield
 
 
-def way_on(run: RunFolder) -> str:
-    """What may be done where budgets were spent, perhaps before the run; empty for a ledger of its own."""
+def way_on(run: RunFolder) -> tuple[str, ...]:
+    """What may be done where budgets were spent, perhaps by earlier runs; none on a ledger of its own."""
     if not run.launch.exists() or Launch.read(run).one_run_ledger:
-        return ""
+        return ()
     return (
-        f". On what: fl-dp ledger show {run.shown}. A larger budget, --set epsilon=N, gives up more of the "
-        f"privacy of these data; {PUBLIC}"
+        f"what they were spent on: fl-dp ledger show {run.shown}",
+        f"to go on: a larger budget, --set epsilon=N, at the cost of more privacy; {PUBLIC}",
     )

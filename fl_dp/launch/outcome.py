@@ -80,7 +80,9 @@ def conclude(
     if summary.get("model") == "average":
         say("model.pt is the moving average of the rounds' models; last.pt that of the last round")
     if summary["status"] == "budget-exhausted":
-        say(_why_early(summary) + way_on(folder))
+        say(_why_early(summary))
+        for line in way_on(folder):
+            say(line)
         return ExitCode.BUDGET_EXHAUSTED
     if not end.completed:
         raise LaunchError(f"The server failed after its last round: {end.details} Log: {log}")

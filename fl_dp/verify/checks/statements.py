@@ -18,7 +18,6 @@ from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import is_there, read_json, read_toml
 
 _OTHER_RUN = "the statement was made for something else, and put here"
-_ONE_RUN = "the ledger was made for this run alone"
 _LEFT_OUT = "what other runs have spent on the same data is in no epsilon here"
 _CHANGED = "the site has stated something else than this folder says"
 
@@ -27,15 +26,21 @@ def _run(evidence: Evidence, found: Found) -> None:
     if not is_there(evidence.folder.statements):
         found.not_given("statements.json", "no site has stated what its data have spent")
         if is_there(evidence.folder.launch) and read_toml(evidence.folder.launch).get(ONE_RUN_LEDGER) is True:
-            found.note(_ONE_RUN, "launch.toml", _LEFT_OUT)
+            found.note("the clients' ledger was made for this run alone", "launch.toml", _LEFT_OUT)
         return
     texts = stated_in(read_json(evidence.folder.statements), "statements.json")
+    alone: list[str] = []  # clients whose ledgers are of this run alone
     for number, one in enumerate(texts, 1):
         where = f"statements.json, statement {number}"
         try:
-            _check(one, Statement.from_text(one.text), where, evidence, found)
+            said = Statement.from_text(one.text)
+            _check(one, said, where, evidence, found)
+            alone += [account.client for account in said.accounts if said.one_run_ledger]
         except ConfigError as error:
             found.differs(str(error).rstrip("."), where, "it says nothing")
+    if alone:
+        whose = f"{counted(len(alone), 'client')}: {_listed(sorted(alone))}"
+        found.note(f"the ledger was made for this run alone, of {whose}", "statements.json", _LEFT_OUT)
     if evidence.summary is None:
         found.not_given("summary.json", "the statements could be compared with nothing")
         return
@@ -63,8 +68,6 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
         )  # fmt: skip
     for other in speaks_of_another(said, evidence.summary.raw if evidence.summary else None):
         found.differs(f"it is of another {other}", where, _OTHER_RUN)
-    if said.one_run_ledger:
-        found.note(_ONE_RUN, where, _LEFT_OUT)
     if said.retired:
         found.note(
             f"{counted(said.retired, 'account')} of its ledger retired", where,

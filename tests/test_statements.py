@@ -17,8 +17,10 @@ STATEMENT = Statement("77", "ab" * 32, "cd" * 32, 0, "2026-11-22T21:37:28+00:00"
 
 
 def test_it_is_read_again_as_it_was() -> None:
-    for one in (STATEMENT, replace(STATEMENT, accounts=(replace(ACCOUNT, epsilon=None, spent=()),) * 3)):
+    unspent = replace(STATEMENT, accounts=(replace(ACCOUNT, epsilon=None, spent=()),) * 3)
+    for one in (STATEMENT, unspent, replace(STATEMENT, one_run_ledger=True)):
         assert Statement.from_text(one.to_text()) == one
+    assert "one_run_ledger" not in STATEMENT.to_text()  # older ones keep their spelling
 
 
 def changed(**fields: Any) -> str:
@@ -53,6 +55,8 @@ def changed(**fields: Any) -> str:
         changed(spent=[{"sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 10**30}]),
         changed(spent=[{"sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 1.0}]),
         STATEMENT.to_text().replace('"retired":0', '"retired":0,"more":0'),
+        STATEMENT.to_text().replace('"retired":0', '"one_run_ledger":false,"retired":0'),
+        STATEMENT.to_text().replace('"retired":0', '"one_run_ledger":1,"retired":0'),
         STATEMENT.to_text().replace("1.8", "Infinity"),
     ],
 )

@@ -28,11 +28,11 @@ def over_runs(run: Run) -> str:
     return f"{_ALL} on these ledgers" + (f", {alone} of which were made for this run alone" if alone else "")
 
 
-def over_runs_in_short(*runs: Run) -> str:
-    """Of a column, an axis or a caption; of several runs what holds for all of them."""
+def over_runs_in_short(*runs: Run, if_all: str = _ALL) -> str:
+    """Of an axis or a caption; of several runs what holds for all of them. if_all: where ledgers last."""
     if all(map(only_of_one_run, runs)):
         return _ALONE
-    return "as each ledger has it" if any(map(of_one_run, runs)) else _ALL
+    return "as each ledger has it" if any(map(of_one_run, runs)) else if_all
 
 
 def counted_runs(run: Run) -> str:

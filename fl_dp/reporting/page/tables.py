@@ -38,7 +38,8 @@ def clients(run: Run) -> Table:
     alone = run.epsilon_alone is not None
     return _of_clients(
         "clients",
-        f"What each client's data have spent, {over_runs_in_short(run)}",
+        "What each client's data have spent, "
+        + over_runs_in_short(run, if_all="over all runs on its ledger"),
         (
             "client",
             "epsilon",

@@ -23,6 +23,11 @@ _OWNERS_FOLDER = 0o700
 _LOOKS = (0.01, 0.02, 0.05)  # seconds until a lock that is held is tried again
 
 
+def state_folder() -> Path:
+    """Where programs keep what must outlive them, by the XDG convention."""
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "fl-dp"
+
+
 def private_folder(path: Path) -> Path:
     """The folder `path`, made if it is not there; then only its owner can look into it. Returns `path`.
 

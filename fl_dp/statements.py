@@ -55,7 +55,8 @@ class Statement:
 
     run: its name in the ledger; weights: digest of the model that the site was sent (`weights_digest`).
     commitment: to the ledger's last hash, see `commitment`. retired: accounts of the ledger whose spending
-    counts no more. date: UTC, ISO 8601. version: of fl_dp.
+    counts no more. date: UTC, ISO 8601. version: of fl_dp. one_run_ledger: the ledger was made for this run
+    alone, and does not know what other runs have spent; stated where it is so, and nowhere else.
     """
 
     run: Annotated[str, Leaves("the server's choice")]
@@ -65,10 +66,13 @@ class Statement:
     date: Annotated[str, Leaves("when the message came")]
     version: Annotated[str, Leaves("of the software")]
     accounts: Annotated[tuple[AccountStatement, ...], Leaves("see there")]
+    one_run_ledger: Annotated[bool, Leaves("its operator's choice")] = False
 
     def to_text(self) -> str:
         """The statement as JSON, in its one spelling: these are the bytes that are signed."""
         found = asdict(self)
+        if not self.one_run_ledger:
+            del found["one_run_ledger"]
         for account, written in zip(self.accounts, found["accounts"], strict=True):
             written["spent"] = [entry.to_dict() for entry in account.spent]
             if not any(entry.shared for entry in account.spent):

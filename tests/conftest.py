@@ -18,6 +18,14 @@ settings.load_profile("steady")
 sys.path.append(str(Path(__file__).parents[1]))  # behind the fl_dp that is tested
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_ledger_at_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What real clients keep without being asked is kept elsewhere than in the home of whoever tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture
 def little_memory() -> Iterator[None]:
     """4 GiB of address space more than now: what takes much more is a MemoryError."""

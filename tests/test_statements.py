@@ -18,9 +18,13 @@ STATEMENT = Statement("77", "ab" * 32, "cd" * 32, 0, "2026-11-22T21:37:28+00:00"
 
 def test_it_is_read_again_as_it_was() -> None:
     for account in (ACCOUNT, replace(ACCOUNT, epsilon=None, spent=()), replace(ACCOUNT, kind="csv")):
-        one = replace(STATEMENT, accounts=(account,) * 3)
-        assert Statement.from_text(one.to_text()) == one
-    assert "kind" not in STATEMENT.to_text()  # as older sites spelt it
+        for one in (
+            replace(STATEMENT, accounts=(account,) * 3),
+            replace(STATEMENT, accounts=(account,), one_run_ledger=True),
+        ):
+            assert Statement.from_text(one.to_text()) == one
+    for optional in ("kind", "one_run_ledger"):
+        assert optional not in STATEMENT.to_text()  # as older sites spelt it
 
 
 def changed(**fields: Any) -> str:
@@ -56,6 +60,8 @@ def changed(**fields: Any) -> str:
         changed(spent=[{"sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 10**30}]),
         changed(spent=[{"sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 1.0}]),
         STATEMENT.to_text().replace('"retired":0', '"retired":0,"more":0'),
+        STATEMENT.to_text().replace('"retired":0', '"one_run_ledger":false,"retired":0'),
+        STATEMENT.to_text().replace('"retired":0', '"one_run_ledger":1,"retired":0'),
         STATEMENT.to_text().replace("1.8", "Infinity"),
     ],
 )

@@ -47,8 +47,11 @@ def check(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder that the run would be given.")] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Folder of the clients' ledgers, which is read.")
+        Path | None, typer.Option(help="Folder of the clients' ledger, which is read [default: as of run].")
     ] = None,
+    one_run_ledger: Annotated[
+        bool, typer.Option("--one-run-ledger", help="As of run: a ledger of its own.")
+    ] = False,
     server: Annotated[
         bool, typer.Option("--server", help="As fl-dp server would: its clients are elsewhere.")
     ] = False,
@@ -58,8 +61,8 @@ def check(
     file, positional = _config_of(config, words or [])
     request = read_request(file, positional, settings or (), seed)
     kind = simulation_engine(simulate, engine, ray_address)
-    if server and (simulate or ledger):
-        other = "--simulate" if simulate else "--ledger"
+    if server and (simulate or ledger or one_run_ledger):
+        other = "--simulate" if simulate else "--ledger" if ledger else "--one-run-ledger"
         raise ConfigError(f"--server: {other} is of clients on this machine; leave one out.")
     from fl_dp.launch.check import check_run, check_served
     from fl_dp.launch.check_words import print_check  # late: these import torch
@@ -70,7 +73,9 @@ def check(
     if server:
         found = check_served(request, out=out, told=told)
     else:
-        found = check_run(request, engine=kind, out=out, ledger=ledger, told=told)
+        found = check_run(
+            request, engine=kind, out=out, ledger=ledger, one_run_ledger=one_run_ledger, told=told
+        )
     print_check(found, say, simulated=kind is not None)
     return found.exit_code
 

@@ -21,10 +21,10 @@ from fl_dp.cli.common import (
     loopback_keys,
     run_command,
     say,
-    state_folder,
 )
 from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
+from fl_dp.durable_files import state_folder
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import approvals_folder
 from fl_dp.launch.client_checks import check_newest_ledger, check_task
@@ -188,7 +188,7 @@ def _register_data(settings: ClientConfig) -> None:
     from fl_dp.federation.client.round import ClientRounds
     from fl_dp.tasks.records import load_part  # late: these import torch
 
-    with ClientRounds.open(Path(settings.ledger)) as rounds:
+    with ClientRounds.open(settings) as rounds:
         rounds.register([(settings, load_part(settings))])
 
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fl_dp.accounting.ledger.files import ledger_file
+from fl_dp.accounting.ledger.files import lasting_ledger, ledger_file
 from fl_dp.cli.arguments import placed, read_settings
-from fl_dp.cli.common import state_folder
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.files import read_toml
 from fl_dp.config.flat import places_in
@@ -45,8 +44,13 @@ def own_settings(
     if ledger is not None:
         base["ledger"] = str(ledger_file(ledger.expanduser()))
     elif "ledger" not in base:
-        base["ledger"] = str(ledger_file(state_folder() / "ledger"))
+        base["ledger"] = str(ledger_file(lasting_ledger()))
     flat = {**base, **given, "client": client}
+    if flat.get("one-run-ledger"):
+        raise ConfigError(
+            "one-run-ledger = true: a site's ledger lasts, and cannot say that it was made for one run; "
+            "leave this out. --ledger DIR names another ledger."
+        )
     try:
         own = ClientConfig.from_flat(flat)
     except SettingsError as error:

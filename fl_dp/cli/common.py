@@ -1,6 +1,5 @@
 """What all commands share: how one is run, how its errors end, what its help looks like."""
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typer.core import TyperCommand
 
 from fl_dp.choices import TRACKERS
 from fl_dp.cli.signals import stop_on_signals
+from fl_dp.durable_files import state_folder
 from fl_dp.errors import ConfigError, DataError, FlDpError, ModelError, TaskError
 from fl_dp.launch.exit_codes import ExitCode
 
@@ -83,11 +83,6 @@ def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None
 def _fail(text: str, code: ExitCode) -> int:
     print(f"error: {text}", file=sys.stderr, flush=True)
     return int(code)
-
-
-def state_folder() -> Path:
-    """Where programs keep what must outlive them, by the XDG convention."""
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "fl-dp"
 
 
 def loopback_keys(host: str, port: int) -> Path:

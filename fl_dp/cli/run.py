@@ -64,8 +64,16 @@ def run(
         Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Folder of the clients' ledgers [default: below --out].")
+        Path | None,
+        typer.Option(
+            help="Folder of the clients' ledger [default: below --out where clients are simulated or data "
+            "public, else ~/.local/state/fl-dp/ledger].",
+            show_default=False,
+        ),
     ] = None,
+    one_run_ledger: Annotated[
+        bool, typer.Option("--one-run-ledger", help="A ledger of this run alone, below --out.")
+    ] = False,
     seed: Annotated[
         int | None, typer.Option(help="Seed of partition and first weights, never of noise or choices.")
     ] = None,
@@ -91,5 +99,5 @@ def run(
     with reporting_progress(say) as tell, naming_places(request):
         return launch(
             request, engine=kind, out=out, ledger=ledger, ray_address=address, tell=tell,
-            vary_mechanism=vary_mechanism, masks=secure,
+            vary_mechanism=vary_mechanism, masks=secure, one_run_ledger=one_run_ledger,
         )  # fmt: skip

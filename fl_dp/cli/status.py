@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fl_dp.accounting.ledger.files import LEDGER
+from fl_dp.accounting.ledger.files import LEDGER, lasting_ledger
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.cli.common import say, state_folder
+from fl_dp.cli.common import say
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.journal import journal_folder, read_journal
 from fl_dp.federation.client.journal_line import Line
@@ -33,7 +33,7 @@ def status(
 
     From the ledger and the journal beside it: of rounds of the past, whether a client runs now or not.
     """
-    path = (ledger or state_folder() / "ledger").expanduser().absolute() / LEDGER
+    path = (ledger or lasting_ledger()).expanduser().absolute() / LEDGER
     if not path.exists():
         raise LedgerError(_no_ledger(path, ledger))
     with Ledger.open_existing(path) as opened:

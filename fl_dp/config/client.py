@@ -69,6 +69,11 @@ class ClientConfig(TaskSettings):
             page="ledger.md", common=True,
         )
     )  # fmt: skip
+    one_run_ledger: bool = setting(
+        False, _CLIENT, "written by run.sh, where it makes the ledger for one run alone; entries and "
+        "statements say so. A site's ledger lasts; fl-dp client refuses this",
+        page="ledger.md#one-ledger-for-each-machine",
+    )  # fmt: skip
     partition_id: Annotated[int, Range(0, 10**6)] = setting(
         0, _CLIENT, "which part of a common data set this client holds, from 0"
     )

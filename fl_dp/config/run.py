@@ -40,7 +40,15 @@ KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
 SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
 # May be changed in the config of a run that is resumed: they say where and how long, not what is done.
 MAY_CHANGE = frozenset(
-    {"memory-mib", "clients-per-cpu", "clients-per-gpu", "client-timeout", "round-timeout", "track"}
+    {
+        "memory-mib",
+        "clients-per-cpu",
+        "clients-per-gpu",
+        "client-timeout",
+        "round-timeout",
+        "track",
+        "public-data",
+    }
 )
 
 
@@ -230,6 +238,11 @@ class RunConfig(TaskSettings):
         "auto", _MACHINE, "the same on a GPU; auto: as many as fit its memory", page="scale.md#resources"
     )
     client_timeout: Seconds = setting(600.0, _MACHINE, "seconds that a simulated client may take")
+    public_data: bool = setting(
+        False, _MACHINE, "the records are public, or made up: clients on this machine then keep a ledger of "
+        "this run alone, where none is named. Nothing else follows from it",
+        page="ledger.md#one-ledger-for-each-machine",
+    )  # fmt: skip
     out: str = setting("", _MACHINE, "folder of the run's files, which the command line names by --out")
     track: str = setting(
         "", _SERVER, "programs that the rounds' numbers are also written for; commas between",

@@ -9,6 +9,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.files_first import check_clients_files, check_server_files
+from fl_dp.launch.ledger_place import check_no_ledger_yet, check_one_choice, ledger_place
 from fl_dp.launch.preflight import (
     check_budget,
     check_choices,
@@ -87,14 +88,16 @@ def check_run(
     engine: Engine | None,
     out: Path | None = None,
     ledger: Path | None = None,
+    one_run_ledger: bool = False,
     told: Callable[[FlDpError], str] = str,
 ) -> CheckResult:
     """Hold the request against all that a launch refuses, then foresee its costs.
 
     Nothing is started, trained on records or written; of records their number alone is used. engine, out,
-    ledger: as of a launch. told: an error's words.
+    ledger, one_run_ledger: as of a launch. told: an error's words.
     """
     trying = _Trying(told)
+    trying(lambda _: check_one_choice(ledger, one_run=one_run_ledger), request.config)
     if out is not None:
         trying(lambda _: check_unclaimed(out), request.config)
     if engine == "flower":
@@ -115,7 +118,10 @@ def check_run(
     notes = (*request.notes, *parts.notes)
     if trying.problems:
         return CheckResult(tuple(trying.problems), notes)
-    forecast = trying(lambda one: forecast_run(one, parts.sizes, ledger), config)
+    place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
+    if place.one_run and not trying.holds(lambda _: check_no_ledger_yet(out), config):
+        return CheckResult(tuple(trying.problems), notes)
+    forecast = trying(lambda one: forecast_run(one, parts.sizes, place.folder), config)
     if forecast is None:
         return CheckResult(tuple(trying.problems), notes)
     timing = trying(lambda one: time_run(forecast, simulated=engine is not None), config)

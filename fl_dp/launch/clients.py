@@ -16,16 +16,18 @@ _SHARED = (  # with the settings of the data
 )  # fmt: skip
 
 
-def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
+def client_config(config: RunConfig, client: int, ledger: Path, *, one_run: bool = False) -> ClientConfig:
     """Settings of client number `client` of a run whose clients all live on this machine.
 
     Its limits are what the run config announces: a server that asks for more is declined. A run without
-    privacy is allowed, because whoever started it operates its clients as well.
+    privacy is allowed, because whoever started it operates its clients as well. one_run: the ledger was made
+    for this run alone.
     """
     noise = config.noise_multiplier
     return ClientConfig(
         client=str(client),
         ledger=str(ledger_file(ledger)),
+        one_run_ledger=one_run,
         partition_id=client,
         num_partitions=config.clients,
         min_noise_multiplier=0.0 if noise == AUTO else float(noise),
@@ -40,24 +42,17 @@ def client_config(config: RunConfig, client: int, ledger: Path) -> ClientConfig:
     )
 
 
-def ledger_line(named: Path | None, own: Path) -> str:
-    """What a simulation says of the ledger that it uses. own: its folder where none was named."""
-    if named is not None:
-        return f"ledger in {named}: what other runs have spent there counts"
-    return f"ledger in {own}, of this run alone; for private data name one that lasts: --ledger DIR"
-
-
-def write_client_files(config: RunConfig, folder: Path, ledger: Path) -> list[Path]:
+def write_client_files(config: RunConfig, folder: Path, ledger: Path, *, one_run: bool = False) -> list[Path]:
     """One file per client: `folder`/<k>.toml."""
     return [
-        write_client_file(client_config(config, client, ledger), folder / f"{client}.toml")
+        write_client_file(client_config(config, client, ledger, one_run=one_run), folder / f"{client}.toml")
         for client in range(config.clients)
     ]
 
 
-def write_client_template(config: RunConfig, folder: Path, ledger: Path) -> Path:
+def write_client_template(config: RunConfig, folder: Path, ledger: Path, *, one_run: bool = False) -> Path:
     """One file for all simulated clients: the first client's. The others differ only in name and part."""
-    return write_client_file(client_config(config, 0, ledger), folder / "simulation.toml")
+    return write_client_file(client_config(config, 0, ledger, one_run=one_run), folder / "simulation.toml")
 
 
 def write_client_file(config: ClientConfig, path: Path) -> Path:

@@ -1,7 +1,5 @@
 """A federation on this machine whose clients are processes of their own, behind the door as any other's."""
 
-from pathlib import Path
-
 from fl_dp.config.run import RunConfig
 from fl_dp.launch.client_processes import ClientStart, start_clients
 from fl_dp.launch.clients import write_client_files
@@ -9,6 +7,7 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes.environment import child_environment, cores
 from fl_dp.launch.processes.processes import Processes
 from fl_dp.launch.progress_reporter import ProgressReporter
+from fl_dp.launch.resumption import Launch
 from fl_dp.launch.watching import ClientWatch
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import counted
@@ -18,7 +17,7 @@ _CLIENTS = "clients"
 
 
 def deploy(
-    config: RunConfig, folder: RunFolder, ledgers: Path, tell: ProgressReporter, *, resumed: bool
+    config: RunConfig, folder: RunFolder, start: Launch, tell: ProgressReporter, *, resumed: bool
 ) -> ExitCode:
     """The server in this process, a process for each client; keys that are thrown away afterwards."""
     tell.doing("opening the server's port")
@@ -27,7 +26,7 @@ def deploy(
 
         keys = processes.scratch / "keys"
         loopback_server(keys, 1)
-        files = write_client_files(config, folder.clients, ledgers)
+        files = write_client_files(config, folder.clients, start.ledgers, one_run=start.one_run_ledger)
         kits = dict(zip(files, loopback_sites(keys, [file.stem for file in files]), strict=True))
         from fl_dp.launch.serving import serving  # late: as above
 

@@ -96,7 +96,7 @@ def _train(
     data, task = load_part(settings), task_of(settings)
     task.form = data.form
     model = model_with(task, weights, name)
-    with ClientRounds.open(Path(settings.ledger)) as rounds:
+    with ClientRounds.open(settings) as rounds:
         (client,) = rounds.register([(settings, data)])
         (profile,) = rounds.profiles([client])
         config = _run_config(settings, recipe, profile)

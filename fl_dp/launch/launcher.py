@@ -5,7 +5,7 @@ Flower is imported late: our own simulation needs none of it before Ray has begu
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import tomli_w
@@ -13,9 +13,15 @@ import tomli_w
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, private_folder, write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.launch.clients import ledger_line
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.files_first import check_clients_files
+from fl_dp.launch.ledger_place import (
+    check_no_ledger_yet,
+    check_one_choice,
+    entered,
+    ledger_place,
+    ledger_words,
+)
 from fl_dp.launch.preflight import (
     check_choices,
     check_ledgers,
@@ -55,17 +61,20 @@ def launch(
     claimed: Callable[[RunFolder], None] = lambda folder: None,
     vary_mechanism: bool = False,
     masks: bool = False,
+    one_run_ledger: bool = False,
 ) -> ExitCode:
     """Check everything, start Flower, watch the run, stop everything; FlDpError when it fails.
 
     engine: what simulates the clients; None when each is a process of its own.
-    out: the run's folder; None for a new one. ledger: the folder of the clients' ledger; None for one below
-    `out`. ray_address: of a Ray cluster; empty when this machine alone simulates. tell: says what is done.
+    out: the run's folder; None for a new one. ledger: the folder of the clients' ledger; None: see
+    `ledger_place`. one_run_ledger: one below `out`, whatever the data. ray_address: of a Ray cluster; empty
+    when this machine alone simulates. tell: says what is done.
     quiet: our own simulation shows no table. claimed: told of the run's folder, once everything was checked.
     vary_mechanism: of clients that our own engine simulates: deployed ones have it in settings of their own.
     masks: whether our own simulation plays those of secure sums.
     """
     tell.doing(CHECKING)
+    check_one_choice(ledger, one_run=one_run_ledger)
     if vary_mechanism and engine != "ray":
         raise ConfigError(
             "--vary-mechanism: of clients that Ray simulates; others have settings of their own."
@@ -79,18 +88,26 @@ def launch(
     check_names(request.config)
     check_clients_files(request.config)
     alone = engine == "ray" and not ray_address and not ray_is_there()
-    with _under_way(engine, ray_address) as ray:
+    with ExitStack() as held, _under_way(engine, ray_address) as ray:
         config, notes = _checked(request, tell, alone=alone)
-        check_ledgers(ledger)
+        place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
+        check_ledgers(place.folder)
+        if place.folder is None:
+            check_no_ledger_yet(out)
+        elif engine is None:
+            held.enter_context(entered(config, place.folder))
         folder = claim_folder(out)
         claimed(folder)
         with exclusive(folder.lock):
             config = write_config(config, folder)
             tell.run(config, folder)
             notes += (MASKS_PLAYED,) if masks else ()
-            for line in (*notes, *_first_lines(config, folder, engine, ledger)):
+            doing = "simulating" if engine else "starting"
+            first = f"{doing} {counted(config.clients, 'client')}; files in {folder.shown}"
+            for line in (*notes, first, place.line(folder)):
                 tell.say(line)
-            start = Launch(engine, (ledger or folder.ledgers).absolute(), ray_address, vary_mechanism, masks)
+            ledgers = place.within(folder)
+            start = Launch(engine, ledgers, ray_address, vary_mechanism, masks, place.one_run)
             start.write(folder)
             return _run(config, folder, start, ray, tell, resumed=False, quiet=quiet)
 
@@ -112,15 +129,6 @@ def _checked(
     return config, (*request.notes, *check_parts(config))
 
 
-def _first_lines(
-    config: RunConfig, folder: RunFolder, engine: Engine | None, ledger: Path | None
-) -> Iterator[str]:
-    doing = "simulating" if engine else "starting"
-    yield f"{doing} {counted(config.clients, 'client')}; files in {folder.shown}"
-    if engine:
-        yield ledger_line(ledger, folder.shown / folder.ledgers.name)
-
-
 def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> ExitCode:
     """Go on with the run in the folder `path`, which stopped before it was over; FlDpError when it fails.
 
@@ -135,12 +143,15 @@ def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> Ex
         if ray_address is not None:
             start = start.at(ray_address)
         check_trackers(config.track_names)
-        with _under_way(start.engine, start.ray_address) as ray:
+        with ExitStack() as held, _under_way(start.engine, start.ray_address) as ray:
             check_server(config)
+            if start.engine is None and not start.one_run_ledger:
+                held.enter_context(entered(config, start.ledgers))
             forget_end(folder)
             over = state.rounds if state else 0
             tell.run(config, folder, over)
             tell.say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
+            tell.say(ledger_words(start.ledgers, one_run=start.one_run_ledger))
             return _run(config, folder, start, ray, tell, resumed=True)
 
 
@@ -185,10 +196,10 @@ def _run(
     if start.engine:
         from fl_dp.launch.flower.simulation import simulate_with_flower
 
-        return simulate_with_flower(config, folder, start.ledgers, tell, resumed=resumed)
+        return simulate_with_flower(config, folder, start, tell, resumed=resumed)
     from fl_dp.launch.deployment import deploy
 
-    return deploy(config, folder, start.ledgers, tell, resumed=resumed)
+    return deploy(config, folder, start, tell, resumed=resumed)
 
 
 def write_config(config: RunConfig, folder: RunFolder) -> RunConfig:

@@ -128,7 +128,7 @@ def _seconds_of_a_round(settings: ClientConfig, data: Examples, plan: RoundPlan,
 
     In its first round alone a client chooses kernels and rows. DeclinedError where it takes no part.
     """
-    with ClientRounds.open(Path(settings.ledger)) as rounds:
+    with ClientRounds.open(settings) as rounds:
         (client,) = rounds.register([(settings, data)])
         for server_round in (1, 2):
             started = time.perf_counter()

@@ -8,6 +8,7 @@ from typing import Any
 from fl_dp.clean_text import clean_json
 from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.ledger_place import way_on
 from fl_dp.launch.processes.log_tail import tail
 from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.budget_table import print_budgets
@@ -80,6 +81,8 @@ def conclude(
         say("model.pt is the moving average of the rounds' models; last.pt that of the last round")
     if summary["status"] == "budget-exhausted":
         say(_why_early(summary))
+        for line in way_on(folder):
+            say(line)
         return ExitCode.BUDGET_EXHAUSTED
     if not end.completed:
         raise LaunchError(f"The server failed after its last round: {end.details} Log: {log}")

@@ -59,7 +59,8 @@ def simulate(
         stated = Stated(grid.state(run, weights_digest(arrays)).to_text())  # the clients have no keys
         write_statements(folder, [stated])
 
-    client = replace(client_config(config, 0, start.ledgers), vary_mechanism=start.vary_mechanism)
+    own = client_config(config, 0, start.ledgers, one_run=start.one_run_ledger)
+    client = replace(own, vary_mechanism=start.vary_mechanism)
     simulation = Simulation(config, client, folder.clients, _noting(folder, tell), start.masks)
     # a log of their own for the clients: a traceback of theirs may quote their data
     logs = {"fl_dp": folder.log(SERVER_LOG), CLIENTS_LOGGER: folder.log(CLIENTS_LOG)}

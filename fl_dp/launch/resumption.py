@@ -16,12 +16,12 @@ from fl_dp.launch.request import Engine
 from fl_dp.records import ARITHMETICS
 from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.reports import OVER
-from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 
 if TYPE_CHECKING:
     from fl_dp.federation.server.state import ServerState
 
-_VARY, _MASKS = "vary-mechanism", "masks"
+_FLAGS = ("vary-mechanism", "masks", ONE_RUN_LEDGER)  # as the fields of `Launch` that they are
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Launch:
     engine: what simulates the clients; None when each is a process of its own. ledgers: the folder of the
     clients' ledger, absolute. ray_address: of a Ray cluster; empty when this machine alone simulates.
     vary_mechanism: as in the settings of a client, of all simulated ones. masks: whether the simulation plays
-    those of secure sums.
+    those of secure sums. one_run_ledger: whether the ledger was made for this run alone.
     """
 
     engine: Engine | None
@@ -39,6 +39,7 @@ class Launch:
     ray_address: str
     vary_mechanism: bool = False
     masks: bool = False
+    one_run_ledger: bool = False
 
     def write(self, folder: RunFolder) -> None:
         """Write it to launch.toml. The path of ledgers inside the run's folder is relative: folders move."""
@@ -52,7 +53,7 @@ class Launch:
 
     def _flags(self) -> dict[str, bool]:
         """Written only where they are true."""
-        return {_VARY: self.vary_mechanism, _MASKS: self.masks}
+        return {key: getattr(self, key.replace("-", "_")) for key in _FLAGS}
 
     def at(self, ray_address: str) -> Self:
         """The same launch on another cluster; ConfigError unless it is a simulation with our engine."""
@@ -70,8 +71,8 @@ class Launch:
         engine, ledgers, address = table["engine"], table["ledgers"], table["ray-address"]
         if engine not in ("", *typing.get_args(Engine)):
             raise ConfigError(f"{folder.launch}: engine = {engine!r} is not one of this fl_dp's.")
-        flags = [table.get(key, False) for key in (_VARY, _MASKS)]
-        for key, flag in zip((_VARY, _MASKS), flags, strict=True):
+        flags = [table.get(key, False) for key in _FLAGS]
+        for key, flag in zip(_FLAGS, flags, strict=True):
             if not isinstance(flag, bool):
                 raise ConfigError(f"{folder.launch}: is damaged: {key} is neither true nor false.")
         return cls(engine or None, folder.path / ledgers, address, *flags)

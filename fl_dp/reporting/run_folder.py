@@ -8,6 +8,7 @@ from fl_dp.durable_files import private_folder
 from fl_dp.errors import ConfigError
 
 SERVER_LOG = "server"
+ONE_RUN_LEDGER = "one-run-ledger"  # in launch.toml: whether the ledger was made for this run alone
 
 
 @dataclass(frozen=True)

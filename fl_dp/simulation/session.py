@@ -82,7 +82,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     pool = ActorPool(start_actor, first, config.client_timeout, at_once)
     pool.start()
     try:
-        with Ledger.open(Path(simulation.client.ledger)) as ledger:
+        with Ledger.open(Path(simulation.client.ledger), one_run=simulation.client.one_run_ledger) as ledger:
             clients = SimulatedClients(
                 simulation.client, SharedParts(shared), ledger, KeptStates(simulation.folder / FOLDER)
             )

@@ -35,8 +35,13 @@ class LedgerFile:
     rows: tuple[Row, ...]
     openings: dict[str, Opening]
 
-    def accounts(self, head: str | None = None) -> list[Account] | None:
-        """The accounts as of the row whose hash is `head`, "" before the first; None: no row has it.
+    def accounts(self) -> list[Account]:
+        """The accounts as they are now. ConfigError for rows that are no ledger's."""
+        book = self.book()
+        return book.accounts() if book else []
+
+    def book(self, head: str | None = None) -> AccountBook | None:
+        """All that it says as of the row whose hash is `head`, "" before the first; None: no row has it.
 
         head None: as they are now. ConfigError for rows that are no ledger's.
         """
@@ -52,7 +57,7 @@ class LedgerFile:
                 book.add(Event(row.id, table(json.loads(row.content))))
             except _DAMAGED:
                 raise ConfigError(f"{self.path.name}: entry {row.id} is no entry of a ledger.") from None
-        return book.accounts()
+        return book
 
 
 def given_ledger(path: Path) -> Path:

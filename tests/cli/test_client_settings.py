@@ -17,3 +17,8 @@ def test_mistakes_of_a_client_say_where_they_stand_all_at_once(tmp_path):
     ]
     with pytest.raises(ConfigError, match=r"^--name: client = 'a/b': expected a name of 1 to 64"):
         own_settings(None, {"client": "a/b", "data": "digits"}, (), tmp_path / "l")
+
+
+def test_a_site_never_says_that_its_ledger_was_made_for_one_run(tmp_path):
+    with pytest.raises(ConfigError, match=r"one-run-ledger = true: a site's ledger lasts.*leave this out"):
+        own_settings(None, {"client": "a", "data": "digits"}, ["one-run-ledger=true"], tmp_path)

@@ -41,6 +41,8 @@ def test_arguments_and_options_reach_the_launch(launched, tmp_path):
     assert (config.momentum, config.weights) == (0.9, "uniform")
     assert (options.pop("engine"), options.pop("out")) == ("ray", out)
     assert not any(options.values())
+    run_command(app, ["run", "--one-run-ledger"])
+    assert launched[1][1]["one_run_ledger"] is True
 
 
 @pytest.mark.parametrize(

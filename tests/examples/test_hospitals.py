@@ -1,6 +1,7 @@
 """The example of four hospitals: FLamby's records, and a common model that is better than chance."""
 
 import importlib.util
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from launch.commands import fl_dp
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
@@ -113,6 +115,41 @@ def test_a_server_needs_no_records(config: RunConfig, tmp_path: Path) -> None:
     check_server(nowhere)
     assert task_of(nowhere).form.input_shape == (13,)
     assert records_of(task_of(config), "test") is not None
+
+
+@pytest.mark.slow
+def test_a_second_run_shows_what_the_first_has_spent_and_is_declined_with_the_way_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without being asked, the hospitals keep a ledger that lasts; one of a run alone is said to be so."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    lasting = tmp_path / "state" / "fl-dp" / "ledger"
+    outs = {name: tmp_path / name for name in ("first", "second", "own", "after")}
+    more = {"own": ["--one-run-ledger"], "after": ["--ledger", str(outs["own"] / "ledgers")]}
+    words = ["run", "--config", str(HERE / "run.toml")]
+    done = {
+        name: fl_dp(*words, "--out", str(out), *more.get(name, ()), cwd=HERE.parents[1])
+        for name, out in outs.items()
+    }
+    assert {name: one.returncode for name, one in done.items()} == {
+        "first": 0, "second": 3, "own": 0, "after": 3
+    }, [one.stderr for one in done.values()]  # fmt: skip
+    pages = {name: (out / "report.html").read_text() for name, out in outs.items()}
+    clients = {name: json.loads((out / "summary.json").read_text())["clients"] for name, out in outs.items()}
+    for begun, again, where in (("first", "second", lasting), ("own", "after", outs["own"] / "ledgers")):
+        assert f"ledger in {where}: what other runs have spent there counts" in done[again].stdout
+        assert "fl-dp ledger show" in done[again].stdout
+        assert "--set epsilon=N" in done[again].stdout
+        spent = {client: one["charges"] for client, one in clients[begun].items()}
+        assert {client: one["before"] for client, one in clients[again].items()} == spent
+        assert "Earlier runs on these ledgers: epsilon 1.00" in pages[again]
+    assert f"ledger in {lasting}: " in done["first"].stdout
+    assert "over all runs on these ledgers" in pages["first"]
+    assert f"ledger in {outs['own'] / 'ledgers'}, made for this run alone" in done["own"].stdout
+    assert "over this run alone: the ledger was made for it" in pages["own"]
+    verified = fl_dp("verify", str(outs["own"]), "--ledger", str(outs["own"] / "ledgers"))
+    assert verified.returncode == 0, verified.stdout
+    assert "the ledger was made for this run alone, of 4 clients: 0, 1, 2, 3" in verified.stdout
 
 
 @pytest.mark.slow

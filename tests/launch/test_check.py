@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
+from fl_dp.federation.client import registration
 from fl_dp.launch import measuring
 from fl_dp.launch.check import CheckResult, check_run, check_served
 from fl_dp.launch.check_words import print_check
+from fl_dp.launch.clients import client_config
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.request import RunRequest, request_of
 
@@ -43,6 +47,22 @@ def test_a_run_that_would_go_is_told_with_its_costs(tmp_path, capsys):
     assert "time, estimated: " in out
     assert out.endswith("\nit would run\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_of_real_clients_is_foreseen_on_the_ledger_that_lasts_unless_it_has_its_own(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(registration, "is_public", lambda config: False)  # or it would have its own
+    own = client_config(CONFIG, 0, tmp_path / "state/fl-dp/ledger")
+    with Ledger.open(Path(own.ledger)) as ledger:
+        ledger.register(registration.dataset_name(own), "f", 721)
+        ledger.reserve(registration.dataset_name(own), "run", 1, (0.1, 4.0), 10, Budget(3.0, 1e-5, "rdp"))
+    before = [one.before for one in checked(CONFIG).forecast.clients]
+    assert [spent > 0 for spent in before] == [True, False]
+    alone = checked(CONFIG, one_run_ledger=True).forecast
+    assert [one.before for one in alone.clients] == [0.0, 0.0]
+    assert "leave one out" in " ".join(checked(CONFIG, one_run_ledger=True, ledger=tmp_path).problems)
 
 
 def test_a_round_that_would_not_end_in_time_is_told_before_it_is_paid_for(capsys):

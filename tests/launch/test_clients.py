@@ -1,11 +1,8 @@
-from pathlib import Path
-
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.settings import TEMPLATE_VARIABLE, client_settings
 from fl_dp.launch.clients import (
     client_config,
-    ledger_line,
     write_client_files,
     write_client_template,
 )
@@ -42,11 +39,3 @@ def test_the_template_serves_every_simulated_client(tmp_path, monkeypatch):
     monkeypatch.setenv(TEMPLATE_VARIABLE, str(template))
     settings = client_settings({"partition-id": 2, "num-partitions": 3})
     assert settings == client_config(RunConfig(clients=3), 2, tmp_path / "ledgers")
-
-
-def test_a_simulation_says_which_ledger_it_uses():
-    own = ledger_line(None, Path("runs/1/ledgers"))
-    assert own.startswith("ledger in runs/1/ledgers, of this run alone; ")
-    assert own.endswith(" --ledger DIR")
-    named = ledger_line(Path("/var/ledger"), Path("runs/1/ledgers"))
-    assert named == "ledger in /var/ledger: what other runs have spent there counts"

@@ -27,3 +27,12 @@ def test_what_an_engine_cannot_is_refused_and_nothing_is_started(engine, aggrega
     with pytest.raises(ConfigError, match=words):
         launch(request, engine=engine, tell=ProgressReporter(print, quiet=True), **options)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_holds_a_ledger_gets_no_run_whose_ledger_would_be_said_to_be_its_own(tmp_path):
+    (tmp_path / "ledgers").mkdir()
+    (tmp_path / "ledgers" / "ledger.sqlite").touch()
+    options = {"engine": None, "out": tmp_path, "ledger": None, "ray_address": ""}
+    with pytest.raises(ConfigError, match="holds the ledger of another run"):
+        launch(RunRequest(RunConfig(), ()), tell=ProgressReporter(print, quiet=True), **options)
+    assert [one.name for one in tmp_path.iterdir()] == ["ledgers"]

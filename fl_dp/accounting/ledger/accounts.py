@@ -18,6 +18,8 @@ UNPROTECTED = "expose"
 # Of one that reserves steps of a secure sum. A kind of its own: an fl_dp that does not know shares and copies
 # cannot read it, and so never takes it for less than it is.
 SHARED = "reserve-shared"
+# In every entry of a ledger that was made for one run alone, by that run; an older fl_dp reads past it.
+ONE_RUN = "one_run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,13 @@ class Account:
 
 
 class AccountBook:
-    """The accounts of a ledger, brought up to date with one event after the other."""
+    """The accounts of a ledger, brought up to date with one event after the other.
+
+    of_one_run: whether each entry says that the ledger was made for its run alone; of none it holds, too.
+    """
 
     def __init__(self) -> None:
-        self.retirements = 0
+        self.retirements, self.of_one_run = 0, True
         self._accounts: list[_Open] = []
         self._in_use: dict[str, _Open] = {}  # by data set
         self._by_reservation: dict[int, _Open] = {}
@@ -111,6 +116,7 @@ class AccountBook:
 
     def add(self, event: Event) -> None:
         """Take in the event that follows the last one."""
+        self.of_one_run = self.of_one_run and event.content.get(ONE_RUN) is True
         match event.content["kind"]:
             case "register":
                 self._register(event)

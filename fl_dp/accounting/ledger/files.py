@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fl_dp.durable_files import state_folder
 from fl_dp.errors import ConfigError
 
 LEDGER = "ledger.sqlite"
@@ -24,6 +25,11 @@ def ledger_file(folder: Path) -> Path:
             f"Rename the one that these data have spent from to {LEDGER}, or name another folder."
         )
     return path
+
+
+def lasting_ledger() -> Path:
+    """The folder of the ledger of this account's real clients, where they name no other."""
+    return state_folder() / "ledger"
 
 
 def openings_file(ledger: Path) -> Path:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.accounts import SHARED, UNPROTECTED, Account, AccountBook, LedgerRound
+from fl_dp.accounting.ledger.accounts import ONE_RUN, SHARED, UNPROTECTED, Account, AccountBook, LedgerRound
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
 from fl_dp.accounting.ledger.identity import Identity
@@ -37,14 +37,17 @@ from fl_dp.records import Entry, shared_fields
 class Ledger:
     """One open ledger file; several processes may hold it open and never overspend together."""
 
-    def __init__(self, log: EventLog) -> None:
-        self._log, self._book = log, AccountBook()
+    def __init__(self, log: EventLog, *, one_run: bool = False) -> None:
+        self._log, self._book, self._one_run = log, AccountBook(), one_run
         self._keys = PaymentKeys(log.database)
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open, or begin, the ledger at `path`; LedgerError if it is not a sound ledger."""
-        return cls._verified(EventLog.open(path, create=True))
+    def open(cls, path: Path, *, one_run: bool = False) -> Self:
+        """Open, or begin, the ledger at `path`; LedgerError if it is not a sound ledger.
+
+        one_run: for the one run that the ledger was made for. Each entry then says so, see `of_one_run`.
+        """
+        return cls._verified(EventLog.open(path, create=True), one_run=one_run)
 
     @classmethod
     def open_existing(cls, path: Path) -> Self:
@@ -52,8 +55,8 @@ class Ledger:
         return cls._verified(EventLog.open(path, create=False))
 
     @classmethod
-    def _verified(cls, log: EventLog) -> Self:
-        ledger = cls(log)
+    def _verified(cls, log: EventLog, *, one_run: bool = False) -> Self:
+        ledger = cls(log, one_run=one_run)
         try:
             ledger._read()
         except LedgerError:
@@ -117,6 +120,13 @@ class Ledger:
         """What each of them has paid for, see `spent`; all as they stand at one moment."""
         book = self._read()
         return [self._spent(book, dataset) for dataset in datasets]
+
+    def of_one_run(self) -> bool:
+        """Whether it was opened for the one run that it was made for, and nobody else has entered anything.
+
+        Then what other runs have spent on the same data is in another ledger, or in none.
+        """
+        return self._one_run and self._read().of_one_run
 
     def arithmetics(self, datasets: Iterable[str]) -> list[str]:
         """Of each of them the weakest that it has paid under, of `PAID_UNDER`."""
@@ -315,7 +325,8 @@ class Ledger:
 
     def _append(self, book: AccountBook, kind: str, dataset: str, **fields: Any) -> int:
         time = datetime.now(UTC).isoformat(timespec="seconds")
-        event = self._log.append({"kind": kind, "time": time, "dataset": dataset, **fields})
+        more = {ONE_RUN: True} if self._one_run else {}
+        event = self._log.append({"kind": kind, "time": time, "dataset": dataset, **fields, **more})
         book.add(event)
         return event.id
 

@@ -6,7 +6,6 @@ What is heavy is imported where it is used: Flower's own processes import this f
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Message, RecordDict
@@ -81,7 +80,7 @@ def register(message: Message, config: ClientConfig) -> RecordDict:
     from fl_dp.tasks.records import load_part
 
     note = Note(config.ledger, config.client)
-    with noted(note), ClientRounds.open(Path(config.ledger)) as rounds:
+    with noted(note), ClientRounds.open(config) as rounds:
         (client,) = rounds.register([(config, load_part(config))])
         content = profile_to_content(rounds.profiles([client])[0])
         spent = _spent(rounds, client)
@@ -109,7 +108,7 @@ def trained_round(
         note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)  # not checked yet
         note.write("asked", steps=plan.steps)
         data = load_part(config)
-        with ClientRounds.open(Path(config.ledger)) as rounds:
+        with ClientRounds.open(config) as rounds:
             (client,) = rounds.register([(config, data)])
             before = _spent(rounds, client)["after"]
             note.learn(dataset=client.dataset, before=before, budget=client.budget.epsilon)

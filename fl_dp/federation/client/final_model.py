@@ -70,7 +70,7 @@ def _statement(content: RecordDict, config: ClientConfig, run: str) -> Statement
     try:
         record = array_record(content, ARRAYS)
         weights = weights_digest(decode(record, declared_specs(record)))
-        with ClientRounds.open(Path(config.ledger)) as rounds:
+        with ClientRounds.open(config) as rounds:
             client = rounds.known(config)
             took_part = client is not None and rounds.took_part(client, run)
             return rounds.state([client], run, weights) if client and took_part else None

@@ -52,11 +52,11 @@ class ClientRounds:
         self._ledger = ledger
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """With the ledger at `path`; LedgerError if it is not a sound one."""
+    def open(cls, settings: ClientConfig) -> Self:
+        """With the ledger that the settings name; LedgerError if it is not a sound one."""
         from fl_dp.accounting.ledger.ledger import Ledger
 
-        return cls(Ledger.open(path))
+        return cls(Ledger.open(Path(settings.ledger), one_run=settings.one_run_ledger))
 
     def __enter__(self) -> Self:
         return self

@@ -11,7 +11,6 @@ beside the answer, and never to the disk: a client that ends has dropped out.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -68,7 +67,7 @@ def limits_of(config: ClientConfig) -> Limits:
 def _advertise(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
     plan, head = plan_only(message.content), Head.from_fields(wire.said(message.content))
     note = Note(config.ledger, config.client)
-    with noted(note), ClientRounds.open(Path(config.ledger)) as rounds:
+    with noted(note), ClientRounds.open(config) as rounds:
         note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)
         client = rounds.known(config) or _registered(rounds, config)
         check_plan(plan, config, client.public_size, task_identity(config))

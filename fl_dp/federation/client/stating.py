@@ -41,6 +41,7 @@ def make_statement(ledger: "Ledger", clients: Sequence[Client], run: str, weight
         retired=ledger.retirements(),
         date=utc_now(),
         version=version("fl-dp"),
+        one_run_ledger=ledger.of_one_run(),
         accounts=tuple(
             _account(client, entries, arithmetic)
             for client, entries, arithmetic in zip(clients, spent, arithmetics, strict=True)

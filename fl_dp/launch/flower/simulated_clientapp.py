@@ -40,7 +40,9 @@ def settings_of(context: Context) -> ClientConfig:
     if has_settings(context.node_config):
         return client_settings(context.node_config)
     config = RunConfig.from_flat(context.run_config)
-    return client_config(config, _number(context.node_config, config), _ledgers(config, context.run_id))
+    return client_config(
+        config, _number(context.node_config, config), _ledgers(config, context.run_id), one_run=True
+    )
 
 
 def _number(node: Any, config: RunConfig) -> int:

@@ -17,6 +17,7 @@ from fl_dp.launch.processes.environment import child_environment, cores, thread_
 from fl_dp.launch.processes.log_tail import JsonLines
 from fl_dp.launch.processes.processes import Processes, ended
 from fl_dp.launch.progress_reporter import ProgressReporter
+from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.tracking import tracking
@@ -25,10 +26,10 @@ _POLL_SECONDS = 0.3
 
 
 def simulate_with_flower(
-    config: RunConfig, folder: RunFolder, ledgers: Path, tell: ProgressReporter, *, resumed: bool
+    config: RunConfig, folder: RunFolder, start: Launch, tell: ProgressReporter, *, resumed: bool
 ) -> ExitCode:
     """All clients in Flower's Ray simulation; FlDpError when it fails."""
-    template = write_client_template(config, folder.clients, ledgers)
+    template = write_client_template(config, folder.clients, start.ledgers, one_run=start.one_run_ledger)
     with Processes() as processes, tracking(config, folder, tell.say) as tracked:
         more = simulation_environment(config, template, processes.scratch)
         if resumed:

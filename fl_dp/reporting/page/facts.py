@@ -81,7 +81,7 @@ class DataSet:
 class Site:
     """One statement. signed: by the key beside it, see there.
 
-    problem: why it does not belong to this run's model, else empty.
+    problem: why it does not belong to this run's model, else empty. one_run_ledger: as it is stated.
     """
 
     data: tuple[DataSet, ...]
@@ -91,6 +91,7 @@ class Site:
     retired: int
     date: str
     problem: str = ""
+    one_run_ledger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,7 @@ class Run:
     by_part: metrics of each class or subgroup by their names, where small ones are known to be withheld.
     masked: whether masks hid the parts of its secure sums; None where it opened none.
     epsilon_alone: as epsilon, if the assumption behind secure sums fails; None where no data were in any.
+    one_run_ledger: as it was launched, the clients' ledger was made for this run alone.
     """
 
     name: str
@@ -179,6 +181,7 @@ class Run:
     masked: bool | None = None
     of_this_run: bool = False
     called: str = ""
+    one_run_ledger: bool = False
 
     @property
     def counted(self) -> tuple[Client, ...]:

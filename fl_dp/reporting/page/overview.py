@@ -9,6 +9,7 @@ from fl_dp.reporting.page.about_data import data_words, sizes
 from fl_dp.reporting.page.facts import Named, Run, Site
 from fl_dp.reporting.page.figures.time_spent import where_time_went
 from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number
+from fl_dp.reporting.page.over import over_runs
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
@@ -37,10 +38,7 @@ def overview(run: Run) -> Named:
         ("Ended as", run.status),
         *((f"{name}, on the server's test data", measured(value)) for name, value in run.metrics[:1]),
         ("Whom epsilon protects", f"one {run.unit}" if run.private else "nobody: NOT PRIVATE"),
-        (
-            "Epsilon, this run" if run.of_this_run else "Epsilon, over all runs on these ledgers",
-            _epsilon(run),
-        ),
+        (f"Epsilon, {over_runs(run)}", _epsilon(run)),
         ("Delta", number(run.delta) if run.private else "none holds"),
     ]
     if run.private and run.epsilon_alone is not None:

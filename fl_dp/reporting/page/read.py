@@ -30,7 +30,7 @@ from fl_dp.reporting.reports import (
     epsilon_from_json,
     of_this_run,
 )
-from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 
 NOT_FINISHED = "not finished"
 _OF_A_KILLED_RUN: dict[str, Any] = {
@@ -75,6 +75,7 @@ def _so_far(history: History) -> dict[str, Any]:
 
 def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: bool) -> Run:
     settings = read_settings(folder)
+    launch = read_toml(folder.launch) if folder.launch.exists() else {}
     federation = said["federation"] or {}
     this_run = federation.get("scope") == THIS_RUN
     description = read_description(folder)
@@ -117,7 +118,8 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         task=clean(said["task"]),
         described=described(description),
         settings=settings,
-        simulated=_simulated(folder),
+        simulated=bool(launch.get("engine")),
+        one_run_ledger=launch.get(ONE_RUN_LEDGER) is True,
         local=folder.launch.exists(),
         clients=clients_of(said["clients"], before_known=bool(said["run"]), counts_this_run=this_run),
         of_this_run=this_run,
@@ -146,7 +148,3 @@ def _named(found: Mapping[str, Any]) -> Named:
 def _planned(settings: tuple[Setting, ...]) -> int | None:
     asked = next((one.became for one in settings if one.key == "rounds"), "")
     return int(asked) if asked.isdecimal() and len(asked) < 10 else None
-
-
-def _simulated(folder: RunFolder) -> bool:
-    return folder.launch.exists() and bool(read_toml(folder.launch).get("engine"))

@@ -44,6 +44,7 @@ def _site(found: Stated, summary: Mapping[str, Any] | None) -> Site:
         retired=said.retired,
         date=clean(said.date),
         problem=f"speaks of another {others}" if others else "",
+        one_run_ledger=said.one_run_ledger,
     )
 
 

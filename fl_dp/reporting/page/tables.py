@@ -19,6 +19,7 @@ from fl_dp.reporting.page.numbers import (
     seconds,
     size,
 )
+from fl_dp.reporting.page.over import of_one_run
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.refuted import arithmetic_words
@@ -32,7 +33,8 @@ def clients(run: Run) -> Table:
     in_sums = run.epsilon_alone is not None
     return _of_clients(
         "clients",
-        "What each client's data have spent: epsilon of this run, of others as its site claims, and of both",
+        "What each client's data have spent: epsilon of this run, of others as its site claims, and of both"
+        + ("; a ledger that was made for this run alone knows of no others" if of_one_run(run) else ""),
         (
             "client",
             "this run",

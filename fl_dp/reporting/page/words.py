@@ -13,6 +13,7 @@ from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.meaning import amount, meaning
 from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, number
+from fl_dp.reporting.page.over import counted_runs, of_one_run, only_of_one_run, over_runs
 from fl_dp.reporting.page.secure_sums import secure_sums
 from fl_dp.reporting.page.whose import whose
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
@@ -36,8 +37,8 @@ def headline(run: Run) -> str:
         alone = f" If the assumption behind secure sums fails: epsilon {alone_words(run.epsilon_alone)}."
     what = (
         "in this run. What the same data spend in other runs comes on top"
-        if run.of_this_run
-        else f"over all runs on these ledgers{retired}"
+        if run.of_this_run and not only_of_one_run(run)
+        else f"{over_runs(run)}{retired}"
     )
     return (
         f"For {whose(run)}: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}, {what}."
@@ -192,23 +193,19 @@ def _accounts(run: Run) -> Clause:
     own = [math.inf if one.own_epsilon is None else one.own_epsilon for one in run.clients]
     earlier = sum(bool(one.before) for one in run.clients)
     retired = sum(one.retired > 0 for one in run.clients)
-    text = (
-        "The epsilon above is what this run has cost: the server has computed it from the rounds that it "
-        "asked for. What the same data spend in other runs comes on top of it. Beside each client stands "
-        "what its ledger shows of these: that is its site's claim, which no server can check. "
-        if run.of_this_run
-        else "The epsilon above is that of each account: all that the same data have spent over all runs on "
-        "the same ledger, this one included. "
-    )
+    text = counted_runs(run)
     if not run.over:
         text += (
             f"It is that after round {run.rounds}. This run has no summary: a round that was begun since is "
             "paid for in the ledgers, and NOT in this epsilon. "
         )
-    if not run.before_known:
+    if only_of_one_run(run) and not earlier:
+        pass  # such a ledger knows of nothing before its run
+    elif not run.before_known:
         text += "What had been spent before this run is not in its files; the ledgers have it."
     elif not earlier and not retired:
-        text += "Nothing had been spent on these data when this run began, as their ledgers have it."
+        which = "the other" if of_one_run(run) else "these"
+        text += f"Nothing had been spent on {which} data when this run began, as their ledgers have it."
     elif earlier:
         text += f"The data of {counted(earlier, 'client')} had spent before this run."
         alone = sum(heapq.nlargest(run.clients_per_person, own))
@@ -219,7 +216,7 @@ def _accounts(run: Run) -> Clause:
             f" In the ledgers of {counted(retired, 'client')} accounts were retired: what these had spent is "
             f"NOT in {'what they show' if run.of_this_run else 'the epsilon'}."
         )
-    return Clause("All runs on these data", text)
+    return Clause("This run alone" if only_of_one_run(run) else "All runs on these data", text.strip())
 
 
 def _chosen(run: Run) -> Clause:

@@ -30,7 +30,7 @@ def _run(evidence: Evidence, found: Found) -> None:
         found.not_given(f"a ledger{where}", "what was really paid for is known from this folder alone")
         return
     ledgers = [one for path in evidence.ledgers if (one := _sound(path, found)) is not None]
-    for account in (account for one in ledgers for account in one.accounts() or ()):
+    for account in (account for one in ledgers for account in one.accounts()):
         if account.private and arithmetic_of(account.rounds) == REFUTED:
             found.note(f"{clean(account.dataset)}: {ADVICE}", means=HOLDS_NOT)
     opened = _open_commitments(evidence, ledgers, found)
@@ -56,7 +56,7 @@ def _compare_with_rounds(evidence: Evidence, ledgers: list[LedgerFile], found: F
             "summary.json or a line of rounds.jsonl", "there is nothing to compare the ledgers with"
         )
         return
-    accounts = [one for ledger in ledgers for one in ledger.accounts() or ()]
+    accounts = [one for ledger in ledgers for one in ledger.accounts()]
     compare_with_last_line(last, accounts, found)
 
 
@@ -108,19 +108,24 @@ def _opens(said: Statement, ledger: LedgerFile, where: str, found: Found) -> boo
         holds = commitment(bytes.fromhex(opening.salt), opening.head) == said.commitment
     except ValueError:
         holds = False
-    accounts = ledger.accounts(opening.head) if holds else None
+    book = ledger.book(opening.head) if holds else None
     if not holds:
         found.differs(
             "the commitment is not that of this salt and head", where, "it stands for another ledger"
         )
         return False
-    if accounts is None:
+    if book is None:
         found.differs(
             "the head that was committed to is no entry of this ledger", where,
             "the ledger was written anew since, or is another one",
         )  # fmt: skip
         return False
-    left = [merged(account.spent()) for account in accounts if account.retired is None]
+    if said.one_run_ledger and not book.of_one_run:
+        found.differs(
+            "states that its ledger was made for this run alone, and not all entries of the ledger say so",
+            where, "the epsilon is over other runs as well",
+        )  # fmt: skip
+    left = [merged(account.spent()) for account in book.accounts() if account.retired is None]
     for account in said.accounts:
         spent = merged(account.spent)
         if spent in left:

@@ -9,6 +9,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import Signature, signature_of, speaks_of_another
 from fl_dp.records import PAID_UNDER, REFUTED
 from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
+from fl_dp.reporting.run_folder import ONE_RUN_LEDGER
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 from fl_dp.verify.check import Check, Evidence
@@ -17,18 +18,24 @@ from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import is_there, read_json, read_toml
 
 _OTHER_RUN = "the statement was made for something else, and put here"
+_LEFT_OUT = "what other runs have spent on the same data is in no epsilon here"
 _CHANGED = "the site has stated something else than this folder says"
 
 
 def _run(evidence: Evidence, found: Found) -> None:
     if not is_there(evidence.folder.statements):
         found.not_given("statements.json", "no site has stated what its data have spent")
+        if is_there(evidence.folder.launch) and read_toml(evidence.folder.launch).get(ONE_RUN_LEDGER) is True:
+            found.note("the clients' ledger was made for this run alone", "launch.toml", _LEFT_OUT)
         return
     texts = stated_in(read_json(evidence.folder.statements), "statements.json")
+    alone: list[str] = []  # clients whose ledgers are of this run alone
     for number, one in enumerate(texts, 1):
         where = f"statements.json, statement {number}"
         try:
-            _check(one, Statement.from_text(one.text), where, evidence, found)
+            said = Statement.from_text(one.text)
+            _check(one, said, where, evidence, found)
+            alone += [account.client for account in said.accounts if said.one_run_ledger]
         except ConfigError as error:
             found.differs(str(error).rstrip("."), where, "it says nothing")
     if any(one.key for one in texts) and _is_called_simulated(evidence):
@@ -36,6 +43,9 @@ def _run(evidence: Evidence, found: Found) -> None:
             "launch.toml says that clients were simulated, and a site has signed", "launch.toml",
             "the clients of a simulation have no keys: the launch was changed, or the statements put here",
         )  # fmt: skip
+    if alone:
+        whose = f"{counted(len(alone), 'client')}: {_listed(sorted(alone))}"
+        found.note(f"the ledger was made for this run alone, of {whose}", "statements.json", _LEFT_OUT)
     if evidence.summary is None:
         found.not_given("summary.json", "the statements could be compared with nothing")
         return

@@ -28,6 +28,29 @@ def test_reserved_and_committed_steps_count_alike_and_survive(path):
         assert ledger.spent("digits") == (Entry(0.1, 1.0, 3), Entry(0.2, 2.0, 1))
 
 
+def test_a_ledger_is_of_one_run_as_long_as_nobody_else_has_entered_anything(tmp_path):
+    path = tmp_path / "own" / "ledger.sqlite"
+    for server_round in (1, 2):  # the second time it is resumed, perhaps under another name
+        with Ledger.open(path, one_run=True) as own:
+            own.register("digits", "f1", 1000)
+            own.reserve("digits", f"run {server_round}", server_round, MECHANISM, 1, BUDGET)
+            assert own.of_one_run()
+    with Ledger.open(path) as another:  # of --ledger, which has entered nothing yet
+        another.register("digits", "f1", 1000)
+        assert not another.of_one_run()
+    with Ledger.open(path, one_run=True) as own:
+        assert own.of_one_run()
+        with Ledger.open(path) as another:
+            another.commit(another.reserve("digits", "another", 1, MECHANISM, 1, BUDGET))
+        assert not own.of_one_run()
+
+
+def test_an_older_ledger_is_of_no_run_alone(path):
+    with Ledger.open(path, one_run=True) as ledger:
+        ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET)
+        assert not ledger.of_one_run()
+
+
 def _spend(ledger, name, mechanism=MECHANISM, steps=1):
     for server_round in range(200):
         ledger.commit(ledger.reserve("digits", name, server_round, mechanism, steps, BUDGET))

@@ -89,11 +89,14 @@ def test_what_is_no_model_of_this_site_is_refused_and_nothing_is_written(
     assert not (tmp_path / KEPT).exists()
 
 
-def test_what_the_data_have_spent_is_stated(tmp_path: Path) -> None:
-    site = Site(tmp_path, **{"data-name": "ward 7"})
+@pytest.mark.parametrize("one_run", [False, True])
+def test_what_the_data_have_spent_is_stated(tmp_path: Path, one_run: bool) -> None:
+    """And whether the ledger was made for this run alone."""
+    site = Site(tmp_path, **{"data-name": "ward 7", "one-run-ledger": one_run})
     update = site.train()
     statement = Statement.from_text(str(sent(site)[STATEMENT]["text"]))
     (account,) = statement.accounts
+    assert statement.one_run_ledger is one_run
     assert (statement.run, statement.weights) == ("run-1", weights_digest(state_arrays(MODEL)))
     assert (account.client, account.data, account.kind, account.unit) == (
         "hospital", "ward 7", "digits", "record",

@@ -18,6 +18,7 @@ from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.refuted import ADVICE, without_refutation
 from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.statements import Stated
 
 from .conftest import Make, change_summary, statement
 from .reading import Page
@@ -308,6 +309,44 @@ def test_the_headline_does_not_count_retired_accounts(make: Make) -> None:
     assert "over all runs on these ledgers." in page_of(folder).text
     change_summary(folder, lambda summary: summary["clients"]["north"].update(retired=1))
     assert "over all runs on these ledgers, but for accounts that were retired." in page_of(folder).text
+
+
+def own_ledger(*clients: str) -> Stated:
+    return statement(clients, one_run_ledger=True)
+
+
+ALONE, ALL = "over this run alone: the ledger was made for it", "over all runs on these ledgers"
+LEFT_OUT = "what other runs have spent on the same data is NOT in the epsilon, and adds to it."
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_an_epsilon_of_a_ledger_that_was_made_for_the_run_says_so_wherever_it_says_what_counts(
+    make: Make, over: bool
+) -> None:
+    """By the sites' statements; of a run that was killed before there were any, by how it was launched."""
+    folder = make(signed=[own_ledger("north"), own_ledger("south")], over=over)
+    if not over:
+        folder.launch.write_text('engine = ""\nledgers = "ledgers"\none-run-ledger = true\n')
+    html = render_page([folder])
+    text = Page(html).text
+    assert text.count(ALONE) == 2  # in the headline and in the overview
+    assert f"each ledger was made for it alone, and {LEFT_OUT}" in text
+    assert "What each client's data have spent, over this run alone" in text
+    assert html.count(">epsilon, over this run alone<") == 1
+    for of_all in ("all runs", "same ledger", "Nothing had been spent", "the ledgers have it"):
+        assert of_all not in html
+
+
+def test_a_ledger_of_one_client_that_was_made_for_the_run_makes_no_other_so(make: Make) -> None:
+    folder = make(signed=[own_ledger("north"), statement(("south",))])
+    folder.launch.write_text('engine = ""\nledgers = "ledgers"\none-run-ledger = true\n')  # statements count
+    text = page_of(folder).text
+    assert f"{ALL}, 1 of which were made for this run alone" in text
+    assert f"The ledgers of 1 client were made for this run alone: {LEFT_OUT}" in text
+    assert "Nothing had been spent on the other data when this run began" in text
+    assert ALONE not in text
+    another = page_of(make("b", signed=[statement(("north", "south"), run="18", one_run_ledger=True)])).text
+    assert ALONE not in another
 
 
 def test_numbers_of_single_classes_are_not_shown(make: Make) -> None:

@@ -12,7 +12,7 @@ from verify.made_run import BUDGET, DELTA, NOISE, RATE, SIZE, STEPS, Json, MadeR
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.export import to_export
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.statements import Statement
+from fl_dp.statements import Statement, commitment
 from fl_dp.verify.findings import Finding, Outcome
 
 
@@ -97,6 +97,26 @@ def test_a_ledger_that_was_written_anew_has_another_head(own: MadeRun) -> None:
         ledger.reserve("north's data", "7001", 1, (RATE, NOISE), STEPS, Budget(BUDGET, DELTA))
     assert "the head that was committed to is no entry of this ledger" in words(own)
     assert "20 steps were paid by north's data" in words(own)
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_a_ledger_that_was_made_for_one_run_says_so_in_every_entry(by_itself: bool, own: MadeRun) -> None:
+    """North states that its ledger was; without the words in its entries another run may have paid there."""
+    path, budget, salt = own.ledgers["north"], Budget(BUDGET, DELTA), bytes(32)
+    path.unlink()
+    for number in (1, 2, 3):
+        with Ledger.open(path, one_run=by_itself or number != 2) as ledger:
+            ledger.register("north's data", "north", SIZE)
+            ledger.commit(ledger.reserve("north's data", "7001", number, (RATE, NOISE), STEPS, budget))
+            head = ledger.head()
+    said = Statement.from_text(own.statements()[0]["text"])
+    said = replace(said, commitment=commitment(salt, head), one_run_ledger=True)
+    opening = {"commitment": said.commitment, "salt": salt.hex(), "head": head}
+    (path.parent / "statements.jsonl").write_text(json.dumps(opening) + "\n")
+    new = signed(said, own.key("north"))
+    own.write_statements([{"text": new.text, "key": new.key, "signature": new.signature}])
+    told = "states that its ledger was made for this run alone, and not all entries of the ledger say so"
+    assert words(own) == ("" if by_itself else f"{told} (statements.json, statement 1)")
 
 
 @pytest.mark.parametrize("accounts", [1, 2])

@@ -48,6 +48,16 @@ def test_what_a_site_has_signed_is_what_the_folder_says(
     assert words in made_run.words("statements")
 
 
+def test_a_ledger_that_was_made_for_the_run_alone_is_told(made_run: MadeRun) -> None:
+    assert made_run.notes("statements") == []
+    said_again(made_run, lambda said: replace(said, one_run_ledger=True))
+    told = "the ledger was made for this run alone, of 1 client: north"
+    assert made_run.notes("statements") == [told]
+    made_run.files.statements.unlink()
+    made_run.files.launch.write_text('engine = ""\nledgers = "ledgers"\none-run-ledger = true\n')
+    assert made_run.notes("statements") == ["the clients' ledger was made for this run alone"]
+
+
 def test_a_site_that_has_spent_less_than_was_feared_is_a_note(made_run: MadeRun) -> None:
     said_again(made_run, of_account(spent=charges(2 * STEPS), epsilon=epsilon(2 * STEPS)))
     assert "steps are stated" not in made_run.words("statements")

@@ -14,6 +14,7 @@ from fl_dp.reporting.page.figures.canvas import (
     thinned,
 )
 from fl_dp.reporting.page.numbers import epsilon
+from fl_dp.reporting.page.over import over_runs_in_short
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.table import Table
 
@@ -33,8 +34,7 @@ def budget(run: Run) -> Figure | None:
     few = len(run.clients) <= FEW
     series = list(zip(*(one.epsilons for one in rounds), strict=True))
     axes = round_axes(
-        f"epsilon, {'this run' if run.of_this_run else 'over all runs'}",
-        4 if not few else 1 + len(series) * (len(series) <= _NAMED),
+        f"epsilon, {over_runs_in_short(run)}", 4 if not few else 1 + len(series) * (len(series) <= _NAMED)
     )
     if few:
         for place, values in enumerate(series):

@@ -17,6 +17,7 @@ from fl_dp.reporting.page.figures.canvas import (
     thinned,
 )
 from fl_dp.reporting.page.numbers import epsilon, measured
+from fl_dp.reporting.page.over import over_runs_in_short
 from fl_dp.reporting.page.table import Table
 
 MOST = 10  # groups whose lines can be told apart
@@ -92,7 +93,8 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
     if not any(group.private for group, _ in ends) or len(ends) < 2:
         return None
     columns = columns_of([group.label for group, _ in ends])
-    axes = new_axes("epsilon at the end", name, len(ends), columns)
+    over = over_runs_in_short(*(run for group, _ in ends for run in group.runs if run.private))
+    axes = new_axes(f"epsilon at the end, {over}", name, len(ends), columns)
     for place, (group, found) in enumerate(ends):
         look = style(place, 1)
         across, up = (statistics.median(one[part] for one in found) for part in (0, 1))

@@ -5,6 +5,7 @@ import math
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.figures.canvas import Figure, framed, new_axes, style, thinned
 from fl_dp.reporting.page.numbers import epsilon, measured
+from fl_dp.reporting.page.over import over_runs_in_short
 
 
 def tradeoff(run: Run) -> Figure | None:
@@ -13,7 +14,7 @@ def tradeoff(run: Run) -> Figure | None:
     if not run.private or len(points) < 2:
         return None
     title, key = f"{name} over epsilon", "f-tradeoff"
-    axes = new_axes("epsilon of the federation", name)
+    axes = new_axes(f"epsilon of the federation, {over_runs_in_short(run)}", name)
     drawn = thinned(points)
     axes.plot(*zip(*drawn, strict=True), **style(0, len(drawn)))
     (start, low), (end, high) = points[0], points[-1]

@@ -1,0 +1,128 @@
+"""Which ledger the clients of a run on this machine pay from: one that lasts, or one for this run alone."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fl_dp.accounting.ledger.files import lasting_ledger, ledger_file
+from fl_dp.config.run import RunConfig
+from fl_dp.durable_files import exclusive, private_folder
+from fl_dp.errors import ConfigError, LedgerError
+from fl_dp.launch.clients import client_config
+from fl_dp.launch.request import Engine
+from fl_dp.launch.resumption import Launch
+from fl_dp.reporting.run_folder import RunFolder
+
+_RUNNING = "running"  # a folder beside the ledger: locks, one for each account
+_NAME_ONE = "for private data name one that lasts: --ledger DIR"
+PUBLIC = "for public or made-up data: --one-run-ledger, or public-data = true"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPlace:
+    """folder: None for the one below the run's folder, which is made for this run alone. why: so, for the
+    console.
+    """
+
+    folder: Path | None
+    why: str
+
+    @property
+    def one_run(self) -> bool:
+        return self.folder is None
+
+    def within(self, run: RunFolder) -> Path:
+        """The folder of the ledger, absolute."""
+        return (self.folder or run.ledgers).absolute()
+
+    def line(self, run: RunFolder) -> str:
+        """What is said of it before the run trains."""
+        shown = self.folder or run.shown / run.ledgers.name
+        why = f" ({self.why})" if self.why else ""
+        return f"{ledger_words(shown, one_run=self.one_run)}{why}"
+
+
+def ledger_words(shown: Path, *, one_run: bool) -> str:
+    """Where the ledger is, and what it counts."""
+    if one_run:
+        return f"ledger in {shown}, made for this run alone: what other runs spend does not count"
+    return f"ledger in {shown}: what other runs have spent there counts"
+
+
+def check_one_choice(named: Path | None, *, one_run: bool) -> None:
+    """ConfigError where a ledger is named for a run that is to have one of its own."""
+    if named is not None and one_run:
+        raise ConfigError(
+            f"--ledger {named}: --one-run-ledger asks for a ledger of this run alone; leave one out."
+        )
+
+
+def ledger_place(
+    config: RunConfig, engine: Engine | None, named: Path | None, *, one_run: bool = False
+) -> LedgerPlace:
+    """named: the folder of --ledger. one_run: --one-run-ledger was given.
+
+    Whoever simulates holds all data, and tries. Real clients keep a ledger that lasts, unless their records
+    are public: known to be, or declared so by public-data, which decides this and nothing else.
+    """
+    if named is not None:
+        return LedgerPlace(named, "")
+    if engine:
+        return LedgerPlace(None, _NAME_ONE)
+    if one_run:
+        return LedgerPlace(None, "--one-run-ledger")
+    if config.public_data:
+        return LedgerPlace(None, "public-data = true")
+    from fl_dp.federation.client.registration import is_public  # late: it imports torch
+
+    if is_public(config):
+        return LedgerPlace(None, f"these data are public; {_NAME_ONE}")
+    return LedgerPlace(lasting_ledger(), f"it lasts; {PUBLIC}")
+
+
+def check_no_ledger_yet(out: Path | None) -> None:
+    """ConfigError where the folder of a new run holds a ledger, which is then not made for this run alone."""
+    if out is None:
+        return
+    ledgers = RunFolder(out).ledgers
+    if ledger_file(ledgers).exists():
+        raise ConfigError(
+            f"--out {out}: holds the ledger of another run. Name another folder, or let what was spent there "
+            f"count: --ledger {ledgers}."
+        )
+
+
+@contextmanager
+def entered(config: RunConfig, ledgers: Path) -> Iterator[None]:
+    """Enter the data of all clients of this machine, as each would do itself; within, no other run has them.
+
+    ConfigError, with the way on, where the ledger has them otherwise, or another run has them: before
+    anything is started. Two at once would both fail: each sees steps in the ledger that it never asked for.
+    """
+    from fl_dp.federation.client.registration import account_digest
+    from fl_dp.federation.client.round import ClientRounds
+    from fl_dp.tasks.records import load_part  # late: these import Flower and torch
+
+    clients = [client_config(config, client, ledgers) for client in range(config.clients)]
+    with ExitStack() as held:
+        for one in clients:
+            lock = private_folder(ledgers / _RUNNING) / f"{account_digest(one)}.lock"
+            held.enter_context(exclusive(lock, "another run of this machine trains on these data now"))
+        try:
+            with ClientRounds.open(clients[0]) as rounds:
+                for one in clients:  # one after the other: each part is a copy
+                    rounds.register([(one, load_part(one))])
+        except LedgerError as error:
+            raise ConfigError(f"{error} Or, {PUBLIC}.") from error
+        yield
+
+
+def way_on(run: RunFolder) -> tuple[str, ...]:
+    """What may be done where budgets were spent, perhaps by earlier runs; none on a ledger of its own."""
+    if not run.launch.exists() or Launch.read(run).one_run_ledger:
+        return ()
+    return (
+        f"what they were spent on: fl-dp ledger show {run.shown}",
+        f"to go on: a larger budget, --set epsilon=N, at the cost of more privacy; {PUBLIC}",
+    )

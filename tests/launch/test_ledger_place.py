@@ -1,0 +1,109 @@
+"""Which ledger a run's clients pay from, and what is said of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import AtWorkError, ConfigError
+from fl_dp.launch.ledger_place import (
+    check_no_ledger_yet,
+    check_one_choice,
+    entered,
+    ledger_place,
+    way_on,
+)
+from fl_dp.launch.resumption import Launch
+from fl_dp.reporting.run_folder import RunFolder
+
+TABLE = RunConfig(data="csv:patients.csv")
+ALONE = "ledger in {own}, made for this run alone: what other runs spend does not count"
+
+
+@pytest.mark.parametrize(
+    ("config", "engine", "asked", "why"),
+    [
+        (TABLE, "ray", False, "for private data name one that lasts: --ledger DIR"),
+        (TABLE, "flower", False, "for private data name one that lasts: --ledger DIR"),
+        (TABLE, None, True, "--one-run-ledger"),
+        (replace(TABLE, public_data=True), None, False, "public-data = true"),
+        (RunConfig(data="digits"), None, False, "these data are public"),
+    ],
+)
+def test_a_ledger_of_one_run_lies_below_it_and_is_said_to_be_so(tmp_path, config, engine, asked, why):
+    folder = RunFolder(tmp_path)
+    place = ledger_place(config, engine, None, one_run=asked)
+    assert place.one_run
+    assert place.within(folder) == folder.ledgers
+    assert place.line(folder).startswith(ALONE.format(own=folder.ledgers))
+    assert why in place.line(folder)
+
+
+def test_real_clients_keep_a_ledger_that_lasts(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    lasting, folder = tmp_path / "state" / "fl-dp" / "ledger", RunFolder(tmp_path / "run")
+    place = ledger_place(TABLE, None, None)
+    assert not place.one_run
+    assert place.within(folder) == lasting
+    assert place.line(folder).startswith(f"ledger in {lasting}: what other runs have spent there counts (")
+    assert "--one-run-ledger, or public-data = true" in place.line(folder)
+
+
+def test_a_ledger_that_is_named_is_of_no_run_alone():
+    for engine in ("ray", None):
+        place = ledger_place(replace(TABLE, public_data=True), engine, Path("/var/ledger"))
+        assert place.folder == Path("/var/ledger")
+        assert (
+            place.line(RunFolder(Path("/run")))
+            == "ledger in /var/ledger: what other runs have spent there counts"
+        )
+    with pytest.raises(ConfigError, match="--ledger /var/ledger: --one-run-ledger asks"):
+        check_one_choice(Path("/var/ledger"), one_run=True)
+
+
+def test_a_ledger_that_was_there_before_the_run_was_not_made_for_it(tmp_path):
+    folder = RunFolder(tmp_path)
+    check_no_ledger_yet(tmp_path)
+    folder.ledgers.mkdir()
+    (folder.ledgers / "ledger.sqlite").touch()
+    with pytest.raises(ConfigError, match=f"--out {tmp_path}: holds the ledger of another run.*--ledger"):
+        check_no_ledger_yet(tmp_path)
+
+
+def test_a_ledger_of_its_own_names_no_way_on_and_another_does(tmp_path):
+    folder = RunFolder(tmp_path)
+    assert not way_on(folder)  # of a server, whose clients' ledgers are elsewhere
+    Launch(None, folder.ledgers, "", one_run_ledger=True).write(folder)
+    assert Launch.read(folder).one_run_ledger
+    assert not way_on(folder)
+    Launch(None, tmp_path / "lasting", "").write(folder)
+    assert not Launch.read(folder).one_run_ledger
+    words = "\n".join(way_on(folder))
+    assert all(
+        one in words for one in (f"fl-dp ledger show {tmp_path}", "--set epsilon=N", "--one-run-ledger")
+    )
+
+
+DIGITS = RunConfig(data="digits", clients=2, min_clients=2, fit_clients=2)
+
+
+def test_data_that_the_ledger_has_otherwise_are_declined_before_anything_is_started(tmp_path):
+    with entered(DIGITS, tmp_path):
+        pass
+    with entered(DIGITS, tmp_path):  # the same again
+        pass
+    otherwise = r"Split the data as before, or retire.*--one-run-ledger"
+    with pytest.raises(ConfigError, match=otherwise), entered(replace(DIGITS, seed=1), tmp_path):
+        pass
+
+
+def test_two_runs_never_train_on_the_same_data_at_once(tmp_path):
+    with entered(DIGITS, tmp_path):
+        words = "another run of this machine trains on these data now"
+        with pytest.raises(AtWorkError, match=words), entered(DIGITS, tmp_path):
+            pass
+        with entered(replace(DIGITS, data_name="others"), tmp_path / "elsewhere"):
+            pass
+    with entered(DIGITS, tmp_path):  # the first is over
+        pass

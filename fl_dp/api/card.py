@@ -10,7 +10,7 @@ from fl_dp.api.result import Result
 from fl_dp.config.data import PERSON
 from fl_dp.data.fixed_features import features_of
 from fl_dp.records import REFUTED
-from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
+from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS, WHERE
 from fl_dp.reporting.refuted import arithmetic_words
 from fl_dp.weights_digest import weights_digest
 
@@ -59,7 +59,7 @@ def _guarantee(result: Result) -> dict[str, Any]:
         "arithmetic": arithmetic_words(federation.get("arithmetic", REFUTED)) if federation else None,
         "clients-per-person": federation.get("clients_per_person"),
         "unit": federation.get("unit"),
-        "promise": PROMISE_OF_PERSONS if federation.get("unit") == PERSON else PROMISE,
+        "promise": (PROMISE_OF_PERSONS if federation.get("unit") == PERSON else PROMISE) + WHERE,
     }
 
 

@@ -18,6 +18,7 @@ from fl_dp.data.source import data_of, load_inputs
 from fl_dp.data.tensor_data import batch_inputs
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError, DataError, ModelError
+from fl_dp.reporting.spreadsheet import disarmed
 from fl_dp.tasks.load import in_task_code
 from fl_dp.tasks.task import Task
 
@@ -29,7 +30,7 @@ def predict(result: Result, data: Mapping[str, Any], out: Path) -> int:
 
     data: settings of the data (`data`, `data_root` and the like), in the place of the run's. Of classes, the
     answer and each one's probability; where the task has losses of its own, the model's outputs, which may be
-    anything. Of numbers, these; with the loss "bce", probabilities.
+    anything. Of numbers, these; with the loss "bce", probabilities. Names of classes are disarmed.
     Raises DataError for data of another form than those of the training, ConfigError for other features,
     ModelError for a model that answers at each token, else as `Result.model`.
     """
@@ -51,7 +52,7 @@ def predict(result: Result, data: Mapping[str, Any], out: Path) -> int:
         if not lines:
             writer.writerow(["row", *table])
         for row in zip(*table.values(), strict=True):
-            writer.writerow([lines, *row])
+            writer.writerow([lines, *map(disarmed, row)])
             lines += 1
     write_whole(out, lambda opened: opened.write(text.getvalue().encode()))
     return lines

@@ -28,7 +28,8 @@ def report(
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all rows of the tables there, too, as CSV.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write all rows of the tables there, too: a CSV file for each."),
     ] = None,
     purpose: Annotated[
         str | None, typer.Option(help="What the run was for; kept in DIR/approval.toml.", show_default=False)
@@ -52,7 +53,7 @@ def report(
         str | None, typer.Option(help="Of the processing; kept there, too.", show_default=False)
     ] = None,
 ) -> None:
-    from fl_dp.reporting.page.csv_file import write_csv
+    from fl_dp.reporting.page.csv_files import write_csv_files
     from fl_dp.reporting.page.write import write_page
 
     folders = [_folder(run) for run in runs]
@@ -65,7 +66,7 @@ def report(
     page = write_page(folders, out)
     say(f"report in {page}")
     if csv is not None:
-        write_csv(folders, csv)
+        write_csv_files(folders, csv)
         say(f"tables in {csv}")
     if show:
         _open(page)

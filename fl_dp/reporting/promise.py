@@ -4,15 +4,15 @@ PROMISE = (
     "Differential privacy, add or remove one record at one client: whatever is concluded from the model, and "
     "from all that was sent in training, is at most e^epsilon times as likely, plus delta, with the record "
     "there as without it, and the other way round. Several records of one person at a client are not covered "
-    "together, nor are conclusions about people in general. Assumptions and theorems: docs/privacy.md of "
-    "fl_dp's documentation."
+    "together, nor are conclusions about people in general."
 )
 PROMISE_OF_PERSONS = (
     "Differential privacy, add or remove one person with all records at one client: whatever is concluded "
     "from the model, and from all that was sent in training, is at most e^epsilon times as likely, plus "
     "delta, with the person there as without, and the other way round. Conclusions about people in general "
-    "are not covered. Assumptions and theorems: docs/persons.md and docs/privacy.md of fl_dp's documentation."
+    "are not covered."
 )
+WHERE = " Assumptions and theorems: docs/privacy.md and docs/persons.md of fl_dp's documentation."
 NO_PROMISE = (
     "None: NOT PRIVATE. The model was trained without protection; single records may be found out from it."
 )

@@ -6,15 +6,20 @@ docs/advisories.md says what was refuted, and what to do.
 from fl_dp.records import REFUTED
 
 ADVICE = "paid under a rounding assumption that was refuted since: see docs/advisories.md"
-HOLDS_NOT = "its epsilon is as it was charged, and may be far below the true one"
+_CHARGED = "epsilon is as it was charged, and may be far below the true one"
+HOLDS_NOT = f"its {_CHARGED}"
 # On the page. Plain text, which HTML does not escape, so that `without_refutation` finds it there.
-_SENTENCE = f" Steps on these data were {ADVICE}."
+_SENTENCE = f" Steps on these data were {ADVICE}. The {_CHARGED}."
 _MARK = " (refuted)"
 
 
 def mark(arithmetic: str) -> str:
     """Follows a word or an epsilon of an account; empty unless a round of it was paid under `REFUTED`."""
     return _MARK if arithmetic == REFUTED else ""
+
+
+def is_marked(text: str) -> bool:
+    return text.endswith(_MARK)
 
 
 def arithmetic_words(arithmetic: str) -> str:

@@ -41,7 +41,8 @@ def make_run(tmp_path: Path) -> MakeRun:
         results = RunResults(folder.path)
         folder.config.write_text(tomli_w.dumps(config.to_flat()))
         task = task_of(TaskSettings(**config.of_task()))
-        task.form, task.class_names = form, ("no", "yes")
+        task.form = form
+        task.class_names = tuple(kind.classes) if kind and kind.classes else ("no", "yes")
         torch.manual_seed(1)
         model = new_model(task)
         with torch.no_grad():

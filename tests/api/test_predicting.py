@@ -16,7 +16,7 @@ X = np.random.default_rng(0).normal(size=(700, 3)).astype(np.float32)
 
 
 class Scores(fl_dp.Task):
-    classes = ("no", "yes")
+    classes = ("=no", "@yes")  # a spreadsheet would compute both
 
     def model(self) -> nn.Module:
         return nn.Linear(3, 2)
@@ -52,8 +52,9 @@ def test_with_losses_of_its_own_a_tasks_outputs_are_no_probabilities(make_run, d
     result = fl_dp.load_run(make_run(Scores), task=Scores)
     predict(result, data, tmp_path / "out.csv")
     first, wanted = lines(tmp_path / "out.csv")[0], result.model(torch.from_numpy(X[:1])).tolist()[0]
-    assert first.keys() == {"row", "answer", "output no", "output yes"}
-    assert float(first["output no"]) == pytest.approx(wanted[0], abs=1e-4)
+    assert first.keys() == {"row", "answer", "output =no", "output @yes"}
+    assert first["answer"] == ("'=no", "'@yes")[wanted.index(max(wanted))]
+    assert float(first["output =no"]) == pytest.approx(wanted[0], abs=1e-4)
 
 
 def test_other_data_than_those_of_the_training_are_refused(make_run, tmp_path):

@@ -24,12 +24,12 @@ def test_a_page_where_it_belongs_and_of_several_runs_here(make, tmp_path, monkey
 
 
 def test_who_approves_is_kept_and_shown(make, tmp_path):
-    folder, out, tables = make(), tmp_path / "page.html", tmp_path / "tables.csv"
-    words = ("--purpose", "Triage", "--approver", "Dr. Ng", "--date", "1 May", "--operator", "Clinic N")
+    folder, out, tables = make(), tmp_path / "page.html", tmp_path / "tables"
+    words = ("--purpose", "Triage", "--approver", "Dr. Ng", "--date", "2024-02-29", "--operator", "Clinic N")
     more = ("--recipients", "both", "--retention", "a year", "--legal-basis", "Art. 9")
     assert typed(folder.path, "--out", out, "--csv", tables, *words, *more) == 0
     assert all(word in out.read_text() for word in (*words[1::2], *more[1::2]))
-    assert tables.read_text("utf-8-sig").startswith("run,private,clients,client,epsilon")
+    assert (tables / "clients.csv").read_text("utf-8-sig").startswith("run,folder,private,client,epsilon")
     assert not folder.report.exists()
     assert typed(folder.path) == 0
     assert "Dr. Ng" in folder.report.read_text()

@@ -92,7 +92,7 @@ def about_data(run: Run) -> Named:
     found = [
         ("Data", data_words(run)),
         ("As the server's operator calls them", _operators(run)),
-        ("Declared in all", _sizes(run)),
+        ("Declared in all", sizes(run)),
     ]
     if run.unit == PERSON:
         most = run.records_per_person
@@ -115,7 +115,8 @@ def columns(run: Run) -> Table:
     return Table("columns", caption, heads, run.data.columns, frozenset(heads))
 
 
-def _sizes(run: Run) -> str:
+def sizes(run: Run) -> str:
+    """Of all clients together."""
     sizes = [one.public_size for one in run.clients]
     if not sizes or not all(sizes):
         return UNKNOWN

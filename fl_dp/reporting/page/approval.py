@@ -1,6 +1,8 @@
 """What people add to a report: the purpose, who approves and when, and what a record of processing needs."""
 
 import dataclasses
+import datetime
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +15,12 @@ from fl_dp.errors import ConfigError
 from fl_dp.reporting.run_folder import RunFolder
 
 MOST_CHARACTERS = 2000
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Empty: not said yet, so that the page has a line to fill in by hand. date: as it was written.
+    """Empty: not said yet, so that the page has a line to fill in by hand. date: see `day`.
 
     operator: who runs server and sites; recipients: who gets the model; retention: how long it is kept;
     legal_basis: of the processing.
@@ -56,6 +59,25 @@ def read_approval(folder: RunFolder) -> Approval:
     return Approval(**{_KEYS[key]: clean(value, MOST_CHARACTERS) for key, value in found.items()})
 
 
+def day(text: str) -> datetime.date | None:
+    """The day that a text names as year-month-day; None where the calendar has none such."""
+    try:
+        return datetime.date.fromisoformat(text) if _DAY.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def _check_date(text: str) -> None:
+    """ConfigError unless a signature can stand below it: a real day, that has come somewhere on earth."""
+    found = day(text)
+    if found is None:
+        raise ConfigError(
+            f"--date {clean(text)}: is no day of the calendar, written as year-month-day; such as 2025-05-02."
+        )
+    if found > datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(days=1):
+        raise ConfigError(f"--date {text}: is still to come; name the day of the approval.")
+
+
 def write_approval(folder: RunFolder, **given: str | None) -> Approval:
     """Write what is given to approval.toml, whole or not at all; what is None stays as it was.
 
@@ -67,6 +89,8 @@ def write_approval(folder: RunFolder, **given: str | None) -> Approval:
         key = _key(name)
         if value is not None and len(value) > MOST_CHARACTERS:
             raise ConfigError(f"--{key}: has more than {MOST_CHARACTERS} characters; shorten it.")
+    if given.get("date"):
+        _check_date(str(given["date"]))
     kept = dataclasses.asdict(read_approval(folder))
     kept |= {name: clean(value, MOST_CHARACTERS) for name, value in given.items() if value is not None}
     text = tomli_w.dumps({_key(name): value for name, value in kept.items()})

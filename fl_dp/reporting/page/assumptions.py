@@ -39,30 +39,66 @@ _STEADY = (
 
 
 def assumed(run: Run) -> Clause:
-    """The assumptions that matter most to whoever signs."""
+    """All that the guarantee takes for granted, beside the arithmetic and the secrecy of sums."""
+    clauses = "“Arithmetic”"
+    if run.epsilon_alone is not None:
+        clauses += " and “If the assumption behind secure sums fails”"
+    return Clause(
+        "What is assumed",
+        "The guarantee holds on the conditions that follow, and on those under "
+        f"{clauses}. Whoever signs for the guarantee takes them to be met: no file of the run can show that "
+        "they are.",
+        (*_choices(run), *_of_the_sites(run), *_of_the_code(run)),
+    )
+
+
+def _choices(run: Run) -> tuple[str, ...]:
     mixed = sum(
         len({(e.sample_rate, e.noise_multiplier, e.copies) for e in _told_charges(run, one)}) > 1
         for one in run.clients
     )
-    items = [
-        "Ledgers are kept: not deleted, restored from an older copy or retired. What they no longer hold "
-        "is not counted.",
-        "The declared sizes are public.",
-        f"Each record is there once: in one data set, at one client. {_each_person(run)}".strip(),
-        "Settings were not found by training on the same records outside these ledgers.",
-        "The clients ran fl_dp's own code.",
-    ]
-    if mixed:
-        items.insert(
-            0,
-            f"The accounts of {counted(mixed, 'client')} hold more than one rate or noise multiplier. Their "
-            "epsilons hold only if these were fixed without looking at earlier results.",
-        )
-    return Clause(
-        "What is assumed",
-        "Above all the following. All of it is in the documentation that comes with fl_dp, docs/privacy.md.",
-        tuple(items),
+    found = (
+        "Nobody looked for the settings by training on the same records outside these ledgers.",
+        "No site's operator set a budget, or retired an account, because of results.",
     )
+    if not mixed:
+        return found
+    return (
+        f"The accounts of {counted(mixed, 'client')} hold more than one rate or noise multiplier. Their "
+        "epsilons hold only if these were fixed without looking at earlier results.",
+        *found,
+    )
+
+
+def _of_the_sites(run: Run) -> tuple[str, ...]:
+    named = ", but for those under “All runs on these data”"
+    retired = named if any(one.retired for one in run.clients) else ""
+    return (
+        "Each site has kept its ledger: it was not deleted, not set back to an older copy, and no account in "
+        f"it was retired{retired}. What a ledger no longer holds is not counted.",
+        f"The number of {run.unit}s that each site declared is public, and would have been declared without "
+        f"any one {run.unit} as well.",
+        "The shape of a record, the classes, the settings, and how large what a record holds can be are "
+        "public.",
+        f"Each record is there once: in one data set, at one client. {_each_person(run)}".strip(),
+    )
+
+
+def _of_the_code(run: Run) -> tuple[str, ...]:
+    found = [
+        "Each site ran fl_dp's own code, unchanged.",
+        "The random numbers of each site's system are unpredictable, the ciphers and hashes that fl_dp uses "
+        "(AES-256, BLAKE2b) are sound, and nobody but the site has read what its noise is made from.",
+        "If the model draws random numbers of its own (dropout), nobody can tell them from what is released.",
+    ]
+    if run.task:
+        found.append(
+            f"The task's own code, whose identity stands below, computes the losses of each {run.unit} from "
+            f"that {run.unit} and from public values alone."
+        )
+    if run.setting("start"):
+        found.append("The weights that training started from were not made from these records.")
+    return tuple(found)
 
 
 def _told_charges(run: Run, one: Client) -> tuple[Entry, ...]:

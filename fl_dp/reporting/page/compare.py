@@ -1,27 +1,37 @@
 """Several runs: what differs between them, and which are one run with other seeds."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fl_dp.reporting.page.facts import Run
-from fl_dp.reporting.page.numbers import UNKNOWN, charged, measured, number, seconds
+from fl_dp.reporting.page.numbers import UNKNOWN, Shown, alone, charged, measured, number, seconds
 from fl_dp.reporting.page.setting_facts import SEEDS
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.reports import NOT_PRIVATE
 
-_KEYS_NAMED = 3  # in a group's label
-_LONGEST = 44
+_KEYS_NAMED = 3  # in words
+_LONGEST_NAME, _LONGEST = 24, 44  # characters of a label's folder, and of what differs
 _OF_PRIVACY = ("epsilon", "delta", "noise-multiplier", "max-grad-norm")  # not used without
+_WEIGHTY = (*_OF_PRIVACY, "unit", "aggregation", "data", "task", "model", "learning-rate", "rounds")
 _MOST_COLUMNS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs whose settings differ in their seed at most. numbers: of the runs, from 1."""
+    """Runs whose settings differ in their seed at most. numbers: of the runs, from 1.
 
-    label: str
+    name: of its folders, no other group's. what: the settings that tell it from the others.
+    """
+
+    name: str
+    what: str
     runs: tuple[Run, ...]
     numbers: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}: {self.what}"
 
     @property
     def private(self) -> bool:
@@ -43,14 +53,47 @@ def groups_of(runs: Sequence[Run]) -> tuple[Group, ...]:
     for place, run in enumerate(runs):
         asked = _settings(run, asked=True)
         members.setdefault((run.private, *(asked.get(key, "") for key in named)), []).append(place)
+    telling = _telling([runs[places[0]] for places in members.values()], named)
+    names = [_folders(runs, places) for places in members.values()]
     return tuple(
         Group(
-            _label(runs[places[0]], named, number),
+            name if names.count(name) == 1 else f"{name} ({number})",
+            _what(runs[places[0]], telling),
             tuple(runs[place] for place in places),
             tuple(place + 1 for place in places),
         )
-        for number, places in enumerate(members.values(), 1)
+        for number, (places, name) in enumerate(zip(members.values(), names, strict=True), 1)
     )
+
+
+def _telling(runs: Sequence[Run], named: Sequence[str]) -> tuple[str, ...]:
+    """The keys that tell these runs apart best: each next one makes the most kinds of what was one kind.
+
+    Of those that do so alike, what was promised and learned comes first.
+    """
+    asked = [_settings(run, asked=True) for run in runs]
+    left = [key for key in named if key != "privacy"]  # what is not private says so
+    chosen: tuple[str, ...] = ()
+    while left and len(chosen) < _KEYS_NAMED:
+        best = max(left, key=lambda key: (*_kinds(asked, chosen, key), key in _WEIGHTY))
+        left.remove(best)
+        chosen = (*chosen, best)
+    return chosen
+
+
+def _kinds(asked: Sequence[Mapping[str, str]], chosen: Sequence[str], key: str) -> tuple[int, int]:
+    """How many kinds of runs there are by the chosen keys and this one, and by this one."""
+    found = [tuple(one.get(name, "") for name in (*chosen, key)) for one in asked]
+    return len(set(found)), len({one[-1] for one in found})
+
+
+def _folders(runs: Sequence[Run], places: Sequence[int]) -> str:
+    """The name of the first one's folder, and its number where others are called so."""
+    name = runs[places[0]].name
+    text = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    if sum(run.name == name for run in runs) > 1:
+        text += f" (run {places[0] + 1})"
+    return text + (f" and {len(places) - 1} more" if len(places) > 1 else "")
 
 
 def differences(runs: Sequence[Run]) -> Table:
@@ -67,14 +110,16 @@ def differences(runs: Sequence[Run]) -> Table:
 
 def side_by_side(runs: Sequence[Run], groups: Sequence[Group]) -> Table:
     """A row for each run."""
-    of = {number: group.label for group in groups for number in group.numbers}
+    what = {number: group.what for group in groups for number in group.numbers}
     metric = _first_metric(runs)
+    in_sums = any(run.epsilon_alone is not None for run in runs)
     columns = (
         "run",
         "folder",
-        "what it is",
+        "what differs",
         "seed",
         "epsilon",
+        *(("if the assumption behind secure sums fails",) if in_sums else ()),
         "delta",
         "unit",
         "rounds",
@@ -87,10 +132,10 @@ def side_by_side(runs: Sequence[Run], groups: Sequence[Group]) -> Table:
         (
             f"run {place}",
             run.name,
-            of[place],
+            what[place],
             run.setting("seed") or UNKNOWN,
-            charged(run.epsilon, run.arithmetic) if run.private else NOT_PRIVATE,
-            number(run.delta) if run.private else "none",
+            *_epsilons(run, in_sums),
+            number(run.delta) if run.private else Shown("none", None),
             run.unit if run.private else "nobody",
             str(run.rounds),
             measured(dict(run.metrics).get(metric)),
@@ -100,7 +145,15 @@ def side_by_side(runs: Sequence[Run], groups: Sequence[Group]) -> Table:
         )
         for place, run in enumerate(runs, 1)
     )
-    return Table("runs", "The runs", columns, rows, frozenset({"folder", "what it is", "unit", "ended as"}))
+    return Table("runs", "The runs", columns, rows, frozenset({"folder", "what differs", "unit", "ended as"}))
+
+
+def _epsilons(run: Run, in_sums: bool) -> tuple[str, ...]:
+    """in_sums: of some run there are two. A run without secure sums has one epsilon, whatever fails."""
+    if not run.private:
+        return (Shown(NOT_PRIVATE, math.inf),) * (1 + in_sums)
+    first = charged(run.epsilon, run.arithmetic)
+    return (first, *((first if run.epsilon_alone is None else alone(run.epsilon_alone),) if in_sums else ()))
 
 
 def digests(runs: Sequence[Run]) -> Table:
@@ -117,10 +170,8 @@ def _settings(run: Run, asked: bool) -> dict[str, str]:
     return {one.key: one.asked if asked else one.became for one in run.settings if one.key not in SEEDS}
 
 
-def _label(run: Run, keys: Sequence[str], number: int) -> str:
+def _what(run: Run, keys: Sequence[str]) -> str:
     asked = _settings(run, asked=True)
-    unsaid = {"privacy"} if run.private else {"privacy", *_OF_PRIVACY}
-    shown = [f"{key} {asked.get(key) or 'empty'}" for key in keys if key not in unsaid][:_KEYS_NAMED]
-    label = ", ".join(shown if run.private else (NOT_PRIVATE, *shown))
-    label = label or ("with privacy" if "privacy" in keys else "alike")
-    return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 5]}… ({number})"
+    shown = [f"{key} {asked.get(key) or 'empty'}" for key in keys if run.private or key not in _OF_PRIVACY]
+    text = ", ".join(shown if run.private else (NOT_PRIVATE, *shown)) or "alike but for seeds"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

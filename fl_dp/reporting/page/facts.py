@@ -127,7 +127,8 @@ class Run:
     hidden_metrics: how many of single classes or subgroups are not shown.
     reasons: status, reason and how often, most often first. simulated: no client had a process of its own.
     local: the launch that has written the folder has started all clients, on its own machine.
-    name: of the folder. before_known: whether what data had spent before the run is in its files.
+    name: of the folder, wherever it lies now; called: of the one that it was written to, by config.toml.
+    before_known: whether what data had spent before the run is in its files.
     by_part: metrics of each class or subgroup by their names, where small ones are known to be withheld.
     masked: whether masks hid the parts of its secure sums; None where it opened none.
     epsilon_alone: as epsilon, if the assumption behind secure sums fails; None where no data were in any.
@@ -177,6 +178,7 @@ class Run:
     epsilon_alone: float | None = None
     masked: bool | None = None
     of_this_run: bool = False
+    called: str = ""
 
     @property
     def counted(self) -> tuple[Client, ...]:

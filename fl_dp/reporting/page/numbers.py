@@ -1,8 +1,9 @@
 """Numbers as the page writes them. An epsilon is rounded up: it is never shown below what was computed."""
 
 import math
+from typing import Self
 
-from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.console import alone_words, rounded_up
 from fl_dp.reporting.refuted import mark
 from fl_dp.reporting.wording import duration
 
@@ -11,37 +12,58 @@ INFINITE = "infinite"
 _MOST_RATIO = 10**6
 
 
-def epsilon(value: float | None, *, private: bool = True) -> str:
+class Shown(str):
+    """A cell as people see it. value: its number with all digits; None where it shows no number."""
+
+    value: float | None
+
+    def __new__(cls, text: str, value: float | None) -> Self:
+        made = super().__new__(cls, text)
+        made.value = value
+        return made
+
+
+def epsilon(value: float | None, *, private: bool = True) -> Shown:
     """Two decimals, rounded up; INFINITE where none holds."""
     if not private or value is None or math.isinf(value):
-        return INFINITE
-    return rounded_up(value)
+        return Shown(INFINITE, math.inf)
+    return Shown(rounded_up(value), value)
 
 
-def charged(value: float | None, arithmetic: str, *, private: bool = True) -> str:
+def charged(value: float | None, arithmetic: str, *, private: bool = True) -> Shown:
     """`epsilon`, marked where a round was paid under an arithmetic that was refuted."""
     text = epsilon(value, private=private)
-    return text if text == INFINITE else text + mark(arithmetic)
+    return text if text == INFINITE else Shown(text + mark(arithmetic), text.value)
 
 
-def known_epsilon(value: float | None) -> str:
-    return UNKNOWN if value is None else epsilon(value)
+def known_epsilon(value: float | None) -> Shown:
+    return Shown(UNKNOWN, None) if value is None else epsilon(value)
 
 
-def number(value: float | None) -> str:
+def alone(value: float) -> Shown:
+    """What holds if the assumption behind secure sums fails."""
+    return Shown(alone_words(value), value)
+
+
+def number(value: float | None) -> Shown:
     """Four digits, or a whole number."""
     if value is None:
-        return UNKNOWN
-    return str(value) if isinstance(value, int) else f"{value:.4g}"
+        return Shown(UNKNOWN, None)
+    return Shown(str(value) if isinstance(value, int) else f"{value:.4g}", value)
 
 
-def measured(value: float | None) -> str:
+def size(value: int) -> Shown:
+    """A declared number, which older files do not have."""
+    return Shown(f"{value:,}", value) if value else Shown(UNKNOWN, None)
+
+
+def measured(value: float | None) -> Shown:
     """A metric or a loss."""
-    return "not measured" if value is None else f"{value:.4f}"
+    return Shown("not measured" if value is None else f"{value:.4f}", value)
 
 
-def seconds(value: float | None) -> str:
-    return UNKNOWN if value is None else duration(value)
+def seconds(value: float | None) -> Shown:
+    return Shown(UNKNOWN if value is None else duration(value), value)
 
 
 def moment(text: str) -> str:

@@ -5,11 +5,12 @@ import math
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.reporting.console import alone_words
-from fl_dp.reporting.page.about_data import data_words
+from fl_dp.reporting.page.about_data import data_words, sizes
 from fl_dp.reporting.page.facts import Named, Run, Site
 from fl_dp.reporting.page.figures.time_spent import where_time_went
 from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number
 from fl_dp.reporting.page.table import Table
+from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
 _TEST_DATA = "the server's test data"
@@ -22,16 +23,19 @@ def overview(run: Run) -> Named:
     described = dict(run.described)
     planned = f" of {run.planned_rounds}" if run.planned_rounds else ""
     found = [
+        ("Run", run.called),
         ("Model", _built_in(run, "model")),
         ("Loss", _built_in(run, "loss")),
         ("Data", data_words(run)),
         ("Task", described.get("task") or run.setting("task") or "built in"),
         ("Clients", _names(run)),
+        ("Declared in all", sizes(run)),
         ("How", _how(run)),
         ("Started, UTC", moment(run.started)),
         ("Ended, UTC", moment(run.ended)),
         ("Rounds", f"{run.rounds}{planned}, {run.lost_rounds} of them lost"),
         ("Ended as", run.status),
+        *((f"{name}, on the server's test data", measured(value)) for name, value in run.metrics[:1]),
         ("Whom epsilon protects", f"one {run.unit}" if run.private else "nobody: NOT PRIVATE"),
         (
             "Epsilon, this run" if run.of_this_run else "Epsilon, over all runs on these ledgers",
@@ -51,6 +55,43 @@ def _built_in(run: Run, key: str) -> str:
         return dict(run.described).get(key) or "of the task's own"
     setting = run.setting(key) or UNKNOWN
     return f"{setting}, unless the task has its own" if run.setting("task") else setting
+
+
+def verdict(run: Run) -> str:
+    """What its files say of budgets and signatures. Whether the files are to be believed, they cannot say."""
+    so_far = "" if run.over else f"After round {run.rounds}: "
+    found = [so_far + _budgets(run) if run.private else f"{NOT_PRIVATE}: no epsilon holds."]
+    signed = {
+        one.client
+        for site in run.sites
+        if site.signed is Signature.HOLDS and not site.problem
+        for one in site.data
+    }
+    known = sum(one.name in signed for one in run.clients)
+    if run.simulated:
+        found.append("Nobody has signed: the clients of a simulation have no keys.")
+    else:
+        found.append(
+            f"For {known} of {counted(len(run.clients), 'client')} what the data have spent is signed, by "
+            "the key that stands below."
+        )
+    if _unreliable(run) or _stated_more(run):
+        found.append("Statements of sites do NOT agree with the run, see below.")
+    return " ".join(found)
+
+
+def _budgets(run: Run) -> str:
+    known = [one for one in run.clients if one.budget is not None]
+    above = sum(one.epsilon > (one.budget or 0.0) + _SAME for one in known)
+    if not known:
+        return "The files name no budget."
+    if above:
+        return f"The epsilon of {counted(above, 'client')} is ABOVE its budget."
+    if unknown := len(run.clients) - len(known):
+        return (
+            f"No budget is known of {counted(unknown, 'client')}; no other client's epsilon is above its own."
+        )
+    return f"No client's epsilon is above its budget ({epsilon(run.budget)} at most)."
 
 
 def _epsilon(run: Run) -> str:
@@ -126,7 +167,7 @@ def stated(run: Run) -> str:
             "committed to a ledger."
         )
     signed = sum(site.signed is Signature.HOLDS and not site.problem for site in run.sites)
-    wrong = sum(site.signed is Signature.WRONG or bool(site.problem) for site in run.sites)
+    wrong = _unreliable(run)
     text = f"{counted(len(run.sites), 'statement')}: {signed} signed by the key beside it."
     if run.simulated and not any(site.key for site in run.sites):
         text += " The clients of a simulation have no keys."
@@ -145,6 +186,11 @@ def stated(run: Run) -> str:
 def any_signed(run: Run) -> bool:
     """Whether any statement of this run and model has a signature that holds."""
     return any(site.signed is Signature.HOLDS and not site.problem for site in run.sites)
+
+
+def _unreliable(run: Run) -> int:
+    """How many statements have a wrong signature, or speak of another run."""
+    return sum(site.signed is Signature.WRONG or bool(site.problem) for site in run.sites)
 
 
 def _stated_more(run: Run) -> list[float]:

@@ -20,7 +20,7 @@ from fl_dp.reporting.page.round_facts import (
     of_one_class,
     read_history,
 )
-from fl_dp.reporting.page.setting_facts import read_settings
+from fl_dp.reporting.page.setting_facts import name_of_run, read_settings
 from fl_dp.reporting.page.site_facts import read_sites
 from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.reports import (
@@ -83,6 +83,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
     interrupted = (said["status"], said["reason"]) == ("failed", INTERRUPTED)
     return Run(
         name=clean(folder.path.name),
+        called=name_of_run(folder) or clean(said["run"]) or "of no name",
         digest=page_digest(folder),
         over=over,
         private=bool(said["private"]) and history.private and privacy != "off",

@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
+from fl_dp.kits.keys import fingerprint
 from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.page import about_data, overview, signing, tables
 from fl_dp.reporting.page.by_part import part_tables
@@ -22,6 +24,8 @@ from fl_dp.reporting.vouched import SIGNED, UNSIGNED
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+_LONGEST_NAME = 80  # characters of it in a footer
 
 
 def render_page(folders: Sequence[RunFolder]) -> str:
@@ -47,9 +51,13 @@ def _of_one(run: Run) -> dict[str, Any]:
         "about_data": about_data.about_data(run),
         "columns": about_data.columns(run),
         "approval": signing.approval_lines(run),
+        "one_sheet": signing.ONE_SHEET,
         "site_lines": signing.site_lines(run),
         "part_tables": part_tables([run]),
-        "digest": [run.digest[start : start + 8] for start in range(0, len(run.digest), 8)],
+        "digest": fingerprint(run.digest),
+        "verdict": overview.verdict(run),
+        "foot": f"Run {clean(run.called, _LONGEST_NAME)}",
+        "foot_digest": f"SHA-256 {fingerprint(run.digest)}",
         "results": overview.results(run),
         "figures": _figures(run),
         "rounds": tables.rounds(run),
@@ -75,7 +83,15 @@ def _of_several(runs: Sequence[Run]) -> dict[str, Any]:
     groups = values["groups"]
     with drawing():
         figures = compared(groups)
-    return {**values, "figures": figures, "most": MOST, "hidden_groups": max(0, len(groups) - MOST)}
+    names = ", ".join(run.name for run in runs)
+    return {
+        **values,
+        "figures": figures,
+        "most": MOST,
+        "hidden_groups": max(0, len(groups) - MOST),
+        "foot": clean(f"{len(runs)} runs side by side: {names}", _LONGEST_NAME),
+        "foot_digest": "the digest of each run stands in the last table",
+    }
 
 
 def _figures(run: Run) -> list[Any]:
@@ -91,11 +107,16 @@ def _figures(run: Run) -> list[Any]:
     return [one for one in found if one is not None]
 
 
+def _in_css(text: str) -> str:
+    """The text, to stand between quotes in a style sheet: all but letters and digits by their numbers."""
+    return "".join(one if one.isascii() and one.isalnum() else f"\\{ord(one):06x}" for one in text)
+
+
 @cache
 def _environment() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -103,3 +124,5 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    made.filters["in_css"] = _in_css
+    return made

@@ -22,6 +22,12 @@ def read_settings(folder: RunFolder) -> tuple[Setting, ...]:
     return tuple(Setting(clean(key), _shown(asked, key), _shown(became, key)) for key in keys)
 
 
+def name_of_run(folder: RunFolder) -> str:
+    """Of the folder that the run was written to; empty where its files name none."""
+    out = read_toml(folder.config).get("out", "") if folder.config.exists() else ""
+    return clean(PurePosixPath(str(out)).name)
+
+
 def _shown(found: Mapping[str, Any], key: str) -> str:
     value = found.get(key, "")
     if isinstance(value, bool):

@@ -1,14 +1,19 @@
 """What is filled in and signed: by those who approve, and by each site."""
 
+from fl_dp.reporting.page.approval import day
 from fl_dp.reporting.page.facts import Named, Run
 from fl_dp.reporting.wording import counted
 
+ONE_SHEET = 8  # sites whose lines the first sheet has room for
 _SITES = 20  # that have a line of their own
 _NAMED = 6  # clients that one line can name
 
 
 def approval_lines(run: Run) -> Named:
-    """What a record of processing asks for; empty values are lines to fill in by hand."""
+    """What a record of processing asks for; empty values are lines to fill in by hand.
+
+    What `fl-dp verify` said always is one: it compares this page, which cannot hold its answer.
+    """
     said = run.approval
     return (
         ("Purpose", said.purpose),
@@ -17,8 +22,15 @@ def approval_lines(run: Run) -> Named:
         ("Who gets the model", said.recipients),
         ("Kept until, or for how long", said.retention),
         ("Approved by", said.approver),
-        ("Date (year-month-day)", said.date),
+        ("Date (year-month-day)", _date(said.date)),
+        ("What fl-dp verify said of these files", ""),
+        ("Signature", ""),
     )
+
+
+def _date(text: str) -> str:
+    """As it stands in the file, where anybody may have written it; `write_approval` takes real days alone."""
+    return text if not text or day(text) else f"NO DAY OF THE CALENDAR: {text}"
 
 
 def site_lines(run: Run) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A table of a page: its rows as texts. What is not shown of a long one is said, and is in the CSV file."""
+"""A table of a page: its rows as texts. What is not shown of a long one is said, and is in the CSV files."""
 
 from dataclasses import dataclass
 
@@ -19,6 +19,10 @@ class Table:
     @property
     def shown(self) -> tuple[tuple[str, ...], ...]:
         return self.rows[:SHOWN]
+
+    @property
+    def listed(self) -> tuple[tuple[str, ...], ...]:
+        return self.rows[:LISTED]
 
     @property
     def more(self) -> tuple[tuple[str, ...], ...]:

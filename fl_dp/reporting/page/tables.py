@@ -5,12 +5,20 @@ from collections.abc import Callable, Sequence
 
 from fl_dp.kits.signed import Signature
 from fl_dp.records import CLIENT_STATUSES
-from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page import about_data
 from fl_dp.reporting.page.about_data import operators_word
-from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.facts import Client, Run, Setting, Site
-from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, known_epsilon, measured, number, seconds
+from fl_dp.reporting.page.numbers import (
+    Shown,
+    alone,
+    charged,
+    epsilon,
+    known_epsilon,
+    measured,
+    number,
+    seconds,
+    size,
+)
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.refuted import arithmetic_words
@@ -19,22 +27,9 @@ _ENDS = 10  # clients at either end of a ranking
 _QUANTILE_NAMES = ("least", "10 % have at most", "median", "90 % have at most", "largest")
 
 
-def tables_of(run: Run) -> tuple[Table, ...]:
-    """All of them, for the CSV file."""
-    found = (
-        clients(run),
-        mechanisms(run),
-        rounds(run),
-        reasons(run),
-        data_sets(run),
-        about_data.columns(run),
-    )
-    return (*found, *part_tables([run]), settings(run))
-
-
 def clients(run: Run) -> Table:
     """Budgets and states at the end."""
-    alone = run.epsilon_alone is not None
+    in_sums = run.epsilon_alone is not None
     return _of_clients(
         "clients",
         "What each client's data have spent: epsilon of this run, of others as its site claims, and of both",
@@ -45,7 +40,7 @@ def clients(run: Run) -> Table:
             "together",
             "budget",
             "together, if all planned rounds run",
-            *(("if the assumption fails",) if alone else ()),
+            *(("if the assumption fails",) if in_sums else ()),
             "delta (a probability)",
             "rounds",
             "rounds left",
@@ -57,9 +52,9 @@ def clients(run: Run) -> Table:
             known_epsilon(one.own_epsilon),
             _claimed(run, one),
             charged(one.epsilon, one.arithmetic),
-            UNKNOWN if one.budget is None else epsilon(one.budget),
+            known_epsilon(one.budget),
             known_epsilon(one.planned_epsilon),
-            *((_alone(one),) if alone else ()),
+            *((_alone(one),) if in_sums else ()),
             number(one.delta),
             number(one.rounds),
             str(one.rounds_left),
@@ -69,15 +64,15 @@ def clients(run: Run) -> Table:
     )
 
 
-def _claimed(run: Run, one: Client) -> str:
+def _claimed(run: Run, one: Client) -> Shown:
     """Nothing, where all that its ledger shows is this run's."""
     known = run.of_this_run and one.own_charges == one.charges
     return epsilon(0.0) if known else known_epsilon(one.claimed_epsilon)
 
 
-def _alone(one: Client) -> str:
+def _alone(one: Client) -> Shown:
     """Of data that were in no secure sum both epsilons are one."""
-    return alone_words(one.epsilon if one.epsilon_alone is None else one.epsilon_alone)
+    return alone(one.epsilon if one.epsilon_alone is None else one.epsilon_alone)
 
 
 def mechanisms(run: Run) -> Table:
@@ -99,7 +94,7 @@ def mechanisms(run: Run) -> Table:
         lambda one: (
             number(one.noise_multiplier),
             number(one.sample_rate),
-            str(one.public_size) if one.public_size else UNKNOWN,
+            size(one.public_size),
             _batch(one),
             str(one.steps),
             one.accountant,
@@ -186,7 +181,7 @@ def data_sets(run: Run) -> Table:
         (
             one.client,
             about_data.named(one),
-            f"{one.public_size:,}",
+            size(one.public_size),
             one.unit,
             charged(one.epsilon, one.arithmetic),
             epsilon(one.budget),
@@ -199,7 +194,7 @@ def data_sets(run: Run) -> Table:
     known = {row[0] for row in stated}
     silent = [
         (
-            one.name, operators_word(run), f"{one.public_size:,}" if one.public_size else UNKNOWN,
+            one.name, operators_word(run), size(one.public_size),
             run.unit, charged(one.epsilon, one.arithmetic), known_epsilon(one.budget), number(one.delta),
             "the server alone",
         )
@@ -234,10 +229,10 @@ def _stated_by(site: Site) -> str:
     }[site.signed]
 
 
-def _batch(one: Client) -> str:
+def _batch(one: Client) -> Shown:
     """Its expected size: rate times units."""
     if one.sample_rate is None or not one.public_size:
-        return UNKNOWN
+        return number(None)
     return number(one.sample_rate * one.public_size)
 
 

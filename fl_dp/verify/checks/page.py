@@ -176,11 +176,11 @@ def _first_other(page: str, again: str) -> str:
 
 
 def _words(page: str) -> list[str]:
-    """The pieces of text that a reader sees, without figures."""
+    """The pieces of text that a reader sees, without figures; title and footers, with the digest, last."""
     reader = _Reader()
     reader.feed(page)
     reader.close()
-    return reader.pieces
+    return [*reader.pieces, *reader.last]
 
 
 def _undrawn(page: str) -> str:
@@ -189,17 +189,19 @@ def _undrawn(page: str) -> str:
 
 
 class _Reader(HTMLParser):
-    """pieces: of text, spaces made single."""
+    """pieces: of text, spaces made single. last: the title, and the style, which has the sheets' footers."""
 
-    _HIDDEN = ("svg", "style", "script")
+    _HIDDEN = ("svg", "script")
+    _LAST = ("title", "style")
 
     def __init__(self) -> None:
         super().__init__()
         self.pieces: list[str] = []
+        self.last: list[str] = []
         self._inside: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag in self._HIDDEN:
+        if tag in (*self._HIDDEN, *self._LAST):
             self._inside.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -210,6 +212,8 @@ class _Reader(HTMLParser):
         piece = " ".join(data.split())
         if piece and not self._inside:
             self.pieces.append(piece)
+        elif piece and self._inside[-1] in self._LAST and not set(self._HIDDEN) & set(self._inside):
+            self.last.append(piece)
 
 
 CHECK = Check(place=7, run=_run)

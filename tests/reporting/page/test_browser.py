@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from fl_dp.kits.keys import fingerprint
+from fl_dp.reporting.page.digest import page_digest
+from fl_dp.reporting.page.facts import Round
+from fl_dp.reporting.page.numbers import epsilon, measured
+from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.page.tables import settings
 from fl_dp.reporting.run_folder import RunFolder
 
 from .conftest import Make
@@ -89,8 +95,11 @@ def test_runs_are_shown_whole(
 
 
 def test_it_is_printed_on_a4_without_a_word_lost(make: Make, tmp_path: Path) -> None:
+    """Settings and rounds are folded on a screen. Sheet 1 is what is signed."""
     page, printed = tmp_path / "report.html", tmp_path / "report.pdf"
-    page.write_text(render_page([make()]))
+    called = 'night "9"; } <b>'
+    folder = make(rounds=60, settings={"out": f"/x/{called}"})
+    page.write_text(render_page([folder]))
     browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri())
     content = printed.read_bytes()
     assert content.startswith(b"%PDF-")
@@ -98,6 +107,31 @@ def test_it_is_printed_on_a4_without_a_word_lost(make: Make, tmp_path: Path) -> 
         tuple(map(round, map(float, box.split()))) for box in re.findall(rb"/MediaBox \[([^\]]*)\]", content)
     }
     assert boxes == {(0, 0, 595, 842)}
+    first, *_ = sheets = printed_text(printed)
+    for number, sheet in enumerate(sheets, 1):
+        foot = f"{number} / {len(sheets)} Run {called} SHA-256 {fingerprint(page_digest(folder))}"
+        assert sheet.startswith(foot)  # a PDF has the margins first
+    for words in (
+        f"training run {called}", "2: north, south", "6.0000", "15.01", "Signature",
+        "The epsilon of 2 clients is ABOVE its budget.", "What fl-dp verify said of these files",
+    ):  # fmt: skip
+        assert words in first
+    text, run = "".join(sheets).replace(" ", ""), read_run(folder)
+    rows = list(settings(run).rows)
+    rows += [(str(one.number), epsilon(one.epsilon), *numbers_of(one)) for one in run.history]
+    assert [row for row in rows if "".join(row).replace(" ", "") not in text] == []
+
+
+def numbers_of(one: Round) -> list[str]:
+    return [*(measured(value) for _, value in one.metrics), measured(one.loss)]
+
+
+def printed_text(file: Path) -> list[str]:
+    """Of each sheet, spaces made single."""
+    if shutil.which("pdftotext") is None:
+        pytest.skip("nothing reads a PDF on this machine: apt-get install poppler-utils")
+    found = subprocess.run(["pdftotext", "-raw", str(file), "-"], capture_output=True, text=True, check=True)
+    return [" ".join(sheet.split()) for sheet in found.stdout.split("\f") if sheet.strip()]
 
 
 def test_the_browsers_own_header_with_the_place_of_the_file_is_not_printed(

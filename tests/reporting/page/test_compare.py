@@ -3,7 +3,7 @@ from fl_dp.reporting.page.figures.side_by_side import band
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 
-from .conftest import Make
+from .conftest import Make, change_summary
 from .reading import Page
 
 
@@ -16,10 +16,39 @@ def test_runs_that_differ_in_their_seed_alone_are_one_group(make: Make) -> None:
     runs = [read_run(folder) for folder in folders]
     groups = groups_of(runs)
     assert [(one.label, one.numbers) for one in groups] == [
-        ("epsilon 1.0", (1, 2, 3)),
-        ("epsilon 8.0", (4, 5, 6)),
+        ("1.0-0 and 2 more: epsilon 1.0", (1, 2, 3)),
+        ("8.0-0 and 2 more: epsilon 8.0", (4, 5, 6)),
     ]
     assert differing(runs) == ("epsilon",)
+
+
+def test_labels_name_folders_and_the_settings_that_tell_most_runs_apart(make: Make) -> None:
+    """The first settings that differ are of the data, and alike in runs 1 and 4."""
+    settings = [
+        {"data-name": name, "partition": cut, "model": model, "epsilon": epsilon, "learning-rate": rate}
+        for name, cut, model, epsilon, rate in (
+            ("a", "iid", "linear", 1.0, 0.5), ("b", "shards", "mlp", 2.0, 0.5), ("b", "iid", "mlp", 3.0, 0.5),
+            ("a", "iid", "linear", 8.0, 2.0),
+        )
+    ]  # fmt: skip
+    runs = [read_run(make(f"{name}/run", settings=one)) for name, one in zip("efgh", settings, strict=True)]
+    first, *_, fourth = groups_of(runs)
+    assert first.label.startswith("run (run 1): epsilon 1.0, ")
+    assert fourth.label.startswith("run (run 4): epsilon 8.0, ")
+    alike = [read_run(make(name, settings={"epsilon": 3.0})) for name in ("x", "y")]
+    assert [one.label for one in groups_of(alike)] == ["x and 1 more: alike but for seeds"]
+
+
+def test_both_epsilons_of_a_secure_run_are_in_its_row(make: Make) -> None:
+    shared = [{"sample_rate": 0.1, "noise_multiplier": 1.5, "steps": 9, "shares": 3}]
+    secure = change_summary(make("secure"), lambda said: said["clients"]["north"].update(charges=shared))
+    change_summary(secure, lambda said: said["federation"].update(epsilon_alone=8.16))
+    folders = [secure, make("plain"), make("off", private=False)]
+    page = Page(render_page(folders))
+    assert "epsilon if the assumption behind secure sums fails delta" in page.text
+    for row in ("0.76 8.16 1e-05", "0.76 0.76 1e-05", "NOT PRIVATE NOT PRIVATE none"):
+        assert row in page.text
+    assert "if the assumption behind secure sums fails delta" not in Page(render_page(folders[1:])).text
 
 
 def test_a_band_is_least_median_and_largest_of_those_that_got_there(make: Make) -> None:

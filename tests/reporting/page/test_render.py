@@ -1,5 +1,6 @@
 """The page as a whole: what stands in it, in which order, and that strangers' texts stay texts."""
 
+import html
 import re
 import shutil
 from itertools import pairwise
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 
 from fl_dp.errors import ConfigError
+from fl_dp.kits.keys import fingerprint
 from fl_dp.records import REFUTED, Entry
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.page.approval import write_approval
+from fl_dp.reporting.page.digest import page_digest
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.refuted import ADVICE, without_refutation
@@ -53,6 +56,21 @@ def test_a_page_is_whole_and_loads_nothing(make: Make) -> None:
     assert not re.search(r"url\((?!#)", html)
 
 
+def test_title_and_footer_name_run_and_digest_whatever_it_is_called(make: Make) -> None:
+    """Of a folder that was moved it is the name that config.toml has: it stays, and the digest covers it."""
+    called = 'a"; } <b> \\9 \u202e'
+    folder = make(settings={"out": f"/home/mallory/{called}"})
+    page = render_page([folder])
+    digest, shown = fingerprint(page_digest(folder)), called.replace("\u202e", "\\u202e")
+    (title,) = re.findall("<title>(.*)</title>", page)
+    assert html.unescape(title) == f"Run {shown}, SHA-256 {digest}"
+    (foot,) = re.findall(r'@bottom-left \{ content: "([A-Za-z0-9\\]*)"; \}', page)
+    read = re.sub(r"\\([0-9a-f]{6})", lambda found: chr(int(found[1], 16)), foot)
+    assert read == f"Run {shown}\nSHA-256 {digest}"
+    assert "mallory" not in page
+    assert "<title>Run 17, " in render_page([make("older")])  # its files name no folder
+
+
 def test_headings_are_in_order_and_every_section_has_one(make: Make) -> None:
     page = page_of(make())
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
@@ -81,7 +99,7 @@ def test_figures_and_tables_can_be_read_without_seeing_them(make: Make) -> None:
 def test_what_strangers_wrote_stays_text(make: Make, name: str) -> None:
     folder = make(clients=(name, "south"), reason=name, metrics={name: 0.5})
     if "\ud800" not in name:
-        write_approval(folder, purpose=name, approver=name, date=name)
+        write_approval(folder, purpose=name, approver=name, operator=name)
     html = render_page([folder])
     page = Page(html)
     assert page.open == []
@@ -148,6 +166,24 @@ def test_what_was_paid_under_a_refuted_assumption_says_so_for_each_client(make: 
     assert text.count("pld assumed (refuted)") == text.count("pld steady-rows") == 1  # of each client
     assert text.count("0.75 (refuted)") == 1
     assert "(refuted)" not in without_refutation(page)
+
+
+def test_what_is_signed_for_stands_on_the_page_itself(make: Make) -> None:
+    """Conditions that not every run has are there only for those that have them."""
+    always = (
+        "ledger: it was not deleted",
+        "declared is public",
+        "Nobody looked for the settings",
+        "own code",
+    )
+    at_times = ("The task's own code", "weights that training started from", "but for those under")
+    plain = page_of(make())
+    assert "docs/" not in plain.text
+    assert all(words in plain.text for words in always)
+    assert not any(words in plain.text for words in at_times)
+    folder = make("own", settings={"start": "weights.pt"}, task="ab" * 32)
+    change_summary(folder, lambda said: said["clients"]["north"].update(retired=1))
+    assert all(words in page_of(folder).text for words in (*always, *at_times))
 
 
 def test_persons_and_proven_arithmetic_have_words_of_their_own(make: Make) -> None:
@@ -283,11 +319,11 @@ def test_numbers_of_single_classes_are_not_shown(make: Make) -> None:
 
 def test_lines_to_fill_in_by_hand_until_somebody_has(make: Make) -> None:
     folder = make()
-    assert page_of(folder).text.count("to be filled in by hand") == 9
+    assert page_of(folder).text.count("to be filled in by hand") == 10
     before = render_page([folder])
     write_approval(folder, purpose="Triage", approver="Dr. Ng")
     page = page_of(folder)
-    assert page.text.count("to be filled in by hand") == 7
+    assert page.text.count("to be filled in by hand") == 8
     assert "Dr. Ng" in page.text
     assert render_page([folder]) != before
 

@@ -6,7 +6,7 @@ import pytest
 
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
-from fl_dp.reporting.page.overview import stated
+from fl_dp.reporting.page.overview import stated, verdict
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.vouched import SIGNED, UNSIGNED
@@ -29,6 +29,27 @@ def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
     assert "a statement, signed by nobody" in text
 
 
+def test_the_first_sheet_says_how_many_have_signed_and_whether_budgets_were_kept(make: Make) -> None:
+    folder = make(rounds=5, signed=[signed(statement(["north"])), statement(["south"])])
+    one_of_two = "For 1 of 2 clients what the data have spent is signed, by the key that stands below."
+    assert (
+        verdict(read_run(folder)) == f"No client's epsilon is above its budget (3.00 at most). {one_of_two}"
+    )
+    change_summary(folder, lambda said: said["clients"]["north"].update(budget=None))
+    unknown = "No budget is known of 1 client; no other client's epsilon is above its own. "
+    assert verdict(read_run(folder)) == unknown + one_of_two
+    change_summary(folder, lambda said: said["clients"]["south"].update(budget=1.0))
+    assert verdict(read_run(folder)).startswith("The epsilon of 1 client is ABOVE its budget.")
+    assert verdict(read_run(make("killed", over=False))).startswith(
+        "After round 3: No client's epsilon is above"
+    )
+    assert verdict(read_run(make("off", private=False))).startswith(
+        "NOT PRIVATE: no epsilon holds. For 0 of 2"
+    )
+    folder.launch.write_text('engine = "ray"\n')
+    assert "Nobody has signed: the clients of a simulation have no keys." in verdict(read_run(folder))
+
+
 @pytest.mark.parametrize("change", ["key", "text", "signature", "no hex"])
 def test_a_signature_that_does_not_fit_is_said(make: Make, change: str) -> None:
     good, other = signed(statement(["north"])), signed(statement(["north"], commitment="00" * 32))
@@ -40,6 +61,7 @@ def test_a_signature_that_does_not_fit_is_said(make: Make, change: str) -> None:
     folder = make(clients=["north"], signed=[bad])
     assert read_run(folder).sites[0].signed is Signature.WRONG
     assert "1 statement not to be relied on" in Page(render_page([folder])).text
+    assert verdict(read_run(folder)).endswith("Statements of sites do NOT agree with the run, see below.")
     assert "WRONG SIGNATURE" in Page(render_page([folder])).text
 
 

@@ -42,8 +42,11 @@ def test_of_other_versions_the_words_are_compared_and_that_is_said(drawn: MadeRu
     drawn.files.report.write_text(older)
     assert drawn.differs() == {}
     assert "its figures were not compared" in drawn.notes("page")[-1]
-    drawn.files.report.write_text(older.replace(f"{epsilon(60):.2f}", "0.10"))
-    assert "the words are others" in drawn.words("page")
+    shown, foot = f"{epsilon(60):.2f}", 'content: "Run'
+    for change in ((shown, "0.10"), ("<title>Run", "<title>Sum"), (foot, foot.replace("Run", "Sum"))):
+        assert change[0] in older
+        drawn.files.report.write_text(older.replace(*change))
+        assert "the words are others" in drawn.words("page"), change
 
 
 @pytest.mark.parametrize("own", ["Drawn by fl-dp ", "code of fl-dp "])

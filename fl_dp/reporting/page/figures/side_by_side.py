@@ -76,11 +76,11 @@ def _over_rounds(
     ends = "; ".join(f"{group.label}: {shown(found[-1][2])}" for group, found in bands)
     text = f"{name} after the last round, the median where seeds differ: {ends}."
     rows = tuple(
-        (group.label, str(number), shown(low), shown(middle), shown(high))
+        (group.name, str(number), shown(low), shown(middle), shown(high))
         for group, found in bands
         for number, low, middle, high in found
     )
-    columns = ("what it is", "round", "least", "median", "largest")
+    columns = ("folder", "round", "least", "median", "largest")
     table = Table(f"{key}-table", title, columns, rows)
     return framed(axes, key, title, text, table)
 

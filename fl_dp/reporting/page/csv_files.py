@@ -1,0 +1,97 @@
+"""The tables of runs as CSV files: one file for each table, numbers as they were computed."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from fl_dp.durable_files import write_whole
+from fl_dp.errors import ConfigError
+from fl_dp.reporting.page import about_data, tables
+from fl_dp.reporting.page.compare import digests, groups_of, side_by_side
+from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.numbers import Shown, measured
+from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.page.table import Table
+from fl_dp.reporting.refuted import is_marked
+from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.spreadsheet import disarmed
+
+_OF_A_RUN = (
+    tables.clients,
+    tables.mechanisms,
+    tables.rounds,
+    tables.reasons,
+    tables.data_sets,
+    about_data.columns,
+    tables.settings,
+)
+_CHARGED = ("runs", "clients", "data")  # keys of tables whose epsilons the page marks where they are refuted
+_REFUTED = "refuted"  # the mark, in a column of its own
+Row = Mapping[str, object]
+
+
+def write_csv_files(folders: Sequence[RunFolder], out: Path) -> None:
+    """Write KEY.csv of every table into the folder `out`, made if need be; ConfigError where that cannot be.
+
+    A table without rows is a file with heads alone, so that none is left of runs that were written before.
+    """
+    if out.suffix == ".csv" or (out.exists() and not out.is_dir()):
+        raise ConfigError(f"--csv {out}: name a folder; each table is a file of its own there.")
+    texts = csv_texts([read_run(folder) for folder in folders])
+    try:
+        out.mkdir(exist_ok=True)
+        for key, text in texts.items():
+            content = text.encode("utf-8-sig")
+            write_whole(out / f"{key}.csv", partial(_write, content))
+    except OSError as error:
+        raise ConfigError(f"--csv {out}: cannot be written: {error.strerror}.") from None
+
+
+def csv_texts(runs: Sequence[Run]) -> dict[str, str]:
+    """A text for each table, by its key. The rows of all runs are in one table, each with its run's marks."""
+    of_all = (side_by_side(runs, groups_of(runs)), digests(runs))
+    found = {table.key: [_row(table, row) for row in table.rows] for table in of_all}
+    heads = {table.key: _heads(table) for table in of_all}
+    for place, run in enumerate(runs, 1):
+        for table in (*(make(run) for make in _OF_A_RUN), _parts(run)):
+            marks = {
+                "run": f"run {place}",
+                "folder": run.name,
+                "private": "private" if run.private else NOT_PRIVATE,
+            }
+            found.setdefault(table.key, []).extend({**marks, **_row(table, row)} for row in table.rows)
+            known = heads.setdefault(table.key, list(marks))
+            known += [head for head in _heads(table) if head not in known]
+    return {key: _text(heads[key], rows) for key, rows in found.items()}
+
+
+def _heads(table: Table) -> list[str]:
+    return [*table.columns, *([_REFUTED] if table.key in _CHARGED else ())]
+
+
+def _row(table: Table, row: Sequence[str]) -> Row:
+    bare = (cell.value if isinstance(cell, Shown) else cell for cell in row)
+    refuted = _REFUTED if any(map(is_marked, row)) else ""
+    return {**dict(zip(table.columns, bare, strict=True)), _REFUTED: refuted}
+
+
+def _parts(run: Run) -> Table:
+    """Metrics of classes and subgroups, a line each: on the page a metric has a table, a run a column."""
+    rows = tuple((metric, part, measured(value)) for metric, values in run.by_part for part, value in values)
+    return Table("parts", "", ("metric", "class or subgroup", "value"), rows)
+
+
+def _write(content: bytes, file: BinaryIO) -> None:
+    file.write(content)
+
+
+def _text(heads: Sequence[str], rows: Sequence[Row]) -> str:
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([disarmed(head) for head in heads])
+    writer.writerows([disarmed(row.get(head)) for head in heads] for row in rows)
+    return file.getvalue()

@@ -161,6 +161,10 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "retired": lambda make: of_clients(make(), retired=1),
     "two mechanisms": lambda make: make(before=[Entry(0.2, 1.5, 30)]),
     "below an old budget": lambda make: of_clients(make(planned_epsilon=None), budget=0.1),
+    "no budget": lambda make: of_clients(make(), budget=None),
+    "one budget": lambda make: change_summary(
+        make(), lambda said: said["clients"]["south"].update(budget=None)
+    ),
     "no plan": lambda make: make(planned_epsilon=None),
     "a noise each": lambda make: change_summary(
         make(settings={"noise-multiplier": "auto"}),
@@ -177,6 +181,7 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "of another run": lambda make: make(signed=[signed(statement(["north"], run="18"))]),
     "silent": lambda make: make(signed=[]),
     "called otherwise": lambda make: described(make(), model="linear", data="csv", form=FORM, schema=SCHEMA),
+    "of other code": lambda make: make(settings={"task": "t.py"}, task="ab" * 32),
     "of a task": lambda make: described(
         make(settings={"task": "t.py"}, signed=[]), task="Ours", model="", classes=["no", "yes"]
     ),

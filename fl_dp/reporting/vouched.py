@@ -29,8 +29,11 @@ UNSIGNED = {
     "noise, rates and clipping bound of this run by themselves, apart from all that was spent": (
         "noise_multiplier max_grad_norm clients.sample_rate clients.noise_multiplier"
     ),
-    "what had been spent before this run, and what all planned rounds would spend": (
-        "clients.before clients.planned_epsilon planned_epsilon clients.rounds_left clients.rounds_beyond "
+    "how much of all that was spent is of this run, and how much was before": (
+        "clients.this_run clients.before federation.scope"
+    ),
+    "what all planned rounds would spend": (
+        "clients.planned_epsilon planned_epsilon clients.rounds_left clients.rounds_beyond "
         "federation.rounds_ahead federation.running_out clients.budget_alone"
     ),
     "the rounds: how many, which were lost, who trained in which, and why others did not": (

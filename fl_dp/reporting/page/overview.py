@@ -14,7 +14,6 @@ from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
-_TEST_DATA = "the server's test data"
 _SAME = 1e-6  # epsilons of two machines that differ by less are one
 _NAMED = 12  # clients that one line can name
 
@@ -36,7 +35,7 @@ def overview(run: Run) -> Named:
         ("Ended, UTC", moment(run.ended)),
         ("Rounds", f"{run.rounds}{planned}, {run.lost_rounds} of them lost"),
         ("Ended as", run.status),
-        *((f"{name}, on the server's test data", measured(value)) for name, value in run.metrics[:1]),
+        *((f"{name}, on {_tested(run)}", measured(value)) for name, value in run.metrics[:1]),
         ("Whom epsilon protects", f"one {run.unit}" if run.private else "nobody: NOT PRIVATE"),
         (f"Epsilon, {over_runs(run)}", _epsilon(run)),
         ("Delta", number(run.delta) if run.private else "none holds"),
@@ -106,14 +105,18 @@ def results(run: Run) -> Named:
         "average": "the moving average of the rounds' models",
         "best": f"the best one, of round {run.kept_round}",
     }.get(run.kept, run.kept)
-    halved = run.kept == "best"
-    tested = "the half of the server's test data that it was not chosen on" if halved else _TEST_DATA
     return (
         ("Model that was kept", kept if run.has_model else "none"),
-        *((f"{name}, on {tested}", measured(value)) for name, value in run.metrics),
-        (f"Loss, on {tested}", measured(run.loss)),
+        *((f"{name}, on {_tested(run)}", measured(value)) for name, value in run.metrics),
+        (f"Loss, on {_tested(run)}", measured(run.loss)),
         ("Time", where_time_went(run)),
     )
+
+
+def _tested(run: Run) -> str:
+    if run.kept == "best":
+        return "the half of the server's test data that it was not chosen on"
+    return "the server's test data"
 
 
 def provenance(run: Run) -> Named:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fl_dp.kits.keys import SigningKey
 from fl_dp.records import LEAST_CELL, REFUTED, Entry
-from fl_dp.reporting.reports import INTERRUPTED
+from fl_dp.reporting.reports import INTERRUPTED, THIS_RUN
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.statements import PURPOSE, Stated
 
@@ -36,13 +36,16 @@ def of_sums(folder: RunFolder, alone: float | None, shares: int = 8, copies: int
     return change_summary(folder, change)
 
 
-def untrained(folder: RunFolder, *, spent: int = 9, **changed: object) -> RunFolder:
+def untrained(
+    folder: RunFolder, *, spent: int = 9, this_run: dict[str, Any] | None = None, **changed: object
+) -> RunFolder:
     """Of a run without a round: one client, what its account holds; 9 steps of it were held before."""
 
     def change(summary: dict[str, Any]) -> None:
         north = summary["clients"]["north"]
         for name, steps in (("charges", spent), ("before", 9)):
             north[name] = [{"sample_rate": 0.1, "noise_multiplier": 1.5, "steps": steps}]
+        north |= {"this_run": this_run} if this_run else {}
         summary |= {
             "rounds": 0,
             "model_round": 0,
@@ -149,10 +152,19 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
         make(), lambda said: said.update(epsilon=None, planned_epsilon=None)
     ),
     "spent before": lambda make: make(before=BEFORE),
+    "of this run": lambda make: make(federation={"scope": THIS_RUN}),
+    "of this run, no round": lambda make: untrained(
+        make(federation={"scope": THIS_RUN}), this_run={"charges": [], "epsilon": 0.0}
+    ),
+    "of this run, retired": lambda make: of_clients(make(federation={"scope": THIS_RUN}), retired=1),
     "of an old version": lambda make: make(run=""),
     "retired": lambda make: of_clients(make(), retired=1),
     "two mechanisms": lambda make: make(before=[Entry(0.2, 1.5, 30)]),
     "below an old budget": lambda make: of_clients(make(planned_epsilon=None), budget=0.1),
+    "no budget": lambda make: of_clients(make(), budget=None),
+    "one budget": lambda make: change_summary(
+        make(), lambda said: said["clients"]["south"].update(budget=None)
+    ),
     "no plan": lambda make: make(planned_epsilon=None),
     "a noise each": lambda make: change_summary(
         make(settings={"noise-multiplier": "auto"}),
@@ -169,6 +181,7 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "of another run": lambda make: make(signed=[signed(statement(["north"], run="18"))]),
     "silent": lambda make: make(signed=[]),
     "called otherwise": lambda make: described(make(), model="linear", data="csv", form=FORM, schema=SCHEMA),
+    "of other code": lambda make: make(settings={"task": "t.py"}, task="ab" * 32),
     "of a task": lambda make: described(
         make(settings={"task": "t.py"}, signed=[]), task="Ours", model="", classes=["no", "yes"]
     ),

@@ -54,7 +54,7 @@ FOLLOWS = {
     "by a noised count, which the noise multiplier pays for": ("a bound that follows", "plain"),
     ", of each client its own": ("a noise each", "plain"),
     "Why clients did not train": ("declined", "plain"),
-    "What each client's data have spent, over all runs on its ledger": ("plain", "nobody came"),
+    "What each client's data have spent: epsilon of this run": ("plain", "nobody came"),
     "Noise, rate, batch and steps of each client": ("plain", "nobody came"),
     "if all planned rounds run": ("plain", "nobody came"),
     "sample rate (share of the": ("plain", "nobody came"),
@@ -69,7 +69,8 @@ FOLLOWS = {
     "The clients of a simulation have no keys.": ("simulated", "served"),
     "not to be relied on, see below.": ("forged", "served"),
     "WRONG: the signature is not of the key": ("forged", "served"),
-    "at most: what is said at the top is too low for them.": ("plain", "of another run"),
+    "too low for them. Another run may have used their data": ("plain", "of another run"),
+    "what is said at the top is": ("plain", "of this run"),
     "A commitment stands for the state of a ledger at the end": ("plain", "silent"),
     ". It came before this page, and the site has not seen": ("served", "plain"),
     "compare the key with the roster.": ("served", "plain"),
@@ -115,28 +116,48 @@ FOLLOWS = {
     "Whatever is on a client's own machine: logs, ledger, memory.": ("plain", "unprotected"),
     # What was spent, before and since.
     "All runs on these data": ("plain", "no round"),
-    "The epsilon above is that of each account: all that": ("plain", "no round"),
+    "The epsilon above is that of each account: all that": ("plain", "of this run"),
+    "over all runs on these ledgers": ("plain", "of this run"),
     "Earlier runs on these ledgers: epsilon": ("no round", "nobody came"),
     "Nothing had been spent on these data when this run began": ("plain", "retired"),
     "had spent before this run.": ("spent before", "plain"),
     "Of this run alone it is": ("spent before", "plain"),
     "What had been spent before this run is not in its files": ("of an old version", "plain"),
     ", but for accounts that were retired": ("retired", "plain"),
-    "accounts were retired: what these had spent is NOT in the epsilon.": ("retired", "plain"),
+    "accounts were retired: what these had spent is NOT in": ("retired", "plain"),
+    "in this run. What the same data spend in other runs comes on top": ("of this run", "plain"),
+    "What the ledgers show of other runs stands beside each client.": ("of this run, no round", "no round"),
+    "The epsilon above is what this run has cost: the server has computed": ("of this run", "plain"),
     ": what was spent since is NOT in it.": ("killed", "interrupted"),
     ". This run has no summary: a round that was begun since": ("killed", "interrupted"),
     # What is assumed.
-    "Above all the following. All of it is in the documentation": ("plain", "unprotected"),
-    "Ledgers are kept: not deleted, restored from an older copy": ("plain", "unprotected"),
-    "The declared sizes are public.": ("plain", "unprotected"),
+    ". Whoever signs for the guarantee takes them to be met: no file": ("plain", "unprotected"),
+    "Whoever signs takes the conditions under": ("plain", "unprotected"),
+    "Nobody looked for the settings by training on the same": ("plain", "unprotected"),
+    "No site's operator set a budget, or retired an account": ("plain", "unprotected"),
+    "Each site has kept its ledger: it was not deleted": ("plain", "unprotected"),
+    "s that each site declared is public, and would have been": ("plain", "unprotected"),
+    "The shape of a record, the classes, the settings, and how large": ("plain", "unprotected"),
+    "Each site ran fl_dp's own code, unchanged.": ("plain", "unprotected"),
+    "The random numbers of each site's system are unpredictable": ("plain", "unprotected"),
+    "If the model draws random numbers of its own (dropout)": ("plain", "unprotected"),
+    "The task's own code, whose identity stands below": ("of other code", "plain"),
+    "The weights that training started from were not made": ("weights of a file", "plain"),
     "Each record is there once: in one data set, at one client.": ("plain", "unprotected"),
-    "Settings were not found by training on the same records": ("plain", "unprotected"),
-    "The clients ran fl_dp's own code.": ("plain", "unprotected"),
     "hold more than one rate or noise multiplier.": ("two mechanisms", "plain"),
     "No account has paid for a step: nothing was added up": ("nothing paid", "plain"),
     "Each record had a pass of its own, so that what rounding adds": ("persons", "nothing paid"),
     "What rounding adds to a sum of clipped gradients is bounded": ("plain", "persons"),
     "It is assumed, not proven, that rounding in floating point": ("refuted", "plain"),
+    # What its files say of budgets and signatures.
+    "No client's epsilon is above its budget (": ("plain", "below an old budget"),
+    "is ABOVE its budget.": ("below an old budget", "plain"),
+    "; no other client's epsilon is above its own.": ("one budget", "no budget"),
+    "The files name no budget.": ("no budget", "plain"),
+    ": no epsilon holds.": ("unprotected", "plain"),
+    "what the data have spent is signed, by the key": ("served", "simulated"),
+    "Nobody has signed: the clients of a simulation have no keys.": ("simulated", "served"),
+    "Statements of sites do NOT agree with the run, see below.": ("forged", "silent"),
     # Secure sums.
     "Epsilon, if the assumption behind secure sums fails": ("masked sums", "plain"),
     "If the assumption behind secure sums fails": ("masked sums", "plain"),
@@ -149,12 +170,19 @@ FOLLOWS = {
     "No masks hid the parts of this run's sums": ("open sums", "masked sums"),
 }  # fmt: skip
 
+# Of the page of several runs, and of the card beside a model.
+ELSEWHERE = (
+    "the digest of each run stands in the last table",
+    "Assumptions and theorems: docs/privacy.md and",
+)
 # Headings, names of rows, and what is true of any page: of these there is no run in which they are false.
 OF_ANY_RUN = (
-    "Report of a federated training run",
+    "Report of the federated training run",
+    "By the files of the run:",
+    "says whether these files agree with each other, and whose the keys are.",
+    ". Each printed sheet bears it.",
+    "What fl-dp verify said of these files",
     "What was trained, by whom, when",
-    "Epsilon, over all runs on these ledgers",
-    ", over all runs on these ledgers",  # a part of the name before
     "As the server's operator calls them",
     "Data sets, and what their sites have committed to",
     "Declared public: nothing here is from a record. What no site has signed is the word of",
@@ -189,7 +217,8 @@ def test_a_sentence_stands_where_it_is_true_and_not_where_it_is_false(
 
 def test_every_sentence_of_the_code_has_both_cases(texts: dict[str, str]) -> None:
     found = sentences()
-    known = (*FOLLOWS, *OF_ANY_RUN)
+    known = (*FOLLOWS, *OF_ANY_RUN, *ELSEWHERE)
     assert [text for text in found if not any(one in text for one in known)] == []
     assert [one for one in known if not any(one in text for text in found)] == []
+    assert not [one for one in ELSEWHERE if any(one in text for text in texts.values())]
     assert [one for one in OF_ANY_RUN if not all(one in text for text in texts.values())] == []

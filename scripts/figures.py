@@ -30,7 +30,7 @@ def run() -> str:
 def svg(text: str) -> str:
     """A terminal with `$ ./run.sh` and the text; it loads no font from the network."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        console = Console(record=True, width=144, file=nowhere)
+        console = Console(record=True, width=80, file=nowhere)
         console.print("$ ./run.sh", highlight=False)
         for line in text.splitlines():
             console.print(line.rstrip(), markup=False, highlight=False)

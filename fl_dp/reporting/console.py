@@ -59,7 +59,7 @@ def epsilon_means(record: Mapping[str, Any]) -> str:
     if together.get("scope", ALL_RUNS) != THIS_RUN:
         what = f"what all runs have cost {whose}, as the clients' ledgers show them"
     alone = "; alone: if the assumption behind secure sums fails" if "epsilon_alone" in together else ""
-    return f"eps: {what}, of its budget, {_conditions(record)}{alone}"
+    return f"eps: {what}, of the client's budget; {_conditions(record)}{alone}"
 
 
 def _conditions(record: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ def test_who_approves_is_kept_and_shown(make, tmp_path):
     more = ("--recipients", "both", "--retention", "a year", "--legal-basis", "Art. 9")
     assert typed(folder.path, "--out", out, "--csv", tables, *words, *more) == 0
     assert all(word in out.read_text() for word in (*words[1::2], *more[1::2]))
-    assert (tables / "clients.csv").read_text("utf-8-sig").startswith("run,folder,private,client,epsilon")
+    assert (tables / "clients.csv").read_text("utf-8-sig").startswith("run,folder,private,client,this run")
     assert not folder.report.exists()
     assert typed(folder.path) == 0
     assert "Dr. Ng" in folder.report.read_text()

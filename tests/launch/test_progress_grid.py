@@ -8,6 +8,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.config.run import RunConfig
+from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.launch.progress_grid import ProgressGrid
 
@@ -128,6 +129,9 @@ def test_everything_else_is_the_grids_own(adding):
     nodes = Nodes(adds_up=adding)
     grid, _ = told(nodes)
     assert adds_up(grid) is adding
+    assert grid.sites is None
+    nodes.sites = {"north"}
+    assert grid.sites == SecureGrid(grid, RunConfig(), str).sites == {"north"}
     grid.set_run("a run")
     assert nodes.run == "a run" == grid.run
     assert len(list(grid.send_and_receive(messages(MessageType.QUERY, 1)))) == 1

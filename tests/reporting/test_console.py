@@ -27,8 +27,8 @@ def test_what_its_epsilon_means_is_said_once_and_again_when_it_is_another():
     of_run = {**RECORD, "federation": {**RECORD["federation"], "scope": "this-run"}}
     of_run["clients"] = {"0": {**RECORD["clients"]["0"], "charges": [{}]}}
     assert lines.of(of_run).splitlines() == [
-        "eps: what this run has cost one record, of its budget, at delta 1e-05, by pld,",
-        "arithmetic steady-rows",
+        "eps: what this run has cost one record, of the client's budget; at delta 1e-05,",
+        "by pld, arithmetic steady-rows",
         round_line(of_run, rounds=3, budget=3.0),
     ]
     assert lines.of(of_run) == round_line(of_run, rounds=3, budget=3.0)

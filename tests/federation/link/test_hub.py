@@ -20,6 +20,7 @@ def test_a_newer_roster_ends_the_stay_of_a_site_that_it_lacks_or_names_otherwise
     nodes = {site: hub.join(site) for site in (north, south)}
     hub.use(replace(hub.roster, serial=hub.roster.serial + 1, sites=(north,)))
     assert hub.here() == [nodes[north]]
+    assert federation.grid.sites == {"north"}  # by which the server marks who was revoked
     assert hub.node_of(south) is None
     assert hub.site_of(nodes[south]) is None
     hub.use(replace(hub.roster, sites=(replace(north, name="south"), south)))

@@ -157,6 +157,10 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
         make(federation={"scope": THIS_RUN}), this_run={"charges": [], "epsilon": 0.0}
     ),
     "of this run, retired": lambda make: of_clients(make(federation={"scope": THIS_RUN}), retired=1),
+    "own ledgers": lambda make: make(signed=[statement(["north", "south"], one_run_ledger=True)]),
+    "one own ledger": lambda make: make(
+        signed=[statement(["north"], one_run_ledger=True), statement(["south"])]
+    ),
     "of an old version": lambda make: make(run=""),
     "retired": lambda make: of_clients(make(), retired=1),
     "two mechanisms": lambda make: make(before=[Entry(0.2, 1.5, 30)]),

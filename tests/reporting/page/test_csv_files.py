@@ -32,9 +32,9 @@ def test_pandas_reads_all_rows_with_all_digits(make: Make, tmp_path: Path) -> No
     assert found.keys() == TABLES
     clients = found["clients"].set_index(["folder", "client"])
     assert set(clients.loc["run"].index) == {"'=HYPERLINK(1)", 'a,"b"', *many}
-    assert clients.loc["run", "c7"][["epsilon", "refuted"]].tolist() == [1.23456789, "refuted"]
+    assert clients.loc["run", "c7"][["together", "refuted"]].tolist() == [1.23456789, "refuted"]
     assert clients["refuted"].count() == 1
-    assert clients.loc["b"][["epsilon", "private"]].values.tolist() == [[float("inf"), "NOT PRIVATE"]] * 2
+    assert clients.loc["b"][["together", "private"]].values.tolist() == [[float("inf"), "NOT PRIVATE"]] * 2
     rounds = found["rounds"].set_index("folder")  # of both: what one run does not have is empty
     assert rounds.loc["run", "accuracy"].tolist() == [0.1, 0.2, 0.1 * 3]
     assert rounds["f1"].dropna().tolist() == [1 / 3] * 3

@@ -331,7 +331,7 @@ def test_an_epsilon_of_a_ledger_that_was_made_for_the_run_says_so_wherever_it_sa
     text = Page(html).text
     assert text.count(ALONE) == 2  # in the headline and in the overview
     assert f"each ledger was made for it alone, and {LEFT_OUT}" in text
-    assert "What each client's data have spent, over this run alone" in text
+    assert "a ledger that was made for this run alone knows of no others" in text
     assert html.count(">epsilon, over this run alone<") == 1
     for of_all in ("all runs", "same ledger", "Nothing had been spent", "the ledgers have it"):
         assert of_all not in html

@@ -117,9 +117,14 @@ FOLLOWS = {
     # What was spent, before and since.
     "All runs on these data": ("plain", "no round"),
     "The epsilon above is that of each account: all that": ("plain", "of this run"),
-    "over all runs on these ledgers": ("plain", "of this run"),
+    "what other runs have spent on the same data is NOT in the epsilon": ("own ledgers", "plain"),
+    "each ledger was made for it alone": ("own ledgers", "one own ledger"),
+    ": the ledger was made for it": ("own ledgers", "one own ledger"),
+    "were made for this run alone:": ("one own ledger", "own ledgers"),
+    "of which were made for this run alone": ("one own ledger", "own ledgers"),
+    "; a ledger that was made for this run alone knows of no others": ("own ledgers", "plain"),
     "Earlier runs on these ledgers: epsilon": ("no round", "nobody came"),
-    "Nothing had been spent on these data when this run began": ("plain", "retired"),
+    "data when this run began, as their ledgers have it.": ("plain", "retired"),
     "had spent before this run.": ("spent before", "plain"),
     "Of this run alone it is": ("spent before", "plain"),
     "What had been spent before this run is not in its files": ("of an old version", "plain"),
@@ -173,6 +178,7 @@ FOLLOWS = {
 # Of the page of several runs, and of the card beside a model.
 ELSEWHERE = (
     "the digest of each run stands in the last table",
+    "as each ledger has it",
     "Assumptions and theorems: docs/privacy.md and",
 )
 # Headings, names of rows, and what is true of any page: of these there is no run in which they are false.

@@ -8,7 +8,7 @@ test sees that each field of a run's files is in one of the two, or follows from
 SIGNED = {
     "the run's name in the ledgers": "run",
     "the model's weights": "weights",
-    "the state of its ledger, how many accounts of it were retired, and whether it was made for this run alone": (
+    "the state of its ledger, its number of retired accounts, and whether it was made for this run alone": (
         "commitment retired one_run_ledger"
     ),
     "its own name, and the name and kind of its data": "client data kind",

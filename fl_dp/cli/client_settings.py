@@ -14,6 +14,8 @@ from fl_dp.config.mistakes import SettingsError
 from fl_dp.config.task import task_beside
 from fl_dp.errors import ConfigError
 from fl_dp.launch.client_checks import check_data_named
+from fl_dp.launch.resumption import Launch
+from fl_dp.reporting.run_folder import RunFolder
 
 _OPTIONS = {"client": "--name", "partition-id": "--partition", "num-partitions": "--partition"}
 
@@ -46,7 +48,7 @@ def own_settings(
     elif "ledger" not in base:
         base["ledger"] = str(ledger_file(lasting_ledger()))
     flat = {**base, **given, "client": client}
-    if flat.get("one-run-ledger"):
+    if flat.get("one-run-ledger") and not _is_of_a_run(file, flat["ledger"]):
         raise ConfigError(
             "one-run-ledger = true: a site's ledger lasts, and cannot say that it was made for one run; "
             "leave this out. --ledger DIR names another ledger."
@@ -59,6 +61,15 @@ def own_settings(
     if "data" not in flat:
         check_data_named(own)
     return own
+
+
+def _is_of_a_run(file: Path | None, ledger: Any) -> bool:
+    """Whether these are the settings of a client of `run.sh`, brought back before it is over."""
+    run = RunFolder(file.absolute().parent.parent if file else Path())
+    if file is None or not run.launch.exists() or run.summary.exists():
+        return False
+    launch = Launch.read(run)
+    return launch.one_run_ledger and str(ledger_file(launch.ledgers)) == ledger
 
 
 def found_from_here(task: str | None) -> str | None:

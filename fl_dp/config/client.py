@@ -71,7 +71,7 @@ class ClientConfig(TaskSettings):
     )  # fmt: skip
     one_run_ledger: bool = setting(
         False, _CLIENT, "written by run.sh, where it makes the ledger for one run alone; entries and "
-        "statements say so. A site's ledger lasts; fl-dp client refuses this",
+        "statements say so. A site's ledger lasts, and fl-dp client refuses this there",
         page="ledger.md#one-ledger-for-each-machine",
     )  # fmt: skip
     partition_id: Annotated[int, Range(0, 10**6)] = setting(

@@ -1,7 +1,11 @@
 import pytest
 
 from fl_dp.cli.client_settings import own_settings
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.launch.clients import write_client_files
+from fl_dp.launch.resumption import Launch
+from fl_dp.reporting.run_folder import RunFolder
 
 
 def test_mistakes_of_a_client_say_where_they_stand_all_at_once(tmp_path):
@@ -22,3 +26,17 @@ def test_mistakes_of_a_client_say_where_they_stand_all_at_once(tmp_path):
 def test_a_site_never_says_that_its_ledger_was_made_for_one_run(tmp_path):
     with pytest.raises(ConfigError, match=r"one-run-ledger = true: a site's ledger lasts.*leave this out"):
         own_settings(None, {"client": "a", "data": "digits"}, ["one-run-ledger=true"], tmp_path)
+
+
+def test_a_client_of_a_run_is_brought_back_with_the_ledger_of_that_run_until_it_is_over(tmp_path):
+    run = RunFolder(tmp_path)
+    Launch(None, run.ledgers, "", one_run_ledger=True).write(run)
+    files = write_client_files(RunConfig(), run.clients, run.ledgers, one_run=True)
+    assert own_settings(files[1], {}, (), None).one_run_ledger
+    elsewhere = files[1].rename(tmp_path / "site.toml")
+    for file, ledger in ((elsewhere, None), (files[0], tmp_path / "another")):
+        with pytest.raises(ConfigError, match="a site's ledger lasts"):
+            own_settings(file, {}, (), ledger)
+    run.summary.touch()
+    with pytest.raises(ConfigError, match="a site's ledger lasts"):
+        own_settings(files[0], {}, (), None)

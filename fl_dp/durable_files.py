@@ -146,6 +146,15 @@ def one_at_a_time(path: Path) -> Iterator[None]:
         yield
 
 
+def version_of(*paths: Path) -> tuple[int, ...]:
+    """Numbers that differ once one of the files has been written anew; empty while one is not there."""
+    try:
+        found = [path.stat() for path in paths]
+    except OSError:
+        return ()
+    return tuple(number for one in found for number in (one.st_mtime_ns, one.st_ino))
+
+
 def sync_folder(folder: Path) -> None:
     """Write the folder itself to the disk: only then is a new name in it durable."""
     descriptor = os.open(folder, os.O_RDONLY)

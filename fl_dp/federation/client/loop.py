@@ -83,6 +83,8 @@ class ClientLoop:
                         return
                 elif not refused.has_lapsed:
                     self._say("refused", f"the server refuses: {refused.reason}; trying again")
+            except FederationError as error:  # it may have a sound kit, or a server with the right key, later
+                self._say("not believed", f"{error}; trying again")
             except OSError as error:  # no process or pipe could be had for an answer
                 self._say("failed", f"this machine could not answer ({error.strerror}); trying again")
             self._joined = False

@@ -90,7 +90,7 @@ class Serving:
         with tracking(config, folder, tell.say) as tracked:
             end = tried(
                 lambda: run_federation(
-                    grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model
+                    grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model, say=tell.say
                 )
             )
             tracked.completed = end.completed

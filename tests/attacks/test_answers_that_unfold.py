@@ -22,7 +22,7 @@ from fl_dp.federation.link.site_link import LinkLostError, SiteLink
 from fl_dp.kits.kit import ServerKit
 
 BOMB = gzip.compress(bytes(2**27), 9)  # 130 kB of 128 MiB
-LITTLE = 2**23  # bytes of memory that an answer of a hostile server may cost
+LITTLE = 2**25  # bytes of memory; each attack sends or unfolds to four times as much
 CHUNK = b"10000\r\n" + bytes(2**16) + b"\r\n"
 
 Answer = Callable[[ssl.SSLSocket], object]
@@ -58,6 +58,8 @@ class Hostile:
             with suppress(OSError), self._context.wrap_socket(made, server_side=True) as secure:
                 self.asked.append(secure.recv(2**16))
                 answer(secure)
+                while secure.recv(2**16):
+                    pass
 
         thread = threading.Thread(target=run)
         thread.start()

@@ -125,7 +125,8 @@ def test_strangers_do_not_end_the_connection_of_a_site(
     linked: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where they come from its own address, whose places they fill and fill again."""
-    monkeypatch.setattr(places, "OF_KNOWN_ADDRESS", 4)
+    for name in ("OF_ADDRESS", "OF_KNOWN_ADDRESS"):
+        monkeypatch.setattr(places, name, 4)
     link = linked.joined("north")
     before = list(link._http._transport._pool.connections)  # type: ignore[attr-defined]
     with ExitStack() as stack:

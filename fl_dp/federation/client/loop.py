@@ -48,11 +48,20 @@ Tell = Callable[[str, str], None]  # what happened, and words for the operator
 class ClientLoop:
     """The loop of one client. settings: its file. tell: is told what its operator should see.
 
-    once: return when the first run is over, else wait for the next.
+    once: return when the first run is over, else wait for the next. between: called between two messages.
     """
 
-    def __init__(self, link: SiteLink, settings: Path, tell: Tell, *, once: bool = False) -> None:
+    def __init__(
+        self,
+        link: SiteLink,
+        settings: Path,
+        tell: Tell,
+        *,
+        once: bool = False,
+        between: Callable[[], None] = lambda: None,
+    ) -> None:
         self._link, self._settings, self._tell, self._once = link, settings, tell, once
+        self._between = between
         self._said = ""
         self._kept = b""  # of a secure sum that is under way; in memory alone
         self._pause = _FIRST_PAUSE
@@ -103,6 +112,7 @@ class ClientLoop:
 
     def _answer_one(self) -> None:
         """Wait a while for a message, and answer it."""
+        self._between()
         try:
             message = self._link.next_message()
         except FederationError as error:

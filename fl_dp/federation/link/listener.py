@@ -257,10 +257,10 @@ def check_port(host: str, port: int) -> None:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    family, both = socket.AF_INET6 if ":" in host else socket.AF_INET, host == "::"
     try:
-        return socket.create_server((host, port), family=family, backlog=512)
-    except (OSError, OverflowError) as error:
+        return socket.create_server((host, port), family=family, backlog=512, dualstack_ipv6=both)
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: it knows no IPv6
         raise ConfigError(f"{host}:{port}: cannot be served on: {error}; name another address.") from None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import flwr.app.message.message as flower
 import pytest
-from federation.link.wired import REPORT, Federation
+from federation.link.wired import REPORT, Federation, Front
 from flwr.app import ConfigRecord, RecordDict
 from flwr.proto.fleet_pb2 import PullMessagesResponse
 from flwr.proto.message_pb2 import Message as ProtoMessage
@@ -194,6 +194,18 @@ def test_the_addresses_of_a_roster_are_tried_in_turn_and_so_are_those_of_a_newer
         accepted(federation, folder, addresses=("127.0.0.1:1",))
         with pytest.raises(LinkLostError):
             link.join()
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize(("host", "reached"), [("::1", ["[::1]"]), ("::", ["[::1]", "127.0.0.1"])])
+def test_a_server_is_reached_by_ipv6(keys: Front, host: str, reached: list[str]) -> None:
+    """Everywhere is IPv4 as well."""
+    made = Federation(keys.server, keys.sites)
+    with closing(made), listening(made.door, made.server, host, 0) as port:
+        for one in reached:
+            with closing(SiteLink(keys.sites["north"], f"{one}:{port}")) as link:
+                link.join()
+                assert made.answer("north", link).has_content()
 
 
 def test_a_new_certificate_is_served_by_the_server_that_runs(

@@ -13,6 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import RawIOBase
 from pathlib import Path
 from typing import BinaryIO
 
@@ -59,11 +60,15 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool
     """
     unfinished = path.with_name(f".{path.name}.new")
     unfinished.unlink(missing_ok=True)  # of a process that was killed; or a link, a pipe, put there by others
-    with _open(unfinished, _OWNER if secret else _ANYBODY) as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    try:
+        with _open(unfinished, _OWNER if secret else _ANYBODY) as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)  # on a full disk others need the room
+        raise
     sync_folder(path.parent)
 
 
@@ -83,12 +88,25 @@ def _opened_itself(path: Path, flags: int, permissions: int = _ANYBODY) -> int:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append `text` in one write; OSError for a link."""
-    descriptor = _opened_itself(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    with os.fdopen(descriptor, "ab") as file:
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
+    """Append `text`, all of it or nothing; a new file is its owner's alone. OSError for a link."""
+    descriptor = _opened_itself(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _OWNER)
+    with os.fdopen(descriptor, "ab", buffering=0) as file:
+        before = os.fstat(file.fileno()).st_size
+        try:
+            _write_all(file, text.encode())
+            os.fsync(file.fileno())
+        except OSError:
+            os.ftruncate(file.fileno(), before)
+            raise
+    if not before:
+        sync_folder(path.parent)
+
+
+def _write_all(file: RawIOBase, content: bytes) -> None:
+    """One write takes less than all where the disk is about to be full."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) or 0 :]
 
 
 @contextmanager
@@ -104,14 +122,19 @@ def exclusive(path: Path, what: str = "another process is at work on this run") 
 
 
 def _lock_file(path: Path) -> BinaryIO:
-    """Open it, made if need be; nothing in it changes. ConfigError for what is no plain file."""
+    """Open it, made if need be; nothing in it changes. ConfigError for what is no plain file.
+
+    Nobody else may open it: whoever can read a file can hold its lock.
+    """
     try:
-        descriptor = _opened_itself(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK)
+        descriptor = _opened_itself(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, _OWNER)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be used as a lock: {error.strerror}.") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ConfigError(f"{path}: cannot be used as a lock: it is no plain file.")
+    if os.fstat(descriptor).st_uid == os.geteuid():
+        os.fchmod(descriptor, _OWNER)  # an older fl_dp let others read it
     return os.fdopen(descriptor, "r+b")
 
 
@@ -149,6 +172,15 @@ def one_at_a_time(path: Path) -> Iterator[None]:
     with _lock_file(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def version_of(*paths: Path) -> tuple[int, ...]:
+    """Numbers that differ once one of the files has been written anew; empty while one is not there."""
+    try:
+        found = [path.stat() for path in paths]
+    except OSError:
+        return ()
+    return tuple(number for one in found for number in (one.st_mtime_ns, one.st_ino))
 
 
 def sync_folder(folder: Path) -> None:

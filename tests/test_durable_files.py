@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fl_dp import durable_files
 from fl_dp.durable_files import (
     append_text,
     exclusive,
@@ -49,14 +51,37 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         write_whole(path, fail)
     assert path.read_text() == "before"
-    write_whole(path, lambda file: file.write(b"x"))  # over what the failed one left
+    assert os.listdir(tmp_path) == ["file"]  # on a full disk what it left would be in the way
+    (tmp_path / ".file.new").write_text("of a process that was killed")
+    write_whole(path, lambda file: file.write(b"x"))
     assert path.read_text() == "x"
 
 
-def test_text_is_appended(tmp_path: Path) -> None:
+def test_text_is_appended_to_a_file_that_lasts_and_is_its_owners(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(durable_files, "sync_folder", synced.append)
     for text in ("a\n", "b\n"):
         append_text(tmp_path / "lines", text)
     assert (tmp_path / "lines").read_text() == "a\nb\n"
+    assert synced == [tmp_path]  # of a file that was there its folder says nothing new
+    assert mode(tmp_path / "lines") == "0o600"
+
+
+def test_of_a_text_that_cannot_be_appended_nothing_stays(tmp_path: Path) -> None:
+    """Half a line would make the next one unreadable."""
+    path = tmp_path / "lines"
+    append_text(path, "a\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            append_text(path, "longer than that\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    append_text(path, "b\n")
+    assert path.read_text() == "a\nb\n"
 
 
 def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path: Path) -> None:
@@ -105,6 +130,10 @@ def test_what_is_private_is_its_owners_even_where_it_was_not_before(tmp_path: Pa
         with open_private(Path("/dev/null")) as file:
             file.write(b"x")
         assert mode(Path("/dev/null")) == "0o666"
+        (tmp_path / "lock").touch()  # of an older fl_dp: whoever may read it can hold it
+        for lock in (tmp_path / "lock", tmp_path / "new lock"):
+            with exclusive(lock):
+                assert mode(lock) == "0o600"
     finally:
         os.umask(before)
 

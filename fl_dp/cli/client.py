@@ -166,16 +166,18 @@ def _site_of(kit: Path) -> str:
 
 
 def _keys(kit: Path | None, server: str | None, name: str) -> tuple["SiteKit", str]:
-    """The kit that is named, or one of this machine's own federation; and the server's address."""
+    """The kit that is named, or one of this machine's own federation; and the server's address.
+
+    No address: those of the kit's roster count, as it is whenever the client joins.
+    """
     from fl_dp.kits.kit import SiteKit
     from fl_dp.kits.loopback import loopback_server, loopback_site
     from fl_dp.kits.provision import split_address
 
     if kit is not None:
-        found = SiteKit.load(kit)
-        address = server or found.roster.addresses[0]
-        split_address(address, "--server")
-        return found, address
+        if server is not None:
+            split_address(server, "--server")
+        return SiteKit.load(kit), server or ""
     address = server or DEFAULT_ADDRESS
     host, port = split_address(address, "--server")
     keys = loopback_keys(host, port)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from fl_dp.launch.serving import Serving
 
 _POLL_SECONDS = 0.5
-_ANYWHERE = "0.0.0.0"
+_ANYWHERE, _ANYWHERE_IPV6 = "0.0.0.0", "[::]"
 
 
 def main() -> None:
@@ -94,13 +94,17 @@ def serve(
 
 
 def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[str, int]:
-    """Where to serve: as is said, else on this machine alone, or with a kit on its port everywhere."""
+    """Where to serve: as is said, else on this machine alone, or with a kit on its port everywhere.
+
+    Everywhere is IPv4 alone, unless the roster names an IPv6 address: then it is both.
+    """
     from fl_dp.kits.provision import split_address
 
     if kit is None:
         return split_address(address or DEFAULT_ADDRESS, "--address")
-    default = f"{_ANYWHERE}:{split_address(server.roster.addresses[0], str(kit))[1]}"
-    return split_address(address or default, "--address")
+    places = [split_address(one, str(kit)) for one in server.roster.addresses]
+    anywhere = _ANYWHERE_IPV6 if any(":" in host for host, _ in places) else _ANYWHERE
+    return split_address(address or f"{anywhere}:{places[0][1]}", "--address")
 
 
 def _begin(
@@ -170,7 +174,8 @@ def _serve(
     for words in ending(kit):
         tell.say(words)
     with serving(kit, folder, host, port) as served:
-        tell.say(f"serving {kit.roster.federation} on {host}:{served.port}; files in {folder.shown}")
+        where = f"[{host}]" if ":" in host else host
+        tell.say(f"serving {kit.roster.federation} on {where}:{served.port}; files in {folder.shown}")
         _wait_for_sites(config.min_clients, served, tell)
         return served.run(config, folder, tell, resumed=resumed)
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fl_dp.durable_files import open_private, write_whole
+from fl_dp.durable_files import write_whole
+from fl_dp.launch.logs import OwnersLog
 from fl_dp.launch.processes.processes import Processes
 from fl_dp.records import Entry
 
@@ -22,7 +23,10 @@ _ANY = Entry(0.01, 1.0, 1)  # its epsilon is computed for what this imports
 
 @dataclass(frozen=True, slots=True)
 class ClientStart:
-    """One client. settings, kit, log: paths. server: HOST:PORT. events: where it tells what happens."""
+    """One client. settings, kit, log: paths. server: HOST:PORT; empty: the addresses of the kit's roster.
+
+    events: where it tells what happens.
+    """
 
     name: str
     settings: str
@@ -120,11 +124,11 @@ def _live(client: ClientStart) -> None:
     from fl_dp.federation.link.site_link import SiteLink
     from fl_dp.kits.kit import SiteKit
 
-    _log_to(Path(client.log))
+    log = _log_to(Path(client.log))
     link = SiteLink(SiteKit.load(Path(client.kit)), client.server)
     tell = told_to(Path(client.events), client.name)
     signal.signal(signal.SIGTERM, _end)
-    ClientLoop(link, Path(client.settings), tell, once=client.once).run()
+    ClientLoop(link, Path(client.settings), tell, once=client.once, between=log.bound).run()
 
 
 def _end(*_: object) -> None:
@@ -133,14 +137,13 @@ def _end(*_: object) -> None:
     raise SystemExit(0)
 
 
-def _log_to(path: Path) -> None:
+def _log_to(path: Path) -> OwnersLog:
     """All output of this process, and of those that it forks; a traceback may quote records."""
-    with open_private(path, append=True) as output:
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, force=True)
+    log = OwnersLog(path, prints=True)
+    logging.basicConfig(handlers=[log], level=logging.INFO, force=True)
     for chatty in ("httpx", "flwr"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    return log
 
 
 def _tell_end(client: ClientStart, code: int) -> None:

@@ -11,6 +11,7 @@ from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.config.run import RunConfig
+from fl_dp.durable_files import version_of
 from fl_dp.errors import ConfigError
 from fl_dp.federation.link.door import Door
 from fl_dp.federation.link.hub import Hub
@@ -89,7 +90,7 @@ class Serving:
         with tracking(config, folder, tell.say) as tracked:
             end = tried(
                 lambda: run_federation(
-                    grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model
+                    grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model, say=tell.say
                 )
             )
             tracked.completed = end.completed
@@ -126,14 +127,13 @@ class _Newest:
 
     def __init__(self, folder: Path, hub: Hub) -> None:
         self._folder, self._hub = folder, hub
-        self._seen = (0, 0)  # the kit was read some time ago: it may have a newer one already
-        self._failed, self._again = (0, 0), 0.0  # what could not be read, and when to try it again
+        self._seen: tuple[int, ...] = ()  # the kit was read some time ago: it may have a newer one already
+        self._failed: tuple[int, ...] = ()  # what could not be read
+        self._again = 0.0  # and when to try it again
 
     def look(self) -> None:
-        try:
-            found = (self._folder / ROSTER).stat()
-            stamp = found.st_mtime_ns, found.st_ino
-        except OSError:  # between two files, or lost: the one that is known stays
+        stamp = version_of(self._folder / ROSTER)
+        if not stamp:  # lost: the one that is known stays
             return
         if stamp == self._seen or (stamp == self._failed and time.monotonic() < self._again):
             return

@@ -33,6 +33,7 @@ def run_client(
 ) -> ExitCode:
     """Run the client until it ends or is interrupted; what it tells is said here.
 
+    server: HOST:PORT; empty: the addresses of the kit's roster, in turn.
     folder: of this client alone; its log is kept there. watchers: called again and again.
     at_the_end: what a run that is over came to here.
     """
@@ -55,7 +56,8 @@ def run_client(
         )
         env = child_environment(folder, threads=cores())
         start_clients(processes, _PROCESS, [start], env, folder / "starts.json", log)
-        say(f"joining {kit.roster.federation} at {server}; Ctrl-C ends it; log: {log}")
+        where = server or " or ".join(kit.roster.addresses)
+        say(f"joining {kit.roster.federation} at {where}; Ctrl-C ends it; log: {log}")
         for words in ending(kit):
             say(words)
         lines, code = JsonLines(events), None

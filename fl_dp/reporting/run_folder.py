@@ -123,7 +123,7 @@ def claim_folder(out: Path | None, runs: Path = Path("runs")) -> RunFolder:
     """
     folder = RunFolder((_new_folder(runs) if out is None else out).absolute())
     try:
-        folder.path.mkdir(parents=True, exist_ok=True)
+        private_folder(folder.path)
         folder.config.open("x").close()  # of two launches at once only one creates the file
     except FileExistsError:
         raise _claimed(out) from None
@@ -140,7 +140,8 @@ def _new_folder(runs: Path) -> Path:
     while True:
         folder = runs / (stamp if number == 1 else f"{stamp}-{number}")
         try:
-            folder.mkdir(parents=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700)
         except FileExistsError:
             number += 1
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from fl_dp.durable_files import append_text, write_whole
+from fl_dp.durable_files import append_text, private_folder, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.reports import RoundReport, Summary, strict_json
 from fl_dp.reporting.run_folder import RunFolder
@@ -37,7 +37,7 @@ class RunResults:
                 raise ConfigError(
                     f"out = {str(path)!r}: already holds {file.name} of an earlier run; name another."
                 )
-        path.mkdir(parents=True, exist_ok=True)
+        private_folder(path)
 
     def go_on_after(self, rounds: int, last: str) -> None:
         """Undo how the run ended: no summary, no model, and in rounds.jsonl the lines of `rounds` rounds.
@@ -54,7 +54,7 @@ class RunResults:
         if len(lines) < rounds - 1:
             raise ConfigError(f"{file}: holds {len(lines)} of {rounds} rounds; put it back as it was.")
         text = "".join(f"{line}\n" for line in (*lines, last))
-        write_whole(file, lambda opened: opened.write(text.encode()))
+        write_whole(file, lambda opened: opened.write(text.encode()), secret=True)
 
     @property
     def config(self) -> Path:
@@ -73,7 +73,7 @@ class RunResults:
     def write_summary(self, summary: Summary) -> None:
         """Write summary.json, whole or not at all."""
         text = _dumps(summary.to_dict(), indent=2) + "\n"
-        write_whole(self._folder.summary, lambda file: file.write(text.encode()))
+        write_whole(self._folder.summary, lambda file: file.write(text.encode()), secret=True)
 
     def save_model(
         self, state: Mapping[str, "torch.Tensor"], description: Mapping[str, Any], *, private: bool

@@ -73,10 +73,17 @@ def test_a_bad_address_is_named_and_anything_but_this_machine_needs_a_kit(addres
 
 
 def test_with_a_kit_it_serves_everywhere_on_the_kits_port(served, tmp_path):
+    """By IPv6 too where the roster names such an address: it listened by IPv4 alone."""
     provision(Wishes("study", ("fl.example.org:7000",), (), 30), tmp_path / "made")
+    provision(Wishes("six", ("fl.example.org:7000", "[2001:db8::1]:7000"), (), 30), tmp_path / "six")
     assert server("--kit", "made/server") == 0
     assert server("--kit", "made/server", "--address", "127.0.0.1:7001") == 0
-    assert served == [("study", "0.0.0.0", 7000, False), ("study", "127.0.0.1", 7001, False)]
+    assert server("--kit", "six/server") == 0
+    assert served == [
+        ("study", "0.0.0.0", 7000, False),
+        ("study", "127.0.0.1", 7001, False),
+        ("six", "::", 7000, False),
+    ]
 
 
 def test_nothing_may_change_in_a_run_that_is_resumed_and_only_its_own_are(served, tmp_path, capsys):

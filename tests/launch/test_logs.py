@@ -1,7 +1,11 @@
 import logging
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 from fl_dp.errors import CallError, LedgerError, TaskError
+from fl_dp.launch import logs
 from fl_dp.launch.logs import causes_in, log_files
 
 
@@ -31,3 +35,50 @@ def test_causes_are_kept_once_and_in_our_own_words_alone():
         logger.error("no error at all")
     logger.error("later", exc_info=LedgerError("b"))
     assert causes.words == ["is entered as a", "The model raised."]
+
+
+def test_a_log_is_bounded_and_so_are_the_older_ones(tmp_path, monkeypatch):
+    """A site that runs for months, or a server that is asked without end, filled its disk."""
+    monkeypatch.setattr(logs, "MOST_BYTES", 1000)
+    with log_files({"one": tmp_path / "1.log"}):
+        for number in range(200):
+            logging.getLogger("one").info("line %03d", number)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sizes.keys() == {"1.log", "1.log.1", "1.log.2"}
+    assert max(sizes.values()) < 1100
+    assert (tmp_path / "1.log").read_text().endswith("line 199\n")
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+PRINTS = """
+import os, sys
+from pathlib import Path
+from fl_dp.launch import logs
+logs.MOST_BYTES = 1000
+log = logs.OwnersLog(Path(sys.argv[1]), prints=True)
+os.write(2, b"a" * 2000)
+if os.fork() == 0:
+    log.bound()  # a child leaves it where it is
+    os.write(1, b"of a child")
+    os._exit(0)
+os.wait()
+log.bound()
+os.system("echo of a program")
+"""
+
+
+def test_what_a_process_prints_goes_along_when_its_log_is_put_aside(tmp_path):
+    subprocess.run([sys.executable, "-c", PRINTS, str(tmp_path / "log")], check=True)
+    assert (tmp_path / "log.1").read_text() == "a" * 2000 + "of a child"
+    assert (tmp_path / "log").read_text() == "of a program\n"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_log_on_a_full_disk_says_so_once_and_ends_nothing(tmp_path, capsys):
+    with log_files({"one": tmp_path / "1.log"}):
+        handler = logging.getLogger("one").handlers[0]
+        full = Path("/dev/full").open("w")  # noqa: SIM115  the handler closes it
+        handler.setStream(full).close()
+        for _ in range(3):
+            logging.getLogger("one").info("a line")
+    assert capsys.readouterr().err == f"{tmp_path / '1.log'}: lines are lost: No space left on device\n"

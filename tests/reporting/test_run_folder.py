@@ -1,9 +1,12 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from fl_dp.errors import ConfigError
+from fl_dp.reporting.reports import Summary
 from fl_dp.reporting.run_folder import RunFolder, check_unclaimed, claim_folder
+from fl_dp.reporting.run_results import RunResults
 
 
 def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
@@ -43,6 +46,19 @@ def test_a_folder_is_shown_as_a_person_would_type_it(tmp_path: Path, monkeypatch
     assert RunFolder(Path("/elsewhere")).shown == Path("/elsewhere")
 
 
-def test_logs_and_what_clients_keep_are_for_the_owner_alone(tmp_path: Path) -> None:
-    folder = claim_folder(tmp_path / "out")
-    assert [one.stat().st_mode & 0o777 for one in (folder.logs, folder.clients)] == [0o700, 0o700]
+def test_a_runs_folder_is_for_the_owner_alone(tmp_path: Path) -> None:
+    """Its lock could be held by any account, and its rounds and summary read."""
+    for folder in (claim_folder(tmp_path / "out"), claim_folder(None, tmp_path / "runs")):
+        closed = (folder.path, folder.logs, folder.clients)
+        assert [one.stat().st_mode & 0o777 for one in closed] == [0o700] * 3
+    umask = os.umask(0)
+    try:
+        (tmp_path / "shared").mkdir()  # as somebody wants it: what is private in it is closed by itself
+        results = RunResults(tmp_path / "shared")
+        results.append_round("{}")
+        results.go_on_after(1, "{}")
+        empty = dict.fromkeys(("epsilon", "delta", "federation", "accuracy", "loss"))
+        results.write_summary(Summary("completed", private=True, rounds=1, seconds=1.0, clients={}, **empty))
+    finally:
+        os.umask(umask)
+    assert [one.stat().st_mode & 0o777 for one in (tmp_path / "shared").iterdir()] == [0o600] * 2

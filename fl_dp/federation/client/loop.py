@@ -48,11 +48,20 @@ Tell = Callable[[str, str], None]  # what happened, and words for the operator
 class ClientLoop:
     """The loop of one client. settings: its file. tell: is told what its operator should see.
 
-    once: return when the first run is over, else wait for the next.
+    once: return when the first run is over, else wait for the next. between: called between two messages.
     """
 
-    def __init__(self, link: SiteLink, settings: Path, tell: Tell, *, once: bool = False) -> None:
+    def __init__(
+        self,
+        link: SiteLink,
+        settings: Path,
+        tell: Tell,
+        *,
+        once: bool = False,
+        between: Callable[[], None] = lambda: None,
+    ) -> None:
         self._link, self._settings, self._tell, self._once = link, settings, tell, once
+        self._between = between
         self._said = ""
         self._kept = b""  # of a secure sum that is under way; in memory alone
         self._pause = _FIRST_PAUSE
@@ -83,6 +92,8 @@ class ClientLoop:
                         return
                 elif not refused.has_lapsed:
                     self._say("refused", f"the server refuses: {refused.reason}; trying again")
+            except FederationError as error:  # it may have a sound kit, or a server with the right key, later
+                self._say("not believed", f"{error}; trying again")
             except OSError as error:  # no process or pipe could be had for an answer
                 self._say("failed", f"this machine could not answer ({error.strerror}); trying again")
             self._joined = False
@@ -101,6 +112,7 @@ class ClientLoop:
 
     def _answer_one(self) -> None:
         """Wait a while for a message, and answer it."""
+        self._between()
         try:
             message = self._link.next_message()
         except FederationError as error:

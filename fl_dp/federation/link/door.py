@@ -58,6 +58,7 @@ MOST_BYTES = 32 * 2**20  # of a request; Flower cuts arrays into objects of 5 Mi
 _MOST_TREE = 8 * 2**20  # of a reply's tree of objects, 70 for each
 _MOST_AT_ONCE = 8  # requests of one site: it has one, and those of a connection that was lost
 _POLL_SECONDS = 0.02
+_QUIET_SECONDS = 60.0  # between two lines in the log of one site's coming and going
 _PREFIX = "/v1/fleet/"
 _TYPE = b"application/x-protobuf"
 
@@ -83,6 +84,8 @@ class Door:
         self._refresh = refresh
         self._check = RequestCheck(hub.roster.federation)
         self._under_way: Counter[str] = Counter()  # requests, by the site's key
+        # by the site's key: when its last line was written, and how many were left out since
+        self._logged: dict[str, tuple[float, int]] = {}
 
     def end(self, seconds: float) -> None:
         """Tell the sites that are there that the run is over; wait `seconds` at most until all have heard."""
@@ -97,14 +100,16 @@ class Door:
         if scope["type"] != "http":
             return  # no web sockets; uvicorn then closes the connection
         self.hub.loop = asyncio.get_running_loop()
+        body = _Body(receive)
         try:
-            answer = await self._answer(scope, receive)
+            answer = await self._answer(scope, body)
         except RequestRefusedError as refused:
-            await _reply(send, refused.status, b"text/plain", refused.reason.encode())
+            unread = None if body.is_over else scope.get("state", {}).get("cut")
+            await _reply(send, refused.status, b"text/plain", refused.reason.encode(), cut=unread)
         else:
             await _reply(send, 200, _TYPE, answer.SerializeToString())
 
-    async def _answer(self, scope: Any, receive: Any) -> Proto:
+    async def _answer(self, scope: Any, body: "_Body") -> Proto:
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         method, path = scope["method"], scope["path"]
         site = self._site(method, path, headers)
@@ -120,12 +125,15 @@ class Door:
             raise RequestRefusedError(429, "too many requests at once")
         self._under_way[site.key] += 1
         try:
-            return await self._handled(site, route, await _body(receive, headers, route.most), headers[NONCE])
+            content = await body.whole(headers, route.most)
+            self._check.take(site.key, headers[NONCE])
+            if signed := scope.get("state", {}).get("signed"):
+                signed(site.key)
+            return await self._handled(site, route, content)
         finally:
             self._under_way[site.key] -= 1
 
-    async def _handled(self, site: Site, route: _Route, body: bytes, nonce: str) -> Proto:
-        self._check.take(site.key, nonce)
+    async def _handled(self, site: Site, route: _Route, body: bytes) -> Proto:
         request = route.request()
         try:
             request.ParseFromString(body)
@@ -137,7 +145,7 @@ class Door:
         """Who has signed the request; RequestRefusedError unless the roster has its key."""
         key = self._check.signer(method, path, headers)
         site = self.hub.roster.site_of(key)
-        if site is None:
+        if site is None or self.hub.roster.is_over():
             self._refresh()
             site = self.hub.roster.site_of(key)
         if site is None:
@@ -157,6 +165,15 @@ class Door:
         self.hub.is_heard(node)
         return node
 
+    def log(self, site: Site, words: str) -> None:
+        """A line of the site's coming and going; a site that does nothing else gets one in a minute."""
+        when, untold = self._logged.get(site.key, (-_QUIET_SECONDS, 0))
+        if time.monotonic() - when < _QUIET_SECONDS:
+            self._logged[site.key] = when, untold + 1
+            return
+        self._logged[site.key] = time.monotonic(), 0
+        logger.info("site %s %s%s", site.name, words, f" ({untold} lines left out)" if untold else "")
+
     def in_run(self, run_id: int) -> None:
         if run_id != self.hub.run_id:
             raise RequestRefusedError(400, "another run")
@@ -166,14 +183,14 @@ async def _activate(door: Door, site: Site, request: ActivateNodeRequest) -> Pro
     if request.public_key != bytes.fromhex(site.key):
         raise RequestRefusedError(400, "another key than the one that has signed")
     node = door.hub.join(site)
-    logger.info("site %s has joined as node %d", site.name, node)
+    door.log(site, f"has joined as node {node}")
     return ActivateNodeResponse(node_id=node)
 
 
 async def _deactivate(door: Door, site: Site, request: DeactivateNodeRequest) -> Proto:
     door.own_node(site, request.node_id)
     door.hub.leave(site)
-    logger.info("site %s has left", site.name)
+    door.log(site, "has left")
     return DeactivateNodeResponse()
 
 
@@ -289,28 +306,39 @@ async def _by_flower(handler: Callable[..., Any], *arguments: Any) -> Any:
         raise RequestRefusedError(400, "it cannot be handled") from None
 
 
-async def _body(receive: Any, headers: Mapping[str, str], most: int) -> bytes:
-    """The request's body; RequestRefusedError if it is too long, or not the one that was signed."""
-    parts, length = [], 0
-    while True:
-        event = await receive()
-        if event["type"] != "http.request":
-            raise RequestRefusedError(400, "it was cut off")
-        parts.append(event.get("body", b""))
-        length += len(parts[-1])
-        if length > most:
-            raise RequestRefusedError(413, f"more than {most} bytes in such a request")
-        if not event.get("more_body"):
-            break
-    body = b"".join(parts)
-    if digest_of(body) != headers.get(DIGEST):
-        raise RequestRefusedError(401, "another body than the one that was signed")
-    return body
+class _Body:
+    """Of a request. is_over: whether all of it has come."""
+
+    def __init__(self, receive: Any) -> None:
+        self.is_over = False
+        self._receive = receive
+
+    async def whole(self, headers: Mapping[str, str], most: int) -> bytes:
+        """The body; RequestRefusedError if it is too long, or not the one that was signed."""
+        parts, length = [], 0
+        while not self.is_over:
+            event = await self._receive()
+            if event["type"] != "http.request":
+                raise RequestRefusedError(400, "it was cut off")
+            parts.append(event.get("body", b""))
+            length += len(parts[-1])
+            if length > most:
+                raise RequestRefusedError(413, f"more than {most} bytes in such a request")
+            self.is_over = not event.get("more_body")
+        body = b"".join(parts)
+        if digest_of(body) != headers.get(DIGEST):
+            raise RequestRefusedError(401, "another body than the one that was signed")
+        return body
 
 
-async def _reply(send: Any, status: int, kind: bytes, body: bytes) -> None:
+async def _reply(
+    send: Any, status: int, kind: bytes, body: bytes, *, cut: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """cut: ends the connection, in the place of a complete answer, after which the body would be read on."""
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-    if status == 401:
+    if status == 401 or cut is not None:
         headers.append((b"connection", b"close"))  # a stranger's connection serves for no second request
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body, "more_body": cut is not None})
+    if cut is not None:
+        await cut()

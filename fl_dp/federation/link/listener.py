@@ -1,53 +1,65 @@
-"""Serves the door on a port, by TLS, in a thread of its own."""
+"""Serves the door on a port, by TLS, in a thread of its own. Connections are counted before TLS begins."""
 
 import asyncio
+import errno
 import logging
 import resource
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from fl_dp.durable_files import version_of
 from fl_dp.errors import ConfigError, LaunchError
 from fl_dp.federation.link.door import Door
+from fl_dp.federation.link.places import Place, Places
+from fl_dp.kits.certificates import check_in_time, check_pair
 from fl_dp.kits.kit import ServerKit
+
+logger = logging.getLogger("fl_dp")
 
 _START_SECONDS = 30.0
 _END_SECONDS = 3  # that requests under way have when the server ends
 _MOST_CONNECTIONS = 4096
 _IDLE_SECONDS = 30
-_FIRST_SECONDS = 30.0  # that whoever connects has until its first request's headers are there
+_TLS_SECONDS = 5.0  # that whoever connects has until TLS is agreed on
+_FIRST_SECONDS = 30.0  # and from then on until its first request's headers are there
+_ANSWER_SECONDS = 1.0  # that the words of a refusal have to arrive
 _MOST_HEADER_BYTES = 2**14
-_OTHER_FILES = 512  # that this process may have open beside connections
+_OTHER_FILES = 512  # that this process may have open beside connections; half of all where they are few
+_PAUSE_SECONDS = 0.5  # of accepting, when no descriptor is left
+_LOOK_SECONDS = 1.0  # between two looks for a new certificate
+_TOLD_SECONDS = 60.0  # between two words of the same trouble
+_SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 @contextmanager
 def listening(door: Door, kit: ServerKit, host: str, port: int) -> Iterator[int]:
     """Serve within it; the port, which is a free one if `port` is 0. ConfigError if it is taken."""
-    _allow_files(_MOST_CONNECTIONS + _OTHER_FILES)
+    most = _room_for_connections()
     listener = _listener(host, port)
     config = uvicorn.Config(
         door,
-        ssl_keyfile=str(kit.tls_key),
-        ssl_certfile=str(kit.tls_certificate),
         log_config=None,
         access_log=False,
         lifespan="off",
         ws="none",
-        http=_Bounded,
+        http="h11",
         h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_MOST_CONNECTIONS,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    server = uvicorn.Server(config)
+    server = _Server(config, _Certificate(kit), Places(most))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True, name="door")
     thread.start()
     try:
@@ -59,19 +71,154 @@ def listening(door: Door, kit: ServerKit, host: str, port: int) -> Iterator[int]
         listener.close()
 
 
+class _Server(uvicorn.Server):
+    """uvicorn, with connections accepted here: it would count them when TLS is agreed on, and wait for that
+    for a minute each.
+    """
+
+    def __init__(self, config: uvicorn.Config, certificate: "_Certificate", places: Places) -> None:
+        super().__init__(config)
+        self._certificate, self._places = certificate, places
+        self._accepting: list[asyncio.Task[None]] = []
+        self._agreeing: set[asyncio.Task[None]] = set()  # on TLS
+        self._told = -_TOLD_SECONDS
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+        self.servers = []  # none of uvicorn's own
+        self._accepting = [asyncio.create_task(self._accept(one)) for one in sockets or ()]
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for task in (*self._accepting, *self._agreeing):
+            task.cancel()
+        await super().shutdown(sockets)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        listener.setblocking(False)
+        while True:
+            try:
+                made, address = await loop.sock_accept(listener)
+            except OSError as error:  # a connection that is over already is none
+                if error.errno in _SHORT:
+                    await self._wait_for_descriptors(error)
+                continue
+            place = self._places.enter(address[0], partial(_end, made))
+            if place is None:
+                made.close()
+            else:
+                task = asyncio.create_task(self._agree(made, place))
+                self._agreeing.add(task)
+                task.add_done_callback(self._agreeing.discard)
+            await asyncio.sleep(0)  # others have their turn, also while one connection follows another
+
+    async def _agree(self, made: socket.socket, place: Place) -> None:
+        """TLS, and then HTTP; whoever does not get so far has had its place."""
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> _Bounded:
+            return _Bounded(self.config, self.server_state, self._places, place, loop)
+
+        try:
+            await loop.connect_accepted_socket(
+                protocol,
+                made,
+                ssl=self._certificate.context(),
+                ssl_handshake_timeout=_TLS_SECONDS,
+                ssl_shutdown_timeout=_ANSWER_SECONDS,
+            )
+        except OSError:  # of the connection, or of TLS; a TimeoutError is one, too
+            self._places.leave(place)
+            made.close()
+        except BaseException:
+            made.close()
+            raise
+
+    async def _wait_for_descriptors(self, error: OSError) -> None:
+        """Other parts of this process, or of the machine, use what was kept for connections."""
+        if time.monotonic() - self._told >= _TOLD_SECONDS:
+            self._told = time.monotonic()
+            logger.warning("no connection can be accepted for a moment: %s", error.strerror)
+        self._places.relieve()
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _end(made: socket.socket) -> None:
+    """End a connection, whoever reads from it: TLS, HTTP or nobody yet."""
+    with suppress(OSError):  # it is over
+        made.shutdown(socket.SHUT_RDWR)
+
+
+class _Certificate:
+    """The server's certificate, as its kit has it now: a new one is taken while the server runs."""
+
+    def __init__(self, kit: ServerKit) -> None:
+        self._kit = kit
+        self._seen = self._version()
+        self._context = self._read()
+        self._looked = time.monotonic()
+        self._told = -_TOLD_SECONDS
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection. One that cannot be used is named in the log, and the one before stays."""
+        if time.monotonic() - self._looked >= _LOOK_SECONDS:
+            self._looked = time.monotonic()
+            version = self._version()
+            if version != self._seen:
+                self._take(version)
+        return self._context
+
+    def _take(self, version: tuple[int, ...]) -> None:
+        try:
+            check_in_time(self._kit.tls_certificate)
+            check_pair(self._kit.tls_certificate, self._kit.tls_key, self._kit.roster.certificate)
+            self._context = self._read()
+        except (ConfigError, OSError) as error:  # half of it may be there; or no descriptor was left
+            if time.monotonic() - self._told >= _TOLD_SECONDS:
+                self._told = time.monotonic()
+                logger.error("the certificate is not taken: %s", error)
+            return
+        self._seen = version
+        logger.info("a new certificate is used from now on")
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self._kit.tls_certificate, self._kit.tls_key)
+        return context
+
+    def _version(self) -> tuple[int, ...]:
+        return version_of(self._kit.tls_certificate, self._kit.tls_key)
+
+
 class _Bounded(H11Protocol):
-    """A connection that ends unless it soon brings a request; one too many ends at once.
+    """A connection that ends unless it soon brings a request.
 
     h11 bounds headers; httptools, which uvicorn prefers, keeps whatever comes. uvicorn itself waits for a
     first request for ever.
     """
 
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: Any,
+        places: Places,
+        place: Place,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """The door gets `signed`, for the key of a site that has signed, and `cut`, in a request's state."""
+        state = {"signed": lambda site: places.sign(place, site), "cut": self._cut}
+        super().__init__(config, server_state, state, _loop=loop)
+        self._places, self._place = places, place
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > _MOST_CONNECTIONS:
-            transport.abort()
-            return
         self.loop.call_later(_FIRST_SECONDS, self._end_if_nothing_came)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._places.leave(self._place)
+        super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
         """Nothing is answered to what is no HTTP, and nothing more of it is read."""
@@ -81,13 +228,27 @@ class _Bounded(H11Protocol):
         if not self.cycle:
             self.transport.abort()
 
+    async def _cut(self) -> None:
+        """Read nothing more. What was answered has a moment to arrive."""
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while not self.transport.is_closing() and time.monotonic() < deadline:
+            await asyncio.sleep(_ANSWER_SECONDS / 20)
+        self.transport.abort()
+        while self in self.connections:
+            await asyncio.sleep(0.001)
 
-def _allow_files(number: int) -> None:
-    """Let this process open so many files, where it may: else strangers' connections use all of them."""
+
+def _room_for_connections() -> int:
+    """How many connections there may be, by the files that this process may open; it may open more hereafter.
+
+    Without descriptors of their own, the run's results could not be written while strangers hold all.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = number if hard == resource.RLIM_INFINITY else min(number, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    return min(_MOST_CONNECTIONS, hard - min(_OTHER_FILES, hard // 2))
 
 
 def check_port(host: str, port: int) -> None:
@@ -96,10 +257,10 @@ def check_port(host: str, port: int) -> None:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    family, both = socket.AF_INET6 if ":" in host else socket.AF_INET, host == "::"
     try:
-        return socket.create_server((host, port), family=family, backlog=512)
-    except (OSError, OverflowError) as error:
+        return socket.create_server((host, port), family=family, backlog=512, dualstack_ipv6=both)
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: it knows no IPv6
         raise ConfigError(f"{host}:{port}: cannot be served on: {error}; name another address.") from None
 
 

@@ -1,10 +1,14 @@
 """A site's end of the way to its server: it dials, signs its requests, believes what the server has signed.
 
-No port is opened here. Nobody on this machine can answer in the site's name.
+No port is opened here. Nobody on this machine can answer in the site's name. What the server sends is read as
+far as it may go, and never unpacked; whose signature counts is what the kit's newest roster says.
 """
 
+import dataclasses
+import os
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 from flwr.app import Message, RecordDict
@@ -36,12 +40,18 @@ from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
 from fl_dp.clean_text import one_line
-from fl_dp.errors import FederationError
+from fl_dp.durable_files import version_of
+from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.link.hub import SILENCE
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
 from fl_dp.federation.link.signed_request import sign_request
+from fl_dp.federation.link.upload import unfolded
 from fl_dp.federation.secure_sum.identity import Identity
-from fl_dp.kits.kit import SiteKit, trusted_roster
+from fl_dp.kits.kit import ROSTER, SiteKit, trusted_roster
+
+_SECONDS = httpx.Timeout(30.0, connect=10.0)  # of silence; a second address is tried after the connecting
+_MOST_BYTES = 32 * 2**20  # of an answer; Flower cuts arrays into objects of 5 MiB
+_MOST_WORDS = 2**16  # bytes of a refusal
 
 
 class LinkLostError(Exception):
@@ -72,24 +82,58 @@ class LinkRefusedError(Exception):
 
 
 class SiteLink:
-    """kit: of the site. address: HOST:PORT of the server. Methods raise LinkLostError, LinkRefusedError."""
+    """kit: of the site. address: HOST:PORT of the server; empty: those of the roster, tried in turn.
 
-    def __init__(self, kit: SiteKit, address: str) -> None:
-        self._kit = kit
-        self._client = FleetHttpClient.from_server_address(
-            address,
-            insecure=False,
-            root_certificates=kit.roster.certificate.encode("ascii"),
-            interceptors=[_Signing(kit)],
-        )
+    Methods raise LinkLostError and LinkRefusedError, and FederationError where the kit's roster or the server
+    cannot be believed.
+    """
+
+    def __init__(self, kit: SiteKit, address: str = "") -> None:
+        self._kit, self._address = kit, address
+        self._seen: tuple[int, ...] = ()  # of the roster: it may be newer than when the kit was read
+        self._at = 0  # which address is used
+        self._asked_by = ""  # the server's key, of the message that was read last
         self._node = Node()
+        self._http, self._client = self._connection()
 
     def close(self) -> None:
         self._client.close()
+        self._http.close()
+
+    @property
+    def _addresses(self) -> tuple[str, ...]:
+        return (self._address,) if self._address else self._kit.roster.addresses
+
+    def _connection(self) -> tuple[httpx.Client, FleetHttpClient]:
+        """What reads, and Flower's client, which writes the requests; by the roster as it is known now."""
+        self._connected_by = self._kit.roster
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trust.load_verify_locations(cadata=self._kit.roster.certificate)
+        http = httpx.Client(verify=trust)
+        address = self._addresses[self._at % len(self._addresses)]
+        bounded = _SignedAndBounded(self._kit, http)
+        return http, FleetHttpClient(f"https://{address}", verify=trust, interceptors=[bounded])
+
+    def _connect_anew(self) -> None:
+        self.close()
+        self._http, self._client = self._connection()
+
+    def _take_newest_roster(self) -> None:
+        """Go on with the roster that the kit has by now."""
+        seen = version_of(self._kit.folder / ROSTER)
+        if seen and seen == self._seen:
+            return
+        try:
+            roster = trusted_roster(self._kit.folder)
+        except (ConfigError, OSError) as error:
+            raise FederationError(f"this site's kit cannot be used: {error}") from None
+        self._seen, self._kit = seen, dataclasses.replace(self._kit, roster=roster)
 
     @property
     def kit_has_ended(self) -> bool:
-        """Whether nothing may be joined with this kit any more."""
+        """Whether nothing may be joined with this kit before it has a newer roster."""
+        with suppress(FederationError):  # what is wrong with the kit is said when it is joined with
+            self._take_newest_roster()
         return self._kit.roster.is_over()
 
     @property
@@ -103,6 +147,21 @@ class SiteLink:
 
     def join(self) -> None:
         """Be there, as a new node: what was asked of an earlier one is not answered any more."""
+        self._take_newest_roster()
+        if self._kit.roster != self._connected_by:
+            self._connect_anew()
+        for left in reversed(range(len(self._addresses))):
+            try:
+                self._join()
+            except LinkLostError:
+                self._at += 1
+                self._connect_anew()
+                if not left:
+                    raise
+            else:
+                return
+
+    def _join(self) -> None:
         with _errors():
             key = bytes.fromhex(self._kit.key.public)
             request = ActivateNodeRequest(public_key=key, heartbeat_interval=SILENCE / 2)
@@ -129,16 +188,24 @@ class SiteLink:
             if not response.messages_list:
                 return None
             bare, parts = _told(response)
-            contents = {one: self._object(bare.metadata.run_id, one) for one in parts}
+            contents = self._objects(bare.metadata.run_id, parts)
             self._client.ConfirmMessageReceived(
                 ConfirmMessageReceivedRequest(
                     node=self._node, run_id=bare.metadata.run_id, message_object_id=bare.metadata.message_id
                 )
             )
+        self._take_newest_roster()
+        self._asked_by = self._kit.roster.server
         return self._believed(bare, contents)
 
     def answer(self, message: Message, content: RecordDict) -> None:
-        """Send the content, signed, as the reply to `message`."""
+        """Send the content, signed, as the reply to `message`, which was read last.
+
+        FederationError where the roster names another server by now: it is not sent.
+        """
+        self._take_newest_roster()
+        if self._kit.roster.server != self._asked_by:
+            raise FederationError("the newest roster here names another server than the one that has asked")
         asked = message.metadata
         with no_object_id_recompute(), _errors():
             said = signed(content, self._bearing(message, asked.message_id), self._kit.key)
@@ -169,6 +236,18 @@ class SiteLink:
                         )
                     )
 
+    def _objects(self, run: int, parts: list[str]) -> dict[str, bytes]:
+        """A message's objects; FederationError once they take more memory than a message may."""
+        contents, room = {}, most_of_message()
+        for part in parts:
+            contents[part] = self._object(run, part)
+            room -= len(contents[part])
+            if room < 0:
+                raise FederationError(
+                    "the server's message takes more than a quarter of this machine's memory"
+                )
+        return contents
+
     def _object(self, run: int, object_id: str) -> bytes:
         response = self._client.PullObject(
             PullObjectRequest(node=self._node, run_id=run, object_id=object_id)
@@ -178,6 +257,8 @@ class SiteLink:
     def _believed(self, bare: Message, contents: dict[str, bytes]) -> Message:
         """The message; FederationError unless the server has signed it for this site."""
         try:
+            if unfolded(contents) > most_of_message():
+                raise ValueError("it unfolds to more than a message may take")
             whole = inflate_object_from_contents(bare.metadata.message_id, contents)
         except Exception as error:  # Flower's parser raises of itself what it likes over a server's bytes
             raise FederationError(f"the server's message cannot be read ({type(error).__name__})") from None
@@ -203,20 +284,46 @@ def _told(response: PullMessagesResponse) -> tuple[Message, list[str]]:
         raise FederationError(f"the server's message cannot be read ({type(error).__name__})") from None
 
 
-class _Signing:
-    """Signs each request of Flower's client as a whole."""
+def most_of_message() -> int:
+    """Bytes that one message may take here."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 
-    def __init__(self, kit: SiteKit) -> None:
-        self._kit = kit
+
+class _SignedAndBounded:
+    """Signs each request of Flower's client as a whole, and reads what is answered to it itself.
+
+    Flower's client unpacks what comes, an error's text too, and keeps all of it.
+    """
+
+    def __init__(self, kit: SiteKit, http: httpx.Client) -> None:
+        self._kit, self._http = kit, http
 
     def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
         request = context.request
+        request.headers["accept-encoding"] = "identity"
+        request.extensions["timeout"] = _SECONDS.as_dict()
         request.headers.update(
             sign_request(
                 self._kit.key, self._kit.roster.federation, request.method, request.url.path, request.content
             )
         )
-        return call_next(context)
+        answer = self._http.send(request, stream=True)
+        try:
+            return httpx.Response(answer.status_code, content=_bounded(answer), request=request)
+        finally:
+            answer.close()
+
+
+def _bounded(answer: httpx.Response) -> bytes:
+    """The body as it stands on the line; LinkLostError where it is compressed or too long."""
+    if answer.headers.get("content-encoding", "identity").lower() != "identity":
+        raise LinkLostError("what answers there is no server of fl_dp: its answer is compressed")
+    content, most = bytearray(), _MOST_BYTES if answer.is_success else _MOST_WORDS
+    for chunk in answer.iter_raw():
+        content += chunk
+        if len(content) > most:
+            raise LinkLostError(f"what answers there is no server of fl_dp: more than {most} bytes came")
+    return bytes(content)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ class Upload:
 
     def whole(self) -> Message:
         """The reply. Flower's parser raises of itself what it likes over a site's bytes; so does this."""
-        if _unfolded(self.contents) > self.room.size:
+        if unfolded(self.contents) > self.room.size:
             raise ValueError("arrays that are larger than the reply may be")
         whole = inflate_object_from_contents(self.root, dict(self.contents))
         if not isinstance(whole, Message):
@@ -85,8 +85,8 @@ def object_ids(tree: ObjectTree, most: int) -> frozenset[str] | None:
     return None if len(nodes) > most else frozenset(node.object_id for node in nodes)
 
 
-def _unfolded(contents: dict[str, bytes]) -> int:
-    """The bytes of all arrays: each names its chunks, and may name one a million times."""
+def unfolded(contents: dict[str, bytes]) -> int:
+    """The bytes of all arrays: each names its chunks, and may name one a million times. Raises as `whole`."""
     total = 0
     for content in contents.values():
         kind, children, _ = get_object_head_values_from_object_content(content)

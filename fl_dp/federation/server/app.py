@@ -56,17 +56,19 @@ def run_federation(
     resumed: bool = False,
     on_kept: Callable[[int], None] = lambda server_round: None,
     on_model: Callable[[Mapping[str, NDArray]], None] = lambda arrays: None,
+    say: Callable[[str], None] = lambda words: None,
 ) -> None:
     """Run the federation of the run config `flat`, its results below `folder`.
 
     run: its name in the clients' ledgers, see `PrivateStrategy`. on_round: called with each round's report.
     on_kept: see `RunRecord`. on_model: called with the model of a run that has not failed. resumed: `folder`
-    holds a run that was ended, which goes on from its last round.
+    holds a run that was ended, which goes on from its last round. say: tells the operator what is waited for.
     However it ends, summary.json says so; a failure is then raised.
     """
     out = RunResults(folder, resumed=resumed)
     with exclusive(RunFolder(folder).server_lock):
-        federation = _run(grid, flat, run, out, RunRecord(out, resumed=resumed, on_kept=on_kept), on_round)
+        record = RunRecord(out, resumed=resumed, on_kept=on_kept, say=say)
+        federation = _run(grid, flat, run, out, record, on_round)
         if federation.strategy.reports:
             on_model(state_arrays(federation.model))
 
@@ -196,6 +198,7 @@ def _resumed(
         raise ConfigError(f"the run's state holds weights of another model than {config.model}.")
     strategy.resume(record.state)
     record.best, record.averaged = strategy.best, strategy.averaged
+    record.make_room()
     return dict(record.state.arrays)
 
 

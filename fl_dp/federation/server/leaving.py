@@ -39,14 +39,16 @@ def leave(
     end = _End(federation, record, private, status, reason)
     try:
         if federation:
-            record.settle(federation.strategy)
+            strategy = federation.strategy
+            record.reserve.write(lambda: record.settle(strategy), "rounds.jsonl")
         if federation and record.arrays is not None and federation.strategy.reports:
-            end.weights = weights_digest(_save_models(out, federation, record, private))
-            out.write_resolved(federation.strategy.resolved().to_flat())
+            record.reserve.write(lambda: _save_all(out, end), "the run's model")
             if status != "failed" and record.best and federation.evaluate_at_the_end:
                 end.at_the_end = federation.evaluate_at_the_end(record.best[1])  # once: the run is over
     finally:
-        out.write_summary(_summary(end, file_digest(out.config)))
+        summary = _summary(end, file_digest(out.config))
+        record.reserve.write(lambda: out.write_summary(summary), "summary.json")
+        record.reserve.release()
 
 
 @dataclass
@@ -62,6 +64,12 @@ class _End:
     reason: str
     weights: str = ""
     at_the_end: MetricRecord | None = None
+
+
+def _save_all(out: RunResults, end: _End) -> None:
+    assert end.federation is not None
+    end.weights = weights_digest(_save_models(out, end.federation, end.record, end.private))
+    out.write_resolved(end.federation.strategy.resolved().to_flat())
 
 
 def _save_models(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_dp.federation.server.reserve import Reserve
 from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
 from fl_dp.reporting.provenance import utc_now
 from fl_dp.reporting.reports import RoundReport
@@ -28,11 +29,18 @@ class RunRecord:
 
     state: what the run goes on from; None at its beginning, or where it has to begin again. on_kept: called
     with the number of the last round in the state, when that is on the disk and the round's line is not yet.
+    say: tells the operator what the run waits for.
     """
 
     def __init__(
-        self, out: RunResults, *, resumed: bool, on_kept: Callable[[int], None] = lambda server_round: None
+        self,
+        out: RunResults,
+        *,
+        resumed: bool,
+        on_kept: Callable[[int], None] = lambda server_round: None,
+        say: Callable[[str], None] = lambda words: None,
     ) -> None:
+        self.reserve = Reserve(out.path, say)
         self.state = kept_state(out.path) if resumed else None
         if self.state and self.state.rounds:
             on_kept(self.state.rounds)  # the run may have ended before it was
@@ -55,19 +63,28 @@ class RunRecord:
     def keep(self, strategy: "PrivateStrategy") -> None:
         """Keep how the run stands: which clients have registered, before any of them is asked for a round."""
         state = strategy.state(self._line, self.seconds, self.started)
-        write_state(self._out.path / STATE, state)
+        self.reserve.write(lambda: write_state(self._out.path / STATE, state), "the run's state")
         if self.arrays is None:  # of a resumed run the file is there
-            self._out.write_resolved(strategy.resolved().to_flat())
+            flat = strategy.resolved().to_flat()
+            self.reserve.write(lambda: self._out.write_resolved(flat), "resolved.toml")
         self.arrays = state.arrays
         self.best, self.averaged = strategy.best, strategy.averaged
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Take room for the round that comes, before any client pays for it; LaunchError if there is none."""
+        if self.arrays is not None:
+            model = sum(array.nbytes for array in self.arrays.values())
+            self.reserve.hold((self._out.path / STATE).stat().st_size, model)
 
     def round_over(self, strategy: "PrivateStrategy", report: RoundReport) -> None:
         """Keep the round. The state first: a resumed run adds the line that is not there yet."""
         self._line = to_line(report)
         self.keep(strategy)
         self._on_kept(report.round)
-        self._out.append_round(self._line)
+        self.reserve.write(lambda: self._out.append_round(self._line), "rounds.jsonl")
         self._told = report.round
+        self.make_room()
 
     def settle(self, strategy: "PrivateStrategy") -> None:
         """Let lines and reports end with the state on the disk, of a run that was ended within `round_over`.

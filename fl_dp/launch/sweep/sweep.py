@@ -101,7 +101,7 @@ def show(path: Path, say: Say) -> None:
 def _claim(out: Path) -> SweepFolder:
     folder = SweepFolder(out.absolute())
     try:
-        folder.path.mkdir(parents=True, exist_ok=True)
+        private_folder(folder.path)
         folder.plan.open("x").close()
     except FileExistsError:
         raise ConfigError(

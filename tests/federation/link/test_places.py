@@ -1,0 +1,126 @@
+"""Who may hold a connection, by rules alone: no sockets."""
+
+import random
+
+import pytest
+
+from fl_dp.federation.link import places
+from fl_dp.federation.link.places import OF_ADDRESS, OF_SITE, Place, Places, source_of
+
+
+class Port:
+    """Places for `most`, and which connections have been ended."""
+
+    def __init__(self, most: int) -> None:
+        self.places, self.ended = Places(most, random.Random(0)), 0
+
+    def enter(self, address: str) -> Place | None:
+        return self.places.enter(address, self._end)
+
+    def site(self, address: str, key: str) -> Place:
+        place = self.enter(address)
+        assert place is not None
+        self.places.sign(place, key)
+        return place
+
+    def _end(self) -> None:
+        self.ended += 1
+
+
+def many(number: int) -> list[str]:
+    return [f"10.0.{one // 250}.{one % 250}" for one in range(number)]
+
+
+def test_strangers_have_half_of_the_places_and_a_newcomer_takes_one_of_theirs() -> None:
+    port = Port(100)
+    assert all(port.enter(address) for address in many(1000))
+    assert (len(port.places), port.ended) == (50, 950)
+    assert port.site("10.9.9.9", "key").site == "key"
+
+
+def test_one_address_has_no_more_than_its_part() -> None:
+    port = Port(10_000)
+    for _ in range(1000):
+        assert port.enter("10.0.0.1")
+    assert len(port.places) == OF_ADDRESS
+
+
+def test_a_site_keeps_its_connection_and_its_address_whoever_comes() -> None:
+    port = Port(100)
+    ends: list[str] = []
+    place = port.places.enter("10.0.0.1", lambda: ends.append("the site's"))
+    assert place is not None
+    port.places.sign(place, "key")
+    for address in many(500) * 2:
+        port.enter(address)  # among them its own
+    again = port.places.enter("10.0.0.1", lambda: ends.append("its next"))
+    assert again is not None
+    for address in many(500)[2:]:
+        port.enter(address)
+    assert ends == []
+
+
+def test_a_site_behind_the_address_of_a_flood_has_a_chance_in_each_try() -> None:
+    """Its first request takes as long as 100 newcomers of the flood."""
+    port, tries, reached = Port(4096), 200, 0
+    port.site("10.0.0.1", "key")
+    for _ in range(tries):
+        place = port.enter("10.0.0.1")
+        assert place is not None
+        for _ in range(100):
+            port.enter("10.0.0.1")
+        port.places.sign(place, "another")
+        reached += place.site == "another"
+    assert reached > tries // 2
+
+
+def test_one_site_holds_so_many_connections_and_its_oldest_ends_for_another() -> None:
+    port = Port(1000)
+    ends: list[int] = []
+    for one in range(OF_SITE + 3):
+        place = port.places.enter("10.0.0.1", lambda one=one: ends.append(one))
+        assert place is not None
+        port.places.sign(place, "key")
+    assert ends == [0, 1, 2]
+    assert len(port.places) == OF_SITE
+
+
+def test_a_site_makes_few_addresses_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one with a key could keep the places of all others."""
+    port = Port(1000)
+    for address in many(100):
+        port.places.leave(port.site(address, "key"))
+    assert len(port.places._known) == places._ADDRESSES_OF_SITE
+    assert len(port.places) == 0
+
+
+def test_what_has_left_or_was_ended_counts_no_more() -> None:
+    port = Port(100)
+    place = port.enter("10.0.0.1")
+    assert place is not None
+    port.places.leave(place)
+    port.places.leave(place)
+    port.places.sign(place, "key")  # its request was under way
+    assert (len(port.places), place.site) == (0, "")
+
+
+def test_a_part_of_the_strangers_goes_when_descriptors_are_short() -> None:
+    port = Port(1000)
+    port.site("10.1.1.1", "key")
+    for address in many(40):
+        port.enter(address)
+    port.places.relieve()
+    assert (port.ended, len(port.places)) == (10, 31)
+
+
+@pytest.mark.parametrize(
+    ("address", "source"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1:2:3:4", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_a_source_is_what_one_customer_has(address: str, source: str) -> None:
+    assert source_of(address) == source

@@ -26,8 +26,8 @@ _HEX = 64  # digits of a digest
 class AccountStatement:
     """One data set, over all runs. client: of this run. epsilon: None where none holds any more.
     epsilon_alone: if the assumption behind secure sums fails, None where none holds; stated where any of
-    what is spent was of such sums, and nowhere else. kind: of the data, where `data` is a name that hides it;
-    older sites state none.
+    what is spent was of such sums, and nowhere else. kind: of the data, where `data` is a name that hides it.
+    other_runs: what of `spent` was paid for other runs than the statement's. Older sites state neither.
 
     public_size: in units; unit: "record" or "person".
     """
@@ -47,6 +47,7 @@ class AccountStatement:
     arithmetic: Annotated[str, Leaves("from plans, which servers chose")]
     epsilon_alone: Annotated[float | None, Leaves("computed from spent")] = None
     kind: Annotated[str, Leaves("of a file's name only the kind, of a task the name of its class")] = ""
+    other_runs: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose")] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,12 @@ class Statement:
             del found["one_run_ledger"]
         for account, written in zip(self.accounts, found["accounts"], strict=True):
             written["spent"] = [entry.to_dict() for entry in account.spent]
+            written["other_runs"] = [entry.to_dict() for entry in account.other_runs]
             if not any(entry.shared for entry in account.spent):
                 del written["epsilon_alone"]
-            if not account.kind:
-                del written["kind"]
+            for name in ("kind", "other_runs"):
+                if not written[name]:
+                    del written[name]
         return json.dumps(found, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @classmethod

@@ -17,13 +17,14 @@ STATEMENT = Statement("77", "ab" * 32, "cd" * 32, 0, "2026-11-22T21:37:28+00:00"
 
 
 def test_it_is_read_again_as_it_was() -> None:
-    for account in (ACCOUNT, replace(ACCOUNT, epsilon=None, spent=()), replace(ACCOUNT, kind="csv")):
+    before = replace(ACCOUNT, kind="csv", other_runs=(Entry(0.1, 1.5, 4),))
+    for account in (ACCOUNT, replace(ACCOUNT, epsilon=None, spent=()), before):
         for one in (
             replace(STATEMENT, accounts=(account,) * 3),
             replace(STATEMENT, accounts=(account,), one_run_ledger=True),
         ):
             assert Statement.from_text(one.to_text()) == one
-    for optional in ("kind", "one_run_ledger"):
+    for optional in ("kind", "other_runs", "one_run_ledger"):
         assert optional not in STATEMENT.to_text()  # as older sites spelt it
 
 

@@ -13,7 +13,9 @@ SIGNED = {
     ),
     "its own name, and the name and kind of its data": "client data kind",
     "their unit and declared size": "unit public_size",
-    "all that they have spent, with its epsilons": "spent epsilon epsilon_alone arithmetic",
+    "all that they have spent, what of it in other runs, and its epsilons": (
+        "spent other_runs epsilon epsilon_alone arithmetic"
+    ),
     "delta, budget and accountant": "delta budget accountant",
     "the date, and its version of fl_dp": "date version",
 }
@@ -30,9 +32,6 @@ UNSIGNED = {
     "all settings of the server, and how the run was launched": "config.toml resolved.toml launch.toml",
     "noise, rates and clipping bound of this run by themselves, apart from all that was spent": (
         "noise_multiplier max_grad_norm clients.sample_rate clients.noise_multiplier"
-    ),
-    "how much of all that was spent is of this run, and how much was before": (
-        "clients.this_run clients.before federation.scope"
     ),
     "what all planned rounds would spend": (
         "clients.planned_epsilon planned_epsilon clients.rounds_left clients.rounds_beyond "

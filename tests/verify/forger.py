@@ -337,12 +337,7 @@ FORGERIES = {
         all_of(of_settings(max_grad_norm=9.0), of_summary(max_grad_norm=9.0)),
         unsigned="noise, rates and clipping bound of this run by themselves, apart from all that was spent",
     ),
-    "half of what this run has cost, called spent before it": Forgery(
-        half_before,
-        unsigned="how much of all that was spent is of this run, and how much was before",
-        found=("ledgers",),
-        ledgers=True,
-    ),
+    "half of what this run has cost, called spent before it": Forgery(half_before, found=("statements",)),
     "how many rounds clients could still run": Forgery(
         lambda run: run.change_client(rounds_beyond=50),
         unsigned="what all planned rounds would spend",

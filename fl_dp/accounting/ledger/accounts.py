@@ -153,6 +153,11 @@ class AccountBook:
         held = self._in_use.get(dataset)
         return None if held is None else held.spent
 
+    def spent_elsewhere(self, dataset: str, run: str) -> tuple[Entry, ...]:
+        """What of it the data set in use has paid for in other runs than that one."""
+        rounds = self._in_use[dataset].rounds.values()
+        return merge(paid.entry for paid in rounds if paid.run != run)
+
     def arithmetic(self, dataset: str) -> str:
         """Of all that the data set in use has paid for."""
         return arithmetic_of(self._in_use[dataset].rounds.values())

@@ -121,6 +121,11 @@ class Ledger:
         book = self._read()
         return [self._spent(book, dataset) for dataset in datasets]
 
+    def spent_elsewhere(self, datasets: Iterable[str], run: str) -> list[tuple[Entry, ...]]:
+        """What each of them has paid for in other runs than that one; all as they stand at one moment."""
+        book = self._read()
+        return [book.spent_elsewhere(dataset, run) for dataset in datasets]
+
     def of_one_run(self) -> bool:
         """Whether it was opened for the one run that it was made for, and nobody else has entered anything.
 

@@ -22,6 +22,8 @@ from fl_dp.statements import SALT_BYTES, AccountStatement, Statement, commitment
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.ledger import Ledger
 
+_Held = tuple[tuple[Entry, ...], tuple[Entry, ...], str]
+
 MOST_OF_A_RUN = 100  # of one ledger: clients of a machine share one, and a server may ask again
 
 
@@ -32,7 +34,7 @@ def make_statement(ledger: "Ledger", clients: Sequence[Client], run: str, weight
     which ledger it was. LedgerError where it cannot be written.
     """
     _check_room(ledger.path, run)
-    head, spent, arithmetics = _at_one_moment(ledger, [client.dataset for client in clients])
+    head, held = _at_one_moment(ledger, [client.dataset for client in clients], run)
     salt = secrets.token_bytes(SALT_BYTES)
     statement = Statement(
         run=run,
@@ -43,26 +45,35 @@ def make_statement(ledger: "Ledger", clients: Sequence[Client], run: str, weight
         version=version("fl-dp"),
         one_run_ledger=ledger.of_one_run(),
         accounts=tuple(
-            _account(client, entries, arithmetic)
-            for client, entries, arithmetic in zip(clients, spent, arithmetics, strict=True)
+            _account(client, *of_account) for client, of_account in zip(clients, held, strict=True)
         ),
     )
     _keep_opening(ledger.path, statement, salt, head)
     return statement
 
 
-def _at_one_moment(
-    ledger: "Ledger", datasets: Sequence[str]
-) -> tuple[str, list[tuple[Entry, ...]], list[str]]:
-    """Other processes may pay meanwhile: asked again until nothing was added in between."""
+def _at_one_moment(ledger: "Ledger", datasets: Sequence[str], run: str) -> tuple[str, list[_Held]]:
+    """The head, and of each account all that was spent, what of it in other runs, and its arithmetic.
+
+    Other processes may pay meanwhile: asked again until nothing was added in between.
+    """
     while True:
         head = ledger.head()
-        spent, arithmetics = ledger.spent_all(datasets), ledger.arithmetics(datasets)
+        held = list(
+            zip(
+                ledger.spent_all(datasets),
+                ledger.spent_elsewhere(datasets, run),
+                ledger.arithmetics(datasets),
+                strict=True,
+            )
+        )
         if ledger.head() == head:
-            return head, spent, arithmetics
+            return head, held
 
 
-def _account(client: Client, spent: tuple[Entry, ...], arithmetic: str) -> AccountStatement:
+def _account(
+    client: Client, spent: tuple[Entry, ...], other_runs: tuple[Entry, ...], arithmetic: str
+) -> AccountStatement:
     settings, budget = client.settings, client.budget
     name, kind = public_name(settings), public_kind(settings)
     epsilon, alone = budget.epsilon_of(spent), budget.epsilon_alone_of(spent)
@@ -79,6 +90,7 @@ def _account(client: Client, spent: tuple[Entry, ...], arithmetic: str) -> Accou
         arithmetic=arithmetic,
         epsilon_alone=alone if math.isfinite(alone) and any_shared(spent) else None,
         kind=kind if kind != name else "",
+        other_runs=other_runs,
     )
 
 

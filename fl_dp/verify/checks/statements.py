@@ -120,6 +120,7 @@ def _check_account(
         )
         return
     _check_spent(account, client, where, found)
+    _check_this_run(account, client, where, found)
     raw: Mapping[str, Any] = summary.raw["clients"][account.client]
     for name, value in _comparable(account, said).items():
         if raw.get(name) != value:  # a fl_dp whose sites state something writes all of them
@@ -183,6 +184,21 @@ def _check_spent(account: AccountStatement, client: ClientClaim, where: str, fou
             f"{sum(one.steps for one in spent)} steps are stated, and summary.json counts {client.steps}",
             where, "the server counts what it was not answered for; the site knows",
         )  # fmt: skip
+
+
+def _check_this_run(account: AccountStatement, client: ClientClaim, where: str, found: Found) -> None:
+    """What the site paid for in this run is in what the folder says of this run."""
+    cost = client.this_run.charges if client.this_run else None
+    if cost is None:  # all of it is this run's
+        return
+    left_out = missing(merged((*cost, *account.other_runs)), merged(account.spent))
+    if left_out:
+        found.differs(
+            f"{sum(one.steps for one in left_out)} steps are stated to be of this run, and summary.json has "
+            "them among those of other runs",
+            where,
+            "this run's cost was lowered in this folder",
+        )
 
 
 def _say_who_signed(texts: list[Stated], evidence: Evidence, found: Found) -> None:

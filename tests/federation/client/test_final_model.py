@@ -11,6 +11,7 @@ import torch
 from federation.client.sites import MODEL, Site
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
+from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.hash_chain import head
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import ConfigError
@@ -19,6 +20,7 @@ from fl_dp.federation.client.app import answer
 from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.wire.arrays import declared_specs, encode, state_arrays
 from fl_dp.federation.wire.messages import ABOUT, ARRAYS, FINAL_MODEL, HEARD, REFUSAL, STATEMENT
+from fl_dp.records import Entry
 from fl_dp.statements import Statement, commitment
 from fl_dp.weights_digest import weights_digest
 
@@ -103,6 +105,12 @@ def test_what_the_data_have_spent_is_stated(tmp_path: Path, one_run: bool) -> No
     )  # fmt: skip
     assert (account.spent, account.epsilon, account.delta) == (update.spent, update.epsilon, update.delta)
     assert account.public_size == site.register().public_size
+    assert account.other_runs == ()
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        ledger.reserve(ledger.accounts()[0].dataset, "another", 1, (0.5, 9.0), 2, Budget(3.0, 1e-5))
+    (account,) = Statement.from_text(str(sent(site)[STATEMENT]["text"])).accounts
+    assert account.other_runs == (Entry(0.5, 9.0, 2),)
+    assert set(account.spent) == {*update.spent, *account.other_runs}
 
 
 def test_the_commitment_opens_with_what_stays_at_the_site(tmp_path: Path) -> None:

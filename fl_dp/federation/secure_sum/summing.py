@@ -70,6 +70,7 @@ class SecureSum:
         self._sharings: dict[str, Sharing] = {}
         self._gauges: dict[str, tuple[Gauges, Gauges]] = {}
         self._checked: dict[str, Checked | Complaint] = {}
+        self._checks: Checks | None = None
         self._terms: Terms | None = None
         self._all_agreed = False
         self._total = np.zeros(head.numbers, np.uint64)
@@ -189,9 +190,11 @@ class SecureSum:
 
     def checks(self) -> Checks:
         """For stage 4. SumLostError, unpaid, unless all key shares have been found to fit."""
-        self._need_all(self._checked, "has checked its key shares")
-        found = (self._checked[site] for site in self._sites)
-        return Checks(tuple(one.signature for one in found if isinstance(one, Checked)))
+        if self._checks is None:
+            self._need_all(self._checked, "has found its key shares to fit")
+            found = (self._checked[site] for site in self._sites)
+            self._checks = Checks(tuple(one.signature for one in found if isinstance(one, Checked)))
+        return self._checks
 
     def take_masked(self, site: str, fields: Mapping[str, Any]) -> None:
         """Stage 4: adds the vector to the sum."""

@@ -79,7 +79,7 @@ def simulate(
         end = tried(
             lambda: run_federation(
                 shown, flat, run, folder.path, on_round,
-                resumed=resumed, on_kept=on_kept, on_model=on_model,
+                resumed=resumed, on_kept=on_kept, on_model=on_model, say=tell.say,
             )
         )  # fmt: skip
         tracked.completed = end.completed

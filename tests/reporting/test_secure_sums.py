@@ -134,7 +134,7 @@ def test_ledger_show_has_both(ledger, capsys):
     assert "alone" not in json.dumps(told, default=str)
     assert told["rounds"][0]["entry"] == PLAIN.to_dict()
     assert run_command(app, ["ledger", "show", str(ledger.path)]) == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
     assert "total (alone)" in printed
     assert "each client's share of the noise is all that protects" in printed
 

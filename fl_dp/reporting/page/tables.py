@@ -33,18 +33,15 @@ def tables_of(run: Run) -> tuple[Table, ...]:
 
 
 def clients(run: Run) -> Table:
-    """Budgets and states at the end."""
+    """Budgets and states at the end; of a run of an older fl_dp as that one told them."""
     alone = run.epsilon_alone is not None
+    caption, columns, spent = _this_run_apart() if run.of_this_run else _all_runs()
     return _of_clients(
         "clients",
-        "What each client's data have spent: epsilon of this run, of others as its site claims, and of both",
+        caption,
         (
             "client",
-            "this run",
-            "other runs, as claimed",
-            "together",
-            "budget",
-            "together, if all planned rounds run",
+            *columns,
             *(("if the assumption fails",) if alone else ()),
             "delta (a probability)",
             "rounds",
@@ -54,11 +51,7 @@ def clients(run: Run) -> Table:
         ),
         run.clients,
         lambda one: (
-            known_epsilon(one.own_epsilon),
-            _claimed(run, one),
-            charged(one.epsilon, one.arithmetic),
-            UNKNOWN if one.budget is None else epsilon(one.budget),
-            known_epsilon(one.planned_epsilon),
+            *spent(one),
             *((_alone(one),) if alone else ()),
             number(one.delta),
             number(one.rounds),
@@ -69,10 +62,42 @@ def clients(run: Run) -> Table:
     )
 
 
-def _claimed(run: Run, one: Client) -> str:
+_Spent = tuple[str, tuple[str, ...], Callable[[Client], tuple[str, ...]]]  # caption, columns, cells
+
+
+def _this_run_apart() -> _Spent:
+    columns = (
+        "this run", "other runs, as claimed", "together", "budget", "together, if all planned rounds run",
+    )  # fmt: skip
+    return (
+        "Epsilon of each client's data: in this run, in other runs as its site claims, and of both together",
+        columns,
+        lambda one: (
+            known_epsilon(one.own_epsilon),
+            _claimed(one),
+            charged(one.epsilon, one.arithmetic),
+            known_epsilon(one.budget),
+            known_epsilon(one.planned_epsilon),
+        ),
+    )
+
+
+def _all_runs() -> _Spent:
+    return (
+        "What each client's data have spent, over all runs on its ledger",
+        ("epsilon", "budget", "this run alone", "if all planned rounds run"),
+        lambda one: (
+            charged(one.epsilon, one.arithmetic),
+            known_epsilon(one.budget),
+            known_epsilon(one.own_epsilon),
+            known_epsilon(one.planned_epsilon),
+        ),
+    )
+
+
+def _claimed(one: Client) -> str:
     """Nothing, where all that its ledger shows is this run's."""
-    known = run.of_this_run and one.own_charges == one.charges
-    return epsilon(0.0) if known else known_epsilon(one.claimed_epsilon)
+    return epsilon(0.0) if one.own_charges == one.charges else known_epsilon(one.claimed_epsilon)
 
 
 def _alone(one: Client) -> str:

@@ -13,7 +13,7 @@ def tradeoff(run: Run) -> Figure | None:
     if not run.private or len(points) < 2:
         return None
     title, key = f"{name} over epsilon", "f-tradeoff"
-    axes = new_axes("epsilon of the federation", name)
+    axes = new_axes(f"epsilon of the federation, {'this run' if run.of_this_run else 'over all runs'}", name)
     drawn = thinned(points)
     axes.plot(*zip(*drawn, strict=True), **style(0, len(drawn)))
     (start, low), (end, high) = points[0], points[-1]

@@ -12,6 +12,7 @@ from fl_dp.data.fixed_features import features_of
 from fl_dp.records import REFUTED
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS, WHERE
 from fl_dp.reporting.refuted import arithmetic_words
+from fl_dp.reporting.reports import ALL_RUNS
 from fl_dp.weights_digest import weights_digest
 
 _PLACES = ("out", "data-root")  # of the machine, and not of the model
@@ -54,6 +55,7 @@ def _guarantee(result: Result) -> dict[str, Any]:
         "private": True,
         "epsilon": result.epsilon,
         "delta": result.delta,
+        "scope": federation.get("scope", ALL_RUNS),
         **_alone(federation),
         "accountants": federation.get("accountants"),
         "arithmetic": arithmetic_words(federation.get("arithmetic", REFUTED)) if federation else None,

@@ -31,7 +31,7 @@ from fl_dp.config.run import RunConfig
         (
             RunConfig,
             {"delta": "atuo"},
-            "delta = 'atuo': expected a number > 0 and <= 1, or auto; did you mean auto?",
+            "delta = 'atuo': expected a number > 0 and <= 0.1, or auto; did you mean auto?",
         ),
         (ClientConfig, {"approve": "yes"}, "approve = 'yes': expected true or false."),
         (

@@ -39,7 +39,7 @@ from fl_dp.clean_text import one_line
 from fl_dp.errors import FederationError
 from fl_dp.federation.link.hub import SILENCE
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
-from fl_dp.federation.link.signed_request import sign_request
+from fl_dp.federation.link.signed_request import SteadyClock, sign_request
 from fl_dp.federation.secure_sum.identity import Identity
 from fl_dp.kits.kit import SiteKit, trusted_roster
 
@@ -75,12 +75,12 @@ class SiteLink:
     """kit: of the site. address: HOST:PORT of the server. Methods raise LinkLostError, LinkRefusedError."""
 
     def __init__(self, kit: SiteKit, address: str) -> None:
-        self._kit = kit
+        self._kit, self._signing = kit, _Signing(kit)
         self._client = FleetHttpClient.from_server_address(
             address,
             insecure=False,
             root_certificates=kit.roster.certificate.encode("ascii"),
-            interceptors=[_Signing(kit)],
+            interceptors=[self._signing],
         )
         self._node = Node()
 
@@ -103,6 +103,7 @@ class SiteLink:
 
     def join(self) -> None:
         """Be there, as a new node: what was asked of an earlier one is not answered any more."""
+        self._signing.clock = SteadyClock()  # anew: it is joined again where the server does not believe it
         with _errors():
             key = bytes.fromhex(self._kit.key.public)
             request = ActivateNodeRequest(public_key=key, heartbeat_interval=SILENCE / 2)
@@ -204,16 +205,21 @@ def _told(response: PullMessagesResponse) -> tuple[Message, list[str]]:
 
 
 class _Signing:
-    """Signs each request of Flower's client as a whole."""
+    """Signs each request of Flower's client as a whole. clock: of its times, set when the site joins."""
 
     def __init__(self, kit: SiteKit) -> None:
-        self._kit = kit
+        self._kit, self.clock = kit, SteadyClock()
 
     def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
         request = context.request
         request.headers.update(
             sign_request(
-                self._kit.key, self._kit.roster.federation, request.method, request.url.path, request.content
+                self._kit.key,
+                self._kit.roster.federation,
+                request.method,
+                request.url.path,
+                request.content,
+                self.clock,
             )
         )
         return call_next(context)

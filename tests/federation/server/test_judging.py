@@ -123,6 +123,9 @@ class Registered:
     def ask_again(self, client):
         self.again.append(client.name)
 
+    def note(self, client, *, answered):
+        assert answered
+
 
 def judged(paid, shares, total):
     """Two members that were asked for a share of three, and paid for `paid`; their sum is of `shares`."""

@@ -46,6 +46,11 @@ class LinkGrid(OlderGrid):
     def sites(self) -> Collection[str]:
         return {site.name for site in self._hub.roster.sites}
 
+    def site_at(self, node: int) -> str | None:
+        """See `wire/older_grid.py`."""
+        site = self._hub.site_of(node)
+        return None if site is None else site.name
+
     def get_node_ids(self) -> Iterable[int]:
         """The nodes whose sites are there now."""
         self._on_wait()

@@ -20,7 +20,7 @@ from fl_dp.federation.server.missing import Missing
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.federation.server.questions import Question, Refused
 from fl_dp.federation.wire.messages import profile_from_content
-from fl_dp.federation.wire.older_grid import sites_of
+from fl_dp.federation.wire.older_grid import site_at, sites_of
 from fl_dp.federation.wire.send_receive import give_up, pause, pull, require_answer, send
 from fl_dp.records import ClientProfile, Refusal, weakest
 from fl_dp.reporting.wording import counted
@@ -30,6 +30,10 @@ logger = logging.getLogger("fl_dp")
 PATIENCE = 60.0  # seconds that a round waits for the answers of nodes that were just asked
 REVOKED = "was revoked: the roster no longer has it"
 RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
+
+
+class _BannedError(FederationError):
+    """A client registers that is banned."""
 
 
 class Registration:
@@ -49,6 +53,7 @@ class Registration:
         self._round, self._first = 0, True  # the round that is gathered for, and whether none was before
         self._least_asked = least_asked
         self._banned: frozenset[str] = frozenset()
+        self._unheard: set[str] = set()  # sites that left without having said who they are
         self.answers = 0  # of nodes that were asked who they are, the refused ones included
         self._config = config
         self._live: set[int] = set()
@@ -169,33 +174,44 @@ class Registration:
         """
         self._grid = grid
         self._live = set(grid.get_node_ids())
-        gone = [key for key, one in self._asked.items() if one.node not in self._live]
         self._registered &= self._live
         self._refused = {node: why for node, why in self._refused.items() if node in self._live}
-        self._asked = {key: one for key, one in self._asked.items() if one.node in self._live}
-        give_up(grid, gone)
+        self._forget_gone(grid)
         self._ask(grid, sorted(self._live - self._registered))
         if self._asked:
             for key, reply in pull(grid, self._asked.keys()).items():
                 self._register(self._asked.pop(key), reply)
 
+    def _forget_gone(self, grid: Grid) -> None:
+        """Nodes that are gone answer nothing; their sites are not waited for when they join again."""
+        gone = {key: one for key, one in self._asked.items() if one.node not in self._live}
+        self._asked = {key: one for key, one in self._asked.items() if key not in gone}
+        self._unheard |= {one.site for one in gone.values() if one.site is not None}
+        give_up(grid, gone)
+
     def _ask(self, grid: Grid, nodes: Iterable[int]) -> None:
-        """Whether an answer is waited for: not that of a site that was silent, which may train still."""
         now, busy = time.monotonic(), {one.node for one in self._asked.values()}
-        silent = {one.node_id for one in self.clients.values() if self.missing.is_silent(one.name)}
+        known = {client.node_id: name for name, client in self.clients.items()}
         questions: list[Question] = []
         for node in nodes:
             refused = self._refused.get(node)
-            if node not in busy and (refused is None or refused.again <= now):
+            site = site_at(grid, node) or known.get(node)
+            if node not in busy and site not in self._banned and (refused is None or refused.again <= now):
                 message = Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
-                awaited = node not in silent and (refused is None or refused.passing)
-                questions.append(Question(message, now, awaited=awaited))
+                awaited = not self._is_silent(site) and (refused is None or refused.passing)
+                questions.append(Question(message, now, awaited, site))
         sent = send(grid, [one.message for one in questions])
         by_id = {one.message.metadata.message_id: one for one in questions}
         self._asked |= {key: by_id[key] for key in sent}
 
+    def _is_silent(self, site: str | None) -> bool:
+        """Whether nobody waits for what it says: it was silent before, and may train still."""
+        return site is not None and (site in self._unheard or self.missing.is_silent(site))
+
     def _register(self, question: Question, reply: Message) -> None:
         self.answers += 1
+        if reply.has_content():
+            self._unheard.discard(question.site or "")
         node, profile = question.node, None
         try:
             profile = profile_from_content(require_answer(reply, question.message))
@@ -203,12 +219,11 @@ class Registration:
                 why, profile = profile.reason, None
                 raise FederationError(why)
             if profile.client in self._banned:
-                raise FederationError(f"client {one_line(profile.client)} {BANNED}")
+                raise _BannedError(f"client {one_line(profile.client)} {BANNED}")
             client = self._recognise(node, profile)
             client.require_accountable()
         except FlDpError as error:
-            banned = profile is not None and profile.client in self._banned
-            passing = banned or (profile is None and self._is_known(node))
+            passing = isinstance(error, _BannedError) or (profile is None and self._is_known(node))
             self._refuse(node, one_line(str(error)), passing=passing)
         else:
             self._refused.pop(node, None)

@@ -1,5 +1,6 @@
 """Who is there: registrations, restarts, names, refusals."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -318,12 +319,13 @@ def test_who_is_banned_is_asked_for_nothing_until_it_no_longer_is(fakes, tmp_pat
 
 
 def test_a_ban_ends_no_run_that_waits_for_more(fakes, tmp_path):
-    """Who is banned does not count as there; the run goes on when the ban is over, or others come."""
+    """Who is banned does not count as there; the run waits until the ban is over, or others come."""
     registration = Registration(replace(CONFIG, clients=2, out=str(tmp_path), round_timeout=0.2))
-    grid = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2")})
+    grid, began = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2")}), time.monotonic()
     write_banned(tmp_path, ["2"])
     registration.begin(1)
     with pytest.raises(
         FlDpError, match=r"min-clients = 2 clients, 1 are there after .* refused: client 2 is"
     ):
         registration.gather(grid)
+    assert time.monotonic() - began >= 0.2

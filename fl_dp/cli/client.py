@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from click.core import ParameterSource
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.cli.approve import ask_on_console
@@ -19,13 +18,13 @@ from fl_dp.cli.common import (
     DEFAULT_ADDRESS,
     check_whose_kit,
     loopback_keys,
+    refuse_before,
     run_command,
     say,
 )
 from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import state_folder
-from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import approvals_folder
 from fl_dp.launch.client_checks import check_newest_ledger, check_task
 from fl_dp.launch.files_first import check_files
@@ -105,7 +104,7 @@ def join(
     The server cannot change the limits, nor the code: only what is installed here runs.
     """
     if context.invoked_subcommand is not None:
-        _refuse_before(context)
+        refuse_before(context)
         return 0  # `status` follows
     given = {
         "client": name, "task": found_from_here(task), "model": found_from_here(model), "loss": loss,
@@ -146,15 +145,6 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
         own, keys, address, _watchers(own, journal), say,
         folder=folder, once=once, at_the_end=journal.at_the_end,
     )  # fmt: skip
-
-
-def _refuse_before(context: typer.Context) -> None:
-    """ConfigError for an option before `status`: it would be of no use there."""
-    for parameter in context.command.params:
-        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
-            raise ConfigError(
-                f"{parameter.opts[0]}: stands before status; options of status stand behind it."
-            )
 
 
 def _site_of(kit: Path) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import click
 import typer
+from click.core import ParameterSource
 from typer.core import TyperCommand
 
 from fl_dp.choices import TRACKERS
@@ -111,6 +112,16 @@ def check_whose_kit(folder: Path, *, server: bool) -> None:
         f"--kit {folder}: this is the server's kit, which serves: fl-dp server --kit {folder}. A site's is "
         "made by: fl-dp join-request."
     )
+
+
+def refuse_before(context: typer.Context) -> None:
+    """ConfigError for an option before the name of a command within this one: it would be of no use there."""
+    command = context.invoked_subcommand
+    for parameter in context.command.params:
+        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+            raise ConfigError(
+                f"{parameter.opts[0]}: stands before {command}; options of {command} stand behind it."
+            )
 
 
 def with_track(settings: Sequence[str] | None, track: str | None) -> Sequence[str]:

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fl_dp.cli.arguments import naming_places, read_request
+from fl_dp.cli.bans import ban, unban
 from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
     DEFAULT_CONFIG,
+    CommandWithoutMarkup,
     ConfigOption,
     SetOption,
     TrackOption,
     check_whose_kit,
     loopback_keys,
+    refuse_before,
     run_command,
     say,
     with_track,
@@ -53,9 +56,7 @@ _ANYWHERE, _ANYWHERE_IPV6 = "0.0.0.0", "[::]"
 
 
 def main() -> None:
-    command = typer.Typer(**APP_OPTIONS)
-    command.command()(serve)
-    sys.exit(run_command(command, sys.argv[1:], prog="server.py"))
+    sys.exit(run_command(server_app, sys.argv[1:], prog="server.py"))
 
 
 def serve(
@@ -82,6 +83,9 @@ def serve(
 
     Only sites of the kit's roster pass the door. Without a kit only clients of this user on this machine do.
     """
+    if context.invoked_subcommand is not None:
+        refuse_before(context)
+        return 0  # `ban` or `unban` follows
     with reporting_progress(say) as tell:
         tell.doing(CHECKING)
         server = _kit(kit, address)
@@ -199,3 +203,8 @@ def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> No
 def _some(names: list[str], most: int = 5) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+server_app = typer.Typer(invoke_without_command=True, callback=serve, **APP_OPTIONS)
+server_app.command(cls=CommandWithoutMarkup)(ban)
+server_app.command(cls=CommandWithoutMarkup)(unban)

@@ -46,6 +46,7 @@ MAY_CHANGE = frozenset(
         "clients-per-gpu",
         "client-timeout",
         "round-timeout",
+        "grace",
         "track",
         "public-data",
     }
@@ -124,6 +125,12 @@ class RunConfig(TaskSettings):
     round_timeout: Seconds = setting(
         3600.0, _SERVER, "seconds to wait for a round's replies, and for min-clients"
     )
+    grace: Annotated[float, Range(0, 1e6)] = setting(
+        2.0, _SERVER,
+        "when more than half have answered, a round waits so many times as long again for the others, at "
+        "least 10 s; a simulation and a secure sum have rules of their own",
+        page="strategies.md#when-a-round-is-closed",
+    )  # fmt: skip
     evaluate: str = setting("server", _SERVER, "off: the server has no test data", choices=EVALUATE)
     evaluate_every: Annotated[int, Range(0, 10**6)] = setting(
         1, _SERVER, "rounds between two evaluations on the test data; 0: only after the last"

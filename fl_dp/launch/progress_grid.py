@@ -9,8 +9,9 @@ from flwr.serverapp import Grid
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.wire.older_grid import OlderGrid, sites_of
+from fl_dp.federation.wire.older_grid import OlderGrid, site_at, sites_of
 from fl_dp.federation.wire.partial_sums import adds_up
+from fl_dp.federation.wire.send_receive import give_up
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.reporting.wording import counted
 
@@ -79,6 +80,12 @@ class ProgressGrid(OlderGrid):
         if config.evaluate != "server":
             return False
         return self._round >= config.rounds or (every > 0 and self._round % every == 0)
+
+    def site_at(self, node: int) -> str | None:
+        return site_at(self._grid, node)
+
+    def give_up(self, message_ids: Iterable[str]) -> None:
+        give_up(self._grid, message_ids)
 
     @property
     def _of_budgets(self) -> str:

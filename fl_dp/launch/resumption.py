@@ -102,6 +102,14 @@ def check_unfinished(folder: RunFolder) -> None:
         raise ConfigError(f"--resume {folder.shown}: there is nothing to resume, the run {how}.")
 
 
+def check_going_on(folder: RunFolder) -> None:
+    """ConfigError unless the folder holds a run that goes on, or can be resumed."""
+    if not folder.config.exists():
+        raise ConfigError(f"{folder.shown}: holds no run; name the folder that the server has named.")
+    if folder.summary.exists() and read_summary(folder.summary)["status"] in OVER:
+        raise ConfigError(f"{folder.shown}: the run is over; nobody is asked any more.")
+
+
 def go_on_with(folder: RunFolder) -> str:
     """The command that goes on with the run in the folder, which was stopped."""
     how = "fl-dp run --resume" if folder.launch.exists() else "fl-dp server --resume"

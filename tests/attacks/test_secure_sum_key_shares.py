@@ -50,7 +50,9 @@ def test_a_dealer_of_bad_shares_is_caught_by_whom_it_dealt_them(bad: bytes) -> N
 
 
 @pytest.mark.parametrize("kind", ["seed", "mask key"])
-def test_a_dealer_of_another_secret_is_caught_by_the_server(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dealer_of_another_secret_is_caught_by_the_server(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its shares fit each other: with them the sum would be lost after all have paid."""
     played = Played(head(CLIENTS))
     played.advertise()
@@ -73,7 +75,14 @@ def test_a_dealer_of_another_secret_is_caught_by_the_server(kind: str, monkeypat
 
 @pytest.mark.parametrize(
     ("accused", "shows"),
-    [((VICTIM,), True), ((0, VICTIM, 2, 4), True), ((LIAR,), True), ((99,), True), ((), True), ((VICTIM,), False)],
+    [
+        ((VICTIM,), True),
+        ((0, VICTIM, 2, 4), True),
+        ((LIAR,), True),
+        ((99,), True),
+        ((), True),
+        ((VICTIM,), False),
+    ],
 )
 def test_who_accuses_without_ground_is_caught_itself(accused: tuple[int, ...], shows: bool) -> None:
     """Whatever it accuses of: nobody honest is ever left out for a liar's word."""
@@ -121,7 +130,8 @@ def test_who_complains_says_good_in_no_other_message_and_masks_nothing() -> None
     for _ in range(2):
         with pytest.raises(DeclinedError, match="at 'ended'"):
             member.check(played.inbox(VICTIM, gauges=inbox.gauges))
-    assert not member._state.secrets and not member._state.shares
+    assert not member._state.secrets
+    assert not member._state.shares
     other = played.members[0]
     assert isinstance(other.check(played.server.inbox(played.names[0])), Checked)
     assert "share key" not in other._state.secrets  # it cannot complain any more

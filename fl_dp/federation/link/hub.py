@@ -7,17 +7,16 @@ users: the door, for sites, and the grid, for the server's own strategy.
 import asyncio
 import secrets
 import threading
+import time
 from dataclasses import dataclass, field
 
 from flwr.app import Message
 from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
 from flwr.proto.message_pb2 import ObjectTree
-from flwr.server.superlink.linkstate import LinkState, LinkStateFactory
-from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID, TaskType
+from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
-from flwr.supercore.object_store import ObjectStoreFactory
-from flwr.superlink.federation import NoOpFederationManager
 
+from fl_dp.federation.link.steady_state import FOR_EVER, SteadyLinkState
 from fl_dp.federation.link.upload import Room, Upload
 from fl_dp.kits.roster import Roster, Site
 
@@ -27,9 +26,13 @@ _NODE_BYTES = 8
 
 @dataclass(slots=True)
 class _Presence:
-    """A node of a site, from one joining to the next. readable: the objects of messages to it."""
+    """A node of a site, from one joining to the next. readable: the objects of messages to it.
+
+    heard: when its last request came, by the monotonic clock.
+    """
 
     site: Site
+    heard: float
     readable: set[str] = field(default_factory=set)
     bell: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -41,8 +44,7 @@ class Hub:
     """
 
     def __init__(self, roster: Roster) -> None:
-        factory = LinkStateFactory(FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), ObjectStoreFactory())
-        self.state: LinkState = factory.state()
+        self.state = SteadyLinkState()
         self.run_id = _running(self.state)
         self.roster = roster
         self.loop: asyncio.AbstractEventLoop | None = None  # of the door
@@ -70,10 +72,10 @@ class Hub:
         with self._lock:
             self.leave(site)
             public = bytes.fromhex(site.key) + secrets.token_bytes(_NODE_BYTES)  # Flower knows each key once
-            node = self.state.create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, public, SILENCE / 2)
-            self.state.activate_node(node, SILENCE / 2)
+            node = self.state.create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, public, FOR_EVER)
+            self.state.activate_node(node, FOR_EVER)
             self._nodes[site.key] = node
-            self._here[node] = _Presence(site)
+            self._here[node] = _Presence(site, time.monotonic())
             return node
 
     def leave(self, site: Site) -> None:
@@ -102,11 +104,20 @@ class Hub:
 
     def here(self) -> list[int]:
         """The nodes whose sites are there now."""
-        return [node for node in self.state.get_nodes(self.run_id) if self.site_of(node)]
+        with self._lock:
+            return [node for node in self._here if self.is_here(node)]
+
+    def is_here(self, node: int) -> bool:
+        """Whether the node's site has sent a request lately."""
+        with self._lock:
+            presence = self._here.get(node)
+        return presence is not None and time.monotonic() - presence.heard < SILENCE
 
     def is_heard(self, node: int) -> None:
         """Note that the node's site has just sent a request."""
-        self.state.acknowledge_node_heartbeat(node, SILENCE / 2)
+        with self._lock:
+            if node in self._here:
+                self._here[node].heard = time.monotonic()
 
     def bell(self, node: int) -> asyncio.Event | None:
         """Rings when there is a message for the node; None: it is not there."""
@@ -180,7 +191,7 @@ class Hub:
             self._uploads.pop(message_id, None)
             self._rooms.pop(message_id, None)
         with self.storing:
-            self.state.delete_messages({message_id})
+            self.state.forget(message_id)
             self.state.object_store.delete(message_id)
 
     def confirm(self, message_id: str) -> None:
@@ -189,25 +200,25 @@ class Hub:
             self.state.object_store.delete(message_id)
 
 
-def asked_of(state: LinkState, message_id: str) -> Message | None:
+def asked_of(state: SteadyLinkState, message_id: str) -> Message | None:
     """The message of that id, if the server has asked it and no reply was taken yet."""
-    return state.message_ins_store.get(message_id)  # type: ignore[attr-defined, no-any-return]
+    return state.message_ins_store.get(message_id)
 
 
-def _forget(state: LinkState, node: int) -> None:
+def _forget(state: SteadyLinkState, node: int) -> None:
     """Flower keeps each node for ever, and looks at all of them again and again."""
-    known = state.nodes.pop(node)  # type: ignore[attr-defined]
-    state.node_public_key_to_node_id.pop(known.public_key, None)  # type: ignore[attr-defined]
-    state.owner_to_node_ids[known.owner_aid].discard(node)  # type: ignore[attr-defined]
+    known = state.nodes.pop(node)
+    state.node_public_key_to_node_id.pop(known.public_key, None)
+    state.owner_to_node_ids[known.owner_aid].discard(node)
 
 
-def _running(state: LinkState) -> int:
+def _running(state: SteadyLinkState) -> int:
     """A run that is under way. Its token would expire; nobody has it, as no Runtime API is served."""
     run_id = state.create_run("", "", "", {}, NOOP_FEDERATION_ID, None, NOOP_FLWR_AID, TaskType.SERVER_APP)
     task = state.get_run_info(run_ids=[run_id])[0].primary_task_id
     assert task is not None
     state.claim_task(task)
     state.activate_task(task)
-    for kept in (state.task_token_store, state.task_token_to_task_id):  # type: ignore[attr-defined]
+    for kept in (state.task_token_store, state.task_token_to_task_id):
         kept.clear()
     return run_id

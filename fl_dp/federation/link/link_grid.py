@@ -25,13 +25,15 @@ from fl_dp.kits.roster import Site
 
 logger = logging.getLogger("fl_dp")
 
+_TOO_LATE = Error(ErrorCode.MESSAGE_UNAVAILABLE, "it did not answer in time")
+
 
 class LinkGrid(OlderGrid):
     """key: signs what sites are asked. on_wait: called again and again while the server waits."""
 
     def __init__(self, hub: Hub, key: SigningKey, on_wait: Callable[[], None] = lambda: None) -> None:
         self._hub, self._key, self._on_wait = hub, key, on_wait
-        self._asked: dict[str, tuple[Message, Site]] = {}  # by message id, until answered
+        self._asked: dict[str, tuple[Metadata, Site]] = {}  # by message id, until answered or given up
 
     def set_run(self, run: Run) -> None:
         """Nothing: the hub has one run."""
@@ -43,6 +45,11 @@ class LinkGrid(OlderGrid):
     @property
     def sites(self) -> Collection[str]:
         return {site.name for site in self._hub.roster.sites}
+
+    def site_at(self, node: int) -> str | None:
+        """See `wire/older_grid.py`."""
+        site = self._hub.site_of(node)
+        return None if site is None else site.name
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes whose sites are there now."""
@@ -65,16 +72,17 @@ class LinkGrid(OlderGrid):
         return sent
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """The replies that have come since; an error for each message whose site is gone or malformed."""
+        """The replies that have come since; an error for each message that will have none."""
         self._on_wait()
-        wanted = set(message_ids)
-        taken = [(one, found) for one in wanted if (found := self._hub.answered(one)) is not None]
-        others = wanted - {one for one, _ in taken}
-        failed = self._hub.state.get_message_res(others, self._hub.run_id) if others else []
-        return [
-            *(self._take(one, upload) for one, upload in taken),
-            *(self._take(reply.metadata.reply_to_message_id, reply.error) for reply in failed),
-        ]
+        found = [reply for one in set(message_ids) if (reply := self._reply_to(one)) is not None]
+        self.give_up(self._hub.state.overdue())
+        return found
+
+    def give_up(self, message_ids: Iterable[str]) -> None:
+        """Nothing of the messages and their answers stays: a late one is turned away at the door."""
+        for message_id in message_ids:
+            self._asked.pop(message_id, None)
+            self._hub.close(message_id)
 
     def _push(self, message: Message, site: Site) -> bool:
         state = self._hub.state
@@ -87,31 +95,45 @@ class LinkGrid(OlderGrid):
         objects = get_all_nested_objects(whole)
         self._hub.expect(whole.metadata.message_id, Room.of_reply_to(message.content))
         with self._hub.storing:  # what this message shares with another must not be deleted meanwhile
-            session = state.start_session(self._hub.run_id)
-            stored, missing = state.store_message_and_object_tree(bare, tree, session)
-            for object_id in missing:
-                state.store_object(self._hub.run_id, session, object_id, objects[object_id].deflate())
-        if stored:
-            self._asked[whole.metadata.message_id] = whole, site
-        return stored
+            store, message_id = state.object_store, whole.metadata.message_id
+            for object_id in store.preregister(self._hub.run_id, tree):
+                store.put(object_id, objects[object_id].deflate())
+            if state.store_message_ins(bare) is None:
+                self._hub.close(message_id)
+                return False
+        self._asked[message_id] = whole.metadata, site
+        return True
 
     def _bearing(self, metadata: Metadata, site: Site, answers: str = "") -> Bearing:
         return Bearing.of(self._hub.roster.federation, metadata, site.key, answers)
 
-    def _take(self, message_id: str, answer: Upload | Error) -> Message:
-        """The reply as its site has signed it, or an error in its place; nothing of it stays behind."""
-        asked, site = self._asked.pop(message_id)
-        self._hub.close(message_id)
+    def _reply_to(self, message_id: str) -> Message | None:
+        """The reply as its site has signed it, or an error in its place; None while it is waited for."""
+        known = self._asked.get(message_id)
+        if known is None:  # it was given up; whoever asks for it is told so
+            return _failed(Metadata(self._hub.run_id, "", 0, 0, message_id, "", 0.0, 0.0, ""), _TOO_LATE)
+        asked, site = known
+        answer = self._hub.answered(message_id) or self._error(asked, site)
+        if answer is None:
+            return None
+        self.give_up([message_id])
+        if isinstance(answer, Error):
+            return _failed(_reply_metadata(asked), answer)
         try:
-            content = answer if isinstance(answer, Error) else self._content(asked, site, answer)
-        except FederationError as error:
-            logger.warning("client %s: %s", site.name, error)
-            content = Error(ErrorCode.MESSAGE_UNAVAILABLE, str(error))
-        if isinstance(content, Error):
-            return make_message(_reply_metadata(asked), error=_worded(content, site))
-        return make_message(_reply_metadata(asked), content=content)
+            return make_message(_reply_metadata(asked), content=self._content(asked, site, answer))
+        except FederationError as wrong:
+            logger.warning("client %s: %s", site.name, wrong)
+            return _failed(_reply_metadata(asked), Error(ErrorCode.MESSAGE_UNAVAILABLE, str(wrong)))
 
-    def _content(self, asked: Message, site: Site, upload: Upload) -> RecordDict:
+    def _error(self, asked: Metadata, site: Site) -> Error | None:
+        """Why no answer will come; None where it still may."""
+        if self._hub.state.is_over(asked.message_id):
+            return _TOO_LATE
+        if not self._hub.is_here(asked.dst_node_id):
+            return Error(ErrorCode.NODE_UNAVAILABLE, f"site {site.name} is not there any more")
+        return None
+
+    def _content(self, asked: Metadata, site: Site, upload: Upload) -> RecordDict:
         """What the site has answered; FederationError unless it is whole, its own, and to this message."""
         try:
             whole = upload.whole()
@@ -121,20 +143,23 @@ class LinkGrid(OlderGrid):
         same = ("run_id", "src_node_id", "dst_node_id", "reply_to_message_id", "group_id", "message_type")
         if any(getattr(said, name) != getattr(known, name) for name in same) or not whole.has_content():
             raise FederationError("a reply that is another one inside")
-        bearing = self._bearing(asked.metadata, site, asked.metadata.message_id)
+        bearing = self._bearing(asked, site, asked.message_id)
         with no_object_id_recompute():  # an array that stands under many names is read once
             content = checked(whole.content, bearing, site.key)
         profile = config_record(content, PROFILE)
-        if asked.metadata.message_type == MessageType.QUERY and profile is not None:
+        if asked.message_type == MessageType.QUERY and profile is not None:
             name = profile.get("client")
             if name != site.name:
                 raise FederationError(f"calls itself another client than its key's, {site.name}")
         return content
 
 
-def _reply_metadata(asked: Message) -> Metadata:
-    """Of the reply to `asked`, from what the server itself knows."""
-    known = asked.metadata
+def _failed(metadata: Metadata, error: Error) -> Message:
+    return make_message(metadata, error=error)
+
+
+def _reply_metadata(known: Metadata) -> Metadata:
+    """Of the reply to the message of that metadata, from what the server itself knows."""
     return Metadata(
         run_id=known.run_id,
         message_id="",
@@ -146,10 +171,3 @@ def _reply_metadata(asked: Message) -> Metadata:
         ttl=known.ttl,
         message_type=known.message_type,
     )
-
-
-def _worded(error: Error, site: Site) -> Error:
-    """Flower's reasons name nodes by numbers; a reader knows sites by names."""
-    if error.code == ErrorCode.NODE_UNAVAILABLE:
-        return Error(error.code, f"site {site.name} is not there any more")
-    return error

@@ -56,10 +56,29 @@ def digest_of(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def sign_request(key: SigningKey, federation: str, method: str, path: str, body: bytes) -> dict[str, str]:
-    """The headers of a request."""
+class SteadyClock:
+    """The seconds since 1970 as the wall clock had them when this was made, and steady ones since."""
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._steady, self._began = steady, wall() - steady()
+
+    def __call__(self) -> float:
+        return self._began + self._steady()
+
+
+def sign_request(
+    key: SigningKey,
+    federation: str,
+    method: str,
+    path: str,
+    body: bytes,
+    clock: Callable[[], float] = time.time,
+) -> dict[str, str]:
+    """The headers of a request. clock: the seconds since 1970."""
     head = RequestHead(
-        federation, method, path, f"{time.time():.3f}", secrets.token_hex(16), digest_of(body), PROTOCOL
+        federation, method, path, f"{clock():.3f}", secrets.token_hex(16), digest_of(body), PROTOCOL
     )
     return {
         KEY: key.public,
@@ -72,10 +91,20 @@ def sign_request(key: SigningKey, federation: str, method: str, path: str, body:
 
 
 class RequestCheck:
-    """Believes each signed request once. clock: the seconds since 1970."""
+    """Believes each signed request once. wall, steady: clocks; the first one gives the seconds since 1970.
 
-    def __init__(self, federation: str, clock: Callable[[], float] = time.time) -> None:
-        self._federation, self._clock = federation, clock
+    A request's time may agree with the wall clock, or with what it was at the start and the steady clock
+    since: one that was wrong is set right within a run, and one that was right may be set wrong.
+    """
+
+    def __init__(
+        self,
+        federation: str,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._federation, self._steady = federation, steady
+        self._clocks = wall, SteadyClock(wall, steady)
         self._seen: dict[str, OrderedDict[str, float]] = {}  # by key: nonces, by when they came
         self._lock = Lock()
 
@@ -102,7 +131,7 @@ class RequestCheck:
             raise RequestRefusedError(401, "not signed")
         if not is_signed(key, PURPOSE, head.to_bytes(), signature):
             raise RequestRefusedError(401, "not signed")
-        off = sent - self._clock()
+        off = min((sent - clock() for clock in self._clocks), key=abs)
         if not abs(off) <= WINDOW:
             raise RequestRefusedError(
                 401,
@@ -112,7 +141,7 @@ class RequestCheck:
 
     def take(self, key: str, nonce: str) -> None:
         """Use the site's nonce up; RequestRefusedError if it was used before."""
-        now = self._clock()
+        now = self._steady()
         with self._lock:
             seen = self._seen.setdefault(key, OrderedDict())
             while seen and next(iter(seen.values())) < now - 2 * WINDOW - 1:

@@ -44,7 +44,7 @@ from fl_dp.durable_files import version_of
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.link.hub import SILENCE
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
-from fl_dp.federation.link.signed_request import sign_request
+from fl_dp.federation.link.signed_request import SteadyClock, sign_request
 from fl_dp.federation.link.upload import unfolded
 from fl_dp.federation.secure_sum.identity import Identity
 from fl_dp.kits.kit import ROSTER, SiteKit, trusted_roster
@@ -111,8 +111,8 @@ class SiteLink:
         trust.load_verify_locations(cadata=self._kit.roster.certificate)
         http = httpx.Client(verify=trust)
         address = self._addresses[self._at % len(self._addresses)]
-        bounded = _SignedAndBounded(self._kit, http)
-        return http, FleetHttpClient(f"https://{address}", verify=trust, interceptors=[bounded])
+        self._signing = _SignedAndBounded(self._kit, http)
+        return http, FleetHttpClient(f"https://{address}", verify=trust, interceptors=[self._signing])
 
     def _connect_anew(self) -> None:
         self.close()
@@ -162,6 +162,7 @@ class SiteLink:
                 return
 
     def _join(self) -> None:
+        self._signing.clock = SteadyClock()  # anew: it is joined again where the server does not believe it
         with _errors():
             key = bytes.fromhex(self._kit.key.public)
             request = ActivateNodeRequest(public_key=key, heartbeat_interval=SILENCE / 2)
@@ -292,11 +293,12 @@ def most_of_message() -> int:
 class _SignedAndBounded:
     """Signs each request of Flower's client as a whole, and reads what is answered to it itself.
 
-    Flower's client unpacks what comes, an error's text too, and keeps all of it.
+    Flower's client unpacks what comes, an error's text too, and keeps all of it. clock: of the requests'
+    times, set when the site joins.
     """
 
     def __init__(self, kit: SiteKit, http: httpx.Client) -> None:
-        self._kit, self._http = kit, http
+        self._kit, self._http, self.clock = kit, http, SteadyClock()
 
     def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
         request = context.request
@@ -304,7 +306,12 @@ class _SignedAndBounded:
         request.extensions["timeout"] = _SECONDS.as_dict()
         request.headers.update(
             sign_request(
-                self._kit.key, self._kit.roster.federation, request.method, request.url.path, request.content
+                self._kit.key,
+                self._kit.roster.federation,
+                request.method,
+                request.url.path,
+                request.content,
+                self.clock,
             )
         )
         answer = self._http.send(request, stream=True)

@@ -53,9 +53,7 @@ def deal(secret: bytes, members: int, threshold: int, about: bytes) -> tuple[lis
     hidden = [int.from_bytes(secret), *(secrets.randbelow(ORDER) for _ in range(threshold - 1))]
     blind = [int.from_bytes(keys.fresh_secret()), *(secrets.randbelow(ORDER) for _ in range(threshold - 1))]
     shares = [_value(hidden, place) for place in range(members)]
-    commitments = tuple(
-        _commitment(share, _value(blind, place)) for place, share in enumerate(shares)
-    )
+    commitments = tuple(_commitment(share, _value(blind, place)) for place, share in enumerate(shares))
     nonce = keys.public_of(blind[0].to_bytes(SECRET_BYTES))[1:]
     challenge = _challenge(keys.public_of(secret), nonce, commitments, about)
     answer = (_bytes(one + challenge * other) for one, other in zip(blind, hidden, strict=True))
@@ -87,7 +85,9 @@ class Gauges:
 
 def fits(share: bytes, gauge: bytes) -> bool:
     """Whether it is the share that its dealer has committed to, and lies where the proof says."""
-    commitment, *numbers = (gauge[start : start + SHARE_BYTES] for start in range(0, GAUGE_BYTES, SHARE_BYTES))
+    commitment, *numbers = (
+        gauge[start : start + SHARE_BYTES] for start in range(0, GAUGE_BYTES, SHARE_BYTES)
+    )
     value, challenge = map(int.from_bytes, numbers)
     number = int.from_bytes(share)
     return is_share(share) and _commitment(number, (value - challenge * number) % ORDER) == commitment

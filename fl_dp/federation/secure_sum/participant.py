@@ -122,7 +122,9 @@ class Participant:
         with self._stage("shared", "checked"):
             terms, own = self._terms(), self._own()
             others = self._others(own)
-            self._check_signatures(inbox.agreements, AGREEMENT_PURPOSE, "agreed to the same terms of a secure sum")
+            self._check_signatures(
+                inbox.agreements, AGREEMENT_PURPOSE, "agreed to the same terms of a secure sum"
+            )
             if not len(inbox.ciphertexts) == len(inbox.gauges) == len(others):
                 raise DeclinedError(f"A secure sum's inbox that is not of {len(terms.members)} members.")
             private, accused = state.secrets.pop(_SHARE), list[int]()
@@ -143,7 +145,9 @@ class Participant:
         DeclinedError, with the first member whose signature does not hold.
         """
         with self._stage("checked", "accepted"):
-            self._check_signatures(checks.signatures, CHECKED_PURPOSE, "found the key shares of a secure sum to fit")
+            self._check_signatures(
+                checks.signatures, CHECKED_PURPOSE, "found the key shares of a secure sum to fit"
+            )
 
     def mask(self, integers: NDArray[np.int64]) -> Masked:
         """Stage 4, after paying: the integers with all masks. integers: sum of clipped gradients plus noise.

@@ -74,6 +74,7 @@ class Judging:
         return judged
 
     def _settle(self, asked: Asked, reply: Message | None, *, in_group: bool) -> Verdict:
+        self._registration.note(asked.client, answered=reply is not None and not reply.has_error())
         verdict = settle(reply, asked, {} if in_group else self._expected, in_group=in_group)
         if not verdict.confirmed:
             self._registration.ask_again(asked.client)

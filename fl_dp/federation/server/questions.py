@@ -7,11 +7,12 @@ from flwr.app import Message
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Asks a node who it is. awaited: whether a round waits for the answer."""
+    """Asks a node who it is. awaited: whether a round waits for the answer. site: as the grid knows it."""
 
     message: Message
     when: float
     awaited: bool
+    site: str | None = None
 
     @property
     def node(self) -> int:

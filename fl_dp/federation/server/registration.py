@@ -3,21 +3,25 @@
 import logging
 import math
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import AccountingError, FederationError, FlDpError
+from fl_dp.errors import AccountingError, ConfigError, FederationError, FlDpError
+from fl_dp.federation.server.banned import BANNED, read_banned
 from fl_dp.federation.server.client_record import ClientRecord, shows_less
+from fl_dp.federation.server.closing import LEAST
+from fl_dp.federation.server.missing import Missing
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.federation.server.questions import Question, Refused
 from fl_dp.federation.wire.messages import profile_from_content
-from fl_dp.federation.wire.older_grid import sites_of
-from fl_dp.federation.wire.send_receive import pause, pull, require_answer, send
+from fl_dp.federation.wire.older_grid import site_at, sites_of
+from fl_dp.federation.wire.send_receive import give_up, pause, pull, require_answer, send
 from fl_dp.records import ClientProfile, Refusal, weakest
 from fl_dp.reporting.wording import counted
 
@@ -28,16 +32,28 @@ REVOKED = "was revoked: the roster no longer has it"
 RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
 
 
+class _BannedError(FederationError):
+    """A client registers that is banned."""
+
+
 class Registration:
     """The clients by name, and what is known about the nodes that speak for them.
 
     A client that was restarted comes back as another node under its name; the newest node speaks.
     Its ledger must show at least what the server has seen in it: a restored backup is refused.
-    Who is refused is asked again in the next round, because most faults pass.
+    Who is refused is asked again in the next round, because most faults pass. Who is banned is asked for
+    nothing; who is silent rests, see `Missing`, where a round has enough others.
+
+    least_asked: how many a round must ask, of so many that it could.
     """
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, config: RunConfig, least_asked: Callable[[int], int] = lambda asked: 1) -> None:
         self.clients: dict[str, ClientRecord] = {}
+        self.missing = Missing()
+        self._round, self._first = 0, True  # the round that is gathered for, and whether none was before
+        self._least_asked = least_asked
+        self._banned: frozenset[str] = frozenset()
+        self._unheard: set[str] = set()  # sites that left without having said who they are
         self.answers = 0  # of nodes that were asked who they are, the refused ones included
         self._config = config
         self._live: set[int] = set()
@@ -59,6 +75,21 @@ class Registration:
         """The clients that need not be asked who they are before they take part."""
         return [name for name, client in self.clients.items() if client.node_id in self._registered]
 
+    def begin(self, server_round: int) -> None:
+        """Gather for this round from now on, without those that are banned by now."""
+        self._first, self._round = self._round == 0, server_round
+        try:
+            self._banned = read_banned(Path(self._config.out)) if self._config.out else frozenset()
+        except ConfigError as error:  # of the operator's own making, who is told; no reason to end a run
+            logger.error("%s Banned as before: %s", error, ", ".join(sorted(self._banned)) or "nobody")
+
+    def note(self, client: ClientRecord, *, answered: bool) -> None:
+        """Whether the client has answered the round that it was asked for, whatever it said."""
+        if answered:
+            self.missing.has_answered(client.name)
+        else:
+            self.missing.has_missed(client.name, self._round)
+
     def gather(self, grid: Grid) -> list[ClientRecord]:
         """Wait until a round can start; the clients, sorted by name, that can take a step in it.
 
@@ -66,6 +97,7 @@ class Registration:
         but that no budget has a step left. FlDpError when they do not come within round-timeout.
         """
         started, enough = time.monotonic(), math.inf
+        patience = PATIENCE if self._first else min(PATIENCE, LEAST)
         self._refused = {node: replace(one, again=started) for node, one in self._refused.items()}
         while True:
             self._refresh(grid)
@@ -75,9 +107,9 @@ class Registration:
             if len(here) >= self._config.min_clients:
                 enough = min(enough, waited)  # a node that joins again and again is not waited for for ever
             if len(here) >= self._config.min_clients and (
-                late or waited - enough >= PATIENCE or not self._expecting()
+                late or waited - enough >= patience or not self._expecting()
             ):
-                able = [client for client in here if client.can_take_part()]
+                able = self._rested([client for client in here if client.can_take_part()])
                 if able or late or waited >= PATIENCE or not self._unseen():
                     return able
             if late or self._refused_for_good() > self._config.clients - self._config.min_clients:
@@ -104,6 +136,8 @@ class Registration:
         sites = sites_of(self._grid) if self._grid else None
         if sites is not None and client.name not in sites:
             return REVOKED
+        if client.name in self._banned:
+            return BANNED
         if client.reason:
             return client.reason
         if client.node_id not in self._live:
@@ -112,11 +146,20 @@ class Registration:
             return self._refused[client.node_id].why
         if client.node_id in self._unsure:
             return "has not said yet what its last round has cost"
-        return "" if client.can_take_part() else "has no budget for one more step"
+        if not client.can_take_part():
+            return "has no budget for one more step"
+        return self.missing.why(client.name) if self.missing.rests(client.name, self._round) else ""
 
     def _here(self) -> list[ClientRecord]:
         known = self._live & self._registered
-        return [client for _, client in sorted(self.clients.items()) if client.node_id in known]
+        found = [client for _, client in sorted(self.clients.items()) if client.node_id in known]
+        return [client for client in found if client.name not in self._banned]
+
+    def _rested(self, able: list[ClientRecord]) -> list[ClientRecord]:
+        """Those that do not rest, if they are enough for a round; for want of others all are asked."""
+        others = [client for client in able if not self.missing.rests(client.name, self._round)]
+        least = self._least_asked(min(len(able), self._config.fit_clients))
+        return others if len(others) >= max(least, self._config.min_clients) else able
 
     def _unseen(self) -> bool:
         """Whether there may be clients that have not come yet; they may have budget."""
@@ -139,36 +182,55 @@ class Registration:
         self._live = set(grid.get_node_ids())
         self._registered &= self._live
         self._refused = {node: why for node, why in self._refused.items() if node in self._live}
-        self._asked = {key: one for key, one in self._asked.items() if one.node in self._live}
+        self._forget_gone(grid)
         self._ask(grid, sorted(self._live - self._registered))
         if self._asked:
             for key, reply in pull(grid, self._asked.keys()).items():
                 self._register(self._asked.pop(key), reply)
 
+    def _forget_gone(self, grid: Grid) -> None:
+        """Nodes that are gone answer nothing; their sites are not waited for when they join again."""
+        gone = {key: one for key, one in self._asked.items() if one.node not in self._live}
+        self._asked = {key: one for key, one in self._asked.items() if key not in gone}
+        self._unheard |= {one.site for one in gone.values() if one.site is not None}
+        give_up(grid, gone)
+
     def _ask(self, grid: Grid, nodes: Iterable[int]) -> None:
         now, busy = time.monotonic(), {one.node for one in self._asked.values()}
+        known = {client.node_id: name for name, client in self.clients.items()}
         questions: list[Question] = []
         for node in nodes:
             refused = self._refused.get(node)
-            if node not in busy and (refused is None or refused.again <= now):
+            site = site_at(grid, node) or known.get(node)
+            if node not in busy and site not in self._banned and (refused is None or refused.again <= now):
                 message = Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
-                questions.append(Question(message, now, awaited=refused is None or refused.passing))
+                awaited = not self._is_silent(site) and (refused is None or refused.passing)
+                questions.append(Question(message, now, awaited, site))
         sent = send(grid, [one.message for one in questions])
         by_id = {one.message.metadata.message_id: one for one in questions}
         self._asked |= {key: by_id[key] for key in sent}
 
+    def _is_silent(self, site: str | None) -> bool:
+        """Whether nobody waits for what it says: it was silent before, and may train still."""
+        return site is not None and (site in self._unheard or self.missing.is_silent(site))
+
     def _register(self, question: Question, reply: Message) -> None:
         self.answers += 1
+        if reply.has_content():
+            self._unheard.discard(question.site or "")
         node, profile = question.node, None
         try:
             profile = profile_from_content(require_answer(reply, question.message))
             if isinstance(profile, Refusal):
                 why, profile = profile.reason, None
                 raise FederationError(why)
+            if profile.client in self._banned:
+                raise _BannedError(f"client {one_line(profile.client)} {BANNED}")
             client = self._recognise(node, profile)
             client.require_accountable()
         except FlDpError as error:
-            self._refuse(node, one_line(str(error)), passing=profile is None and self._is_known(node))
+            passing = isinstance(error, _BannedError) or (profile is None and self._is_known(node))
+            self._refuse(node, one_line(str(error)), passing=passing)
         else:
             self._refused.pop(node, None)
             self._unsure.discard(node)

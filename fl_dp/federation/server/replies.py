@@ -22,6 +22,7 @@ from fl_dp.reporting.wording import counted
 Shown = str | int | float | bool
 _SHOWN = tuple(name for name, (_, mark) in leaving(LocalUpdate).items() if mark.shown)
 
+NO_REPLY = "no reply before the round was closed"
 TOLERANCE = 1e-6  # of a claimed epsilon: for rounding between machines, not for another mechanism
 LOST_STEPS = (
     "its ledger does not show the steps that it held before and took now: it was restored from a backup, "
@@ -133,7 +134,7 @@ def _read(
     reply: Message | None, question: Message, expected: Mapping[str, ArraySpec], in_group: bool
 ) -> tuple[LocalUpdate | Refusal, str]:
     if reply is None:
-        raise FederationError("no reply within round-timeout")
+        raise FederationError(NO_REPLY)
     content = require_answer(reply, question)
     if REFUSAL not in content:
         require_only(set(content) - SUM_RECORDS if in_group else content, UPDATE_RECORDS)

@@ -5,6 +5,7 @@ or not at all, and nothing in it is ever executed.
 """
 
 import json
+import operator
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,7 +46,7 @@ class ServerState:
     choice of clients. clients: all that were ever there; registered: the names of those that need not be
     asked again. arrays: of the global model, complete. aggregated: what aggregation, server optimizer and
     local algorithm remember at the server. started: when the run first did, UTC, ISO 8601; empty if an older
-    fl_dp began it.
+    fl_dp began it. missed: see `Missing`; empty if an older fl_dp wrote it.
     """
 
     run: str
@@ -61,6 +62,7 @@ class ServerState:
     numerics: int = NUMERICS
     origin: str = ""
     started: str = ""
+    missed: Mapping[str, Collection[int]] = field(default_factory=dict)
 
     def check_same(self, config: RunConfig) -> None:
         """ConfigError when the run was started with other numerics, or, with the key, with other settings."""
@@ -85,7 +87,12 @@ class ServerState:
 def write_state(path: Path, state: ServerState) -> None:
     """Write the state to `path`, readable by its owner alone; it is on the disk when this returns."""
     header = {key: getattr(state, key) for key in _PLAIN}
-    header |= {"version": VERSION, "secret": state.secret.hex(), "registered": list(state.registered)}
+    header |= {
+        "version": VERSION,
+        "secret": state.secret.hex(),
+        "registered": list(state.registered),
+        "missed": state.missed,
+    }
     rows = ",".join(client.row for client in state.clients)  # JSON already: few change in a round
     text = f'{{"clients":[{rows}],{json.dumps(header, allow_nan=False, separators=(",", ":"))[1:]}'
     parts = {_HEADER: np.frombuffer(text.encode(), np.uint8)}
@@ -131,9 +138,15 @@ def _state(
         secret=bytes.fromhex(header["secret"]),
         clients=[client_of(row) for row in header["clients"]],
         registered=frozenset(header["registered"]),
+        missed=_missed(header.get("missed", {})),
         arrays=arrays,
         aggregated=aggregated,
     )
+
+
+def _missed(header: Mapping[str, Any]) -> dict[str, Collection[int]]:
+    """Of each name two whole numbers; ValueError or TypeError for anything else."""
+    return {name: (operator.index(times), operator.index(until)) for name, (times, until) in header.items()}
 
 
 def _report(line: Mapping[str, Any]) -> RoundReport:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -14,6 +14,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.averaging import Averaging
 from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.closing import Closing
 from fl_dp.federation.server.judging import count_unanswered
 from fl_dp.federation.server.keeping import Evaluate, Keeping
 from fl_dp.federation.server.resolved import resolved
@@ -92,6 +93,7 @@ class PrivateStrategy(Strategy):
             secret=self._parts.choosing.secret,
             clients=list(registration.clients.values()),
             registered=registration.registered,
+            missed=registration.missing.state,
             arrays={name: array.numpy() for name, array in self.result.arrays.items()},
             aggregated=self._parts.aggregating.state() | self._keeping.state() | self._averaging.state(),
         )
@@ -114,6 +116,7 @@ class PrivateStrategy(Strategy):
                 if client.mechanism:
                     client.count_as_spent(client.mechanism)
         parts.registration.restore(state.clients, state.registered if self._resumed else ())
+        parts.registration.missing.restore(state.missed)
         self.result.arrays = encode(state.arrays)
         if report:
             parts.reporting.restore(report)
@@ -168,7 +171,7 @@ class PrivateStrategy(Strategy):
                 break
             sent = send(grid, messages)
             # no name for the replies: their arrays would stay until those of the next round are there
-            arrays, _ = self.aggregate_train(server_round, receive(grid, sent, self._config.round_timeout))
+            arrays, _ = self.aggregate_train(server_round, self._receive(grid, sent))
             if arrays:
                 self.result.arrays = arrays
                 self._averaging.add(arrays)
@@ -185,6 +188,7 @@ class PrivateStrategy(Strategy):
         No messages: nobody has budget left, or the choice fell on nobody, which a Poisson choice can.
         """
         parts, self._weights = self._parts, arrays
+        parts.registration.begin(server_round)
         chosen = self._enough(parts.choosing.choose(grid, server_round))
         in_sum = adds_up(grid) and not parts.aggregating.needs_single_updates
         if self._config.secure and not in_sum:
@@ -274,6 +278,15 @@ class PrivateStrategy(Strategy):
             parts = self._parts
             parts.reporting.verdicts = count_unanswered(parts.registration, self._unjudged)
             self._unjudged = []
+
+    def _receive(self, grid: Grid, sent: Collection[str]) -> list[Message]:
+        """The round's replies, until it is closed. Where they come added up, the grid knows when it is."""
+        if adds_up(grid):
+            return receive(grid, sent, self._config.round_timeout)
+        asked = {one.message.metadata.message_id: one for one in self._asked}
+        needed = self._parts.aggregating.least_updates(len(asked))
+        closing = Closing({key: asked[key] for key in sent}, needed, self._config.grace)
+        return receive(grid, sent, self._config.round_timeout, closing.is_closed)
 
     def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:
         """Those chosen; nobody where they are fewer than min-updates, whose round would be paid for in vain.

@@ -31,8 +31,8 @@ def usual_parts(
     config: RunConfig, run: str, shared: Mapping[str, ArraySpec], on_registered: Callable[[], None]
 ) -> StrategyParts:
     """The parts of a run as its config has them."""
-    registration = Registration(config)
     aggregating = aggregating_of(config, shared)
+    registration = Registration(config, aggregating.least_asked)
     asking = SecureAsking(config, run, registration, list(shared)) if config.secure else Asking(config, run)
     return StrategyParts(
         registration,

@@ -1,6 +1,6 @@
 """What Flower's Grid also asks for, and what fl_dp's own server never uses: written once for all grids."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from flwr.app import Message, RecordDict
@@ -13,6 +13,12 @@ def sites_of(grid: Grid) -> Collection[str] | None:
     """The names of the sites that may take part by now; None: whoever comes, as at grids of Flower's own."""
     found: Collection[str] | None = getattr(grid, "sites", None)
     return found
+
+
+def site_at(grid: Grid, node: int) -> str | None:
+    """The name of the site that is at the node; None where the grid cannot know it before it is asked."""
+    named: Callable[[int], str | None] | None = getattr(grid, "site_at", None)
+    return named(node) if named else None
 
 
 class OlderGrid(Grid):

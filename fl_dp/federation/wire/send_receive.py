@@ -5,7 +5,7 @@ Flower's own `send_and_receive` looks for replies every 3 s; a round of a small 
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
@@ -30,10 +30,16 @@ def send(grid: Grid, messages: Sequence[Message]) -> dict[str, int]:
     return {message_id: node_id for message_id, node_id in ids.items() if message_id in sent}
 
 
-def receive(grid: Grid, waiting: Collection[str], timeout: float) -> list[Message]:
+def receive(
+    grid: Grid,
+    waiting: Collection[str],
+    timeout: float,
+    is_closed: Callable[[Sequence[Message]], bool] = lambda replies: False,
+) -> list[Message]:
     """Replies to the messages `waiting`, until all are there or `timeout` seconds have passed.
 
-    One for each message at most, the first; what answers none of them is dropped, and said.
+    One for each message at most, the first; what answers none of them is dropped, and said. What is missing
+    then is given up. is_closed: whether the replies that are there are enough.
     """
     started = time.monotonic()
     missing = set(waiting)
@@ -43,11 +49,19 @@ def receive(grid: Grid, waiting: Collection[str], timeout: float) -> list[Messag
         new = pull(grid, missing)
         missing -= new.keys()
         replies += new.values()
-        if not missing or time.monotonic() - started >= timeout:
+        if not missing or is_closed(replies) or time.monotonic() - started >= timeout:
             break
         if time.monotonic() - asked < SHORTEST_PAUSE:  # else the grid has waited itself
             pause(started)
+    give_up(grid, missing)
     return replies
+
+
+def give_up(grid: Grid, message_ids: Iterable[str]) -> None:
+    """Nobody waits for answers to the messages any more. A grid of Flower's own keeps them."""
+    forget: Callable[[Iterable[str]], None] | None = getattr(grid, "give_up", None)
+    if forget:
+        forget(list(message_ids))
 
 
 def pull(grid: Grid, waiting: Collection[str]) -> dict[str, Message]:

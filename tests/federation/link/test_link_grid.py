@@ -1,14 +1,24 @@
 """The server's end: what it asks reaches one site, and only that site's own answer counts."""
 
+import threading
 import time
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from federation.link.wired import REPORT, Federation, in_thread, push_raw
 from flwr.app import Array, ArrayRecord, ConfigRecord, MessageType, RecordDict
+from flwr.app.message import message as message_module
+from flwr.server.superlink.linkstate import in_memory_linkstate, utils
+from flwr.server.utils import validator
+from flwr.supercore.corestate import in_memory_corestate
+from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 
-from fl_dp.federation.link import door, site_link
+from fl_dp.errors import ConfigError
+from fl_dp.federation.link import door, site_link, steady_state
 from fl_dp.federation.link import hub as hub_module
 from fl_dp.federation.link.signed_message import SIGNED, Bearing
 from fl_dp.federation.link.site_link import LinkRefusedError
@@ -137,3 +147,85 @@ def test_an_answer_that_is_another_inside_is_none(federation: Federation, forged
     assert ("another one inside" if "inner" in forged else "no message") in reply.error.reason
     assert reply.metadata.reply_to_message_id == message.metadata.message_id  # the strategy looks it up so
     assert federation.answer("north", link).has_content()  # and the next one is as good as ever
+
+
+def jump(monkeypatch: pytest.MonkeyPatch, whose: str, seconds: float) -> None:
+    """Set a wall clock: Flower's of the server, or that of this thread, which is the site's."""
+    if whose == "server":
+        ahead = timedelta(seconds=seconds)
+        for asks in (in_memory_linkstate, utils, in_memory_corestate, validator, message_module):
+            monkeypatch.setattr(asks, "now", lambda: datetime.now(UTC) + ahead)
+        return
+    wall, site = time.time, threading.current_thread()
+    monkeypatch.setattr(
+        time, "time", lambda: wall() + (seconds if threading.current_thread() is site else 0.0)
+    )
+
+
+@pytest.mark.parametrize("seconds", [13.0, 86_400.0, -86_400.0])
+@pytest.mark.parametrize("whose", ["server", "site"])
+def test_a_jump_of_a_wall_clock_within_a_round_loses_nothing(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, whose: str, seconds: float
+) -> None:
+    """Before it is fetched, and while it is trained; what is asked afterwards is answered, too."""
+    link = federation.joined("north")
+    fetched, message = federation.ask("north"), None
+    for _ in range(2):
+        jump(monkeypatch, whose, seconds)
+        assert federation.grid.get_node_ids() == [federation.node("north")]
+        assert federation.grid.pull_messages([fetched]) == []
+        message = message or link.next_message()
+        assert message is not None
+    link.answer(message, REPORT)
+    assert federation.reply_to(message).has_content()
+    assert federation.answer("north", link).has_content()
+
+
+def test_a_message_is_over_when_its_time_has_passed(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site that sees it later does not train for nothing; nothing of it stays in memory."""
+    link, state = federation.joined("north"), federation.hub.state
+    fetched, unseen = federation.asked("north", link), federation.ask("north")
+    now = time.monotonic
+    monkeypatch.setattr(steady_state, "time", SimpleNamespace(monotonic=lambda: now() + 61.0))
+    assert state.get_message_ins(federation.node("north"), 1) == []
+    with pytest.raises(LinkRefusedError, match="nobody waits"):
+        link.answer(fetched, REPORT)
+    (reply,) = federation.grid.pull_messages([unseen])
+    assert reply.error.reason == "it did not answer in time"
+    assert kept(federation) == []
+
+
+def test_what_is_given_up_leaves_nothing_and_a_late_answer_is_turned_away(federation: Federation) -> None:
+    """One was never fetched, one was, and of one half an answer has come: none keeps its model."""
+    link = federation.joined("north")
+    model = ArrayRecord({"w": Array(np.ones(1000, np.float32))})
+    content = RecordDict({"arrays": model})
+    begun = federation.asked("north", link, MessageType.TRAIN, content)
+    wanted = frozenset(("a" * 64, "b" * 64))
+    federation.hub.begin_upload(begun.metadata.message_id, federation.node("north"), "a" * 64, wanted)
+    asked = [begun.metadata.message_id, federation.ask("north", MessageType.TRAIN, content)]
+    other = federation.ask("north", MessageType.TRAIN, content)
+    federation.grid.give_up(asked)
+    assert kept(federation) == [other]  # with the model, which it shared with those
+    (tree,) = (federation.hub.state.object_store.get_object_tree(one) for one in kept(federation))
+    assert all(federation.hub.state.object_store.get(part.object_id) for part in iterate_object_tree(tree))
+    federation.grid.give_up([other])
+    assert kept(federation) == []
+    with pytest.raises(LinkRefusedError, match="nobody waits") as refused:
+        link.answer(begun, REPORT)
+    assert refused.value.is_late
+
+
+def kept(federation: Federation) -> list[str]:
+    """Messages of which anything is kept, by whatever keeps it; objects of none would show as ""."""
+    hub, state = federation.hub, federation.hub.state
+    found = {*state.message_ins_store, *state._until, *hub._rooms, *hub._uploads, *federation.grid._asked}
+    return sorted(found or ({""} if state.object_store.store else found))  # type: ignore[attr-defined]
+
+
+def test_another_flower_is_refused_in_words() -> None:
+    with pytest.raises(ConfigError, match=r"Flower 1.42.0: .* install that: pip install flwr==1\.41\.0"):
+        steady_state._check_version("1.42.0")
+    assert version("flwr") in steady_state.CHECKED

@@ -21,8 +21,15 @@ PATH = "/v1/fleet/pull-messages"
 OWN = SigningKey.generate()
 
 
+DAY = 86_400.0
+
+
 def headers() -> dict[str, str]:
     return sign_request(OWN, "study", "POST", PATH, BODY)
+
+
+def headers_at(seconds: float) -> dict[str, str]:
+    return sign_request(OWN, "study", "POST", PATH, BODY, lambda: seconds)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +57,7 @@ def test_no_header_may_be_another(name: str, value: str | None) -> None:
 def test_a_clock_that_is_far_off_is_named_and_a_little_does_no_harm() -> None:
     made = headers()
     for off, words in ((WINDOW + 5, "behind"), (-WINDOW - 5, "ahead of"), (WINDOW - 5, ""), (5 - WINDOW, "")):
-        check = RequestCheck("study", clock=lambda off=off: float(made[TIME]) + off)  # type: ignore[misc]
+        check = RequestCheck("study", lambda off=off: float(made[TIME]) + off)  # type: ignore[misc]
         if not words:
             assert check.signer("POST", PATH, made) == OWN.public
             continue
@@ -58,9 +65,25 @@ def test_a_clock_that_is_far_off_is_named_and_a_little_does_no_harm() -> None:
             check.signer("POST", PATH, made)
 
 
+@pytest.mark.parametrize("jump", [DAY, -DAY, 0.0])
+def test_a_server_whose_clock_is_set_goes_on_with_sites_of_either_time(jump: float) -> None:
+    """It was right and is wrong now, or the other way round."""
+    made = headers()
+    began = float(made[TIME])
+    wall, steady = began, 50.0
+    check = RequestCheck("study", lambda: wall, lambda: steady)
+    wall = began + jump
+    assert check.signer("POST", PATH, made) == OWN.public
+    assert check.signer("POST", PATH, headers_at(began + jump)) == OWN.public
+    steady += WINDOW + 5
+    wall += WINDOW + 5
+    with pytest.raises(RequestRefusedError, match="305 s behind"):
+        check.signer("POST", PATH, headers_at(began + jump))
+
+
 def test_a_request_is_answered_once_for_as_long_as_its_time_would_pass() -> None:
     now = 1e9
-    check = RequestCheck("study", clock=lambda: now)
+    check = RequestCheck("study", steady=lambda: now)
     check.take(OWN.public, "nonce")
     for later in (0.0, WINDOW, 2 * WINDOW):
         now = 1e9 + later
@@ -72,7 +95,7 @@ def test_a_request_is_answered_once_for_as_long_as_its_time_would_pass() -> None
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signed_request, "_MOST_SEEN", 2)
-    check = RequestCheck("study", clock=lambda: 0.0)
+    check = RequestCheck("study", steady=lambda: 0.0)
     check.take(OWN.public, "one")
     check.take(OWN.public, "two")
     with pytest.raises(RequestRefusedError, match="too many") as refused:

@@ -114,7 +114,9 @@ def test_answers_of_no_member_a_second_and_a_late_vector_change_nothing():
     assert (played.server.total() == played.clear_sum([0, 1, 3, 4])).all()
 
 
-@pytest.mark.parametrize("take", ["take_advertisement", "take_sharing", "take_check", "take_confirmation", "take_opening"])
+@pytest.mark.parametrize(
+    "take", ["take_advertisement", "take_sharing", "take_check", "take_confirmation", "take_opening"]
+)
 def test_a_malformed_answer_is_a_reason_and_no_exception(take):
     played = Played(head(5)).until_masked()
     getattr(played.server, take)(played.names[1], {"nonsense": 1})

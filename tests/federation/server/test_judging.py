@@ -126,6 +126,9 @@ class Registered:
     def leave_out(self, client, why):
         self.left_out.append((client.name, why))
 
+    def note(self, client, *, answered):
+        assert answered
+
 
 def judged(paid, shares, total, claimed=None):
     """Two members that were asked for a share of three, and paid for `paid`; their sum is of `shares`.

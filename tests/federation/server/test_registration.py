@@ -1,5 +1,6 @@
 """Who is there: registrations, restarts, names, refusals."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.server import registration as module
+from fl_dp.federation.server.banned import BANNED, write_banned
 from fl_dp.federation.server.client_record import shows_less
 from fl_dp.federation.server.registration import Registration
 from fl_dp.records import Entry
@@ -98,6 +100,26 @@ def test_a_node_that_does_not_answer_holds_a_round_up_only_so_long(fakes, monkey
 
     monkeypatch.setattr(grid, "get_node_ids", joined_again)
     assert names(Registration(patient).gather(grid)) == ["a", "b"]
+
+
+def test_a_site_that_joins_again_and_again_is_waited_for_once(fakes, monkeypatch):
+    """Where the grid knows who is at a node before it is asked, as the link does."""
+    grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b"), 3: lambda message: None})
+    grid.site_at = lambda node: {1: "a", 2: "b"}.get(node, "c")
+    nodes, pauses = grid.get_node_ids, []
+
+    def joined_again():
+        last = max(grid.nodes)
+        grid.nodes[last + 1] = grid.nodes.pop(last)
+        return nodes()
+
+    monkeypatch.setattr(grid, "get_node_ids", joined_again)
+    monkeypatch.setattr(module, "pause", pauses.append)
+    registration = Registration(replace(CONFIG, round_timeout=3600.0))
+    for server_round in (1, 2, 3):
+        registration.begin(server_round)
+        assert names(registration.gather(grid)) == ["a", "b"]
+    assert len(pauses) == 1
 
 
 def test_what_is_waited_for_is_said_once_and_not_when_all_are_there(registration, fakes, caplog):
@@ -266,3 +288,44 @@ def test_a_delta_that_can_be_resolved_for_a_while_never_ends_a_run(fakes, delta)
         client.rounds_left(1000)
     assert client.epsilon() > 0
     assert not client.can_take_part()
+
+
+def test_who_is_banned_is_asked_for_nothing_until_it_no_longer_is(fakes, tmp_path, caplog):
+    """Read before each round, also of a client that has joined anew, or never was there before."""
+    config = replace(CONFIG, clients=4, out=str(tmp_path))
+    registration, grid = Registration(config), fakes.Grid({i: fakes.Client(str(i)) for i in (1, 2, 3)})
+
+    def here(server_round, *banned):
+        write_banned(tmp_path, banned)
+        registration.begin(server_round)
+        return names(registration.gather(grid))
+
+    assert here(1) == ["1", "2", "3"]
+    assert here(2, "3", "4") == ["1", "2"]
+    assert registration.why_idle(registration.clients["3"]) == BANNED
+    grid.nodes[5], grid.nodes[4] = grid.nodes.pop(3), fakes.Client("4")
+    grid.site_at = lambda node: "3" if node == 5 else None
+    asked = len(grid.sent)
+    assert here(3, "3", "4") == ["1", "2"]
+    assert len(grid.sent) == asked + 1  # who is banned and known by the grid is not even asked who it is
+    assert f"node 4 is no part of this run: client 4 {BANNED}" in caplog.text
+    (tmp_path / "banned.json").write_text("{")
+    registration.begin(4)
+    assert names(registration.gather(grid)) == ["1", "2"]
+    assert "banned.json: is damaged" in caplog.text
+    assert "Banned as before: 3, 4" in caplog.text
+    assert here(5, "4") == ["1", "2", "3"]
+    assert here(6) == ["1", "2", "3", "4"]
+
+
+def test_a_ban_ends_no_run_that_waits_for_more(fakes, tmp_path):
+    """Who is banned does not count as there; the run waits until the ban is over, or others come."""
+    registration = Registration(replace(CONFIG, clients=2, out=str(tmp_path), round_timeout=0.2))
+    grid, began = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2")}), time.monotonic()
+    write_banned(tmp_path, ["2"])
+    registration.begin(1)
+    with pytest.raises(
+        FlDpError, match=r"min-clients = 2 clients, 1 are there after .* refused: client 2 is"
+    ):
+        registration.gather(grid)
+    assert time.monotonic() - began >= 0.2

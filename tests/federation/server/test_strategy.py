@@ -6,10 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from federation.conftest import FakeClient
 from federation.server.short_run import START, TRAINABLE, run, settings, statuses, strategy_of, weights
 from flwr.app import MetricRecord
 
 from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.federation.server import closing
+from fl_dp.federation.server.replies import NO_REPLY
+from fl_dp.federation.server.state import read_state, write_state
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.records import Entry
@@ -50,7 +54,7 @@ def test_a_decline_a_failure_and_silence_do_not_stop_the_round(fakes):
     assert statuses(strategy, 1) == {"0": "trained", "1": "declined", "2": "failed", "3": "failed"}
     clients = strategy.reports[0].clients
     assert clients["1"].reason == "too little noise"
-    assert clients["3"].reason == "no reply within round-timeout"
+    assert clients["3"].reason == NO_REPLY
     assert set(statuses(strategy, 2).values()) == {"trained"}
 
 
@@ -91,13 +95,86 @@ def test_a_timeout_that_would_lose_what_clients_pay_for_is_refused(fakes, timeou
     assert strategy.reports == []
 
 
+class Silent(FakeClient):
+    """Answers no round; who it is, until round `deaf`, and from round `back` on, when it joins anew."""
+
+    deaf = back = 99
+
+    def __call__(self, message):
+        now = self.now()
+        if message.metadata.message_type == "train":
+            self.asked.append(now)
+            return None
+        return super().__call__(message) if now < self.deaf or now >= self.back else None
+
+
+@pytest.mark.parametrize(
+    ("deaf", "back", "asked", "why"),
+    [
+        (99, 99, [1, 2, 4, 8], "has not answered 2 rounds in a row; rests until after round 3"),
+        (2, 99, [1], "has not said yet what its last round has cost"),
+        (2, 5, [1, 5, 7], "has not said yet what its last round has cost"),
+    ],
+)
+def test_a_silent_site_costs_others_no_more_than_grace_and_is_seldom_asked(
+    fakes, monkeypatch, deaf, back, asked, why
+):
+    """Nobody is waited for who has been silent, neither for an update nor for what it has cost."""
+    monkeypatch.setattr(closing, "LEAST", 0.2)
+    silent = Silent("4")
+    silent.deaf, silent.back, silent.asked = deaf, back, []
+
+    class Grid(fakes.Grid):
+        def get_node_ids(self):
+            if silent.now() == back and 15 in self.nodes:
+                self.nodes[16] = self.nodes.pop(15)
+            return super().get_node_ids()
+
+    grid = Grid({11 + i: fakes.Client(str(i)) for i in range(4)} | {15: silent})
+    config = settings(clients=5, min_clients=3, fit_clients=5, rounds=8, round_timeout=1.5)
+    strategy = strategy_of(config)
+    silent.now = lambda: len(strategy.reports) + 1
+    strategy.start(grid, encode(START))
+    assert silent.asked == asked
+    assert strategy.reports[0].seconds >= 1.5  # it was new: nobody knew its pace, or whom it has to ask
+    assert all(report.seconds < 1.0 for report in strategy.reports[1:])
+    assert all(report.clients["0"].status == "trained" for report in strategy.reports)
+    reasons = [report.clients["4"].reason for report in strategy.reports]
+    assert [number for number, reason in enumerate(reasons, 1) if reason == NO_REPLY] == asked
+    assert reasons[2] == why
+    spent = [report.clients["4"].steps for report in strategy.reports]
+    assert spent[asked[-1] - 1] == 10  # the last miss counts as spent, until it has registered
+
+
+def test_a_silent_site_is_asked_where_the_others_are_too_few(fakes, monkeypatch):
+    """Else the run could not go on: it would wait, and end."""
+    monkeypatch.setattr(closing, "LEAST", 0.05)
+    silent = fakes.Client("1", mishaps=dict.fromkeys(range(1, 5)))
+    strategy, _ = run([fakes.Client("0"), silent], fakes, settings(rounds=4))
+    assert [plan.server_round for plan in silent.plans] == [1, 2, 3, 4]
+    assert strategy.outcome() == ("completed", "")
+
+
+def test_a_resumed_run_knows_who_was_silent(fakes, tmp_path, monkeypatch):
+    monkeypatch.setattr(closing, "LEAST", 0.05)
+    nodes = [fakes.Client(str(i), mishaps={1: None, 2: None} if i == 3 else {}) for i in range(4)]
+    config = settings(clients=4, fit_clients=4, rounds=2)
+    first, grid = run(nodes, fakes, config)
+    write_state(tmp_path / "state", first.state("", 0.0))
+    second = strategy_of(replace(config, rounds=5))
+    second.resume(read_state(tmp_path / "state"))
+    second.start(grid, second.result.arrays)
+    assert [plan.server_round for plan in nodes[3].plans] == [1, 2, 4, 5]
+    assert second.state("", 0.0).missed == {}
+
+
 def test_no_timeout_is_longer_than_that_of_the_config(fakes):
     silent = fakes.Client("1", mishaps={1: None})
     strategy = strategy_of(settings(rounds=1))
     began = time.monotonic()
     strategy.start(fakes.Grid({11: fakes.Client("0"), 12: silent}), encode(START), timeout=600.0)
     assert time.monotonic() - began < 300
-    assert strategy.reports[0].clients["1"].reason == "no reply within round-timeout"
+    assert strategy.reports[0].clients["1"].reason == NO_REPLY
 
 
 def test_a_round_with_fewer_updates_than_are_needed_is_lost_and_said_to_be_paid_for(fakes, caplog):

@@ -1,0 +1,60 @@
+"""When a round is closed that not all who were asked have answered: nobody waits for one site.
+
+A round has a quorum: updates of more than half of those that were asked, and no fewer than the round needs.
+The time that the quorum took is the sites' own pace. The others have `grace` times as long again, and LEAST
+seconds in any case; one that was asked for more steps than any of the quorum has as much more time. What
+comes later was paid for and is lost, so the pace is that of a majority, and never of whoever answers first.
+
+A site that was never asked before in this run has all of round-timeout: its operator may have to be asked,
+too, and nobody knows its pace yet. `round-timeout` stays the outermost bound of all of it.
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from flwr.app import Message
+
+from fl_dp.federation.server.asking import Asked
+from fl_dp.federation.wire.messages import REFUSAL
+
+logger = logging.getLogger("fl_dp")
+
+LEAST = 10.0  # seconds of grace in any case: a machine may be busy, and a lost connection takes as long
+
+
+class Closing:
+    """asked: by message, at its sending. needed: updates of the round. grace: of the run config."""
+
+    def __init__(self, asked: Mapping[str, Asked], needed: int, grace: float) -> None:
+        self._asked, self._grace, self._began = asked, grace, time.monotonic()
+        self._quorum = max(len(asked) // 2 + 1, needed)
+        self._new = {key for key, one in asked.items() if not one.client.asked}
+        self._pace: tuple[float, int] | None = None  # the quorum's seconds, and the most steps in it
+
+    def is_closed(self, replies: Sequence[Message]) -> bool:
+        """Whether the round is over with these replies, those that are there by now."""
+        waited = time.monotonic() - self._began
+        if self._pace is None:
+            updates = [one.metadata.reply_to_message_id for one in replies if _is_update(one)]
+            if len(updates) < self._quorum:
+                return False
+            self._pace = waited, max(self._steps(one) for one in updates)
+        missing = self._asked.keys() - {one.metadata.reply_to_message_id for one in replies}
+        if missing & self._new or any(waited < self._patience(one, *self._pace) for one in missing):
+            return False
+        logger.info("%d of %d have answered, and grace is over after %.1f s: the round is closed",
+                    len(self._asked) - len(missing), len(self._asked), waited)  # fmt: skip
+        return True
+
+    def _patience(self, message_id: str, seconds: float, steps: int) -> float:
+        """How long after its beginning the round waits for that answer."""
+        more = max(1.0, self._steps(message_id) / steps)
+        return max(seconds * (1 + self._grace) * more, seconds + LEAST)
+
+    def _steps(self, message_id: str) -> int:
+        return self._asked[message_id].mechanism.steps
+
+
+def _is_update(reply: Message) -> bool:
+    return bool(reply.has_content()) and REFUSAL not in reply.content

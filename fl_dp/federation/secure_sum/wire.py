@@ -15,8 +15,7 @@ from fl_dp.records import RoundPlan
 
 SECURE_SUM = "train.secure_sum"  # a kind of message
 STAGE, SAID, KEPT, MASKED = "stage", "said", "kept", "masked"
-STAGES = ("advertise", "share", "check", "mask", "confirm", "open")
-ADVERTISE, SHARE, CHECK, MASK, CONFIRM, OPEN = STAGES
+ADVERTISE, SHARE, MASK, CONFIRM, OPEN = STAGES = ("advertise", "share", "mask", "confirm", "open")
 
 
 def common_plan(plan: RoundPlan) -> str:

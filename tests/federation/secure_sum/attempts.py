@@ -92,29 +92,18 @@ class Played:
                 self.server.take_sharing(self.names[place], answer.to_fields())
         return terms
 
-    def check(self, gone: Collection[int] = ()) -> None:
+    def mask(self, gone: Collection[int] = ()) -> None:
         for place, member in enumerate(self.members):
             inbox = self.server.inbox(self.names[place])
             if place not in gone:
-                answer = member.check(carried(inbox))
-                self.server.take_check(self.names[place], answer.to_fields())
-
-    def mask(self, gone: Collection[int] = ()) -> None:
-        checks = self.server.checks()
-        for place, member in enumerate(self.members):
-            if place not in gone:
-                member.accept(carried(checks))
+                member.accept(carried(inbox))
                 masked = member.mask(self.integers[place])
                 self.server.take_masked(self.names[place], masked.to_fields())
 
     def until_masked(self, gone: Collection[int] = ()) -> "Played":
-        self.until_checked().mask(gone)
-        return self
-
-    def until_checked(self) -> "Played":
         self.advertise()
         self.share()
-        self.check()
+        self.mask(gone)
         return self
 
     def confirm(self, gone: Collection[int] = ()) -> None:
@@ -140,9 +129,9 @@ class Played:
     # What a server can do that keeps to no protocol.
 
     def answer_of(self, place: int) -> Masked:
-        """What this member sends at stage 4."""
+        """What this member sends at stage 3."""
         member = self.members[place]
-        member.accept(self.server.checks())
+        member.accept(self.server.inbox(self.names[place]))
         return member.mask(self.integers[place])
 
     def inbox(self, place: int, **changes: Any) -> Inbox:

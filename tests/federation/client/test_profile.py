@@ -44,6 +44,6 @@ def test_a_second_wall_out_of_range_is_refused(value: float) -> None:
 def test_a_site_states_both_where_its_data_were_in_secure_sums(spent: tuple[Entry, ...]) -> None:
     own = config(epsilon=3.0)
     client = SimpleNamespace(settings=own, budget=budget_of(own, 640), public_size=640)
-    stated = _account(client, spent, "steady-rows")  # type: ignore[arg-type]
+    stated = _account(client, spent, (), "steady-rows")  # type: ignore[arg-type]
     expected = compute_epsilon_alone(spent, 1e-5) if spent == (SHARED,) else None
     assert stated.epsilon_alone == expected

@@ -38,15 +38,20 @@ def test_every_node_is_asked_once_when_it_comes_and_not_when_it_is_gone(registra
     assert len(grid.sent) == 3
 
 
-def test_a_restarted_client_is_known_again_under_its_name(registration, fakes):
+@pytest.mark.parametrize("size", [640, 2000])
+def test_a_restarted_client_is_known_again_under_its_name(registration, fakes, size):
+    """And what the run has cost it so far, whatever size it declares now."""
     grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b")})
     first = registration.gather(grid)[0]
-    first.spent = (Entry(0.1, 2.0, 10),)
+    first.count_as_taken(Entry(0.1, 2.0, 10), (Entry(0.1, 2.0, 10),))
     del grid.nodes[1]
-    grid.nodes[9] = fakes.Client("a", spent=(Entry(0.1, 2.0, 17),))  # 7 more in a round that got lost
+    spent = (Entry(0.1, 2.0, 17),)  # 7 more in a round that got lost, or of another run
+    grid.nodes[9] = fakes.Client("a", spent=spent, public_size=size)
     first.rounds = 1
-    again = registration.gather(grid)[0]
+    registration.gather(grid)
+    again = registration.clients["a"]
     assert (again.node_id, again.steps(), again.rounds) == (9, 17, 1)
+    assert again.run_cost().charges == (Entry(0.1, 2.0, 10),)
 
 
 def test_a_client_that_comes_back_with_less_spent_is_refused_until_it_has_its_newest_ledger(

@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 
 from fl_dp.data.tables.cells import Cells
-from fl_dp.data.traces.traces import ALIKE, NOTHING, Hashes, Traces, agreement, hash_of
+from fl_dp.data.traces.traces import ALIKE, DIGITS, NOTHING, Hashes, Traces, agreement, hash_of
 
 MOST = 5  # columns in a choice
 _MOST_WHOLE = 24  # columns of a table whose whole records are looked at as well
-DIGITS = 3  # significant ones of a number with a fraction: it may have been rounded
 _EXACT = 2.0**53  # whole numbers below are what they say
 _MISSING = frozenset({"", "?", "-", "na", "n/a", "nan", "none", "null"})
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d{1,3})?")

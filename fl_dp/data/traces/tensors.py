@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fl_dp.data.tables.cells import Cells
-from fl_dp.data.traces.columns import DIGITS, of_columns
-from fl_dp.data.traces.traces import Hashes, Rows, Traces, hash_of, of_contents
+from fl_dp.data.traces.traces import DIGITS, Hashes, Rows, Traces, hash_of, of_contents
+
+if TYPE_CHECKING:
+    from fl_dp.data.tables.cells import Cells
 
 _MOST_COLUMNS = 24  # of an input that are looked at: those that vary most
 _SAMPLE = 512  # records by which that is judged
@@ -25,6 +26,8 @@ def of_tensors(x: Tensor, y: Tensor, groups: Sequence[str]) -> Traces:
     rows = x.reshape(len(x), -1).contiguous().numpy()
     if x.is_floating_point():
         whole = of_contents([(row.tobytes(),) for row in rows])
+        from fl_dp.data.traces.columns import of_columns  # late: it needs pandas, and an actor does not
+
         columns = {f"x{place}": rows[:, place] for place in _most_varied(rows, whole.pieces).tolist()}
         table = of_columns(len(x), _texts(columns, y, groups))
         return replace(whole, cells=table.cells, wholes=table.wholes)
@@ -45,7 +48,7 @@ def _most_varied(rows: NDArray[np.float32], hashes: Hashes) -> Rows:
 
 def _texts(
     columns: Mapping[str, NDArray[np.float32]], y: Tensor, groups: Sequence[str]
-) -> Iterator[tuple[str, Cells]]:
+) -> Iterator[tuple[str, "Cells"]]:
     targets = y.reshape(len(y), -1).numpy()[:, :_MOST_COLUMNS]
     named = {**columns, **{f"y{place}": column for place, column in enumerate(targets.T)}}
     for name, values in named.items():

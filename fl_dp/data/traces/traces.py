@@ -19,6 +19,7 @@ Rows = NDArray[np.int64]
 Columns = tuple[int, ...]
 
 NOTHING = np.uint64(0)  # the hash of a cell that holds nothing
+DIGITS = 3  # significant ones of a number with a fraction: it may have been rounded
 CHANCE = 0.001  # records of another data set that agree with one of these by chance
 ALIKE = 0.01  # pairs of records that may agree on what is left of a set without its strongest column
 _SAMPLE = 20_000  # records by which chance is judged

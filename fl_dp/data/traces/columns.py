@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fl_dp.data.tables.cells import Cells
-from fl_dp.data.traces.traces import ALIKE, DIGITS, NOTHING, Hashes, Traces, agreement, hash_of
+from fl_dp.data.traces.traces import ALIKE, DIGITS, NOTHING, Hashes, Texts, Traces, agreement, hash_of
 
 MOST = 5  # columns in a choice
 _MOST_WHOLE = 24  # columns of a table whose whole records are looked at as well
@@ -38,7 +37,7 @@ class _Column(NamedTuple):
     named: Hashes
 
 
-def of_columns(records: int, columns: Iterable[tuple[str, Cells]]) -> Traces:
+def of_columns(records: int, columns: Iterable[tuple[str, Texts]]) -> Traces:
     """Of a table's columns, given by their names and (records,) cells."""
     by_name: list[_Column] = []
     by_contents: list[_Column] = []
@@ -75,7 +74,7 @@ def value_of(text: str) -> str:
     return f"{number:.{DIGITS}g}"
 
 
-def _column(name: str, cells: Cells) -> _Column | None:
+def _column(name: str, cells: Texts) -> _Column | None:
     """None for one that tells nothing: one value alone, or a numbering, which other tables have as well."""
     places, distinct = pd.factorize(cells)
     values = [value_of(text) for text in distinct]

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fl_dp.data.traces.traces import DIGITS, Hashes, Rows, Traces, hash_of, of_contents
-
-if TYPE_CHECKING:
-    from fl_dp.data.tables.cells import Cells
+from fl_dp.data.traces.traces import DIGITS, Hashes, Rows, Texts, Traces, hash_of, of_contents
 
 _MOST_COLUMNS = 24  # of an input that are looked at: those that vary most
 _SAMPLE = 512  # records by which that is judged
@@ -48,7 +45,7 @@ def _most_varied(rows: NDArray[np.float32], hashes: Hashes) -> Rows:
 
 def _texts(
     columns: Mapping[str, NDArray[np.float32]], y: Tensor, groups: Sequence[str]
-) -> Iterator[tuple[str, "Cells"]]:
+) -> Iterator[tuple[str, Texts]]:
     targets = y.reshape(len(y), -1).numpy()[:, :_MOST_COLUMNS]
     named = {**columns, **{f"y{place}": column for place, column in enumerate(targets.T)}}
     for name, values in named.items():

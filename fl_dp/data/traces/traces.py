@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Hashes = NDArray[np.uint64]
+Texts = NDArray[np.object_]  # (n,) the cells of a column
 Rows = NDArray[np.int64]
 Columns = tuple[int, ...]
 

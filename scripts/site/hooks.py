@@ -11,7 +11,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from scripts.site.pages import ROOT, all_pages, fill, outside_docs, with_links_of_the_site
+from scripts.site.pages import ROOT, all_pages, as_page_of_the_site, fill, outside_docs
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -25,7 +25,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = all_pages()
     for path, place in outside_docs().items():
         text = (ROOT / path).read_text(encoding="utf-8")
-        made = with_links_of_the_site(text, path, pages)
+        made = as_page_of_the_site(text, path, pages)
         files.append(File.generated(config, place, content=made))
     files.append(File.generated(config, "commands.md", content=_commands()))
     return files
@@ -33,7 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     path = f"docs/{page.file.src_uri}"
-    return markdown if page.file.generated_by else with_links_of_the_site(markdown, path, all_pages())
+    return markdown if page.file.generated_by else as_page_of_the_site(markdown, path, all_pages())
 
 
 def _commands() -> str:

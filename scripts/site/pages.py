@@ -2,7 +2,8 @@
 
 A page keeps its place in the repository, and its links are relative to that. In the site README.md is the
 first page, and the READMEs of folders are pages of their own. A link to a file that is no page, such as a
-source file, becomes plain text: where the repository lies on the network is not known.
+source file, becomes plain text: where the repository lies on the network is not known. A fence that names
+the machine of its commands loses that name: MkDocs takes no second word, and would lose the page's headings.
 """
 
 import os
@@ -14,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 _DOCS = "docs"
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+_NAMED_FENCE = re.compile(r"^(```[a-z]+) [a-z-]+$", re.MULTILINE)
 _ELSEWHERE = re.compile(r"[a-z]+:")
 
 
@@ -39,8 +41,8 @@ def all_pages(root: Path = ROOT) -> dict[str, str]:
     return in_docs | outside_docs(root)
 
 
-def with_links_of_the_site(text: str, path: str, pages: Mapping[str, str], root: Path = ROOT) -> str:
-    """text: the page at `path` in the repository. Links to what is there become those of the site."""
+def as_page_of_the_site(text: str, path: str, pages: Mapping[str, str], root: Path = ROOT) -> str:
+    """text: the page at `path` in the repository. Its links become those of the site, its fences plain."""
 
     def link(found: re.Match[str]) -> str:
         target = found["target"]
@@ -54,7 +56,7 @@ def with_links_of_the_site(text: str, path: str, pages: Mapping[str, str], root:
             return found["text"]
         return found[0]  # the build complains
 
-    return _LINK.sub(link, text)
+    return _LINK.sub(link, _NAMED_FENCE.sub(r"\1", text))
 
 
 def fill(navigation: list[Any], title: str, places: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.site.pages import ROOT, all_pages, fill, with_links_of_the_site
+from scripts.site.pages import ROOT, all_pages, as_page_of_the_site, fill
 
 PAGES = {
     "README.md": "index.md", "docs/ledger.md": "ledger.md", "docs/run.svg": "run.svg",
@@ -31,7 +31,7 @@ PAGES = {
 )
 def test_a_link(path, link, becomes):
     (ROOT / "examples/hospitals/task.py").stat()
-    assert with_links_of_the_site(f"a {link} b", path, PAGES) == f"a {becomes} b"
+    assert as_page_of_the_site(f"a {link} b", path, PAGES) == f"a {becomes} b"
 
 
 def test_every_page_of_the_repository_has_a_place_of_its_own():
@@ -47,3 +47,9 @@ def test_a_section_is_filled_wherever_it_stands():
     fill(navigation, "Examples", ["examples/x.md"])
     why = {"Why": ["a.md", {"Decisions": ["decisions/1.md", "decisions/2.md"]}]}
     assert navigation == [{"First": "index.md"}, why, {"Examples": ["examples/x.md"]}]
+
+
+def test_a_fence_that_names_a_machine_is_one_of_its_language():
+    assert (
+        as_page_of_the_site("a\n\n```bash north\nls\n```\n", "README.md", PAGES) == "a\n\n```bash\nls\n```\n"
+    )

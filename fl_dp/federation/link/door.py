@@ -53,6 +53,7 @@ from fl_dp.kits.roster import Site
 
 logger = logging.getLogger("fl_dp")
 
+BODY_SECONDS = 30.0  # of silence within a body: a line may have died without a word
 LONG_POLL = 2.0  # seconds that a site waits for a message in one request
 MOST_BYTES = 32 * 2**20  # of a request; Flower cuts arrays into objects of 5 MiB
 _MOST_TREE = 8 * 2**20  # of a reply's tree of objects, 70 for each
@@ -314,10 +315,13 @@ class _Body:
         self._receive = receive
 
     async def whole(self, headers: Mapping[str, str], most: int) -> bytes:
-        """The body; RequestRefusedError if it is too long, or not the one that was signed."""
+        """The body; RequestRefusedError if it is too long, stops coming, or is not what was signed."""
         parts, length = [], 0
         while not self.is_over:
-            event = await self._receive()
+            try:
+                event = await asyncio.wait_for(self._receive(), BODY_SECONDS)
+            except TimeoutError:
+                raise RequestRefusedError(408, "its body has stopped coming") from None
             if event["type"] != "http.request":
                 raise RequestRefusedError(400, "it was cut off")
             parts.append(event.get("body", b""))

@@ -132,6 +132,7 @@ class _Server(uvicorn.Server):
             self._places.leave(place)
             made.close()
         except BaseException:
+            self._places.leave(place)
             made.close()
             raise
 

@@ -39,6 +39,7 @@ from fl_dp.federation.wire.messages import (
 )
 from fl_dp.federation.wire.older_grid import OlderGrid, sites_of
 from fl_dp.federation.wire.partial_sums import make_group, summed_names
+from fl_dp.federation.wire.send_receive import give_up
 from fl_dp.kits.roster import Site
 from fl_dp.records import Refusal, RoundPlan
 
@@ -71,6 +72,14 @@ class SecureGrid(OlderGrid):
     @property
     def sites(self) -> Collection[str] | None:
         return sites_of(self._grid)
+
+    def site_at(self, node: int) -> str | None:
+        site = self._site_of(node)
+        return site.name if site else None
+
+    def give_up(self, message_ids: Iterable[str]) -> None:
+        """Of a sum nothing: it ends by itself."""
+        give_up(self._grid, set(message_ids) - self._asked.keys())
 
     def get_node_ids(self) -> Iterable[int]:
         return self._grid.get_node_ids()

@@ -11,12 +11,11 @@ too, and nobody knows its pace yet. `round-timeout` stays the outermost bound of
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from flwr.app import Message
 
 from fl_dp.federation.server.asking import Asked
-from fl_dp.federation.wire.messages import REFUSAL
 
 logger = logging.getLogger("fl_dp")
 
@@ -24,23 +23,38 @@ LEAST = 10.0  # seconds of grace in any case: a machine may be busy, and a lost 
 
 
 class Closing:
-    """asked: by message, at its sending. needed: updates of the round. grace: of the run config."""
+    """asked: by message, at its sending. needed: updates of the round. grace: of the run config.
 
-    def __init__(self, asked: Mapping[str, Asked], needed: int, grace: float) -> None:
+    is_update: whether a reply counts to the quorum. What only looks like one must not: the sites that train
+    would be cut off, having paid, for the pace of one that does not.
+    """
+
+    def __init__(
+        self,
+        asked: Mapping[str, Asked],
+        needed: int,
+        grace: float,
+        is_update: Callable[[Message, Asked], bool],
+    ) -> None:
         self._asked, self._grace, self._began = asked, grace, time.monotonic()
+        self._is_update = is_update
         self._quorum = max(len(asked) // 2 + 1, needed)
         self._new = {key for key, one in asked.items() if not one.client.asked}
+        self._judged: dict[str, bool] = {}  # by message, whether its reply is an update; each is read once
         self._pace: tuple[float, int] | None = None  # the quorum's seconds, and the most steps in it
 
     def is_closed(self, replies: Sequence[Message]) -> bool:
         """Whether the round is over with these replies, those that are there by now."""
         waited = time.monotonic() - self._began
+        answered = {one.metadata.reply_to_message_id: one for one in replies}
         if self._pace is None:
-            updates = [one.metadata.reply_to_message_id for one in replies if _is_update(one)]
+            for key in answered.keys() - self._judged.keys():
+                self._judged[key] = self._is_update(answered[key], self._asked[key])
+            updates = [key for key, counts in self._judged.items() if counts]
             if len(updates) < self._quorum:
                 return False
-            self._pace = waited, max(self._steps(one) for one in updates)
-        missing = self._asked.keys() - {one.metadata.reply_to_message_id for one in replies}
+            self._pace = waited, max(map(self._steps, updates))
+        missing = self._asked.keys() - answered.keys()
         if missing & self._new or any(waited < self._patience(one, *self._pace) for one in missing):
             return False
         logger.info("%d of %d have answered, and grace is over after %.1f s: the round is closed",
@@ -54,7 +68,3 @@ class Closing:
 
     def _steps(self, message_id: str) -> int:
         return self._asked[message_id].mechanism.steps
-
-
-def _is_update(reply: Message) -> bool:
-    return bool(reply.has_content()) and REFUSAL not in reply.content

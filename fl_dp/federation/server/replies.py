@@ -88,6 +88,20 @@ def settle(
     return Verdict("trained", arrays=answer.arrays, reported=_shown(answer))
 
 
+def is_update(reply: Message, question: Asked, expected: Mapping[str, ArraySpec]) -> bool:
+    """Whether `settle` would find an update in the reply. Nothing is booked."""
+    client, asked = question.client, question.mechanism
+    try:
+        answer, problem = _read(reply, question.message, expected, in_group=False)
+        if isinstance(answer, Refusal) or problem:
+            return False
+        _check_steps(answer, asked)
+        check_claim(answer, client, asked)
+    except FlDpError:
+        return False
+    return True
+
+
 def check_claim(update: LocalUpdate, client: ClientRecord, asked: Entry) -> None:
     """Return if the client spent what it says, and no more than it was asked for; else FlDpError says
     which claim does not match.

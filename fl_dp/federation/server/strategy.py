@@ -17,6 +17,7 @@ from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.closing import Closing
 from fl_dp.federation.server.judging import count_unanswered
 from fl_dp.federation.server.keeping import Evaluate, Keeping
+from fl_dp.federation.server.replies import is_update
 from fl_dp.federation.server.resolved import resolved
 from fl_dp.federation.server.state import ServerState
 from fl_dp.federation.server.strategy_parts import StrategyParts, usual_parts
@@ -285,7 +286,13 @@ class PrivateStrategy(Strategy):
             return receive(grid, sent, self._config.round_timeout)
         asked = {one.message.metadata.message_id: one for one in self._asked}
         needed = self._parts.aggregating.least_updates(len(asked))
-        closing = Closing({key: asked[key] for key in sent}, needed, self._config.grace)
+        expected = self._parts.aggregating.expected
+        closing = Closing(
+            {key: asked[key] for key in sent},
+            needed,
+            self._config.grace,
+            lambda reply, question: is_update(reply, question, expected),
+        )
         return receive(grid, sent, self._config.round_timeout, closing.is_closed)
 
     def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:

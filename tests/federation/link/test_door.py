@@ -127,6 +127,22 @@ def test_a_site_has_a_few_requests_under_way_and_others_are_not_touched(
     federation.joined("north")
 
 
+def test_a_body_that_stops_coming_is_waited_for_no_longer_than_a_bound(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a site whose line has died keeps its requests under way, and can make no other."""
+    monkeypatch.setattr(door_module, "BODY_SECONDS", 0.2)
+    headers = signed_by_north(federation, FLEET[0], b"slow")
+    with closing(connection_to(federation)) as connection:
+        connection.putrequest("POST", FLEET[0])
+        for name, value in {**headers, "content-length": "4"}.items():
+            connection.putheader(name, value)
+        connection.endheaders(b"sl")
+        assert connection.getresponse().status == 408
+    assert not federation.door._under_way.total()
+    federation.joined("north")
+
+
 def refused(call: Any, request: Any) -> tuple[int, str]:
     with pytest.raises(HTTPStatusError) as error:
         call(request)

@@ -8,12 +8,17 @@ import pytest
 from federation.secure_sum.sum_rounds import KEYS, MODEL, PLAN, Federation, MemberOfSums, total_of
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
+from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.app import answer, train_round
 from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum import wire
+from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.secure_sum.vector import grid_of
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import REFUSAL, plan_to_content
+from fl_dp.federation.wire.older_grid import OlderGrid, site_at
+from fl_dp.federation.wire.send_receive import give_up
+from fl_dp.kits.roster import Site
 
 NUMBERS = sum(p.numel() for p in MODEL.parameters())
 SITES = [key.public for key in KEYS]
@@ -22,6 +27,14 @@ SITES = [key.public for key in KEYS]
 def gone_at(stage, *numbers):
     """Members that end before they answer that stage."""
     return lambda number, at, asked: None if at == stage and number in numbers else asked
+
+
+class OlderGridThatForgets(OlderGrid):
+    get_node_ids = push_messages = pull_messages = None
+    forgotten: set[str]
+
+    def give_up(self, message_ids):
+        self.forgotten = set(message_ids)
 
 
 def told(member, content):
@@ -167,6 +180,15 @@ def test_who_is_told_something_else_than_was_signed_pays_nothing(tmp_path):
     assert "weights are not those" in said[REFUSAL]["reason"]
     assert member.paid() == []
     assert total_of(replies) is not None  # a drop-out
+
+
+def test_the_grid_of_sums_says_who_is_at_a_node_and_passes_on_what_nobody_waits_for():
+    """Else a site that joins again and again is waited for at each of its nodes, and its messages kept."""
+    below = OlderGridThatForgets()
+    grid = SecureGrid(below, RunConfig(), lambda node: Site("north", "00") if node == 1 else None)
+    assert (site_at(grid, 1), site_at(grid, 2)) == ("north", None)
+    give_up(grid, ["a", "b"])
+    assert below.forgotten == {"a", "b"}
 
 
 def test_no_step_with_a_share_of_the_noise_leaves_outside_of_a_sum(tmp_path):

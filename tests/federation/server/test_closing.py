@@ -25,7 +25,7 @@ class Round:
             )
             for i, number in enumerate(steps)
         }
-        self.closing = Closing(asked, needed, grace)
+        self.closing = Closing(asked, needed, grace, lambda reply, question: "update" in reply.content)
 
     def at(self, seconds, *names, content=None):
         """Whether it is closed so long after it was begun, when these have answered besides."""
@@ -76,9 +76,12 @@ def test_a_short_round_waits_ten_seconds(monkeypatch):
     assert one.at(0.5 + LEAST)
 
 
-def test_refusals_are_no_pace(monkeypatch):
-    """Else three that decline at once would cut off two that train, and pay."""
+@pytest.mark.parametrize(
+    "content", [refusal_to_content(Refusal("declined", "no")), RecordDict({"junk": ConfigRecord({})})]
+)
+def test_what_is_no_update_is_no_pace(monkeypatch, content):
+    """Else three that answer anything at once would cut off two that train, and pay."""
     one = Round(monkeypatch)
-    assert not one.at(1, "0", "1", "2", content=refusal_to_content(Refusal("declined", "no")))
+    assert not one.at(1, "0", "1", "2", content=content)
     assert not one.at(500, "3")
     assert one.closes() == 10_000

@@ -9,13 +9,28 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from local_updates import local_update
 
 from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.federation.server import judging
 from fl_dp.federation.server.asking import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.judging import Judging
+from fl_dp.federation.server.replies import is_update, settle
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import update_to_content
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import ClientProfile, Entry, Refusal, RoundPlan
+
+
+@pytest.fixture(autouse=True)
+def _closing_counts_what_judging_takes(monkeypatch):
+    """Every reply of this file: it sets a round's pace if it is an update that stands, and else does not."""
+
+    def checked(reply, question, expected, *, in_group=False):
+        counts = reply is not None and not in_group and is_update(reply, question, expected)
+        verdict = settle(reply, question, expected, in_group=in_group)
+        assert in_group or counts == (verdict.status == "trained")
+        return verdict
+
+    monkeypatch.setattr(judging, "settle", checked)
 
 
 def test_a_silent_clients_plan_counts_as_spent_until_it_registers_again(fakes):

@@ -64,6 +64,11 @@ def test_a_site_that_has_spent_less_than_was_feared_is_a_note(made_run: MadeRun)
     assert made_run.notes("statements") == ["40 steps are stated, and summary.json counts 60"]
 
 
+def test_steps_of_other_runs_that_the_summary_counts_for_this_one_are_a_note(made_run: MadeRun) -> None:
+    said_again(made_run, of_account(other_runs=charges(STEPS)))
+    assert "20 steps of this run in summary.json are not stated as such" in made_run.notes("statements")
+
+
 def test_a_site_that_has_spent_nothing_states_more_than_the_summary(made_run: MadeRun) -> None:
     """Of no step at all every one is proven; the summary speaks of the run's."""
     said_again(made_run, of_account(arithmetic="proven"))

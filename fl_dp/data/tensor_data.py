@@ -134,8 +134,14 @@ class TensorData:
         part = dataclasses.replace(
             self, x=x, y=y, groups=groups, raw=raw, sites=sites, subgroups=subgroups, traces=None
         )
-        object.__setattr__(part, "_whole", self._whole or self)
         part._computed.extend(features[indices] for features in self._computed)
+        return part.part_of(self)
+
+    def part_of(self, whole: "TensorData") -> Self:
+        """These records, known to a ledger by the traces of `whole`, in which they are."""
+        part = dataclasses.replace(self, traces=None)
+        part._computed.extend(self._computed)
+        object.__setattr__(part, "_whole", whole._whole or whole)
         return part
 
     def fingerprint(self) -> str:

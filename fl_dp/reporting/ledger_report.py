@@ -15,6 +15,7 @@ from fl_dp.accounting.ledger.accounts import (
     arithmetic_of,
     lineages,
 )
+from fl_dp.accounting.ledger.overlap import tell_apart
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, total_steps
 
@@ -108,7 +109,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         epsilon=compute_epsilon(spent, delta, accountant),
         budget=budget.epsilon if budget else None,
         total_epsilon=math.inf if mixed else compute_epsilon(total, delta, accountant),
-        traced=bool(account.identity.traces),
+        traced=tell_apart(account.identity.traces, account.public_size),
         epsilon_alone=compute_epsilon_alone(spent, delta, accountant) if any_shared(spent) else None,
         total_alone=_total_alone(total, delta, accountant, mixed) if any_shared(total) else None,
         budget_alone=budget.epsilon_alone if budget else None,

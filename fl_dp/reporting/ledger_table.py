@@ -28,8 +28,8 @@ _ROUND = (
     "entry", "time, UTC", "data set", "run", "round", "sample rate", "noise multiplier", "steps", "state",
 )  # fmt: skip
 _UNTRACED = (
-    "entered by an older fl_dp, or with nothing that tells records apart: the same records are known here as "
-    "they were read, and in another form they would be taken for new data."
+    "entered by an older fl_dp, or with little that tells records apart: the same records are known here as "
+    "they were read, and in another form they may be taken for new data."
 )
 _WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
 

@@ -33,7 +33,7 @@ from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.masked_sum import MaskedSums
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
 from fl_dp.tasks.load import new_model, task_of
-from fl_dp.tasks.records import load_parts
+from fl_dp.tasks.records import known_as_read, load_parts
 from fl_dp.training.local_algorithm import has_own_models
 
 logger = logging.getLogger("fl_dp")
@@ -84,7 +84,10 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     try:
         with Ledger.open(Path(simulation.client.ledger), one_run=simulation.client.one_run_ledger) as ledger:
             clients = SimulatedClients(
-                simulation.client, SharedParts(shared), ledger, KeptStates(simulation.folder / FOLDER)
+                simulation.client,
+                SharedParts(shared, known_as_read(config)),
+                ledger,
+                KeptStates(simulation.folder / FOLDER),
             )
             prepare = _Preparation(simulation, pool, one, train)
             masks = MaskedSums(config.secure_dropouts, config.secure_colluders) if simulation.masks else None

@@ -1,7 +1,7 @@
 """A site's records, as its task gives them: checked, brought into one form, and split into parts."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from fl_dp.data.partition import parts_of
 from fl_dp.data.partition_scheme import Indices, PartitionSettings, is_whole
 from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.data.traces.traces import Traces
 from fl_dp.errors import DataError, TaskError
 from fl_dp.form import names_of
 from fl_dp.tasks.load import in_task_code, task_of
@@ -104,9 +105,21 @@ def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[I
     if config.by_client:
         if isinstance(config, ClientConfig):
             raise ValueError("a client reads its own file and no other")
-        return _joined(TaskSettings(**config.of_task()), config.clients)
+        return _joined(TaskSettings(**config.of_task()), config.clients)[:2]
     train = train_records(config)
     return train, parts_of(train, PartitionSettings.of(config))
+
+
+def known_as_read(config: RunConfig) -> Callable[[int, TensorData], TensorData]:
+    """Of client k's records, out of what `load_parts` gives: the same, with what a ledger knows them by.
+
+    That is what they were read from, as where a client reads by itself.
+    """
+    if config.by_client:
+        traces = _joined(TaskSettings(**config.of_task()), config.clients)[2]
+        return lambda client, records: dataclasses.replace(records, traces=traces[client])
+    train = train_records(config)
+    return lambda client, records: records.part_of(train)
 
 
 def of_client(settings: TaskSettings, client: str) -> TaskSettings:
@@ -121,8 +134,10 @@ def _task_for(config: RunConfig, task: Task, client: str) -> Task:
 
 
 @lru_cache(maxsize=1)
-def _joined(settings: TaskSettings, clients: int) -> tuple[TensorData, Sequence[Indices]]:
-    """All clients' files as one, and which rows are whose."""
+def _joined(
+    settings: TaskSettings, clients: int
+) -> tuple[TensorData, Sequence[Indices], Sequence[Traces | None]]:
+    """All clients' files as one, which rows are whose, and the traces of each file."""
     files = [_file_of(settings, str(client)) for client in range(clients)]
     for client, data in enumerate(files):
         _check_alike(files[0], data, client)
@@ -137,7 +152,8 @@ def _joined(settings: TaskSettings, clients: int) -> tuple[TensorData, Sequence[
         files[0].grouped_by,
         features=files[0].features,
     )
-    return whole, [np.arange(ends[client], ends[client + 1]) for client in range(clients)]
+    rows = [np.arange(ends[client], ends[client + 1]) for client in range(clients)]
+    return whole, rows, [data.traces for data in files]
 
 
 def _file_of(settings: TaskSettings, client: str) -> TensorData:

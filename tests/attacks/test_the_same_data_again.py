@@ -22,10 +22,14 @@ from PIL import Image
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import registration_of
+from fl_dp.federation.client.settings import numbered
+from fl_dp.launch.clients import client_config
 from fl_dp.reporting.ledger_report import account_reports
-from fl_dp.tasks.records import load_part
+from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
+from fl_dp.tasks.records import known_as_read, load_part, load_parts
 
 COLUMNS = {
     "patient": 'kind = "ignore"',
@@ -122,9 +126,9 @@ def _arrays(site: Site, frame: pd.DataFrame) -> dict[str, Any]:
     return {"data": f"npz:{path}"}
 
 
-def _new(count: int) -> dict[str, Any]:
+def _new(count: int, rows: int = 600) -> dict[str, Any]:
     draw = np.random.default_rng(5)
-    return {f"new{number}": draw.normal(size=600).round(6) for number in range(count)}
+    return {f"new{number}": draw.normal(size=rows).round(6) for number in range(count)}
 
 
 def _other_label(site: Site, frame: pd.DataFrame) -> dict[str, Any]:
@@ -301,11 +305,54 @@ def _clusters(seed: int) -> pd.DataFrame:
     return frame
 
 
+def _yes_or_no(seed: int) -> pd.DataFrame:
+    answers = np.random.default_rng(seed).choice(["f", "m"], (600, 30))
+    return (
+        pd.DataFrame(answers)
+        .add_prefix("q")
+        .assign(ill=lambda frame: frame["q0"].map({"f": "no", "m": "yes"}))
+    )
+
+
+def _many_without_ids(seed: int) -> pd.DataFrame:
+    return patients(seed, 3000).drop(columns="patient")
+
+
+def _many_columns(seed: int) -> pd.DataFrame:
+    measured = np.random.default_rng(seed).normal(100, 9, (600, 40)).round(1)
+    return pd.DataFrame(measured).add_prefix("lab").assign(ill=patients(seed)["ill"])
+
+
+def _kind(column: str, values: pd.Series) -> str:  # type: ignore[type-arg]
+    if column.lower() == "ill":
+        return LABEL
+    return COLUMNS["sex"] if set(values) <= {"f", "m"} else COLUMNS.get(column, NUMBER)
+
+
+@pytest.mark.parametrize("shape", [_answers, _yes_or_no, _many_without_ids, _many_columns])
+def test_tables_of_other_shapes(site: Site, shape: Callable[[int], pd.DataFrame]) -> None:
+    """Whose records no five columns tell apart, or any do."""
+    frame = shape(0)
+    fewer = frame.drop(columns=frame.columns[2])
+    again = [frame.rename(columns=str.upper), frame.assign(**_new(1, len(frame)))]
+    again += [] if shape is _yes_or_no else [fewer, fewer.rename(columns=str.upper)]
+    wards = {"ward": COLUMNS["ward"], "WARD": COLUMNS["ward"]}
+    for number, table in enumerate([frame, *again]):
+        kinds = {name: wards.get(name) or _kind(name, table[name]) for name in table}
+        settings = site.table(table, f"set{number}", **kinds)
+        if not number:
+            site.enter(**settings)
+            continue
+        with pytest.raises(LedgerError, match="set0"):
+            site.enter(**settings)
+
+
 PAIRS: dict[str, Callable[[int], pd.DataFrame]] = {
     "two hospitals": patients,
     "two wards of twelve": lambda seed: patients(seed, 12),
     "a small one and a large one": lambda seed: patients(seed, 40 if seed else 4000),
     "the same hours": _hours,
+    "the same hours, and little else": lambda seed: _hours(seed)[["patient", "weight", "ill"]],
     "persons of the same numbers": _visits,
     "answers to questions": _answers,
     "many missing cells": _clusters,
@@ -350,6 +397,25 @@ def test_disjoint_texts_and_digits_stand_beside_each_other(site: Site) -> None:
         part = {"x_train": x[half::2].astype(np.float32), "y_train": y[half::2]}
         np.savez(path, **part, x_test=x[:1], y_test=y[:1], classes=np.array(list("0123456789")))
         site.enter(data=f"npz:{path}")
+
+
+@pytest.mark.parametrize("files", [False, True], ids=["a cut of one file", "a file for each client"])
+def test_what_a_simulation_has_trained_on_is_known_to_a_client(site: Site, files: bool) -> None:
+    """And the other way round; its clients' parts are views of records in one memory."""
+    frame = patients()
+    whole = site.table(frame, "first")
+    for client in range(3):
+        site.table(frame.iloc[client::3], f"part{client}")
+    data = f"csv:{site.folder / 'part{client}.csv'}" if files else whole["data"]
+    config = RunConfig(clients=3, data=data, data_name="simulated")
+    train, rows = load_parts(config)
+    parts = SharedParts(SharedData.of(train, rows), known_as_read(config))
+    clients = [numbered(client_config(config, 0, site.folder), part, 3) for part in range(3)]
+    with Ledger.open(site.folder / "ledger.sqlite") as ledger:
+        ledger.register_all(registration_of(parts[k], client) for k, client in enumerate(clients))
+    for again in (frame, frame.iloc[1::3]):
+        with pytest.raises(LedgerError, match="simulated, "):
+            site.enter(**_by_person(site, again))
 
 
 @pytest.mark.parametrize("retired", [False, True])

@@ -117,7 +117,7 @@ class IdentityIndex:
 
     def traces(self, source: str, cut: str) -> str:
         """Those of the parts of that cut that are in use; empty: there are none."""
-        parts = self._by_source.get(source, {}).values() if cut else ()
+        parts = self._by_source.get(source, {}).values()
         return next((part.traces for part in parts if part.cut == cut and part.traces), "")
 
     def conflict(self, new: Identity) -> str:

@@ -16,6 +16,7 @@ SIZE = 1024  # records in a sketch
 MANY = 0.1  # of the smaller set's records
 # A record has many traces. One column more, or one other, leaves a part of them: half, and a fifth of two.
 MANY_TRACES, FEWEST_TRACES = 0.03, 4
+_ENOUGH = 0.25  # traces for each record; with fewer it is known where nothing else of it has changed
 _WIDTH = 16  # hex digits of one record's number: with 64 bits, chance agreements can be neglected
 
 
@@ -28,6 +29,11 @@ def sketch(records: Iterable[bytes], key: bytes) -> str:
 def share_traces(one: str, other: str) -> bool:
     """Whether two sketches of traces have as many in common as chance would not give them."""
     return share_many(one, other, MANY_TRACES, FEWEST_TRACES)
+
+
+def tell_apart(traces: str, records: int) -> bool:
+    """Whether a set of so many records has enough traces to be recognised when its form changes."""
+    return len(traces) >= _WIDTH * _ENOUGH * min(records, SIZE)
 
 
 def share_many(one: str, other: str, many: float = MANY, fewest: int = 1) -> bool:

@@ -6,21 +6,24 @@ contents, which stay when names change.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fl_dp.data.traces.traces import ALIKE, DIGITS, NOTHING, Hashes, Texts, Traces, agreement, hash_of
+from fl_dp.data.traces.traces import ALIKE, DIGITS, NOTHING, Cells, Hashes, Texts, Traces, agreement, hash_of
 
 MOST = 5  # columns in a choice
-_MOST_WHOLE = 24  # columns of a table whose whole records are looked at as well
+_GROUPS, _LACKING = 8, 2  # of all columns; so many may be other ones in a set
 _EXACT = 2.0**53  # whole numbers below are what they say
 _MISSING = frozenset({"", "?", "-", "na", "n/a", "nan", "none", "null"})
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d{1,3})?")
 _COUNTED = re.compile(r"(\D*)(\d{1,18})")
 _NEARLY = 0.9  # of a numbering's records have a number that no other has; half of its numbers are used
+
+
+_Order = tuple[int, ...]
 
 
 class _Column(NamedTuple):
@@ -39,23 +42,52 @@ class _Column(NamedTuple):
 
 def of_columns(records: int, columns: Iterable[tuple[str, Texts]]) -> Traces:
     """Of a table's columns, given by their names and (records,) cells."""
-    by_name: list[_Column] = []
-    by_contents: list[_Column] = []
-    every: list[Hashes] = []
-    total = np.zeros(records, dtype=np.uint64)
+    by_name, by_contents = _Choice(records), _Choice(records)
     for name, cells in columns:
         column = _column(name, cells)
         if column is not None:
-            by_name = sorted([*by_name, column], key=lambda one: (one.rank, one.by_name))[:MOST]
-            by_contents = sorted([*by_contents, column], key=lambda one: (one.rank, one.by_contents))[:MOST]
-            total += column.named
-            every = [*every, column.named][: _MOST_WHOLE + 1]
-    if not every:
+            least, total = column.by_contents
+            by_name.take((column.rank, column.by_name), column.by_name, column.named)
+            by_contents.take((column.rank, least, total), total, column.hashes)
+    if not by_name.groups.any():
         return Traces(records)
-    lacking = [total - column for column in every] if len(every) <= _MOST_WHOLE else []
-    choices = [one.named for one in by_name], [one.hashes for one in by_contents]
-    cells_of = tuple(np.stack(choice, axis=1) for choice in choices)
-    return Traces(records, cells_of, np.stack([total, *lacking], axis=1))
+    return Traces(records, (*by_name.cells(), *by_contents.cells()), by_name.groups.sum(axis=1))
+
+
+class _Choice:
+    """Columns by one way to know them again: the best few, and all of them in groups.
+
+    So records are known also by columns of few values each, as answers to questions are: where all columns
+    of some groups are the same.
+    """
+
+    def __init__(self, records: int) -> None:
+        self.groups, self._rest = (np.zeros((records, _GROUPS), dtype=np.uint64) for _ in range(2))
+        self._best: list[tuple[_Order, Hashes]] = []
+        self._strongest: dict[int, tuple[_Order, Hashes]] = {}  # by group
+
+    def take(self, order: _Order, group: int, hashes: Hashes) -> None:
+        """order: the least come first. group: a number that says which column it is."""
+        self._best = sorted([*self._best, (order, hashes)], key=_order)[:MOST]
+        key = _hash_of(str(group))
+        place = int(key) % _GROUPS
+        column = order, hashes * (key | np.uint64(1))  # else answers to two questions could be exchanged
+        self.groups[:, place] += column[1]
+        if place in self._strongest:
+            self._strongest[place], weaker = sorted([column, self._strongest[place]], key=_order)
+            self._rest[:, place] += weaker[1]
+        else:
+            self._strongest[place] = column
+
+    def cells(self) -> Iterator[Cells]:
+        hashes = np.stack([one for _, one in self._best], axis=1)
+        yield Cells(hashes, np.broadcast_to(NOTHING, hashes.shape), least=2)
+        some = sorted(self._strongest)
+        yield Cells(self.groups[:, some], self._rest[:, some], least=max(2, len(some) - _LACKING))
+
+
+def _order(column: tuple[_Order, Hashes]) -> _Order:
+    return column[0]
 
 
 def value_of(text: str) -> str:

@@ -27,7 +27,7 @@ def of_tensors(x: Tensor, y: Tensor, groups: Sequence[str]) -> Traces:
 
         columns = {f"x{place}": rows[:, place] for place in _most_varied(rows, whole.pieces).tolist()}
         table = of_columns(len(x), _texts(columns, y, groups))
-        return replace(whole, cells=table.cells, wholes=table.wholes)
+        return replace(whole, cells=table.cells, records_of=table.records_of)
     return of_contents([tuple(_pieces(row)) for row in rows])
 
 

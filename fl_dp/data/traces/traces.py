@@ -21,7 +21,7 @@ Columns = tuple[int, ...]
 
 NOTHING = np.uint64(0)  # the hash of a cell that holds nothing
 DIGITS = 3  # significant ones of a number with a fraction: it may have been rounded
-CHANCE = 0.001  # records of another data set that agree with one of these by chance
+CHANCE = 0.005  # records of another data set that agree with one of these by chance
 ALIKE = 0.01  # pairs of records that may agree on what is left of a set without its strongest column
 _SAMPLE = 20_000  # records by which chance is judged
 _KEPT = np.uint64(8)  # of the sets of cells one in so many is kept, the same ones wherever they are
@@ -38,18 +38,33 @@ def _no_rows() -> Rows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Of n records, what may stand together: uint64 (n, k), hashes, each of one column or of several.
+
+    rest: the same, each without the column of it that tells records apart best. least: how many of the k
+    make a set.
+    """
+
+    hashes: Hashes
+    rest: Hashes
+    least: int
+
+    def at(self, rows: Rows) -> Self:
+        return type(self)(self.hashes[rows], self.rest[rows], self.least)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Traces:
     """Of n records.
 
-    cells: for each choice of the telling columns (see `columns`) uint64 (n, k), hashes of their values.
-    wholes: uint64 (n, 1 + c), the sum of all columns' hashes, and c sums that each lack one column.
+    cells: of a table. records_of: uint64 (n,), equal where all columns are.
     pieces: uint64 (m,), hashes of content that stands for itself: a picture, a line, a few words of a text.
     owners: int64 (m,), the record that each piece is in.
     """
 
     records: int
-    cells: tuple[Hashes, ...] = ()
-    wholes: Hashes | None = None
+    cells: tuple[Cells, ...] = ()
+    records_of: Hashes = field(default_factory=_no_pieces)
     pieces: Hashes = field(default_factory=_no_pieces)
     owners: Rows = field(default_factory=_no_rows)
 
@@ -58,18 +73,16 @@ class Traces:
         place = np.full(self.records, -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         kept = place[self.owners] >= 0
-        cells = tuple(cells[rows] for cells in self.cells)
-        wholes = None if self.wholes is None else self.wholes[rows]
-        return type(self)(len(rows), cells, wholes, self.pieces[kept], place[self.owners[kept]])
+        cells = tuple(cells.at(rows) for cells in self.cells)
+        whole = self.records_of[rows] if self.cells else self.records_of
+        return type(self)(len(rows), cells, whole, self.pieces[kept], place[self.owners[kept]])
 
     def digests(self) -> list[bytes]:
         """8 bytes for each trace, in no order that means anything."""
+        distinct = np.unique(self.records_of, return_index=True)[1]
+        some, records = distinct[:_SAMPLE], len(distinct)  # by their hashes: a fair sample
         found = [_rare_pieces(self.pieces, self.owners)]
-        if self.wholes is not None:
-            distinct = np.unique(self.wholes[:, 0], return_index=True)[1]
-            some, records = distinct[:_SAMPLE], len(distinct)  # by their hashes: a fair sample
-            found += [_telling_sets(cells, some, records) for cells in self.cells]
-            found.append(_telling_wholes(self.wholes, some, records))
+        found += [_telling_sets(cells, some, records) for cells in self.cells]
         return [trace.tobytes() for trace in np.unique(np.concatenate(found))]
 
 
@@ -103,48 +116,39 @@ def _rare_pieces(pieces: Hashes, owners: Rows) -> Hashes:
     return rare
 
 
-def _telling_sets(cells: Hashes, some: Rows, records: int) -> Hashes:
-    """Hashes of those sets of two or more cells of a record that no record of other data has but by chance.
+def _telling_sets(cells: Cells, some: Rows, records: int) -> Hashes:
+    """Hashes of those sets of cells of a record that no record of other data has but by chance.
 
     Two records of other data agree on a set as rarely as two of these do, equal records counted once. Rows of
     two tables may be numbered alike, or be of the same hours: so one column is never enough, and the others
     of its set must tell records apart as well. some: records by which that is judged, of `records` distinct.
     """
-    number = cells.shape[1]
-    sets = [chosen for size in range(1, number) for chosen in combinations(range(number), size)]
-    likely = {chosen: agreement(_sums(cells[some], chosen)) for chosen in sets}
-    found = [_no_pieces()]
-    for chosen in sets:
-        if len(chosen) > 1 and _tells(chosen, likely, records):
-            sums = _sums(cells, chosen)
-            found.append(_kept(sums[sums != NOTHING], number))
+    number = cells.hashes.shape[1]
+    found, sample = [_no_pieces()], cells.at(some)
+    single = [agreement(column) for column in (sample.hashes - sample.rest).T]
+    likely: dict[Columns, float] = {}
+    for chosen in (
+        one for size in range(cells.least, number + 1) for one in combinations(range(number), size)
+    ):
+        sums = _sums(sample.hashes, chosen)
+        # No two distinct records agree on all: that is rarer than to agree on all but one.
+        likely[chosen] = agreement(sums) if len(chosen) < number else min(likely.values(), default=1.0)
+        if likely[chosen] * (records - 1) > CHANCE:
+            continue
+        k = min(chosen, key=single.__getitem__)
+        others = np.where(sums == NOTHING, NOTHING, sums - sample.hashes[:, k] + sample.rest[:, k])
+        if agreement(others) <= ALIKE:
+            found.append(_kept(_sums(cells.hashes, chosen), number))
     return np.concatenate(found)
 
 
-def _tells(chosen: Columns, likely: dict[Columns, float], records: int) -> bool:
-    strongest = min(chosen, key=lambda column: likely[column,])
-    others = tuple(column for column in chosen if column != strongest)
-    return likely[chosen] * (records - 1) <= CHANCE and likely[others] <= ALIKE
-
-
-def _telling_wholes(wholes: Hashes, some: Rows, records: int) -> Hashes:
-    """Those of tables whose records differ by many columns of few values each, as answers to questions do.
-
-    That all columns agree is rarer than that all but one do.
-    """
-    lacking = [agreement(column) for column in wholes[some, 1:].T]
-    if not lacking or max(lacking) > ALIKE:
-        return _no_pieces()
-    likely = np.array([min(lacking), *lacking])
-    return _kept(wholes[:, likely * (records - 1) <= CHANCE].reshape(-1), len(lacking))
-
-
 def _kept(hashes: Hashes, columns: int) -> Hashes:
-    return hashes if columns <= _FEW_COLUMNS else hashes[hashes % _KEPT == 0]
+    kept: Hashes = hashes[(hashes != NOTHING) & ((hashes % _KEPT == 0) | (columns <= _FEW_COLUMNS))]
+    return kept
 
 
-def _sums(cells: Hashes, chosen: Columns) -> Hashes:
-    """(n,) of the cells in those columns together; NOTHING where one of them holds nothing."""
-    part = cells[:, chosen]
+def _sums(hashes: Hashes, chosen: Columns) -> Hashes:
+    """(n,) of those together; NOTHING where one of them holds nothing."""
+    part = hashes[:, chosen]
     sums: Hashes = np.where((part == NOTHING).any(axis=1), NOTHING, part.sum(axis=1))
     return sums

@@ -1,7 +1,7 @@
 """One read-only copy of the training data for all clients of a machine; a client's part is a view."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -59,12 +59,19 @@ class SharedData:
 
 
 class SharedParts:
-    """The parts of a SharedData as examples that share its memory."""
+    """The parts of a SharedData as examples that share its memory.
 
-    def __init__(self, shared: SharedData) -> None:
+    known: a part's records as a ledger is to know them; without it by themselves alone.
+    """
+
+    def __init__(
+        self,
+        shared: SharedData,
+        known: Callable[[int, TensorData], TensorData] = lambda part, records: records,
+    ) -> None:
         self._x, self._y = _read_only(shared.x), _read_only(shared.y)
         self._inputs = None if shared.inputs is None else _read_only(shared.inputs)
-        self._shared, self._bounds = shared, shared.bounds
+        self._shared, self._bounds, self._known = shared, shared.bounds, known
         self._persons: dict[int, PersonData] = {}  # they are sorted by person, once
 
     def __getitem__(self, part: int) -> Examples:
@@ -86,7 +93,9 @@ class SharedParts:
             shared.raw[start:end],
         )
         computed = None if self._inputs is None else self._inputs[start:end]
-        return records.with_features(shared.features, computed) if shared.features else records
+        if shared.features is not None:
+            records = records.with_features(shared.features, computed)
+        return self._known(part, records)
 
 
 def _read_only(array: NDArray[Any]) -> torch.Tensor:

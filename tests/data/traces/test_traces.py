@@ -14,7 +14,7 @@ def test_a_part_has_the_traces_of_its_own_records() -> None:
     part = of_columns(80, COLUMNS.items()).at(rows)
     alone = of_columns(4, [(name, column[rows]) for name, column in COLUMNS.items()])
     assert part.records == 4
-    assert np.array_equal(part.wholes[:, 0], alone.wholes[:, 0])
+    assert np.array_equal(part.records_of, alone.records_of)
     contents = [(bytes([row]), bytes([row, row])) for row in range(80)]
     found = of_contents(contents).at(rows)
     assert set(found.digests()) == set(of_contents([contents[row] for row in rows]).digests())

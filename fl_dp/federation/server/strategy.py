@@ -93,7 +93,7 @@ class PrivateStrategy(Strategy):
             secret=self._parts.choosing.secret,
             clients=list(registration.clients.values()),
             registered=registration.registered,
-            missed=registration.missing.state,
+            missed=registration.silent.state,
             arrays={name: array.numpy() for name, array in self.result.arrays.items()},
             aggregated=self._parts.aggregating.state() | self._keeping.state() | self._averaging.state(),
         )
@@ -116,7 +116,7 @@ class PrivateStrategy(Strategy):
                 if client.mechanism:
                     client.count_as_spent(client.mechanism)
         parts.registration.restore(state.clients, state.registered if self._resumed else ())
-        parts.registration.missing.restore(state.missed)
+        parts.registration.silent.restore(state.missed)
         self.result.arrays = encode(state.arrays)
         if report:
             parts.reporting.restore(report)

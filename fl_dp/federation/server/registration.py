@@ -32,10 +32,6 @@ REVOKED = "was revoked: the roster no longer has it"
 RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
 
 
-class _BannedError(FederationError):
-    """A client registers that is banned."""
-
-
 class Registration:
     """The clients by name, and what is known about the nodes that speak for them.
 
@@ -96,7 +92,7 @@ class Registration:
         but that no budget has a step left. FlDpError when they do not come within round-timeout.
         """
         started, enough = time.monotonic(), math.inf
-        patience = PATIENCE if self._first else min(PATIENCE, LEAST)
+        patience = PATIENCE if self._first else LEAST
         self._refused = {node: replace(one, again=started) for node, one in self._refused.items()}
         while True:
             self._refresh(grid)
@@ -212,18 +208,17 @@ class Registration:
         self.answers += 1
         if reply.has_content():
             self._unheard.discard(question.site or "")
-        node, profile = question.node, None
+        node, passing = question.node, self._is_known(question.node)
         try:
             profile = profile_from_content(require_answer(reply, question.message))
             if isinstance(profile, Refusal):
-                why, profile = profile.reason, None
-                raise FederationError(why)
-            if profile.client in self._banned:
-                raise _BannedError(f"client {one_line(profile.client)} {BANNED}")
+                raise FederationError(profile.reason)
+            passing = profile.client in self._banned
+            if passing:
+                raise FederationError(f"client {one_line(profile.client)} {BANNED}")
             client = self._recognise(node, profile)
             client.require_accountable()
         except FlDpError as error:
-            passing = isinstance(error, _BannedError) or (profile is None and self._is_known(node))
             self._refuse(node, one_line(str(error)), passing=passing)
         else:
             self._refused.pop(node, None)

@@ -72,6 +72,13 @@ def test_nobody_is_asked_for_a_round_before_there_is_room_for_its_results(serve,
     assert not (serve.folder / FILE).exists()
 
 
+def test_room_is_held_for_two_states_two_models_and_the_rest_and_never_less_than_before(tmp_path):
+    room = DiskRoom(tmp_path)
+    for state, model, size in ((1000, 300, 2600), (10, 20, 2600), (2000, 300, 4600)):
+        room.hold(state, model)
+        assert (tmp_path / FILE).stat().st_size == size + 2**22
+
+
 def test_room_that_comes_is_waited_for_with_one_word(serve, quick, monkeypatch):
     full = failing(5)
     before(monkeypatch, disk_room.os, "posix_fallocate", lambda *_: full())

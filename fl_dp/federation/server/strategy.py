@@ -131,7 +131,7 @@ class PrivateStrategy(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Evaluate | None = None,
     ) -> Result:
-        """Run the rounds; end early when no client that is there has budget for one more step.
+        """Run the rounds; end early when too few for one (`min-updates`) have budget for one more step.
 
         num_rounds: as configured unless given. timeout: Flower's; the config's round-timeout is what counts,
         and a shorter one is refused. train_config, evaluate_config: not used, what a

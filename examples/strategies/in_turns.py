@@ -2,9 +2,9 @@
 
     ./run.sh --simulate --set strategy=examples/strategies/in_turns.py:in_turns 10 10 3 9
 
-A server's strategy is made of six parts (fl_dp/federation/server/strategy.py). Whoever replaces one keeps
-the others: here who trains is chosen otherwise, and what a client claims is still judged, its budget still a
-wall, and every epsilon still recomputed.
+A server's strategy is made of six parts (fl_dp/federation/server/strategy_parts.py). Whoever replaces one
+keeps the others: here who trains is chosen otherwise, and what a client claims is still judged, its budget
+still a wall, and every epsilon still recomputed.
 """
 
 from collections.abc import Callable, Mapping, Sequence

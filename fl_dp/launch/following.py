@@ -34,13 +34,12 @@ class Following:
     def __init__(self, folder: RunFolder, say: Callable[[str], None]) -> None:
         self._folder, self._say = folder, say
         self._rounds = NewRounds(folder.rounds)
-        self._problems, self._lines = 0, RoundLines(0, 0.0)
+        self._problems, self._lines = 0, RoundLines()
         self.progress = RunProgress()
 
     def look(self, display: ProgressDisplay) -> None:
         """Take in what is new, and say it."""
         plan = _plan(self._folder)
-        self._lines.rounds, self._lines.budget = plan.rounds, plan.budget or 0.0
         self.progress = replace(self.progress, rounds=plan.rounds, budget=plan.budget)
         records = self._rounds.new()
         lines = [f"passed over: {problem}" for problem in self._rounds.problems[self._problems :]]
@@ -49,7 +48,7 @@ class Following:
             lines.append(f"... {self._rounds.left_out} rounds before")
         for record in records:
             self.progress = self.progress.after(record)
-            lines.append(self._lines.of(record))
+            lines.append(self._lines.of(record, plan.rounds, plan.budget or 0.0))
         if lines:
             with display.aside():
                 self._say("\n".join(lines))

@@ -44,7 +44,7 @@ def simulate(
 ) -> ExitCode:
     """Run the federation; FlDpError when it fails. resumed: as in `run_federation`. quiet: no table."""
 
-    lines = RoundLines(config.rounds, config.epsilon)
+    lines = RoundLines()
 
     def on_kept(server_round: int) -> None:
         grid.erase_keys(run, server_round)
@@ -52,7 +52,7 @@ def simulate(
     def on_round(report: RoundReport) -> None:
         record = report.to_dict()
         tell.round_over(record)
-        tell.say(lines.of(record))
+        tell.say(lines.of(record, config.rounds, config.epsilon))
         tracked.round_over(record)
 
     def on_model(arrays: Mapping[str, NDArray]) -> None:

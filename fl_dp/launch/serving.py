@@ -66,12 +66,12 @@ class Serving:
     ) -> ExitCode:
         """Run the federation; FlDpError when it fails. on_wait: called again and again while it waits."""
 
-        lines = RoundLines(config.rounds, config.epsilon)
+        lines = RoundLines()
 
         def on_round(report: RoundReport) -> None:
             record = report.to_dict()
             tell.round_over(record)
-            tell.say(lines.of(record))
+            tell.say(lines.of(record, config.rounds, config.epsilon))
             tracked.round_over(record)
 
         def while_waiting() -> None:

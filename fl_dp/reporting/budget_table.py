@@ -14,8 +14,8 @@ from fl_dp.reporting.refuted import ADVICE, arithmetic_words
 from fl_dp.reporting.reports import (
     BEYOND_USE,
     NOT_PRIVATE,
-    THIS_RUN,
     counted_clients,
+    counts_this_run,
     epsilon_from_json,
     of_this_run,
 )
@@ -120,10 +120,9 @@ def _claims(summary: Mapping[str, Any]) -> bool:
 
 def budget_columns(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """Where data of a client were in secure sums, with what holds if their assumption fails."""
-    this_run = (summary.get("federation") or {}).get("scope") == THIS_RUN
     return (
         "client",
-        "this run" if this_run else "epsilon",
+        "this run" if counts_this_run(summary) else "epsilon",
         *(("alone",) if _any_alone(summary["clients"]) else ()),
         *(("claimed", "total") if _claims(summary) else ()),
         *("of", "steps", "rounds", "left", "last round"),

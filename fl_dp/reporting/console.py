@@ -13,11 +13,10 @@ from fl_dp.config.data import RECORD
 from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.refuted import arithmetic_words
 from fl_dp.reporting.reports import (
-    ALL_RUNS,
     BEYOND_USE,
     NOT_PRIVATE,
-    THIS_RUN,
     counted_clients,
+    counts_this_run,
     epsilon_from_json,
     of_this_run,
 )
@@ -29,22 +28,17 @@ _MOST_NAME = 24  # characters of a metric's name
 
 
 class RoundLines:
-    """What is said of each round: a line, and before the first what its epsilon means, once.
+    """What is said of each round: a line, and before the first what its epsilon means, once."""
 
-    rounds: planned. budget: the run's epsilon, for records of an older fl_dp, which do not have each client's
-    budget.
-    """
-
-    def __init__(self, rounds: int, budget: float) -> None:
-        self.rounds, self.budget = rounds, budget
+    def __init__(self) -> None:
         self._said = ""
 
-    def of(self, record: Mapping[str, Any]) -> str:
-        """`record`, of rounds.jsonl, in lines that fit a console."""
+    def of(self, record: Mapping[str, Any], rounds: int, budget: float) -> str:
+        """As `round_line`, with what its epsilon means where that was not said yet."""
         meaning = epsilon_means(record)
         lines = [] if meaning == self._said else folded(meaning)
         self._said = meaning
-        return "\n".join([*lines, round_line(record, rounds=self.rounds, budget=self.budget)])
+        return "\n".join([*lines, round_line(record, rounds=rounds, budget=budget)])
 
 
 def epsilon_means(record: Mapping[str, Any]) -> str:
@@ -56,7 +50,7 @@ def epsilon_means(record: Mapping[str, Any]) -> str:
     if (count := together.get("clients_per_person", 1)) > 1:
         whose = f"one person at up to {count} clients"
     what = f"what this run has cost {whose}"
-    if together.get("scope", ALL_RUNS) != THIS_RUN:
+    if not counts_this_run(record):
         what = f"what all runs have cost {whose}, as the clients' ledgers show them"
     alone = "; alone: if the assumption behind secure sums fails" if "epsilon_alone" in together else ""
     return f"eps: {what}, of the client's budget; {_conditions(record)}{alone}"
@@ -69,9 +63,10 @@ def _conditions(record: Mapping[str, Any]) -> str:
 
 
 def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
-    """The line of one round: `record` from rounds.jsonl; `rounds`, `budget`: see `RoundLines`.
+    """The line of one round, `record` of rounds.jsonl; what does not fit a console is in further lines.
 
-    What does not fit is in further lines.
+    rounds: planned. budget: the run's epsilon, for records of an older fl_dp, which do not have each client's
+    budget.
     """
     parts = (
         f"round {record['round']}/{rounds}",

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fl_dp.clean_text import clean
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.reports import NOT_PRIVATE, THIS_RUN, counted_clients, epsilon_from_json
+from fl_dp.reporting.reports import NOT_PRIVATE, counted_clients, counts_this_run, epsilon_from_json
 from fl_dp.reporting.run_progress import RunProgress, in_words, seconds_left
 from fl_dp.reporting.wording import counted, rough_duration
 
@@ -65,10 +65,8 @@ def _budgets(record: Mapping[str, Any], budget: float) -> list[Bar]:
     if not record["private"]:
         return [("epsilon", 0.0, 1.0, f"{NOT_PRIVATE} (no epsilon holds)")]
     together, each = record["federation"], record["clients"]
-    this_run = together.get("scope") == THIS_RUN
-    found = [
-        _budget("epsilon", record["epsilon"], budget, "in this run" if this_run else "of the federation")
-    ]
+    whose = "in this run" if counts_this_run(record) else "of the federation"
+    found = [_budget("epsilon", record["epsilon"], budget, whose)]
     if len(each) <= MOST_CLIENTS:
         return found + [
             _budget(f"  {_name(name)}", one["epsilon"], one.get("budget") or budget)

@@ -311,12 +311,17 @@ def of_this_run(client: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
+def counts_this_run(report: Mapping[str, Any]) -> bool:
+    """Whether the federation's figures are of this run alone: `report` is a round's or a summary, as JSON."""
+    return bool((report.get("federation") or {}).get("scope") == THIS_RUN)
+
+
 def counted_clients(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The clients, by name, that the federation's figures are of: `report` is a round's or a summary, as
     JSON.
     """
     clients: Mapping[str, Mapping[str, Any]] = report.get("clients", {})
-    if (report.get("federation") or {}).get("scope", ALL_RUNS) != THIS_RUN:
+    if not counts_this_run(report):
         return dict(clients)
     return {name: one for name, one in clients.items() if of_this_run(one).get("charges")}
 

@@ -60,11 +60,11 @@ def run(fakes, folder, lie=None, fate="stays"):
 def heads(folder):
     """All that is said of the federation, wherever it is said."""
     lines, summary = left(folder.path.parent)
-    console = RoundLines(3, 3.0)
+    console = RoundLines()
     told = []
     for line in lines:
         told.append(
-            (line["epsilon"], line["delta"], line["federation"], console.of({**line, "seconds": 1.0}))
+            (line["epsilon"], line["delta"], line["federation"], console.of({**line, "seconds": 1.0}, 3, 3.0))
         )
         told.append({name: value for name, value in numbers_of(line).items() if name.startswith("privacy")})
     told.append([summary[key] for key in ("epsilon", "delta", "federation", "planned_epsilon")])

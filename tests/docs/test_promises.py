@@ -5,6 +5,8 @@ import re
 import pytest
 from docs.blocks import ROOT
 
+from fl_dp.config.run import MAY_CHANGE
+
 NAMED = re.compile(r"`((?:tests/|(?:[a-z_]+/)*test_)[\w/]*\.py)`")
 FILES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")]
 
@@ -17,3 +19,9 @@ def test_every_test_that_a_page_names_is_there(page):
 
 def test_privacy_names_tests_of_its_promises():
     assert len(set(NAMED.findall((ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")))) > 40
+
+
+def test_resuming_names_every_key_that_may_be_changed():
+    page = " ".join((ROOT / "docs" / "resuming.md").read_text(encoding="utf-8").split())
+    named = page.partition("and who is told: ")[2].partition(". ")[0]
+    assert set(re.findall("`([^`]+)`", named)) == MAY_CHANGE

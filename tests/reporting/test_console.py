@@ -23,20 +23,19 @@ def test_the_line_of_a_round():
 
 
 def test_what_its_epsilon_means_is_said_once_and_again_when_it_is_another():
-    lines = RoundLines(3, 3.0)
+    lines = RoundLines()
     of_run = {**RECORD, "federation": {**RECORD["federation"], "scope": "this-run"}}
     of_run["clients"] = {"0": {**RECORD["clients"]["0"], "charges": [{}]}}
-    assert lines.of(of_run).splitlines() == [
+    assert lines.of(of_run, 3, 3.0).splitlines() == [
         "eps: what this run has cost one record, of the client's budget; at delta 1e-05,",
         "by pld, arithmetic steady-rows",
         round_line(of_run, rounds=3, budget=3.0),
     ]
-    assert lines.of(of_run) == round_line(of_run, rounds=3, budget=3.0)
+    assert lines.of(of_run, 3, 3.0) == round_line(of_run, rounds=3, budget=3.0)
     other = {**of_run, "federation": {**of_run["federation"], "accountants": ["pld", "rdp"]}}
-    assert "by pld, rdp, arithmetic" in lines.of(other).replace("\n", " ")
-    assert "all runs have cost one record, as the clients' ledgers show" in RoundLines(3, 3.0).of(
-        RECORD
-    ).replace("\n", " ")
+    assert "by pld, rdp, arithmetic" in lines.of(other, 3, 3.0).replace("\n", " ")
+    older = RoundLines().of(RECORD, 3, 3.0).replace("\n", " ")
+    assert "all runs have cost one record, as the clients' ledgers show" in older
 
 
 def wide(**changes):
@@ -64,7 +63,7 @@ def wide(**changes):
 )
 def test_no_line_is_wider_than_80_columns(changes):
     record = wide(**changes)
-    text = RoundLines(100000, 3.0).of(record)
+    text = RoundLines().of(record, 100000, 3.0)
     assert max(map(cell_len, text.splitlines())) <= 80
     for words in ("round 99999/100000", "trained 1,000", "declined 1,000", "86400.0 s"):
         assert words in text
@@ -108,7 +107,7 @@ STATUSES = ("trained", "idle", "failed", "failed", "declined")
     [
         (
             {"clients": {str(i): {"status": status} for i, status in enumerate(STATUSES)}},
-            "trained 1, declined 1, failed 2",
+            "trained 1, declined 1, failed 2  6.0 s",  # and nothing of who was idle
         ),
         ({"loss": None, "epsilon": None}, "eps inf of 3.00"),
         ({"loss": None}, "loss n/a  trained 2"),
@@ -145,6 +144,6 @@ def test_what_only_a_damaged_file_holds_is_short(epsilon):
 
 def test_the_line_of_a_round_without_privacy_says_so():
     record = {**RECORD, "private": False, "epsilon": None}
-    line = RoundLines(3, 3.0).of(record)
+    line = RoundLines().of(record, 3, 3.0)
     assert line.startswith("round 2/3  NOT PRIVATE (no epsilon holds)  accuracy 0.871")
     assert "of 3.00" not in line

@@ -170,12 +170,12 @@ def _strategy(
     from fl_dp.federation.wire.round_arrays import shared_specs
     from fl_dp.tasks.own_code import own_parts
 
-    lines = RoundLines(config.rounds, config.epsilon)
+    lines = RoundLines()
 
     def report_round(report: RoundReport) -> None:
         record.round_over(strategy, report)
         on_round(report)
-        logger.info(lines.of(report.to_dict()))
+        logger.info(lines.of(report.to_dict(), config.rounds, config.epsilon))
 
     strategy = PrivateStrategy(
         config,

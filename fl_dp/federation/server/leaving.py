@@ -40,15 +40,15 @@ def leave(
     try:
         if federation:
             strategy = federation.strategy
-            record.reserve.write(lambda: record.settle(strategy), "rounds.jsonl")
+            record.disk_room.write(lambda: record.agree_with_disk(strategy), "rounds.jsonl")
         if federation and record.arrays is not None and federation.strategy.reports:
-            record.reserve.write(lambda: _save_all(out, end), "the run's model")
+            record.disk_room.write(lambda: _save_all(out, end), "the run's model")
             if status != "failed" and record.best and federation.evaluate_at_the_end:
                 end.at_the_end = federation.evaluate_at_the_end(record.best[1])  # once: the run is over
     finally:
         summary = _summary(end, file_digest(out.config))
-        record.reserve.write(lambda: out.write_summary(summary), "summary.json")
-        record.reserve.release()
+        record.disk_room.write(lambda: out.write_summary(summary), "summary.json")
+        record.disk_room.release()
 
 
 @dataclass

@@ -16,9 +16,9 @@ from fl_dp.errors import AccountingError, ConfigError, FederationError, FlDpErro
 from fl_dp.federation.server.banned import BANNED, read_banned
 from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.server.closing import LEAST
-from fl_dp.federation.server.missing import Missing
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.federation.server.questions import Question, Refused
+from fl_dp.federation.server.silent_sites import SilentSites
 from fl_dp.federation.wire.messages import profile_from_content
 from fl_dp.federation.wire.older_grid import site_at, sites_of
 from fl_dp.federation.wire.send_receive import give_up, pause, pull, require_answer, send
@@ -32,24 +32,20 @@ REVOKED = "was revoked: the roster no longer has it"
 RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
 
 
-class _BannedError(FederationError):
-    """A client registers that is banned."""
-
-
 class Registration:
     """The clients by name, and what is known about the nodes that speak for them.
 
     A client that was restarted comes back as another node under its name; the newest node speaks.
     Its ledger must show at least what the server has seen in it: a restored backup is refused.
     Who is refused is asked again in the next round, because most faults pass. Who is banned is asked for
-    nothing; who is silent rests, see `Missing`, where a round has enough others.
+    nothing; who is silent rests, see `SilentSites`, where a round has enough others.
 
     least_asked: how many a round must ask, of so many that it could.
     """
 
     def __init__(self, config: RunConfig, least_asked: Callable[[int], int] = lambda asked: 1) -> None:
         self.clients: dict[str, ClientRecord] = {}
-        self.missing = Missing()
+        self.silent = SilentSites()
         self._round, self._first = 0, True  # the round that is gathered for, and whether none was before
         self._least_asked = least_asked
         self._banned: frozenset[str] = frozenset()
@@ -85,9 +81,9 @@ class Registration:
     def note(self, client: ClientRecord, *, answered: bool) -> None:
         """Whether the client has answered the round that it was asked for, whatever it said."""
         if answered:
-            self.missing.has_answered(client.name)
+            self.silent.has_answered(client.name)
         else:
-            self.missing.has_missed(client.name, self._round)
+            self.silent.has_missed(client.name, self._round)
 
     def gather(self, grid: Grid) -> list[ClientRecord]:
         """Wait until a round can start; the clients, sorted by name, that can take a step in it.
@@ -96,7 +92,7 @@ class Registration:
         but that no budget has a step left. FlDpError when they do not come within round-timeout.
         """
         started, enough = time.monotonic(), math.inf
-        patience = PATIENCE if self._first else min(PATIENCE, LEAST)
+        patience = PATIENCE if self._first else LEAST
         self._refused = {node: replace(one, again=started) for node, one in self._refused.items()}
         while True:
             self._refresh(grid)
@@ -142,7 +138,7 @@ class Registration:
             return "has not said yet what its last round has cost"
         if not client.can_take_part():
             return "has no budget for one more step"
-        return self.missing.why(client.name) if self.missing.rests(client.name, self._round) else ""
+        return self.silent.why(client.name) if self.silent.rests(client.name, self._round) else ""
 
     def _here(self) -> list[ClientRecord]:
         known = self._live & self._registered
@@ -151,7 +147,7 @@ class Registration:
 
     def _rested(self, able: list[ClientRecord]) -> list[ClientRecord]:
         """Those that do not rest, if they are enough for a round; for want of others all are asked."""
-        others = [client for client in able if not self.missing.rests(client.name, self._round)]
+        others = [client for client in able if not self.silent.rests(client.name, self._round)]
         least = self._least_asked(min(len(able), self._config.fit_clients))
         return others if len(others) >= max(least, self._config.min_clients) else able
 
@@ -206,24 +202,23 @@ class Registration:
 
     def _is_silent(self, site: str | None) -> bool:
         """Whether nobody waits for what it says: it was silent before, and may train still."""
-        return site is not None and (site in self._unheard or self.missing.is_silent(site))
+        return site is not None and (site in self._unheard or self.silent.is_silent(site))
 
     def _register(self, question: Question, reply: Message) -> None:
         self.answers += 1
         if reply.has_content():
             self._unheard.discard(question.site or "")
-        node, profile = question.node, None
+        node, passing = question.node, self._is_known(question.node)
         try:
             profile = profile_from_content(require_answer(reply, question.message))
             if isinstance(profile, Refusal):
-                why, profile = profile.reason, None
-                raise FederationError(why)
-            if profile.client in self._banned:
-                raise _BannedError(f"client {one_line(profile.client)} {BANNED}")
+                raise FederationError(profile.reason)
+            passing = profile.client in self._banned
+            if passing:
+                raise FederationError(f"client {one_line(profile.client)} {BANNED}")
             client = self._recognise(node, profile)
             client.require_accountable()
         except FlDpError as error:
-            passing = isinstance(error, _BannedError) or (profile is None and self._is_known(node))
             self._refuse(node, one_line(str(error)), passing=passing)
         else:
             self._refused.pop(node, None)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fl_dp.federation.server.reserve import Reserve
+from fl_dp.federation.server.disk_room import DiskRoom
 from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
 from fl_dp.reporting.provenance import utc_now
 from fl_dp.reporting.reports import RoundReport
@@ -40,7 +40,7 @@ class RunRecord:
         on_kept: Callable[[int], None] = lambda server_round: None,
         say: Callable[[str], None] = lambda words: None,
     ) -> None:
-        self.reserve = Reserve(out.path, say)
+        self.disk_room = DiskRoom(out.path, say)
         self.state = kept_state(out.path) if resumed else None
         if self.state and self.state.rounds:
             on_kept(self.state.rounds)  # the run may have ended before it was
@@ -63,10 +63,10 @@ class RunRecord:
     def keep(self, strategy: "PrivateStrategy") -> None:
         """Keep how the run stands: which clients have registered, before any of them is asked for a round."""
         state = strategy.state(self._line, self.seconds, self.started)
-        self.reserve.write(lambda: write_state(self._out.path / STATE, state), "the run's state")
+        self.disk_room.write(lambda: write_state(self._out.path / STATE, state), "the run's state")
         if self.arrays is None:  # of a resumed run the file is there
             flat = strategy.resolved().to_flat()
-            self.reserve.write(lambda: self._out.write_resolved(flat), "resolved.toml")
+            self.disk_room.write(lambda: self._out.write_resolved(flat), "resolved.toml")
         self.arrays = state.arrays
         self.best, self.averaged = strategy.best, strategy.averaged
         self.make_room()
@@ -75,18 +75,18 @@ class RunRecord:
         """Take room for the round that comes, before any client pays for it; LaunchError if there is none."""
         if self.arrays is not None:
             model = sum(array.nbytes for array in self.arrays.values())
-            self.reserve.hold((self._out.path / STATE).stat().st_size, model)
+            self.disk_room.hold((self._out.path / STATE).stat().st_size, model)
 
     def round_over(self, strategy: "PrivateStrategy", report: RoundReport) -> None:
         """Keep the round. The state first: a resumed run adds the line that is not there yet."""
         self._line = to_line(report)
         self.keep(strategy)
         self._on_kept(report.round)
-        self.reserve.write(lambda: self._out.append_round(self._line), "rounds.jsonl")
+        self.disk_room.write(lambda: self._out.append_round(self._line), "rounds.jsonl")
         self._told = report.round
         self.make_room()
 
-    def settle(self, strategy: "PrivateStrategy") -> None:
+    def agree_with_disk(self, strategy: "PrivateStrategy") -> None:
         """Let lines and reports end with the state on the disk, of a run that was ended within `round_over`.
 
         A round whose state was kept gets its line. One whose state was not is a round that was begun.

@@ -46,7 +46,7 @@ class ServerState:
     choice of clients. clients: all that were ever there; registered: the names of those that need not be
     asked again. arrays: of the global model, complete. aggregated: what aggregation, server optimizer and
     local algorithm remember at the server. started: when the run first did, UTC, ISO 8601; empty if an older
-    fl_dp began it. missed: see `Missing`; empty if an older fl_dp wrote it.
+    fl_dp began it. missed: see `SilentSites`; empty if an older fl_dp wrote it.
     """
 
     run: str

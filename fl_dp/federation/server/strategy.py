@@ -94,7 +94,7 @@ class PrivateStrategy(Strategy):
             secret=self._parts.choosing.secret,
             clients=list(registration.clients.values()),
             registered=registration.registered,
-            missed=registration.missing.state,
+            missed=registration.silent.state,
             arrays={name: array.numpy() for name, array in self.result.arrays.items()},
             aggregated=self._parts.aggregating.state() | self._keeping.state() | self._averaging.state(),
         )
@@ -117,7 +117,7 @@ class PrivateStrategy(Strategy):
                 if client.mechanism:
                     client.count_as_spent(client.mechanism)
         parts.registration.restore(state.clients, state.registered if self._resumed else ())
-        parts.registration.missing.restore(state.missed)
+        parts.registration.silent.restore(state.missed)
         self.result.arrays = encode(state.arrays)
         if report:
             parts.reporting.restore(report)
@@ -132,7 +132,7 @@ class PrivateStrategy(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Evaluate | None = None,
     ) -> Result:
-        """Run the rounds; end early when no client that is there has budget for one more step.
+        """Run the rounds; end early when too few for one (`min-updates`) have budget for one more step.
 
         num_rounds: as configured unless given. timeout: Flower's; the config's round-timeout is what counts,
         and a shorter one is refused. train_config, evaluate_config: not used, what a

@@ -29,11 +29,6 @@ class OlderGrid(Grid):
 
     _run: Any = None
 
-    @property
-    def sites(self) -> Collection[str] | None:
-        """See `sites_of`."""
-        return None
-
     def set_run(self, run: Any) -> None:
         """Flower's record of the run."""
         self._run = run

@@ -38,13 +38,13 @@ def simulate_with_flower(
         command = [sys.executable, "-P", "-m", "fl_dp.launch.flower.simulation_process", str(folder.path)]
         processes.start(SERVER_LOG, command, env, folder.log(SERVER_LOG))
         tell.doing("Flower's simulation is at work; it tells of a round when that is over")
-        found, lines = JsonLines(folder.rounds), RoundLines(config.rounds, config.epsilon)
+        found, lines = JsonLines(folder.rounds), RoundLines()
         code = None
         while code is None:
             code = processes.exit_code(SERVER_LOG)  # asked first: once it has ended, its last line is there
             for line in found.new():
                 tell.round_over(line)
-                tell.say(lines.of(line))
+                tell.say(lines.of(line, config.rounds, config.epsilon))
                 tracked.round_over(line)
             time.sleep(_POLL_SECONDS)
         tracked.completed = code == 0

@@ -19,7 +19,7 @@ from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.records import Entry
 from fl_dp.reporting.page.client_facts import own_charges
 from fl_dp.reporting.read_results import read_rounds, read_summary
-from fl_dp.reporting.reports import THIS_RUN, epsilon_from_json, of_this_run
+from fl_dp.reporting.reports import counts_this_run, epsilon_from_json, of_this_run
 from fl_dp.reporting.run_folder import RunFolder
 
 WAITING, UNFINISHED, REFUSED = "waiting", "unfinished", "refused"
@@ -101,11 +101,10 @@ def _of(run: PlannedRun, found: Mapping[str, Any], status: str) -> Row:
 
 def _total(found: Mapping[str, Any]) -> float:
     """What its clients' accounts hold by then, earlier runs included, for a person at that many of them."""
-    together = found.get("federation") or {}
-    if together.get("scope") != THIS_RUN or not found["private"]:  # an older fl_dp told just that
+    if not counts_this_run(found) or not found["private"]:  # an older fl_dp told just that
         return epsilon_from_json(found.get("epsilon"))
     spent = (epsilon_from_json(one["epsilon"]) for one in found["clients"].values())
-    return sum(heapq.nlargest(together["clients_per_person"], spent))
+    return sum(heapq.nlargest(found["federation"]["clients_per_person"], spent))
 
 
 def _alone(clients: Iterable[Mapping[str, Any]], run: PlannedRun) -> float | None:

@@ -91,7 +91,7 @@ def test_a_site_makes_few_addresses_known(monkeypatch: pytest.MonkeyPatch) -> No
     for address in many(100):
         port.places.leave(port.site(address, "key"))
     assert len(port.places._known) == places._ADDRESSES_OF_SITE
-    assert len(port.places) == 0
+    assert (port.places._strangers, port.places._sites) == ({}, {})  # of those that left nothing is kept
 
 
 def test_what_has_left_or_was_ended_counts_no_more() -> None:
@@ -111,6 +111,18 @@ def test_a_part_of_the_strangers_goes_when_descriptors_are_short() -> None:
         port.enter(address)
     port.places.relieve()
     assert (port.ended, len(port.places)) == (10, 31)
+
+
+def test_where_descriptors_are_short_strangers_at_sites_addresses_go_last() -> None:
+    port = Port(1000)
+    port.site("10.1.1.1", "key")
+    for address in ("10.1.1.1",) * 8 + ("10.2.2.2",):
+        port.enter(address)
+    port.places.relieve()
+    assert "10.2.2.2" not in port.places._strangers
+    assert (port.ended, len(port.places)) == (1, 9)
+    port.places.relieve()
+    assert (port.ended, len(port.places)) == (3, 7)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,7 +105,14 @@ def test_a_node_that_does_not_answer_holds_a_round_up_only_so_long(fakes, monkey
         return nodes()
 
     monkeypatch.setattr(grid, "get_node_ids", joined_again)
-    assert names(Registration(patient).gather(grid)) == ["a", "b"]
+    registration, times = Registration(patient), [0.0]
+    monkeypatch.setattr(module, "PATIENCE", 60.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: times[-1]))
+    monkeypatch.setattr(module, "pause", lambda started: times.append(times[-1] + 1.0))
+    for server_round, seconds in ((1, 60.0), (2, 70.0)):  # less long where it is not the first
+        registration.begin(server_round)
+        assert names(registration.gather(grid)) == ["a", "b"]
+        assert times[-1] == seconds
 
 
 def test_a_site_that_joins_again_and_again_is_waited_for_once(fakes, monkeypatch):

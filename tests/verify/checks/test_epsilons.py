@@ -117,6 +117,17 @@ def test_what_was_spent_before_is_in_no_figure_of_the_federation(made_run: MadeR
     assert "the federation's epsilon is" in made_run.words("epsilons")
 
 
+def test_the_plan_of_this_run_alone_costs_what_it_has_and_no_more_than_with_all_before(
+    made_run: MadeRun,
+) -> None:
+    """Here nothing is left of the plan; another one would lower, or raise, the federation's figure."""
+    made_run.change_both(had_spent)
+    own = of_north(made_run)
+    for planned, found in ((0.99 * own["epsilon"], True), (own["epsilon"], False), (9.0, True)):
+        made_run.change_client(this_run={**own, "planned_epsilon": planned})
+        assert ("of this run, which has cost" in made_run.words("epsilons")) == found
+
+
 def of_north(made_run: MadeRun) -> Json:
     found: Json = json.loads(made_run.files.summary.read_text())["clients"]["north"]["this_run"]
     return found

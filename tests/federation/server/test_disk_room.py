@@ -8,9 +8,9 @@ import torch
 from federation.server import short_run
 
 from fl_dp.errors import LaunchError
-from fl_dp.federation.server import reserve, run_record
+from fl_dp.federation.server import disk_room, run_record
 from fl_dp.federation.server.app import run_federation
-from fl_dp.federation.server.reserve import FILE, Reserve
+from fl_dp.federation.server.disk_room import FILE, DiskRoom
 from fl_dp.federation.server.state import STATE, read_state
 from fl_dp.reporting.run_results import RunResults
 
@@ -27,8 +27,8 @@ def two(fakes):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(reserve, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(reserve, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(disk_room, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(disk_room, "WAIT_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def before(monkeypatch, where, name, fail):
 
 def test_nobody_is_asked_for_a_round_before_there_is_room_for_its_results(serve, quick, monkeypatch):
     full = failing(None)
-    before(monkeypatch, reserve.os, "posix_fallocate", lambda *_: full())
+    before(monkeypatch, disk_room.os, "posix_fallocate", lambda *_: full())
     with pytest.raises(LaunchError, match=r"no room for 4 MiB .* No space left on device\. Make room"):
         serve()
     assert serve.grid.trained() == []
@@ -72,9 +72,16 @@ def test_nobody_is_asked_for_a_round_before_there_is_room_for_its_results(serve,
     assert not (serve.folder / FILE).exists()
 
 
+def test_room_is_held_for_two_states_two_models_and_the_rest_and_never_less_than_before(tmp_path):
+    room = DiskRoom(tmp_path)
+    for state, model, size in ((1000, 300, 2600), (10, 20, 2600), (2000, 300, 4600)):
+        room.hold(state, model)
+        assert (tmp_path / FILE).stat().st_size == size + 2**22
+
+
 def test_room_that_comes_is_waited_for_with_one_word(serve, quick, monkeypatch):
     full = failing(5)
-    before(monkeypatch, reserve.os, "posix_fallocate", lambda *_: full())
+    before(monkeypatch, disk_room.os, "posix_fallocate", lambda *_: full())
     serve()
     (said,) = serve.said
     assert said.startswith(
@@ -85,7 +92,7 @@ def test_room_that_comes_is_waited_for_with_one_word(serve, quick, monkeypatch):
 @pytest.mark.parametrize("what", ["state", "line", "model", "summary"])
 @pytest.mark.parametrize("error", [FULL, OSError(errno.EMFILE, "Too many open files")])
 def test_what_was_paid_for_is_written_in_the_room_that_was_kept(serve, quick, monkeypatch, what, error):
-    """It is full for everybody else as long as the reserve is there, and twice without one."""
+    """It is full for everybody else as long as the kept room is there, and twice without one."""
     where, name = {
         "state": (run_record, "write_state"),
         "line": (RunResults, "append_round"),
@@ -144,11 +151,11 @@ def test_the_shortage_behind_an_error_of_torch_is_seen(tmp_path, quick):
         def flush(self):
             pass
 
-    Reserve(tmp_path, said.append).write(lambda: torch.save({"a": torch.zeros(9)}, Disk()), "the model")
+    DiskRoom(tmp_path, said.append).write(lambda: torch.save({"a": torch.zeros(9)}, Disk()), "the model")
     assert len(said) == 1
 
 
 def test_other_errors_are_not_waited_for(tmp_path):
     for error in (OSError(errno.EACCES, "denied"), RuntimeError("another")):
         with pytest.raises(type(error)):
-            Reserve(tmp_path).write(failing(1, error), "x")
+            DiskRoom(tmp_path).write(failing(1, error), "x")

@@ -7,7 +7,7 @@ from fl_dp.reporting.wording import counted
 _LONGEST = 10  # doublings: a thousand rounds
 
 
-class Missing:
+class SilentSites:
     """Who has not answered its last rounds, by name: how many in a row, and up to which round it rests.
 
     Whoever has missed a round says first what it has cost (`Registration`); that is all after the first. A

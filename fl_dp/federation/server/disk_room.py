@@ -22,7 +22,7 @@ _SHORT = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 _BESIDE = 2**22  # bytes for all but models: a round's line, the summary, the page, logs
 
 
-class Reserve:
+class DiskRoom:
     """A file of no content in the run's folder. say: tells the operator what is waited for."""
 
     def __init__(self, folder: Path, say: Callable[[str], None] = lambda words: None) -> None:
@@ -38,7 +38,7 @@ class Reserve:
         self.write(lambda: self._take(size), f"{size / 2**20:.0f} MiB that the run's results may need")
 
     def write(self, work: Callable[[], object], what: str) -> None:
-        """Do `work`, which writes `what`: if there is no room in that of the reserve, or once there is some.
+        """Do `work`, which writes `what`; on a full disk in the room that is held, or once there is some.
 
         LaunchError when there is none for WAIT_SECONDS; afterwards nothing is waited for any more.
         """

@@ -65,4 +65,4 @@ def test_keys_are_those_of_the_first_version():
     """Members of two versions would mask with other keys, and the sum be lost: then the prefixes change."""
     pair = pair_key(KEY, public_of(b"o" * 32), bytes(32), LOW, HIGH, "x")
     assert own_key(KEY, bytes(32), LOW).hex()[:16] == "2df7abc5f3333df7"
-    assert pair.hex()[:16] == "da5420682b4b8b85"
+    assert pair.hex()[:16] == "4653300df6b673e9"

@@ -21,7 +21,7 @@ def test_the_digest_is_of_every_field_the_same_at_the_other_end_and_in_a_year():
     assert (pinned.head.digest.hex()[:32], pinned.digest.hex()[:32]) == PINNED
 
 
-PINNED = "2b04bc71f03bce33fde0fc39ecd84f53", "02350e008fa4a03b904af0f6900d3ab4"
+PINNED = "6a299cbb6e652d7ac4504ff9a84d3943", "5820e7a2a07ec4abf7f917a2812a2ed1"
 
 
 @pytest.mark.parametrize(

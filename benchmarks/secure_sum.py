@@ -32,7 +32,7 @@ from fl_dp.federation.secure_sum.terms import MODULUS, Head
 from fl_dp.kits.keys import SigningKey
 
 ROWS = ((10, 1_000_000, 0), (10, 1_000_000, 1), (100, 100_000, 10))  # clients, numbers, how many drop out
-STAGES = ("advertise", "share", "accept", "mask", "confirm", "open")
+STAGES = ("advertise", "share", "check", "accept", "mask", "confirm", "open")
 LIMITS = Limits()
 Found = TypeVar("Found")
 
@@ -135,14 +135,16 @@ def attempt(clients: int, numbers: int, dropped: int) -> Row:
     terms = clock.time("server", server.terms)
     for site, member in members.items():
         carry(site, server.take_sharing, member.answer("share", terms, LIMITS, keys), terms)
-    expected = np.zeros(numbers, np.int64)
     for site, member in members.items():
         inbox = clock.time("server", server.inbox, site)
+        carry(site, server.take_check, member.answer("check", inbox), inbox)
+    checks, expected = clock.time("server", server.checks), np.zeros(numbers, np.int64)
+    for site, member in members.items():
         if site not in gone:
-            member.answer("accept", inbox)
+            member.answer("accept", checks)
             integers = generator.integers(-(2**40), 2**40, numbers)
             expected += integers
-            carry(site, server.take_masked, member.answer("mask", integers), inbox)
+            carry(site, server.take_masked, member.answer("mask", integers), checks)
     survivors = clock.time("server", server.survivors)
     for site in server.here():
         carry(site, server.take_confirmation, members[site].answer("confirm", survivors), survivors)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fl_dp.errors import FederationError
 from fl_dp.federation.secure_sum.limits import Limits
-from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Survivors
+from fl_dp.federation.secure_sum.messages import Checks, Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.proposing import proposed_head
 from fl_dp.federation.secure_sum.summing import SecureSum
@@ -26,7 +26,7 @@ from fl_dp.simulation.work import Array
 logger = logging.getLogger("fl_dp")
 
 Integers = NDArray[np.int64]
-_Message = TypeVar("_Message", Head, Terms, Inbox, Survivors, Confirmations)
+_Message = TypeVar("_Message", Head, Terms, Inbox, Checks, Survivors, Confirmations)
 
 
 class MaskedSums:
@@ -82,10 +82,10 @@ class _Attempt:
     def sum_of(self, vectors: Sequence[Integers]) -> Integers:
         """The first members give a vector each, the others drop out."""
         self._agree()
-        inboxes = {site: self._server.inbox(site) for site in self._keys}
+        checks = self._server.checks()
         for site, vector in zip(self._keys, vectors, strict=False):
             member = self._member(site)
-            member.accept(_carried(inboxes[site]))
+            member.accept(_carried(checks))
             self._server.take_masked(site, self._keep(site, member, member.mask(vector)))
         survivors = self._server.survivors()
         for site in self._server.here():
@@ -99,7 +99,7 @@ class _Attempt:
         return self._server.total()
 
     def _agree(self) -> None:
-        """Stages 1 and 2: all members are there."""
+        """Stages 1 to 3: all members are there."""
         for site, key in self._keys.items():
             member, advertisement = Participant.begin(_carried(self._head), self._limits, key)
             self._server.take_advertisement(site, self._keep(site, member, advertisement))
@@ -108,6 +108,10 @@ class _Attempt:
             member = self._member(site)
             sharing = member.share(_carried(terms), self._limits, self._keys.keys())
             self._server.take_sharing(site, self._keep(site, member, sharing))
+        for site in self._keys:
+            member = self._member(site)
+            check = member.check(_carried(self._server.inbox(site)))
+            self._server.take_check(site, self._keep(site, member, check))
 
     def _member(self, site: str) -> Participant:
         return Participant.from_bytes(self._kept[site], self._keys[site])

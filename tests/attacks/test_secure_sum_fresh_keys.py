@@ -20,8 +20,7 @@ CLIENTS, VICTIM, NUMBERS = 5, 2, 2000
 def played(number: int, victim_survives: bool) -> tuple[Played, Masked, dict[int, Opening]]:
     """An attempt, the victim's vector, whether the server counts it or not, and what all others opened."""
     game = Played(head(CLIENTS, numbers=NUMBERS, server_round=number))
-    game.advertise()
-    game.share()
+    game.until_checked()
     vectors = [game.answer_of(place) for place in range(CLIENTS)]
     for place, vector in enumerate(vectors):
         if place != VICTIM or victim_survives:
@@ -80,5 +79,5 @@ def test_all_keys_and_seeds_of_a_site_are_new_in_each_attempt() -> None:
         game = Played(head(3, 0, server_round=attempt))
         game.advertise()
         members = game.server.terms().members
-        seen |= {key for one in members for key in (one.mask_key, one.share_key, one.seed_digest)}
+        seen |= {key for one in members for key in one.keys}
     assert len(seen) == 3 * 3 * 3

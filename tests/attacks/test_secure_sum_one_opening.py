@@ -88,7 +88,7 @@ def sum_of_three(played: Played) -> Integers:
             for place, opening in enumerate(openings)
             if (victim in gone[place]) == left_out
         } | {9: told(played, 9, victim)[left_out]}
-        secret = Opener(list(shares), 6).open(shares, lambda _: True)
+        secret = Opener(list(shares), 6).open(shares, lambda _: True, lambda _: True)
         assert secret is not None
         if not left_out:
             masks.add_stream(total, masks.own_key(secret, terms.digest, member.site), -1)
@@ -101,8 +101,7 @@ def sum_of_three(played: Played) -> Integers:
 
 def agreed_of_ten() -> Played:
     played = Played(head(10, 4))
-    played.advertise()
-    played.share()
+    played.until_checked()
     return played
 
 
@@ -137,8 +136,7 @@ def test_a_second_confirmation_or_opening_is_refused_and_so_is_all_else() -> Non
 def test_one_vector_is_masked_once() -> None:
     """Twice with the same masks, and their difference would be that of two noisy gradients, in the clear."""
     played = Played(head(5))
-    played.advertise()
-    played.share()
+    played.until_checked()
     played.answer_of(0)
     with pytest.raises(DeclinedError, match="this client is at 'masked'"):
         played.members[0].mask(played.integers[1])

@@ -44,15 +44,15 @@ def test_who_says_nothing_is_given_up_before_the_strategy_gives_up_the_round(tmp
     assert federation.members[2].paid() == []
 
 
-@pytest.mark.parametrize("which", ["mask_key", "share_key"])
+@pytest.mark.parametrize("which", ["mask_key", "share_key", "seed_key"])
 def test_a_key_that_agrees_with_nobody_is_its_owners_drop_out(which):
     """Else all others decline the terms, and it is they who are left out of the next attempt."""
     played = Played(head(5))
     for place, key in enumerate(played.keys):
         _, answer = Participant.begin(played.head, LIMITS, key)
         if place == 1:
-            answer = replace(answer, **{which: bytes(32)})
-            body = keys_body(played.head, answer.mask_key, answer.share_key, answer.seed_digest)
+            answer = replace(answer, **{which: bytes(33)})
+            body = keys_body(played.head, answer.mask_key, answer.share_key, answer.seed_key)
             answer = replace(answer, signature=key.sign(KEYS_PURPOSE, body))
         played.server.take_advertisement(key.public, answer.to_fields())
     assert list(played.server.dropped) == [played.names[1]]

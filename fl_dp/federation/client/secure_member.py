@@ -2,11 +2,12 @@
 
     advertise   the plan, the numbers of the sum: within the client's policy? then fresh keys
     share       who the members are: known to the client's own kit? then key shares, and a signature
-    mask        all have signed the same: paid for, trained for one step, masked
+    check       all have signed the same: do the key shares for it fit? a signature, or whose do not
+    mask        all have signed that they fit: paid for, trained for one step, masked
     confirm     whose sum it is: enough of them? then a signature, once
     open        enough have signed the same: key shares, once
 
-Nothing is paid for before the third stage. What is kept between stages goes back to the client's own loop,
+Nothing is paid for before the fourth stage. What is kept between stages goes back to the client's own loop,
 beside the answer, and never to the disk: a client that ends has dropped out.
 """
 
@@ -29,7 +30,7 @@ from fl_dp.federation.client.stages import AcceptedRound, Client
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.identity import Identity
 from fl_dp.federation.secure_sum.limits import Limits
-from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Survivors
+from fl_dp.federation.secure_sum.messages import Checks, Complaint, Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head, Terms
 from fl_dp.federation.secure_sum.wire import common_plan
@@ -88,11 +89,18 @@ def _share(message: Message, config: ClientConfig, identity: Identity, kept: byt
     return wire.staged(wire.SHARE, sharing.to_fields()), participant
 
 
+def _check(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
+    participant = Participant.from_bytes(kept, identity.key)
+    answer = participant.check(Inbox.from_fields(wire.said(message.content)))
+    complains = isinstance(answer, Complaint)
+    return wire.staged(wire.CHECK, answer.to_fields()), None if complains else participant
+
+
 def _mask(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
     from fl_dp.federation.client.masked_training import MaskedTraining  # late: it imports torch
 
     participant = Participant.from_bytes(kept, identity.key)
-    participant.accept(Inbox.from_fields(wire.said(message.content)))
+    participant.accept(Checks.from_fields(wire.said(message.content)))
     lost = LostRounds.of(config)
 
     def training(settings: ClientConfig, data: "Examples") -> "Training":
@@ -122,6 +130,7 @@ def _open(message: Message, config: ClientConfig, identity: Identity, kept: byte
 _STAGES: dict[str, Callable[[Message, ClientConfig, Identity, bytes], Answer]] = {
     wire.ADVERTISE: _advertise,
     wire.SHARE: _share,
+    wire.CHECK: _check,
     wire.MASK: _mask,
     wire.CONFIRM: _confirm,
     wire.OPEN: _open,

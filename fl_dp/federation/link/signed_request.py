@@ -16,7 +16,7 @@ from fl_dp.kits.keys import SigningKey, is_public_key, is_signed
 
 PURPOSE = "request"
 WINDOW = 300.0  # seconds that a site's clock may be off by
-PROTOCOL = "1"  # raised when a site of another version could not be understood
+PROTOCOL = "2"  # raised when a site of another version could not be understood
 _MOST_SEEN = 250_000  # nonces of one site; as many requests within two windows
 _NONCE = re.compile("[0-9a-f]{32}")
 

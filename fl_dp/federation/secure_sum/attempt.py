@@ -22,7 +22,9 @@ Turn = Generator[None, None, None]
 Take = Callable[[str, Mapping[str, Any]], None]
 KEY_SECONDS = 60.0  # that a stage may take at most which neither trains nor waits for an operator
 # What each may take at most of the time that is left for the round. Who waits for the round is told in time.
-_PARTS = {wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5}
+_PARTS = {
+    wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.CHECK: 0.25, wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5,
+}  # fmt: skip
 _LEAST_SECONDS = 0.1
 _ANSWERED = {STAGE: frozenset((wire.STAGE, wire.SAID)) for STAGE in wire.STAGES} | {
     wire.MASK: frozenset((REPORT, SPENT, ARRAYS))
@@ -63,12 +65,18 @@ class Attempt:
         )
         inboxes = {site: self.sums.inbox(site).to_fields() for site in self.sums.here()}
         yield from self._stage(
+            wire.CHECK,
+            {site: wire.staged(wire.CHECK, inbox) for site, inbox in inboxes.items()},
+            self.sums.take_check,
+        )
+        checks = self.sums.checks().to_fields()
+        yield from self._stage(
             wire.MASK,
             {
                 site: wire.staged(
-                    wire.MASK, inbox, **{PLAN: plans[site], ARRAYS: self.round_messages[site][ARRAYS]}
+                    wire.MASK, checks, **{PLAN: plans[site], ARRAYS: self.round_messages[site][ARRAYS]}
                 )
-                for site, inbox in inboxes.items()
+                for site in self.sums.here()
             },
             self.sums.take_masked,
         )

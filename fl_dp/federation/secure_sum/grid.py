@@ -1,9 +1,9 @@
-"""A grid whose rounds are secure sums: five stages between it and the members, one sum for the strategy.
+"""A grid whose rounds are secure sums: six stages between it and the members, one sum for the strategy.
 
 To the strategy it is a grid that adds up (`wire/partial_sums.py`): it asks every client for a round, and gets
 each client's report, and one sum in integers. In between an attempt is begun with all that were asked. Who
 does not come as far as the masks has paid nothing; the others then begin another attempt, with new keys, for
-the same round. Who is lost later is a drop-out.
+the same round. Who is lost later is a drop-out. Who was caught lying about key shares is in no attempt again.
 """
 
 import logging
@@ -46,6 +46,7 @@ from fl_dp.records import Refusal, RoundPlan
 logger = logging.getLogger("fl_dp")
 
 _LOOK_SECONDS = 0.02  # between two looks at a stage
+_MOST_ATTEMPTS = 10  # for one round
 _PULL_SECONDS = 0.5  # that a pull may take while a sum is under way
 
 
@@ -60,6 +61,7 @@ class SecureGrid(OlderGrid):
         self._asked: dict[str, Message] = {}  # by message, in the round that is under way
         self._shapes: Mapping[str, tuple[int, ...]] = {}  # of what members give to the sum
         self._turn: Turn | None = None
+        self._left_out: dict[str, str] = {}  # sites that were caught lying, and at what
         self._number, self._until = 0, 0.0
 
     def set_run(self, run: Any) -> None:
@@ -123,10 +125,12 @@ class SecureGrid(OlderGrid):
             site = self._site_of(message.metadata.dst_node_id)
             if site is None:
                 self._gone(message, "is not there any more")
+            elif site.key in self._left_out:
+                self._refuse(message, None, f"left out since an earlier attempt: {self._left_out[site.key]}")
             else:
                 left[site.key] = message
-        while left:
-            attempt = self._begin(left)
+        for _ in range(_MOST_ATTEMPTS):
+            attempt = self._begin(left) if left else None
             if attempt is None:
                 return
             try:
@@ -138,8 +142,18 @@ class SecureGrid(OlderGrid):
                     self._answer(attempt, left, None, one_line(str(error)))
                     return
                 logger.info("%s Others begin again.", one_line(str(error)))
+            finally:
+                self._leave_out(attempt.sums)
             for key, reason in attempt.sums.dropped.items():
                 self._refuse(left.pop(key), attempt.refusals.get(key), reason)
+        for message in left.values():
+            self._refuse(message, None, f"{_MOST_ATTEMPTS} attempts of this round came to nothing")
+
+    def _leave_out(self, sums: SecureSum) -> None:
+        """Who was caught, from the next attempt on, for as long as this grid is there."""
+        for key, reason in sums.caught.items():
+            self._left_out.setdefault(key, reason)
+            logger.warning("client %s is left out of the sums to come: %s", sums.name_of(key), reason)
 
     def _begin(self, members: Mapping[str, Message]) -> Attempt | None:
         """An attempt with these; None where they are too few, who then have nothing to pay."""

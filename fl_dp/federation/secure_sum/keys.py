@@ -1,61 +1,67 @@
-"""Fresh keys of one attempt: X25519 (RFC 7748), and HKDF with SHA-256 (RFC 5869) for what comes of them.
+"""Fresh keys of one attempt, on the curve P-256 (FIPS 186-5), and HKDF with SHA-256 (RFC 5869) for what comes
+of them.
 
-Every derived key is bound to the digest of the terms, to its use, and to the sites that it is for.
+A private key is any number from 1 to below a prime, `ORDER`: so a key itself can be dealt in shares, and its
+dealer show that these fit the public key (`key_shares.py`). Every derived key is bound to the digest of the
+terms, to its use, and to the sites that it is for.
 """
 
-import hashlib
 import secrets
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fl_dp.errors import DeclinedError
 
-SECRET_BYTES = 32
+SECRET_BYTES, KEY_BYTES = 32, 33  # of a private key, of a public one
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of the group, a prime
+CURVE = ec.SECP256R1()
 _NONCE = 12
-_ANY = bytes(range(SECRET_BYTES))  # a private key, to try public ones with
 OVERHEAD = _NONCE + 16  # bytes by which a sealed text is longer
 
 
 def fresh_secret() -> bytes:
-    """From the operating system's entropy: a seed, or a private key."""
-    return secrets.token_bytes(SECRET_BYTES)
+    """From the operating system's entropy: a private key, or a seed, which is one too."""
+    return (1 + secrets.randbelow(ORDER - 1)).to_bytes(SECRET_BYTES)
 
 
 def public_of(private: bytes) -> bytes:
-    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
-
-
-def seed_digest(seed: bytes) -> bytes:
-    """What stands for a seed before it is opened: binding, and hiding since nobody can guess the seed."""
-    return hashlib.sha256(b"fl_dp secure sum seed\0" + seed).digest()
+    """The point, compressed. ValueError for a number that is no private key."""
+    key = ec.derive_private_key(int.from_bytes(private), CURVE)
+    return key.public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
 
 
 def derived(secret: bytes, digest: bytes, use: str, *sites: str) -> bytes:
     """32 bytes for one use. digest: of the terms; sites: in the order that the use knows."""
-    info = b"\0".join([b"fl_dp secure sum 1", use.encode(), *(site.encode() for site in sites)])
+    info = b"\0".join([b"fl_dp secure sum 2", use.encode(), *(site.encode() for site in sites)])
     return HKDF(SHA256(), SECRET_BYTES, salt=digest, info=info).derive(secret)
 
 
 def agreed(private: bytes, public: bytes, whose: str) -> bytes:
-    """The secret of two X25519 keys; DeclinedError for a public key that makes it known to all."""
+    """The secret of two keys; DeclinedError for a public key that is no point of the curve."""
+    own = ec.derive_private_key(int.from_bytes(private), CURVE)
     try:
-        own = X25519PrivateKey.from_private_bytes(private)
-        return own.exchange(X25519PublicKey.from_public_bytes(public))
+        return own.exchange(ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(CURVE, public))
     except ValueError:
         raise DeclinedError(f"{whose} has a key for a secure sum that is none.") from None
 
 
 def agrees(public: bytes) -> bool:
-    """Whether a secret can be agreed on with this public key: it is none of the few that make it known."""
+    """Whether a secret can be agreed on with this public key."""
     try:
-        agreed(_ANY, public, "")
-    except DeclinedError:
+        ec.EllipticCurvePublicKey.from_encoded_point(CURVE, public)
+    except ValueError:
         return False
     return True
+
+
+def are_distinct(public: list[bytes]) -> bool:
+    """Whether no key stands twice; one and its negative, of which the first byte tells, are the same."""
+    return len({key[1:] for key in public}) == len(public)
 
 
 def sealed(key: bytes, text: bytes, about: bytes) -> bytes:

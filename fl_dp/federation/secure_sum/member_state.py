@@ -8,7 +8,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.secure_sum.terms import Head, Terms
 
 ENDED = "ended"
-_VERSION = 1
+_VERSION = 2
 _BYTES = "bytes"
 
 

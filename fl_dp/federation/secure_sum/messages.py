@@ -3,14 +3,15 @@
                  server -> member                      member -> server
     1 advertise  Head                                  Advertisement
     2 share      Terms                                 Sharing
-    3 mask       Inbox                                 Masked
-    4 confirm    Survivors                             Confirmation
-    5 open       Confirmations                         Opening
+    3 check      Inbox                                 Checked, or Complaint
+    4 mask       Checks                                Masked
+    5 confirm    Survivors                             Confirmation
+    6 open       Confirmations                         Opening
 
 A place is a member's number in the terms, from 0. Lists "by place" have one entry for each member.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -21,16 +22,18 @@ from fl_dp.federation.secure_sum.fields import (
     from_fields,
     to_fields,
 )
-from fl_dp.federation.secure_sum.key_shares import SHARE_BYTES
-from fl_dp.federation.secure_sum.keys import OVERHEAD
-from fl_dp.federation.secure_sum.terms import KEY_BYTES, MOST_NUMBERS, SIGNATURE_BYTES
+from fl_dp.federation.secure_sum.key_shares import GAUGE_BYTES, SHARE_BYTES, Proof
+from fl_dp.federation.secure_sum.keys import KEY_BYTES, OVERHEAD, SECRET_BYTES
+from fl_dp.federation.secure_sum.terms import MOST_NUMBERS, SIGNATURE_BYTES
 from fl_dp.records import MOST_MEMBERS
 
 AGREEMENT_PURPOSE = "secure sum terms"  # of a signature, over the digest of the terms
+CHECKED_PURPOSE = "secure sum key shares fit"  # over the digest of the terms
 SURVIVORS_PURPOSE = "secure sum survivors"  # over `survivors_body`
 SEALED_BYTES = 2 * SHARE_BYTES + OVERHEAD  # a share of a seed and one of a mask key
 Place = Annotated[tuple[int, ...], Within(0, MOST_MEMBERS - 1)]
 Signatures = Annotated[tuple[bytes, ...], exactly(SIGNATURE_BYTES)]
+Pairs = Annotated[tuple[bytes, ...], exactly(2 * SHARE_BYTES)]  # of a seed and of a mask key, as all pairs
 Sealed = Annotated[tuple[bytes, ...], exactly(SEALED_BYTES)]
 
 
@@ -50,28 +53,83 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class Advertisement(_Message):
-    """A member's fresh public keys, the digest of its seed, and its site's signature: see `Member`."""
+    """A member's fresh public keys and its site's signature: see `Member`."""
 
     mask_key: Annotated[bytes, exactly(KEY_BYTES)]
     share_key: Annotated[bytes, exactly(KEY_BYTES)]
-    seed_digest: Annotated[bytes, exactly(32)]
+    seed_key: Annotated[bytes, exactly(KEY_BYTES)]
     signature: Annotated[bytes, exactly(SIGNATURE_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing(_Message):
-    """agreement: the site's signature of the terms' digest. ciphertexts: by place, without its own."""
+    """agreement: the site's signature of the terms' digest. ciphertexts: by place, without its own.
+
+    commitments, nonces, answers: pairs, of the two proofs that the shares fit the two keys: see `Proof`.
+    """
 
     agreement: Annotated[bytes, exactly(SIGNATURE_BYTES)]
     ciphertexts: Sealed
+    commitments: Pairs
+    nonces: Annotated[bytes, exactly(2 * SHARE_BYTES)]
+    answers: Pairs
+
+    @classmethod
+    def of(cls, agreement: bytes, ciphertexts: tuple[bytes, ...], seed: Proof, mask: Proof) -> Self:
+        return cls(
+            agreement, ciphertexts, in_pairs(seed.commitments, mask.commitments), seed.nonce + mask.nonce,
+            in_pairs(seed.answer, mask.answer),
+        )  # fmt: skip
+
+    @property
+    def proofs(self) -> tuple[Proof, Proof]:
+        """Of the seed's shares and of the mask key's."""
+        halves = (slice(None, SHARE_BYTES), slice(SHARE_BYTES, None))
+        seed, mask = (
+            Proof(
+                tuple(one[half] for one in self.commitments),
+                self.nonces[half],
+                tuple(one[half] for one in self.answers),
+            )
+            for half in halves
+        )
+        return seed, mask
 
 
 @dataclass(frozen=True, slots=True)
 class Inbox(_Message):
-    """agreements: of all, by place. ciphertexts: for the receiver, by sender's place."""
+    """agreements: of all, by place. ciphertexts: for the receiver, by sender's place; gauges: what the two
+    shares in each must fit, by the sender's proofs, which the server has checked.
+    """
 
     agreements: Signatures
     ciphertexts: Sealed
+    gauges: Annotated[tuple[bytes, ...], exactly(2 * GAUGE_BYTES)]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked(_Message):
+    """signature: the site's, of the terms' digest: all key shares that are for it can be read, and fit."""
+
+    signature: Annotated[bytes, exactly(SIGNATURE_BYTES)]
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint(_Message):
+    """accused: places of those whose key shares cannot be read or do not fit. share_key: the receiver's own,
+    private, with which the server sees it for itself. It opens what this attempt has dealt to and by this
+    member, and with a complaint the attempt is over: nobody honest masks without everybody's `Checked`.
+    """
+
+    accused: Place
+    share_key: Annotated[bytes, exactly(SECRET_BYTES)]
+
+
+@dataclass(frozen=True, slots=True)
+class Checks(_Message):
+    """signatures: of everybody's `Checked`, by place."""
+
+    signatures: Signatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +171,7 @@ class Opening(_Message):
 def survivors_body(digest: bytes, places: tuple[int, ...]) -> bytes:
     """What a confirmation signs; the digest has a fixed length."""
     return digest + bytes(places)
+
+
+def in_pairs(of_seed: Iterable[bytes], of_mask_key: Iterable[bytes]) -> tuple[bytes, ...]:
+    return tuple(one + other for one, other in zip(of_seed, of_mask_key, strict=True))

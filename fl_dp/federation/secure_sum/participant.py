@@ -6,7 +6,7 @@ bytes, since each message is answered in a process of its own; whoever keeps the
 and have kept them before the answer leaves: a stage that is answered twice is what all this prevents.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.secure_sum import keys, masks
-from fl_dp.federation.secure_sum.key_shares import SHARE_BYTES, is_share, split
+from fl_dp.federation.secure_sum.key_shares import SHARE_BYTES, deal
 from fl_dp.federation.secure_sum.limits import Limits
 from fl_dp.federation.secure_sum.member_state import ENDED, MemberState
 from fl_dp.federation.secure_sum.messages import (
     AGREEMENT_PURPOSE,
+    CHECKED_PURPOSE,
     SURVIVORS_PURPOSE,
     Advertisement,
+    Checked,
+    Checks,
+    Complaint,
     Confirmation,
     Confirmations,
     Inbox,
@@ -29,8 +33,10 @@ from fl_dp.federation.secure_sum.messages import (
     Opening,
     Sharing,
     Survivors,
+    in_pairs,
     survivors_body,
 )
+from fl_dp.federation.secure_sum.sealing import about_secret, received, sealing_key
 from fl_dp.federation.secure_sum.terms import (
     KEYS_PURPOSE,
     Head,
@@ -47,7 +53,7 @@ _SEED, _MASK, _SHARE = "seed", "mask key", "share key"  # names of secrets
 
 
 class Participant:
-    """A member between its stages: begin, share, accept, mask, confirm, open."""
+    """A member between its stages: begin, share, check, accept, mask, confirm, open."""
 
     def __init__(self, state: MemberState, key: SigningKey) -> None:
         self._state, self._key = state, key
@@ -60,11 +66,7 @@ class Participant:
         """
         check_head(head, limits)
         secrets = {name: keys.fresh_secret() for name in (_SEED, _MASK, _SHARE)}
-        public = (
-            keys.public_of(secrets[_MASK]),
-            keys.public_of(secrets[_SHARE]),
-            keys.seed_digest(secrets[_SEED]),
-        )
+        public = _public(secrets)
         signature = key.sign(KEYS_PURPOSE, keys_body(head, *public))
         return cls(MemberState("begun", head, secrets), key), Advertisement(*public, signature)
 
@@ -92,45 +94,63 @@ class Participant:
             check_terms(terms, limits, roster, self._key.public)
             own = terms.place_of(self._key.public)
             self._check_own(terms, terms.members[own])
-            state.terms, digest = terms, terms.digest
+            state.terms, head, digest = terms, terms.head, terms.digest
             for place in self._others(own):  # else a useless key would be found out after the payment
                 member = terms.members[place]
                 keys.agreed(state.secrets[_MASK], member.mask_key, repr(member.name))
-            of_seed, of_key = (
-                split(state.secrets[name], terms.head.clients, terms.head.threshold)
+            (of_seed, seed), (of_key, mask) = (
+                deal(state.secrets[name], head.clients, head.threshold, about_secret(terms, own, name))
                 for name in (_SEED, _MASK)
             )
-            pairs = [seed + key for seed, key in zip(of_seed, of_key, strict=True)]
+            pairs = in_pairs(of_seed, of_key)
             state.shares = {own: pairs[own]}
+            private = state.secrets[_SHARE]
             sealed = [
-                keys.sealed(self._share_key(place, own, place), pairs[place], digest)
+                keys.sealed(sealing_key(private, terms, place, own, place), pairs[place], digest)
                 for place in self._others(own)
             ]
-            return Sharing(self._key.sign(AGREEMENT_PURPOSE, digest), tuple(sealed))
+            agreement = self._key.sign(AGREEMENT_PURPOSE, digest)
+            return Sharing.of(agreement, tuple(sealed), seed, mask)
 
-    def accept(self, inbox: Inbox) -> None:
-        """Stage 3, before anything is paid: everybody has agreed to the same, and every share can be read.
+    def check(self, inbox: Inbox) -> Checked | Complaint:
+        """Stage 3: its signature that every key share for it can be read and fits; or whose does not, which
+        ends the attempt. It says the one or the other, never both.
 
-        DeclinedError, with the first member whose agreement or share does not hold.
+        DeclinedError for a member that has not agreed to the same terms.
         """
         state = self._state
-        with self._stage("shared", "accepted"):
+        with self._stage("shared", "checked"):
             terms, own = self._terms(), self._own()
-            digest, others = terms.digest, self._others(own)
-            if len(inbox.agreements) != len(terms.members) or len(inbox.ciphertexts) != len(others):
+            others = self._others(own)
+            self._check_signatures(
+                inbox.agreements, AGREEMENT_PURPOSE, "agreed to the same terms of a secure sum"
+            )
+            if not len(inbox.ciphertexts) == len(inbox.gauges) == len(others):
                 raise DeclinedError(f"A secure sum's inbox that is not of {len(terms.members)} members.")
-            for member, agreement in zip(terms.members, inbox.agreements, strict=True):
-                if not is_signed(member.site, AGREEMENT_PURPOSE, digest, agreement):
-                    raise DeclinedError(f"{member.name!r} has not agreed to the same terms of a secure sum.")
-            for place, content in zip(others, inbox.ciphertexts, strict=True):
-                text = keys.unsealed(self._share_key(place, place, own), content, digest)
-                if text is None or not (is_share(text[:SHARE_BYTES]) and is_share(text[SHARE_BYTES:])):
-                    raise DeclinedError(f"{terms.members[place].name!r}: its key shares cannot be read.")
-                state.shares[place] = text
-            del state.secrets[_SHARE]
+            private, accused = state.secrets.pop(_SHARE), list[int]()
+            for place, content, gauges in zip(others, inbox.ciphertexts, inbox.gauges, strict=True):
+                pair = received(private, terms, place, own, content, gauges)
+                if pair is None:
+                    accused.append(place)
+                else:
+                    state.shares[place] = pair
+            if not accused:
+                return Checked(self._key.sign(CHECKED_PURPOSE, terms.digest))
+        state.forget()
+        return Complaint(tuple(accused), private)
+
+    def accept(self, checks: Checks) -> None:
+        """Stage 4, before anything is paid: everybody's key shares fit, by their own signatures.
+
+        DeclinedError, with the first member whose signature does not hold.
+        """
+        with self._stage("checked", "accepted"):
+            self._check_signatures(
+                checks.signatures, CHECKED_PURPOSE, "found the key shares of a secure sum to fit"
+            )
 
     def mask(self, integers: NDArray[np.int64]) -> Masked:
-        """Stage 3, after paying: the integers with all masks. integers: sum of clipped gradients plus noise.
+        """Stage 4, after paying: the integers with all masks. integers: sum of clipped gradients plus noise.
 
         The secrets that masks are made of are dropped: what is masked once can be masked no second time.
         """
@@ -150,7 +170,7 @@ class Participant:
             return Masked(total.astype("<u8", copy=False).tobytes())
 
     def confirm(self, survivors: Survivors) -> Confirmation:
-        """Stage 4: its signature that these and no others are in the sum.
+        """Stage 5: its signature that these and no others are in the sum.
 
         DeclinedError unless they are K - d members or more, itself among them.
         """
@@ -169,7 +189,7 @@ class Participant:
             return Confirmation(self._key.sign(SURVIVORS_PURPOSE, survivors_body(terms.digest, places)))
 
     def open(self, confirmations: Confirmations) -> Opening:
-        """Stage 5: of each survivor the share of its seed, of each other the share of its mask key.
+        """Stage 6: of each survivor the share of its seed, of each other the share of its mask key.
 
         DeclinedError unless t survivors or more have confirmed the very survivors that it has confirmed.
         """
@@ -201,25 +221,20 @@ class Participant:
             if not is_signed(member.site, SURVIVORS_PURPOSE, body, signature):
                 raise DeclinedError(f"{member.name!r} has not confirmed the same survivors of a secure sum.")
 
+    def _check_signatures(self, found: Sequence[bytes], purpose: str, what: str) -> None:
+        """Of all members, of the terms' digest."""
+        terms = self._terms()
+        if len(found) != len(terms.members):
+            raise DeclinedError(f"Signatures of a secure sum that are not of {len(terms.members)} members.")
+        for member, signature in zip(terms.members, found, strict=True):
+            if not is_signed(member.site, purpose, terms.digest, signature):
+                raise DeclinedError(f"{member.name!r} has not {what}.")
+
     def _check_own(self, terms: Terms, own: Member) -> None:
-        secrets = self._state.secrets
         if terms.head != self._state.head:
             raise DeclinedError("Terms of a secure sum that are not those this client has made keys for.")
-        expected = (
-            keys.public_of(secrets[_MASK]),
-            keys.public_of(secrets[_SHARE]),
-            keys.seed_digest(secrets[_SEED]),
-        )
-        if (own.mask_key, own.share_key, own.seed_digest) != expected:
+        if own.keys != _public(self._state.secrets):
             raise DeclinedError("Terms of a secure sum with other keys than this client's own.")
-
-    def _share_key(self, other: int, sender: int, receiver: int) -> bytes:
-        """Of the shares that one member seals for another, of whom this client is one; of one direction."""
-        terms = self._terms()
-        member = terms.members[other]
-        secret = keys.agreed(self._state.secrets[_SHARE], member.share_key, repr(member.name))
-        sites = (terms.members[sender].site, terms.members[receiver].site)
-        return keys.derived(secret, terms.digest, "key shares", *sites)
 
     def _terms(self) -> Terms:
         assert self._state.terms is not None  # every stage after the second has them
@@ -244,3 +259,9 @@ class Participant:
             self._state.forget()
             raise
         self._state.stage = then
+
+
+def _public(secrets: Mapping[str, bytes]) -> tuple[bytes, bytes, bytes]:
+    """In the order of `Member.keys`."""
+    mask_key, share_key, seed_key = (keys.public_of(secrets[name]) for name in (_MASK, _SHARE, _SEED))
+    return mask_key, share_key, seed_key

@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.secure_sum import keys
-from fl_dp.federation.secure_sum.key_shares import is_share
+from fl_dp.federation.secure_sum.complaints import liars
+from fl_dp.federation.secure_sum.key_shares import Gauges, is_share
 from fl_dp.federation.secure_sum.limits import check_threshold
 from fl_dp.federation.secure_sum.messages import (
     AGREEMENT_PURPOSE,
+    CHECKED_PURPOSE,
     SURVIVORS_PURPOSE,
     Advertisement,
+    Checked,
+    Checks,
+    Complaint,
     Confirmation,
     Confirmations,
     Inbox,
@@ -28,12 +33,13 @@ from fl_dp.federation.secure_sum.messages import (
     Survivors,
     survivors_body,
 )
+from fl_dp.federation.secure_sum.sealing import about_secret
 from fl_dp.federation.secure_sum.terms import Head, Member, Terms
 from fl_dp.federation.secure_sum.unmasking import Unmasking
 from fl_dp.kits.keys import is_signed
 from fl_dp.reporting.wording import counted
 
-Message = TypeVar("Message", Advertisement, Sharing, Masked, Confirmation, Opening)
+Message = TypeVar("Message", Advertisement, Sharing, Checked, Complaint, Masked, Confirmation, Opening)
 _ABSENT = "it did not answer"
 
 
@@ -49,7 +55,7 @@ class SecureSum:
     """One attempt. sites: what the server calls each site, by its public key; K of them.
 
     dropped: by site, why it is not asked any more. A member whose vector is in the sum stays in it whatever
-    it does later. DeclinedError for numbers that make no secure sum.
+    it does later. caught: likewise, of who has lied about key shares, beyond doubt. DeclinedError for numbers that make no secure sum.
     """
 
     def __init__(self, head: Head, sites: Mapping[str, str]) -> None:
@@ -58,10 +64,13 @@ class SecureSum:
             raise ConfigError(
                 f"A secure sum of {counted(head.clients, 'client')} with {counted(len(sites), 'site')}."
             )
-        self.head, self.dropped = head, dict[str, str]()
+        self.head, self.dropped, self.caught = head, dict[str, str](), dict[str, str]()
         self._sites = dict(sorted(sites.items()))
         self._members: dict[str, Member] = {}
         self._sharings: dict[str, Sharing] = {}
+        self._gauges: dict[str, tuple[Gauges, Gauges]] = {}
+        self._checked: dict[str, Checked | Complaint] = {}
+        self._checks: Checks | None = None
         self._terms: Terms | None = None
         self._all_agreed = False
         self._total = np.zeros(head.numbers, np.uint64)
@@ -74,9 +83,18 @@ class SecureSum:
         """The sites that have not dropped out: whom to ask next."""
         return [site for site in self._sites if site not in self.dropped]
 
+    def name_of(self, site: str) -> str:
+        """What the server calls it."""
+        return self._sites[site]
+
     def drop(self, site: str, reason: str = _ABSENT) -> None:
         """This member is not asked any more; the first reason stays."""
         self.dropped.setdefault(site, reason)
+
+    def catch(self, site: str, reason: str) -> None:
+        """As `drop`; and it has lied."""
+        self.drop(site, reason)
+        self.caught.setdefault(site, reason)
 
     def take_advertisement(self, site: str, fields: Mapping[str, Any]) -> None:
         """Stage 1."""
@@ -84,14 +102,14 @@ class SecureSum:
         if answer is None:
             return
         found = Member(
-            self._sites[site], site, answer.mask_key, answer.share_key, answer.seed_digest, answer.signature
+            self._sites[site], site, answer.mask_key, answer.share_key, answer.seed_key, answer.signature
         )
-        others = [key for member in self._members.values() for key in (member.mask_key, member.share_key)]
+        others = [key for member in self._members.values() for key in member.keys]
         if not found.is_signed(self.head):
             self.drop(site, "its keys are not signed by its site for this attempt")
-        elif len({found.mask_key, found.share_key, *others}) != len(others) + 2:
+        elif not keys.are_distinct([*found.keys, *others]):
             self.drop(site, "its keys are somebody else's")
-        elif not (keys.agrees(found.mask_key) and keys.agrees(found.share_key)):
+        elif not all(map(keys.agrees, found.keys)):
             self.drop(site, "its keys are none: all others would decline")
         else:
             self._members.setdefault(site, found)
@@ -114,25 +132,72 @@ class SecureSum:
             )
         elif not is_signed(site, AGREEMENT_PURPOSE, terms.digest, answer.agreement):
             self.drop(site, "it has not signed the terms")
+        elif (gauges := self._checked_proofs(terms.place_of(site), answer)) is None:
+            self.catch(site, "it does not show that its key shares fit its keys")
         else:
+            self._gauges.setdefault(site, gauges)
             self._sharings.setdefault(site, answer)
+
+    def _checked_proofs(self, place: int, answer: Sharing) -> tuple[Gauges, Gauges] | None:
+        """Of the shares of this member's seed and of its mask key; None if one of them is none."""
+        terms = self.terms()
+        member = terms.members[place]
+        of_seed, of_key = (
+            Gauges.checked(
+                public, proof, self.head.clients, self.head.threshold, about_secret(terms, place, kind)
+            )
+            for public, proof, kind in zip(
+                (member.seed_key, member.mask_key), answer.proofs, ("seed", "mask key"), strict=True
+            )
+        )
+        return (of_seed, of_key) if of_seed and of_key else None
 
     def inbox(self, site: str) -> Inbox:
         """For stage 3, to this member. SumLostError, unpaid, unless all have agreed and shared."""
         if not self._all_agreed:
             self._need_all(self._sharings, "has agreed")
             self._all_agreed = True
-        own = self.terms().place_of(site)
-        sealed = (
-            sharing.ciphertexts[own - (own > place)]
-            for place, sharing in enumerate(self._sharings[other] for other in self._sites)
-            if place != own
-        )
+        dealt = self._dealt(self.terms().place_of(site))
         agreements = (self._sharings[other].agreement for other in self._sites)
-        return Inbox(tuple(agreements), tuple(sealed))
+        return Inbox(tuple(agreements), *map(tuple, zip(*dealt.values(), strict=True)))
+
+    def _dealt(self, own: int) -> dict[int, tuple[bytes, bytes]]:
+        """By dealer's place, what the member at `own` is sent, sealed, and what the shares in it must fit."""
+        dealt = {}
+        for place, site in enumerate(self._sites):
+            if place != own:
+                of_seed, of_key = self._gauges[site]
+                sealed = self._sharings[site].ciphertexts[own - (own > place)]
+                dealt[place] = (sealed, of_seed.of(own) + of_key.of(own))
+        return dealt
+
+    def take_check(self, site: str, fields: Mapping[str, Any]) -> None:
+        """Stage 3. Of a complaint the accused are caught, if it is right; else the accuser."""
+        terms, answer = self.terms(), self._read_check(site, fields)
+        if isinstance(answer, Complaint):
+            place = terms.place_of(site)
+            for liar, reason in liars(terms, place, answer, self._dealt(place)).items():
+                self.catch(terms.members[liar].site, reason)
+        elif answer is not None and not is_signed(site, CHECKED_PURPOSE, terms.digest, answer.signature):
+            self.drop(site, "it has not signed that the key shares fit")
+        if answer is not None:
+            self._checked.setdefault(site, answer)
+
+    def _read_check(self, site: str, fields: Mapping[str, Any]) -> Checked | Complaint | None:
+        if "accused" in fields:
+            return self._read(Complaint, site, fields)
+        return self._read(Checked, site, fields)
+
+    def checks(self) -> Checks:
+        """For stage 4. SumLostError, unpaid, unless all key shares have been found to fit."""
+        if self._checks is None:
+            self._need_all(self._checked, "has found its key shares to fit")
+            found = (self._checked[site] for site in self._sites)
+            self._checks = Checks(tuple(one.signature for one in found if isinstance(one, Checked)))
+        return self._checks
 
     def take_masked(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 3: adds the vector to the sum."""
+        """Stage 4: adds the vector to the sum."""
         if site in self._masked or self._survivors is not None:
             return  # a second or a late one: its masks would not come off
         answer = self._read(Masked, site, fields)
@@ -145,7 +210,7 @@ class SecureSum:
         self._masked.add(site)
 
     def survivors(self) -> Survivors:
-        """For stage 4, to all of them. SumLostError, paid, if they are fewer than K - d."""
+        """For stage 5, to all of them. SumLostError, paid, if they are fewer than K - d."""
         if self._survivors is None:
             least = self.head.clients - self.head.dropouts
             for site in self._sites:
@@ -157,7 +222,7 @@ class SecureSum:
         return self._survivors
 
     def take_confirmation(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 4."""
+        """Stage 5."""
         answer = self._read(Confirmation, site, fields)
         body = survivors_body(self.terms().digest, self.survivors().places)
         if answer is None or site not in self._masked:
@@ -168,7 +233,7 @@ class SecureSum:
             self.drop(site, "it has not signed the survivors")
 
     def confirmations(self) -> Confirmations:
-        """For stage 5, to those who have confirmed. SumLostError, paid, if they are fewer than t."""
+        """For stage 6, to those who have confirmed. SumLostError, paid, if they are fewer than t."""
         self._need(len(self._confirmed), self.head.threshold, "confirmation")
         terms = self.terms()
         by_place = {terms.place_of(site): one.signature for site, one in self._confirmed.items()}
@@ -176,7 +241,7 @@ class SecureSum:
         return Confirmations(places, tuple(by_place[place] for place in places))
 
     def take_opening(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 5."""
+        """Stage 6."""
         answer = self._read(Opening, site, fields)
         if answer is None:
             return
@@ -190,13 +255,17 @@ class SecureSum:
         self._need(len(self._openings), self.head.threshold, "opening")
         terms = self.terms()
         shares = {terms.place_of(site): answer.shares for site, answer in self._openings.items()}
-        unmasking = Unmasking(terms, self.survivors().places, shares)
+        gauges = [self._gauges[site] for site in self._sites]
+        unmasking = Unmasking(terms, self.survivors().places, shares, gauges)
+        lost = ""
         try:
             unmasking.take_off(self._total)
         except FederationError as error:
-            raise self._lost(str(error), paid=True) from None
+            lost = str(error)
         for place in unmasking.wrong:
-            self.drop(terms.members[place].site, "a key share of it does not fit: it lies, or who dealt it")
+            self.catch(terms.members[place].site, "it opened another key share than the one it was dealt")
+        if lost:
+            raise self._lost(lost, paid=True)
         return self._total.view(np.int64)
 
     def _read(self, kind: type[Message], site: str, fields: Mapping[str, Any]) -> Message | None:

@@ -21,6 +21,7 @@ from fl_dp.federation.secure_sum.fields import (
     from_fields,
     to_fields,
 )
+from fl_dp.federation.secure_sum.keys import KEY_BYTES, are_distinct
 from fl_dp.federation.secure_sum.limits import Limits, check_threshold, checked_shares
 from fl_dp.kits.keys import is_signed
 from fl_dp.records import MOST_MEMBERS
@@ -30,8 +31,8 @@ ATTEMPT_DIGITS = 32
 MODULUS = "2^64"
 MOST_NUMBERS = 2**31  # of a vector
 KEYS_PURPOSE = "secure sum keys"  # of a signature
-KEY_BYTES, SIGNATURE_BYTES = 32, 64
-_PREFIX = b"fl_dp secure sum 1 "
+SIGNATURE_BYTES = 64
+_PREFIX = b"fl_dp secure sum 2 "
 
 Sign = Callable[[str, bytes], bytes]  # purpose, body -> signature, as `SigningKey.sign`
 
@@ -92,7 +93,7 @@ class Head:
 class Member:
     """One client of an attempt. name: what the server calls it. site: its public signing key, in hex.
 
-    mask_key, share_key: X25519 public keys, fresh. seed_digest: of the seed of its own mask. signature: the
+    mask_key, share_key, seed_key: public keys, fresh; the last of the seed of its own mask. signature: the
     site's, over the head and these three.
     """
 
@@ -100,13 +101,16 @@ class Member:
     site: str
     mask_key: bytes
     share_key: bytes
-    seed_digest: bytes
+    seed_key: bytes
     signature: bytes
+
+    @property
+    def keys(self) -> tuple[bytes, bytes, bytes]:
+        return self.mask_key, self.share_key, self.seed_key
 
     def is_signed(self, head: Head) -> bool:
         """Whether the site has signed these keys, for this very head."""
-        body = keys_body(head, self.mask_key, self.share_key, self.seed_digest)
-        return is_signed(self.site, KEYS_PURPOSE, body, self.signature)
+        return is_signed(self.site, KEYS_PURPOSE, keys_body(head, *self.keys), self.signature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class _Columns:
     sites: Annotated[tuple[str, ...], Digits(64)]
     mask_keys: Annotated[tuple[bytes, ...], exactly(KEY_BYTES)]
     share_keys: Annotated[tuple[bytes, ...], exactly(KEY_BYTES)]
-    seed_digests: Annotated[tuple[bytes, ...], exactly(32)]
+    seed_keys: Annotated[tuple[bytes, ...], exactly(KEY_BYTES)]
     signatures: Annotated[tuple[bytes, ...], exactly(SIGNATURE_BYTES)]
 
 
@@ -151,7 +155,7 @@ class Terms:
         columns = _Columns(
             *(
                 tuple(getattr(member, name) for member in self.members)
-                for name in ("name", "site", "mask_key", "share_key", "seed_digest", "signature")
+                for name in ("name", "site", "mask_key", "share_key", "seed_key", "signature")
             )
         )
         return {**self.head.to_fields(), **to_fields(columns)}
@@ -168,9 +172,9 @@ class Terms:
         return cls(head, tuple(Member(*one) for one in zip(*values, strict=True)))
 
 
-def keys_body(head: Head, mask_key: bytes, share_key: bytes, seed_digest: bytes) -> bytes:
+def keys_body(head: Head, mask_key: bytes, share_key: bytes, seed_key: bytes) -> bytes:
     """What a member signs of its fresh keys: all parts have fixed lengths."""
-    return head.digest + mask_key + share_key + seed_digest
+    return head.digest + mask_key + share_key + seed_key
 
 
 def check_head(head: Head, limits: Limits) -> None:
@@ -216,8 +220,7 @@ def check_terms(terms: Terms, limits: Limits, roster: Collection[str], own: str)
     check_head(head, limits)
     if own not in (member.site for member in terms.members):
         raise DeclinedError("Terms of a secure sum without this client.")
-    keys = [key for member in terms.members for key in (member.mask_key, member.share_key)]
-    if len(set(keys)) != len(keys):
+    if not are_distinct([key for member in terms.members for key in member.keys]):
         raise DeclinedError("Terms of a secure sum in which a key stands twice.")
     for place, member in enumerate(terms.members):
         if member.site not in roster:

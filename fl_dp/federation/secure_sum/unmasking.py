@@ -1,23 +1,28 @@
 """The server's last step: secrets from key shares, each checked by what its owner has signed; masks off."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fl_dp.errors import DeclinedError, FederationError
 from fl_dp.federation.secure_sum import keys, masks
-from fl_dp.federation.secure_sum.key_shares import Opener
+from fl_dp.federation.secure_sum.key_shares import Gauges, Opener, fits
 from fl_dp.federation.secure_sum.terms import Member, Terms
 
 
 class Unmasking:
     """shares: by place of who opened, what it gave by place. survivors: whose vectors are in the sum.
 
-    wrong: places of those with a share that did not fit the others'.
+    gauges: by dealer's place, of its seed's shares and of its mask key's.
+    wrong: places of those who gave a share that is not the one they were dealt.
     """
 
     def __init__(
-        self, terms: Terms, survivors: Collection[int], shares: Mapping[int, Sequence[bytes]]
+        self,
+        terms: Terms,
+        survivors: Collection[int],
+        shares: Mapping[int, Sequence[bytes]],
+        gauges: Sequence[tuple[Gauges, Gauges]],
     ) -> None:
-        self._terms, self._digest, self._shares = terms, terms.digest, shares
+        self._terms, self._digest, self._shares, self._gauges = terms, terms.digest, shares, gauges
         self._survivors = set(survivors)
         self._opener = Opener(list(shares), terms.head.threshold)
 
@@ -51,16 +56,16 @@ class Unmasking:
             masks.add_stream(total, key, -masks.pair_sign(other.site, gone.site))
 
     def _secret(self, place: int) -> bytes:
-        member = self._terms.members[place]
+        member, is_in = self._terms.members[place], place in self._survivors
+        public, gauges = member.seed_key if is_in else member.mask_key, self._gauges[place][not is_in]
         given = {opener: shares[place] for opener, shares in self._shares.items()}
-        found = self._opener.open(given, self._fits(place, member))
+        found = self._opener.open(
+            given, lambda secret: _is_private(secret, public), lambda one: fits(given[one], gauges.of(one))
+        )
         if found is None:
-            raise FederationError(
-                f"the key shares of {member.name!r} do not fit: it dealt wrong ones, or too many lie"
-            )
+            raise FederationError(f"too few have opened the key shares that {member.name!r} dealt them")
         return found
 
-    def _fits(self, place: int, member: Member) -> Callable[[bytes], bool]:
-        if place in self._survivors:
-            return lambda seed: keys.seed_digest(seed) == member.seed_digest
-        return lambda private: keys.public_of(private) == member.mask_key
+
+def _is_private(secret: bytes, public: bytes) -> bool:
+    return any(secret) and keys.public_of(secret) == public

@@ -36,8 +36,8 @@ class Judged:
 
     @property
     def standing(self) -> int:
-        """The number of clients whose updates stand."""
-        return sum(verdict.arrays is not None for verdict in self.verdicts.values())
+        """The number of clients whose updates stand, those in sums included."""
+        return len(self.updates) + len(self.summed)
 
 
 class Judging:
@@ -64,11 +64,9 @@ class Judging:
             if paid is not one:
                 verdict = replace(verdict, mechanism=paid.mechanism)
             judged.verdicts[one.client.name] = verdict
-            if verdict.arrays is None:
-                continue
-            if group is not None and reply:
-                groups[group].append((one, reply))
-            else:
+            if group is not None and reply and (paid is not one or verdict.arrays is not None):
+                groups[group].append((one, reply))  # a secure sum holds its vector, whatever it reports
+            elif verdict.arrays is not None:
                 judged.updates.append((verdict.arrays, one.weight))
                 judged.owners.append(one)
         for group_of_one_sum in groups.values():
@@ -90,14 +88,26 @@ class Judging:
         try:
             judged.sums.append(read_sum([reply for _, reply in group], weights, self._expected))
             judged.summed += [asked for asked, _ in group]
+            self._mark_unbelieved(judged, group)
             return
         except FlDpError as error:
             reason = one_line(str(error))
         logger.warning("the updates of %d clients are lost: %s", len(group), reason)
         for asked, _ in group:
-            asked.client.rounds -= 1
-            mechanism = judged.verdicts[asked.client.name].mechanism
-            judged.verdicts[asked.client.name] = Verdict("failed", reason, mechanism=mechanism)
+            verdict = judged.verdicts[asked.client.name]
+            if verdict.arrays is not None:
+                asked.client.rounds -= 1
+                judged.verdicts[asked.client.name] = Verdict("failed", reason, mechanism=verdict.mechanism)
+
+    def _mark_unbelieved(self, judged: Judged, group: list[tuple[Asked, Message]]) -> None:
+        """Members of an opened sum whose reports are not believed are left out from now on: it is kept."""
+        for asked, _ in group:
+            name = asked.client.name
+            verdict = judged.verdicts[name]
+            if verdict.arrays is None:
+                reason = f"{verdict.reason}; the opened sum is kept, and it is left out of the later ones"
+                judged.verdicts[name] = replace(verdict, reason=reason)
+                self._registration.leave_out(asked.client, verdict.reason)
 
 
 def _as_paid(asked: Asked, reply: Message) -> Asked:

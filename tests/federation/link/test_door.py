@@ -87,10 +87,10 @@ def test_a_signature_that_was_seen_on_the_way_is_worth_nothing(federation: Feder
 
 
 def test_another_version_is_told_so(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    headers = signed_by_north(federation, FLEET[0]) | {"fl-dp-protocol": "2"}
+    headers = signed_by_north(federation, FLEET[0]) | {"fl-dp-protocol": "1"}
     assert request(federation, FLEET[0], headers=headers) == (401, "not signed")
     with monkeypatch.context() as patched:
-        patched.setattr(signed_request, "PROTOCOL", "2")
+        patched.setattr(signed_request, "PROTOCOL", "1")
         headers = signed_by_north(federation, FLEET[0])
     words = "this server runs another version of fl_dp; install the same"
     assert request(federation, FLEET[0], headers=headers) == (426, words)

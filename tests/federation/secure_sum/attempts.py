@@ -92,18 +92,29 @@ class Played:
                 self.server.take_sharing(self.names[place], answer.to_fields())
         return terms
 
-    def mask(self, gone: Collection[int] = ()) -> None:
+    def check(self, gone: Collection[int] = ()) -> None:
         for place, member in enumerate(self.members):
             inbox = self.server.inbox(self.names[place])
             if place not in gone:
-                member.accept(carried(inbox))
+                answer = member.check(carried(inbox))
+                self.server.take_check(self.names[place], answer.to_fields())
+
+    def mask(self, gone: Collection[int] = ()) -> None:
+        checks = self.server.checks()
+        for place, member in enumerate(self.members):
+            if place not in gone:
+                member.accept(carried(checks))
                 masked = member.mask(self.integers[place])
                 self.server.take_masked(self.names[place], masked.to_fields())
 
     def until_masked(self, gone: Collection[int] = ()) -> "Played":
+        self.until_checked().mask(gone)
+        return self
+
+    def until_checked(self) -> "Played":
         self.advertise()
         self.share()
-        self.mask(gone)
+        self.check()
         return self
 
     def confirm(self, gone: Collection[int] = ()) -> None:
@@ -129,9 +140,9 @@ class Played:
     # What a server can do that keeps to no protocol.
 
     def answer_of(self, place: int) -> Masked:
-        """What this member sends at stage 3."""
+        """What this member sends at stage 4."""
         member = self.members[place]
-        member.accept(self.server.inbox(self.names[place]))
+        member.accept(self.server.checks())
         return member.mask(self.integers[place])
 
     def inbox(self, place: int, **changes: Any) -> Inbox:

@@ -122,6 +122,7 @@ class Federation:
 
     def __init__(self, folder: Path, clients: int = 5, dropouts: int = 1, **settings: Any) -> None:
         self.members = [MemberOfSums(k, clients, folder / str(k), **settings) for k in range(clients)]
+        self._grid: SecureGrid | None = None
         self.config = RunConfig.from_flat(
             {"clients": clients, "aggregation": "secure", "secure-dropouts": dropouts, "round-timeout": 60.0}
         )
@@ -131,7 +132,10 @@ class Federation:
     ) -> tuple[dict[int, RecordDict | str], Wire]:
         """What the strategy gets of each: a reply's content, or an error's reason; and what was seen."""
         below = Wire(self.members, hook)
-        grid = SecureGrid(below, self.config, lambda node: Site(f"site-{node - 1}", KEYS[node - 1].public))
+        grid = self._grid = self._grid or SecureGrid(
+            below, self.config, lambda node: Site(f"site-{node - 1}", KEYS[node - 1].public)
+        )
+        grid._grid = below
         weights = encode(state_arrays(MODEL))
         content = ask_for_sum(plan_to_content(plan, weights), 1.0, NAMES)
         messages = [

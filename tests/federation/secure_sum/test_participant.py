@@ -10,15 +10,14 @@ import pytest
 from federation.secure_sum.attempts import LIMITS, Played, head, looks_uniform, words
 
 from fl_dp.errors import ConfigError, DeclinedError
-from fl_dp.federation.secure_sum.key_shares import PRIME, SHARE_BYTES
-from fl_dp.federation.secure_sum.keys import sealed
 from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Masked, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 
-STAGES = ("begun", "shared", "accepted", "masked", "confirmed", "ended")
+STAGES = ("begun", "shared", "checked", "accepted", "masked", "confirmed", "ended")
 CALLS: dict[str, Callable[[Played, Participant], Any]] = {
     "begun": lambda played, member: member.share(played.server.terms(), LIMITS, played.roster),
-    "shared": lambda played, member: member.accept(played.server.inbox(played.names[0])),
+    "shared": lambda played, member: member.check(played.server.inbox(played.names[0])),
+    "checked": lambda played, member: member.accept(played.server.checks()),
     "accepted": lambda played, member: member.mask(played.integers[0]),
     "masked": lambda played, member: member.confirm(played.server.survivors()),
     "confirmed": lambda played, member: member.open(played.server.confirmations()),
@@ -33,13 +32,13 @@ def played() -> Attempt:
     """A whole attempt, and the first member's bytes at each stage."""
     played, states = Played(head(5, numbers=2000)), {}
     for stage, go_on in (
-        ("begun", played.advertise), ("shared", played.share), ("masked", played.mask),
+        ("begun", played.advertise), ("shared", played.share), ("checked", played.check), ("masked", played.mask),
         ("confirmed", played.confirm), ("ended", played.open),
     ):  # fmt: skip
         go_on()
         states[stage] = played.members[0].to_bytes()
-    member = Participant.from_bytes(states["shared"], played.keys[0])
-    member.accept(played.server.inbox(played.names[0]))
+    member = Participant.from_bytes(states["checked"], played.keys[0])
+    member.accept(played.server.checks())
     return played, states | {"accepted": member.to_bytes()}
 
 
@@ -63,6 +62,7 @@ def test_secrets_are_forgotten_as_early_as_can_be(played):
     expected = {
         "begun": ({"seed", "mask key", "share key"}, set()),
         "shared": ({"seed", "mask key", "share key"}, {"0"}),
+        "checked": ({"seed", "mask key"}, everybody),
         "accepted": ({"seed", "mask key"}, everybody),
         "masked": (set(), everybody),
         "confirmed": (set(), everybody),
@@ -79,9 +79,9 @@ def secrets_in(member: Participant) -> tuple[set[str], set[str]]:
 
 def test_bytes_of_another_version_or_damaged_are_refused(played):
     game, states = played
-    other = json.loads(states["masked"]) | {"version": 2}
+    other = json.loads(states["masked"]) | {"version": 1}
     for content in (b"", b"[]", b"{}", states["masked"][:-2], json.dumps(other).encode()):
-        with pytest.raises(ConfigError, match=r"[Nn]o readable state|of version 2"):
+        with pytest.raises(ConfigError, match=r"[Nn]o readable state|of version 1"):
             Participant.from_bytes(content, game.keys[0])
 
 
@@ -118,12 +118,11 @@ def test_an_inbox_of_others_is_refused(played):
     for changed in (
         dataclasses.replace(inbox, agreements=inbox.agreements[:-1]),
         dataclasses.replace(inbox, ciphertexts=inbox.ciphertexts[:-1]),
-        game.server.inbox(game.names[1]),
-        dataclasses.replace(inbox, ciphertexts=inbox.ciphertexts[::-1]),
+        dataclasses.replace(inbox, gauges=inbox.gauges[:-1]),
     ):
         member = Participant.from_bytes(states["shared"], game.keys[0])
-        with pytest.raises(DeclinedError, match=r"inbox|cannot be read"):
-            member.accept(changed)
+        with pytest.raises(DeclinedError, match=r"not of 5 members"):
+            member.check(changed)
         assert secrets_in(member) == (set(), set())
 
 
@@ -135,7 +134,7 @@ def test_an_inbox_of_others_is_refused(played):
         (Survivors, {"places": [1] * 101}),
         (Survivors, {"places": 3}),
         (Confirmations, {"places": [0], "signatures": [b"short"]}),
-        (Inbox, {"agreements": [bytes(64)], "ciphertexts": [bytes(159)]}),
+        (Inbox, {"agreements": [bytes(64)], "ciphertexts": [bytes(91)], "gauges": [bytes(192)]}),
         (Masked, {"vector": b""}),
         (Masked, {"vector": "text"}),
     ],
@@ -143,17 +142,3 @@ def test_an_inbox_of_others_is_refused(played):
 def test_messages_out_of_bounds_are_not_read(kind, fields):
     with pytest.raises(ConfigError, match="impossible"):
         kind.from_fields(fields)
-
-
-@pytest.mark.parametrize("wrong", [0, 1])
-def test_a_share_that_is_none_is_found_before_anything_is_paid(wrong):
-    """Of the seed or of the mask key: later it would look as if who opens it lied."""
-    played = Played(head(4))
-    played.advertise()
-    played.share()
-    digest = played.server.terms().digest
-    pair = [PRIME.to_bytes(SHARE_BYTES) if part == wrong else bytes(SHARE_BYTES) for part in (0, 1)]
-    content = sealed(played.members[1]._share_key(0, 1, 0), b"".join(pair), digest)
-    others = played.inbox(0).ciphertexts[1:]
-    with pytest.raises(DeclinedError, match="its key shares cannot be read"):
-        played.members[0].accept(played.inbox(0, ciphertexts=(content, *others)))

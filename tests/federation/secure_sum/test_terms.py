@@ -16,7 +16,7 @@ def test_the_digest_is_of_every_field_the_same_at_the_other_end_and_in_a_year():
     terms = played.server.terms()
     assert carried(terms) == terms
     assert carried(terms).digest == terms.digest
-    members = [Member(f"client {k}", f"{k:064}", *([bytes([k]) * 32] * 3), bytes(64)) for k in range(5)]
+    members = [Member(f"client {k}", f"{k:064}", *([bytes([k]) * 33] * 3), bytes(64)) for k in range(5)]
     pinned = Terms(head(5, attempt="0" * 32), tuple(members))
     assert (pinned.head.digest.hex()[:32], pinned.digest.hex()[:32]) == PINNED
 

@@ -133,17 +133,23 @@ class Registered:
     """Notes who is to register again."""
 
     def __init__(self):
-        self.again = []
+        self.again, self.left_out = [], []
 
     def ask_again(self, client):
         self.again.append(client.name)
+
+    def leave_out(self, client, why):
+        self.left_out.append((client.name, why))
 
     def note(self, client, *, answered):
         assert answered
 
 
-def judged(paid, shares, total):
-    """Two members that were asked for a share of three, and paid for `paid`; their sum is of `shares`."""
+def judged(paid, shares, total, claimed=None):
+    """Two members that were asked for a share of three, and paid for `paid`; their sum is of `shares`.
+
+    claimed: what the second says that it paid, if not that.
+    """
     asked, contents = [], {}
     for number in (1, 2):
         profile = ClientProfile(str(number), 640, 3.0, 1e-5, (), "rdp", allow_secure_sum=True)
@@ -151,8 +157,9 @@ def judged(paid, shares, total):
         message.metadata.__dict__["_message_id"] = f"m{number}"
         plan = RoundPlan("run", 1, "linear", 1, 64, 1.0, 0.0, 4.0, 1.0, shares=3)
         asked.append(Asked(ClientRecord(profile, number, (), ASKED_FOR), ASKED_FOR, 1.0, message, True, plan))
-        epsilon = compute_epsilon([paid], 1e-5, "rdp")
-        contents[f"m{number}"] = update_to_content(local_update({}, (paid,), 1, epsilon, 1e-5))
+        spent = claimed if claimed and number == 2 else (paid,)
+        epsilon = compute_epsilon(spent, 1e-5, "rdp")
+        contents[f"m{number}"] = update_to_content(local_update({}, spent, 1, epsilon, 1e-5))
     make_group(contents, list(contents), total, shares=shares, lost="" if total else "too few are left")
     replies = [Message(contents[one.message.metadata.message_id], reply_to=one.message) for one in asked]
     registered = Registered()
@@ -186,3 +193,19 @@ def test_who_shows_other_shares_than_its_sum_had_is_not_believed():
     assert {one.status for one in found.verdicts.values()} == {"failed"}
     assert [(one.spent, one.rounds) for one in clients] == [((WITH_FEWER,), 0)] * 2
     assert registered.again == ["1", "2"]
+
+
+def test_an_opened_sum_is_kept_whatever_one_member_reports():
+    """Its ledger shows a step of another run: the sum stands, and it is marked and left out from then on."""
+    total = {"weight": np.ones((2, 3), np.int64)}
+    of_others = (ASKED_FOR, Entry(0.2, 4.0, 1))
+    found, clients, registered = judged(ASKED_FOR, 3, total, claimed=of_others)
+    assert [one.client for one in found.summed] == clients
+    np.testing.assert_array_equal(found.sums[0].arrays["weight"], total["weight"])
+    assert found.standing == 2  # as many as were opened: no fewer than K - d
+    one, other = found.verdicts.values()
+    assert (one.status, other.status, other.confirmed) == ("trained", "failed", False)
+    assert "the opened sum is kept" in other.reason
+    assert (clients[0].rounds, clients[1].rounds) == (1, 0)
+    ((name, why),) = registered.left_out
+    assert (name, why) == ("2", "its ledger does not show what it held before and this round, and no more")

@@ -1,0 +1,27 @@
+"""A complaint about key shares, judged: the accuser's own key shows what it was dealt."""
+
+from collections.abc import Mapping
+
+from fl_dp.federation.secure_sum import keys
+from fl_dp.federation.secure_sum.messages import Complaint
+from fl_dp.federation.secure_sum.sealing import received
+from fl_dp.federation.secure_sum.terms import Terms
+
+
+def liars(
+    terms: Terms, accuser: int, complaint: Complaint, dealt: Mapping[int, tuple[bytes, bytes]]
+) -> dict[int, str]:
+    """Who has lied, and how, by place: those rightly accused, or the accuser if it accuses one wrongly.
+
+    dealt: by dealer's place, what the accuser was sent, sealed, and what that must fit. Nobody's word counts.
+    """
+    private, own = complaint.share_key, terms.members[accuser]
+    if not 0 < int.from_bytes(private) < keys.ORDER or keys.public_of(private) != own.share_key:
+        return {accuser: "it complains of key shares and does not show them"}
+    found = dict[int, str]()
+    for place in complaint.accused or (accuser,):
+        if place in dealt and received(private, terms, place, accuser, *dealt[place]) is None:
+            found[place] = f"its key shares for {own.name!r} cannot be read or do not fit"
+        else:
+            found[accuser] = "it complains of key shares that fit"
+    return found

@@ -1,0 +1,165 @@
+"""A member that deals bad key shares, or complains of good ones, costs an attempt that nobody has paid for.
+
+And a server gets nobody to mask whose key shares, or whose neighbours', have not been found to fit.
+"""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from federation.secure_sum.attempts import LIMITS, Played, carried, head
+from federation.secure_sum.sum_rounds import PLAN, Federation, total_of
+from flwr.app import ConfigRecord, RecordDict
+
+from fl_dp.errors import DeclinedError
+from fl_dp.federation.secure_sum import participant, wire
+from fl_dp.federation.secure_sum.key_shares import deal
+from fl_dp.federation.secure_sum.keys import fresh_secret, sealed
+from fl_dp.federation.secure_sum.messages import CHECKED_PURPOSE, Checked, Complaint
+from fl_dp.federation.secure_sum.participant import Participant
+from fl_dp.federation.secure_sum.sealing import sealing_key
+from fl_dp.federation.secure_sum.summing import SumLostError
+
+VICTIM, LIAR, CLIENTS = 1, 3, 5
+
+
+def shared(bad: bytes | None = None, at: int = VICTIM) -> Played:
+    """After stage 2; with `bad` in the place of what the liar has sealed for the member at `at`."""
+    played = Played(head(CLIENTS))
+    played.advertise()
+    terms = played.server.terms()
+    for place, member in enumerate(played.members):
+        answer = member.share(carried(terms), LIMITS, played.roster)
+        if place == LIAR and bad is not None:
+            key = sealing_key(member._state.secrets["share key"], terms, at, LIAR, at)
+            changed = list(answer.ciphertexts)
+            changed[at - (at > LIAR)] = sealed(key, bad, terms.digest) if len(bad) == 64 else bytes(92)
+            answer = dataclasses.replace(answer, ciphertexts=tuple(changed))
+        played.server.take_sharing(played.names[place], answer.to_fields())
+    return played
+
+
+@pytest.mark.parametrize("bad", [b"", bytes(64), b"\xff" * 64], ids=["not sealed", "another", "no share"])
+def test_a_dealer_of_bad_shares_is_caught_by_whom_it_dealt_them(bad: bytes) -> None:
+    played = shared(bad)
+    played.check()
+    with pytest.raises(SumLostError, match="'client 1' cannot be read or do not fit") as error:
+        played.server.checks()
+    assert not error.value.paid
+    assert list(played.server.caught) == list(played.server.dropped) == [played.names[LIAR]]
+
+
+@pytest.mark.parametrize("kind", ["seed", "mask key"])
+def test_a_dealer_of_another_secret_is_caught_by_the_server(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its shares fit each other: with them the sum would be lost after all have paid."""
+    played = Played(head(CLIENTS))
+    played.advertise()
+    terms = played.server.terms()
+
+    def other(secret: bytes, members: int, threshold: int, about: bytes) -> Any:
+        return deal(fresh_secret() if about.endswith(kind.encode()) else secret, members, threshold, about)
+
+    for place, member in enumerate(played.members):
+        with monkeypatch.context() as patch:
+            if place == LIAR:
+                patch.setattr(participant, "deal", other)
+            answer = member.share(terms, LIMITS, played.roster)
+        played.server.take_sharing(played.names[place], answer.to_fields())
+    assert list(played.server.caught) == [played.names[LIAR]]
+    with pytest.raises(SumLostError, match="does not show that its key shares fit") as error:
+        played.server.inbox(played.names[0])
+    assert not error.value.paid
+
+
+@pytest.mark.parametrize(
+    ("accused", "shows"),
+    [
+        ((VICTIM,), True),
+        ((0, VICTIM, 2, 4), True),
+        ((LIAR,), True),
+        ((99,), True),
+        ((), True),
+        ((VICTIM,), False),
+    ],
+)
+def test_who_accuses_without_ground_is_caught_itself(accused: tuple[int, ...], shows: bool) -> None:
+    """Whatever it accuses of: nobody honest is ever left out for a liar's word."""
+    played = shared()
+    private = played.members[LIAR]._state.secrets["share key"] if shows else fresh_secret()
+    played.check([LIAR])
+    played.server.take_check(played.names[LIAR], Complaint(accused, private).to_fields())
+    with pytest.raises(SumLostError, match="complains of key shares") as error:
+        played.server.checks()
+    assert not error.value.paid
+    assert list(played.server.caught) == list(played.server.dropped) == [played.names[LIAR]]
+
+
+def test_nobody_masks_without_everybodys_word_of_this_attempt() -> None:
+    """Forged, of an earlier attempt, of another purpose, somebody else's, withheld: a complaint too."""
+    earlier, played = Played(head(CLIENTS)).until_checked(), shared()
+    played.check()
+    true, digest = played.server.checks(), played.server.terms().digest
+    before = played.members[VICTIM].to_bytes()
+    for wrong in (
+        bytes(64),
+        earlier.server.checks().signatures[LIAR],
+        played.server.inbox(played.names[0]).agreements[LIAR],
+        true.signatures[0],
+        played.keys[0].sign(CHECKED_PURPOSE, digest),
+    ):
+        signatures = list(true.signatures)
+        signatures[LIAR] = wrong
+        member = Participant.from_bytes(before, played.keys[VICTIM])
+        with pytest.raises(DeclinedError, match="'client 3' has not found the key shares"):
+            member.accept(dataclasses.replace(true, signatures=tuple(signatures)))
+        with pytest.raises(DeclinedError, match="at 'ended'"):
+            member.accept(true)
+    member = Participant.from_bytes(before, played.keys[VICTIM])
+    with pytest.raises(DeclinedError, match="not of 5 members"):
+        member.accept(dataclasses.replace(true, signatures=true.signatures[:-1]))
+
+
+def test_who_complains_says_good_in_no_other_message_and_masks_nothing() -> None:
+    """Its share key opens what was dealt: with its word as well a server could go on, and open its vector."""
+    played = shared(bytes(64))
+    inbox = played.server.inbox(played.names[VICTIM])
+    member = played.members[VICTIM]
+    assert isinstance(member.check(inbox), Complaint)
+    for _ in range(2):
+        with pytest.raises(DeclinedError, match="at 'ended'"):
+            member.check(played.inbox(VICTIM, gauges=inbox.gauges))
+    assert not member._state.secrets
+    assert not member._state.shares
+    other = played.members[0]
+    assert isinstance(other.check(played.server.inbox(played.names[0])), Checked)
+    assert "share key" not in other._state.secrets  # it cannot complain any more
+
+
+def test_a_hostile_member_costs_one_unpaid_attempt_and_is_left_out_of_the_run(tmp_path: Any) -> None:
+    federation = Federation(tmp_path, epsilon=100.0)
+    seen: list[tuple[int, str]] = []
+
+    def bad_shares(number: int, stage: str, asked: RecordDict) -> RecordDict:
+        """What member 2 has sealed for member 0 comes changed, as if it had sealed it so."""
+        seen.append((number, stage))
+        if (number, stage) == (0, wire.CHECK):
+            said = dict(asked[wire.SAID])
+            senders = sorted(member.key.public for member in federation.members[1:])
+            place = senders.index(federation.members[2].key.public)
+            said["ciphertexts"] = list(said["ciphertexts"])
+            said["ciphertexts"][place] = bytes(92)
+            return RecordDict({**asked, wire.SAID: ConfigRecord(said)})
+        return asked
+
+    # The server sees good shares: the complaint is without ground, so member 0 is who is left out.
+    replies, _ = federation.round(bad_shares)
+    assert total_of(replies) is not None
+    assert "complains of key shares that fit" in replies[0]["refusal"]["reason"]
+    assert [len(member.paid()) for member in federation.members] == [0, 1, 1, 1, 1]
+    assert sum(stage == wire.ADVERTISE for _, stage in seen) == 5 + 4
+    replies, below = federation.round(plan=dataclasses.replace(PLAN, server_round=2, shares=2))
+    assert total_of(replies) is not None
+    assert "left out since an earlier attempt" in replies[0]["refusal"]["reason"]
+    assert {number for number, *_ in below.seen} == {1, 2, 3, 4}

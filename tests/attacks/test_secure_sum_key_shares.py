@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from federation.secure_sum.attempts import LIMITS, Played, carried, head
-from federation.secure_sum.sum_rounds import PLAN, Federation, total_of
+from federation.secure_sum.sum_rounds import PLAN, Federation, Wire, total_of
 from flwr.app import ConfigRecord, RecordDict
 
 from fl_dp.errors import DeclinedError
@@ -74,23 +74,16 @@ def test_a_dealer_of_another_secret_is_caught_by_the_server(
 
 
 @pytest.mark.parametrize(
-    ("accused", "shows"),
-    [
-        ((VICTIM,), True),
-        ((0, VICTIM, 2, 4), True),
-        ((LIAR,), True),
-        ((99,), True),
-        ((), True),
-        ((VICTIM,), False),
-    ],
+    ("key", "words"),
+    [("its own", "key shares that fit"), ("another", "does not show"), ("none", "does not show")],
 )
-def test_who_accuses_without_ground_is_caught_itself(accused: tuple[int, ...], shows: bool) -> None:
-    """Whatever it accuses of: nobody honest is ever left out for a liar's word."""
+def test_who_complains_without_ground_is_caught_itself(key: str, words: str) -> None:
+    """Whatever it shows: nobody honest is ever left out for a liar's word."""
     played = shared()
-    private = played.members[LIAR]._state.secrets["share key"] if shows else fresh_secret()
+    shown = {"its own": played.members[LIAR]._state.secrets["share key"], "another": fresh_secret()}
     played.check([LIAR])
-    played.server.take_check(played.names[LIAR], Complaint(accused, private).to_fields())
-    with pytest.raises(SumLostError, match="complains of key shares") as error:
+    played.server.take_check(played.names[LIAR], Complaint(shown.get(key, bytes(32))).to_fields())
+    with pytest.raises(SumLostError, match=words) as error:
         played.server.checks()
     assert not error.value.paid
     assert list(played.server.caught) == list(played.server.dropped) == [played.names[LIAR]]
@@ -137,29 +130,53 @@ def test_who_complains_says_good_in_no_other_message_and_masks_nothing() -> None
     assert "share key" not in other._state.secrets  # it cannot complain any more
 
 
-def test_a_hostile_member_costs_one_unpaid_attempt_and_is_left_out_of_the_run(tmp_path: Any) -> None:
+def said(content: RecordDict, **changes: Any) -> RecordDict:
+    return RecordDict({**content, wire.SAID: ConfigRecord({**content[wire.SAID], **changes})})
+
+
+def bad_shares(number: int, stage: str, answered: RecordDict) -> RecordDict:
+    """Member 0 deals what nobody can read."""
+    return said(answered, ciphertexts=[bytes(92)] * 4) if (number, stage) == (0, wire.SHARE) else answered
+
+
+def complains(number: int, stage: str, answered: RecordDict) -> RecordDict:
+    if (number, stage) != (0, wire.CHECK):
+        return answered
+    return RecordDict({**answered, wire.SAID: ConfigRecord(Complaint(fresh_secret()).to_fields())})
+
+
+@pytest.mark.parametrize("lie", [bad_shares, complains])
+def test_a_hostile_member_costs_one_unpaid_attempt_and_is_left_out_of_the_run(
+    lie: Any, tmp_path: Any
+) -> None:
     federation = Federation(tmp_path, epsilon=100.0)
-    seen: list[tuple[int, str]] = []
-
-    def bad_shares(number: int, stage: str, asked: RecordDict) -> RecordDict:
-        """What member 2 has sealed for member 0 comes changed, as if it had sealed it so."""
-        seen.append((number, stage))
-        if (number, stage) == (0, wire.CHECK):
-            said = dict(asked[wire.SAID])
-            senders = sorted(member.key.public for member in federation.members[1:])
-            place = senders.index(federation.members[2].key.public)
-            said["ciphertexts"] = list(said["ciphertexts"])
-            said["ciphertexts"][place] = bytes(92)
-            return RecordDict({**asked, wire.SAID: ConfigRecord(said)})
-        return asked
-
-    # The server sees good shares: the complaint is without ground, so member 0 is who is left out.
-    replies, _ = federation.round(bad_shares)
+    replies, below = federation.round(lie=lie)
     assert total_of(replies) is not None
-    assert "complains of key shares that fit" in replies[0]["refusal"]["reason"]
+    assert "unpaid" in replies[0]["refusal"]["reason"]
     assert [len(member.paid()) for member in federation.members] == [0, 1, 1, 1, 1]
-    assert sum(stage == wire.ADVERTISE for _, stage in seen) == 5 + 4
+    assert sum(stage == wire.ADVERTISE for _, stage, _ in below.seen) == 5 + 4
     replies, below = federation.round(plan=dataclasses.replace(PLAN, server_round=2, shares=2))
     assert total_of(replies) is not None
     assert "left out since an earlier attempt" in replies[0]["refusal"]["reason"]
     assert {number for number, *_ in below.seen} == {1, 2, 3, 4}
+
+
+def test_who_lies_first_at_the_opening_does_not_end_it(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K = 5, t = 4: its answer is the first of four, and the fifth is still waited for."""
+
+    def one_by_one(self: Wire, message_ids: Any) -> list[Any]:
+        return [self._replies.pop(one) for one in sorted(message_ids, key=int)[:1] if one in self._replies]
+
+    monkeypatch.setattr(Wire, "pull_messages", one_by_one)
+
+    def other_shares(number: int, stage: str, answered: RecordDict) -> RecordDict:
+        return said(answered, shares=[bytes(32)] * 5) if (number, stage) == (0, wire.OPEN) else answered
+
+    federation = Federation(tmp_path, epsilon=100.0)
+    replies, _ = federation.round(lie=other_shares)
+    assert total_of(replies) is not None
+    assert sum("report" in one for one in replies.values()) == 5  # it has masked: its vector is in the sum
+    replies, _ = federation.round(plan=dataclasses.replace(PLAN, server_round=2, shares=2))
+    assert "it was dealt" in replies[0]["refusal"]["reason"]

@@ -11,7 +11,7 @@ import pytest
 from federation.secure_sum.attempts import LIMITS, Played, head
 
 from fl_dp.errors import DeclinedError
-from fl_dp.federation.secure_sum.key_shares import Gauges
+from fl_dp.federation.secure_sum.key_shares import GAUGE_BYTES
 from fl_dp.federation.secure_sum.messages import AGREEMENT_PURPOSE, Advertisement
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head, Member, Terms
@@ -76,7 +76,7 @@ def test_two_groups_with_members_of_their_own() -> None:
             answer = member.share(one, LIMITS, played.roster)
         assert answer is not None
         played.server._sharings[played.names[place]] = answer  # this server forgets to check
-        played.server._gauges[played.names[place]] = tuple(Gauges(proof, 1) for proof in answer.proofs)
+        played.server._gauges[played.names[place]] = [(bytes(GAUGE_BYTES),) * 2] * 5
     twice = played.keys[COLLUDER].sign(AGREEMENT_PURPOSE, two.digest)  # its site signs whatever is asked
     for place in (0, 4):
         inbox = played.server.inbox(played.names[place])

@@ -11,17 +11,16 @@ from fl_dp.federation.secure_sum.terms import Terms
 def liars(
     terms: Terms, accuser: int, complaint: Complaint, dealt: Mapping[int, tuple[bytes, bytes]]
 ) -> dict[int, str]:
-    """Who has lied, and how, by place: those rightly accused, or the accuser if it accuses one wrongly.
+    """Who has lied, and how, by place: those whose shares do not fit; where all fit, the accuser.
 
     dealt: by dealer's place, what the accuser was sent, sealed, and what that must fit. Nobody's word counts.
     """
     private, own = complaint.share_key, terms.members[accuser]
     if not 0 < int.from_bytes(private) < keys.ORDER or keys.public_of(private) != own.share_key:
         return {accuser: "it complains of key shares and does not show them"}
-    found = dict[int, str]()
-    for place in complaint.accused or (accuser,):
-        if place in dealt and received(private, terms, place, accuser, *dealt[place]) is None:
-            found[place] = f"its key shares for {own.name!r} cannot be read or do not fit"
-        else:
-            found[accuser] = "it complains of key shares that fit"
-    return found
+    found = {
+        place: f"its key shares for {own.name!r} cannot be read or do not fit"
+        for place, sealed_and_gauges in dealt.items()
+        if received(private, terms, place, accuser, *sealed_and_gauges) is None
+    }
+    return found or {accuser: "it complains of key shares that fit"}

@@ -46,7 +46,6 @@ from fl_dp.records import Refusal, RoundPlan
 logger = logging.getLogger("fl_dp")
 
 _LOOK_SECONDS = 0.02  # between two looks at a stage
-_MOST_ATTEMPTS = 10  # for one round
 _PULL_SECONDS = 0.5  # that a pull may take while a sum is under way
 
 
@@ -129,8 +128,8 @@ class SecureGrid(OlderGrid):
                 self._refuse(message, None, f"left out since an earlier attempt: {self._left_out[site.key]}")
             else:
                 left[site.key] = message
-        for _ in range(_MOST_ATTEMPTS):
-            attempt = self._begin(left) if left else None
+        while left:  # each attempt that comes to nothing leaves somebody out
+            attempt = self._begin(left)
             if attempt is None:
                 return
             try:
@@ -146,8 +145,6 @@ class SecureGrid(OlderGrid):
                 self._leave_out(attempt.sums)
             for key, reason in attempt.sums.dropped.items():
                 self._refuse(left.pop(key), attempt.refusals.get(key), reason)
-        for message in left.values():
-            self._refuse(message, None, f"{_MOST_ATTEMPTS} attempts of this round came to nothing")
 
     def _leave_out(self, sums: SecureSum) -> None:
         """Who was caught, from the next attempt on, for as long as this grid is there."""

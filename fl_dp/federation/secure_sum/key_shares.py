@@ -9,17 +9,16 @@ All numbers are modulo the order of P-256, a prime; s is the secret, P = s G its
     z    r + e f, all its t coefficients: the answer
 
 The dealer tells the server all c_j, N and z. The server checks that x(z(0) G - e P) is N; each member checks
-that c_j is of its share and of z(j + 1) - e times its share. At most four of the challenges fit shares that lie on
-no polynomial of degree t - 1 with f(0) = s, and the commitments fix the shares before the challenge is known.
-z tells nothing, since r hides f. This is the proof of Atapoor, Baghery, Cozzo and Pedersen 2023 ("VSS from
-distributed ZK proofs and applications"), with Schnorr's of the secret, for the same challenge, at 0.
+that c_j is of its share and of z(j + 1) - e times its share. docs/secure-aggregation.md proves what follows.
+After Atapoor, Baghery, Cozzo and Pedersen 2023 ("VSS from distributed ZK proofs and applications", eprint
+2023/992), who commit to f and r apart, each with random bytes.
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
-from typing import Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -51,7 +50,7 @@ class Proof:
 def deal(secret: bytes, members: int, threshold: int, about: bytes) -> tuple[list[bytes], Proof]:
     """A share for each member, by its place, and their proof. about: what it holds for, and nothing else."""
     hidden = [int.from_bytes(secret), *(secrets.randbelow(ORDER) for _ in range(threshold - 1))]
-    blind = [int.from_bytes(keys.fresh_secret()), *(secrets.randbelow(ORDER) for _ in range(threshold - 1))]
+    blind = [secrets.randbelow(ORDER) for _ in range(threshold)]
     shares = [_value(hidden, place) for place in range(members)]
     commitments = tuple(_commitment(share, _value(blind, place)) for place, share in enumerate(shares))
     nonce = keys.public_of(blind[0].to_bytes(SECRET_BYTES))[1:]
@@ -60,27 +59,21 @@ def deal(secret: bytes, members: int, threshold: int, about: bytes) -> tuple[lis
     return [_bytes(share) for share in shares], Proof(commitments, nonce, tuple(answer))
 
 
-class Gauges:
-    """What each member's share of one secret must fit, by the dealer's proof."""
+def gauges(public: bytes, proof: Proof, members: int, threshold: int, about: bytes) -> list[bytes] | None:
+    """By place, what each member's share must be: see `fits`. None where the proof is none for this key.
 
-    def __init__(self, proof: Proof, challenge: int) -> None:
-        self._proof, self._challenge = proof, challenge
-        self._answer = [int.from_bytes(one) for one in proof.answer]
-
-    @classmethod
-    def checked(cls, public: bytes, proof: Proof, members: int, threshold: int, about: bytes) -> Self | None:
-        """None unless the proof is one for shares of the secret of this public key, any `threshold` of which
-        give it."""
-        if len(proof.commitments) != members or len(proof.answer) != threshold:
-            return None
-        challenge = _challenge(public, proof.nonce, proof.commitments, about)
-        first = int.from_bytes(proof.answer[0])
-        fits = all(map(is_share, proof.answer)) and _is_nonce(public, proof.nonce, first, challenge)
-        return cls(proof, challenge) if fits else None
-
-    def of(self, place: int) -> bytes:
-        """Of this member's share, for `fits`."""
-        return self._proof.commitments[place] + _bytes(_value(self._answer, place)) + _bytes(self._challenge)
+    Any `threshold` shares that fit give the secret of the public key.
+    """
+    if len(proof.commitments) != members or len(proof.answer) != threshold:
+        return None
+    challenge = _challenge(public, proof.nonce, proof.commitments, about)
+    answer = [int.from_bytes(one) for one in proof.answer]
+    if not all(map(is_share, proof.answer)) or not _is_nonce(public, proof.nonce, answer[0], challenge):
+        return None
+    return [
+        commitment + _bytes(_value(answer, place)) + _bytes(challenge)
+        for place, commitment in enumerate(proof.commitments)
+    ]
 
 
 def fits(share: bytes, gauge: bytes) -> bool:
@@ -93,50 +86,22 @@ def fits(share: bytes, gauge: bytes) -> bool:
     return is_share(share) and _commitment(number, (value - challenge * number) % ORDER) == commitment
 
 
-class Opener:
-    """Opens secrets from the shares of those who answered, of whom some may lie.
-
-    members: places of those who answered, at least `threshold`; ConfigError if there are fewer.
-    wrong: who has given a share that is not the one it was dealt.
-    """
-
-    def __init__(self, members: Iterable[int], threshold: int) -> None:
-        self._members, self._threshold = sorted(set(members)), threshold
-        if len(self._members) < threshold:
-            raise ConfigError(f"{counted(len(self._members), 'key share')}: {threshold} open a key.")
-        self._weights: dict[tuple[int, ...], list[int]] = {}
-        self.wrong: set[int] = set()
-
-    def open(
-        self, shares: Mapping[int, bytes], is_secret: Callable[[bytes], bool], is_dealt: Callable[[int], bool]
-    ) -> bytes | None:
-        """The secret whose share each member has given; None where too few have given theirs.
-
-        is_dealt: whether a member's share is the one it was dealt; asked only where the secret is none. Who
-        has lied once is not used for the next secret either, as long as others are enough.
-        """
-        found = self._secret(shares, self._members)
-        if not is_secret(found):
-            true = [member for member in self._members if is_dealt(member)]
-            self.wrong.update(set(self._members) - set(true))
-            if len(true) < self._threshold or not is_secret(found := self._secret(shares, true)):
-                return None
-        return found
-
-    def _secret(self, shares: Mapping[int, bytes], members: Sequence[int]) -> bytes:
-        used = tuple(sorted(members, key=lambda member: (member in self.wrong, member))[: self._threshold])
-        if used not in self._weights:
-            self._weights[used] = _weights(used)
-        pairs = zip(used, self._weights[used], strict=True)
-        return _bytes(sum(int.from_bytes(shares[member]) * weight for member, weight in pairs))
+def secret_of(shares: Mapping[int, bytes], threshold: int) -> bytes:
+    """What these shares, by place, are of; ConfigError if they are fewer than `threshold`."""
+    if len(shares) < threshold:
+        raise ConfigError(f"{counted(len(shares), 'key share')}: {threshold} open a key.")
+    used = tuple(sorted(shares)[:threshold])
+    pairs = zip(used, _weights(used), strict=True)
+    return _bytes(sum(int.from_bytes(shares[place]) * weight for place, weight in pairs))
 
 
-def _weights(members: Sequence[int]) -> list[int]:
+@lru_cache(maxsize=8)
+def _weights(places: tuple[int, ...]) -> tuple[int, ...]:
     """Lagrange's weights at 0 for the points place + 1: the product over the others of x' / (x' - x).
 
     They take all the time, and are the same for all secrets.
     """
-    points = [member + 1 for member in members]
+    points = [place + 1 for place in places]
     weights = []
     for point in points:
         above, below = 1, 1
@@ -144,7 +109,7 @@ def _weights(members: Sequence[int]) -> list[int]:
             if other != point:
                 above, below = above * other, below * (other - point)
         weights.append(above * pow(below, -1, ORDER) % ORDER)
-    return weights
+    return tuple(weights)
 
 
 def _value(coefficients: Sequence[int], place: int) -> int:
@@ -160,7 +125,7 @@ def _bytes(number: int) -> bytes:
 
 
 def _commitment(share: int, blind: int) -> bytes:
-    """Binding, and hiding: who could guess a share that it is not told could guess the secret."""
+    """Binding; and hiding, since who guesses a share that it is not told has the secret (see `gauges`)."""
     return sha256(b"fl_dp secure sum 2 share\0" + _bytes(share) + _bytes(blind)).digest()
 
 

@@ -116,12 +116,11 @@ class Checked(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Complaint(_Message):
-    """accused: places of those whose key shares cannot be read or do not fit. share_key: the receiver's own,
-    private, with which the server sees it for itself. It opens what this attempt has dealt to and by this
-    member, and with a complaint the attempt is over: nobody honest masks without everybody's `Checked`.
+    """Some key shares cannot be read or do not fit. share_key: the receiver's own, private, with which the
+    server sees for itself whose. It opens what this attempt has dealt to and by this member; and the attempt
+    is over with it: nobody honest masks without everybody's `Checked`.
     """
 
-    accused: Place
     share_key: Annotated[bytes, exactly(SECRET_BYTES)]
 
 

@@ -113,8 +113,8 @@ class Participant:
             return Sharing.of(agreement, tuple(sealed), seed, mask)
 
     def check(self, inbox: Inbox) -> Checked | Complaint:
-        """Stage 3: its signature that every key share for it can be read and fits; or whose does not, which
-        ends the attempt. It says the one or the other, never both.
+        """Stage 3: its signature that every key share for it can be read and fits; or what shows whose does
+        not, which ends the attempt. It says the one or the other, never both.
 
         DeclinedError for a member that has not agreed to the same terms.
         """
@@ -127,17 +127,16 @@ class Participant:
             )
             if not len(inbox.ciphertexts) == len(inbox.gauges) == len(others):
                 raise DeclinedError(f"A secure sum's inbox that is not of {len(terms.members)} members.")
-            private, accused = state.secrets.pop(_SHARE), list[int]()
+            private = state.secrets.pop(_SHARE)
             for place, content, gauges in zip(others, inbox.ciphertexts, inbox.gauges, strict=True):
                 pair = received(private, terms, place, own, content, gauges)
                 if pair is None:
-                    accused.append(place)
-                else:
-                    state.shares[place] = pair
-            if not accused:
+                    break
+                state.shares[place] = pair
+            else:
                 return Checked(self._key.sign(CHECKED_PURPOSE, terms.digest))
         state.forget()
-        return Complaint(tuple(accused), private)
+        return Complaint(private)
 
     def accept(self, checks: Checks) -> None:
         """Stage 4, before anything is paid: everybody's key shares fit, by their own signatures.

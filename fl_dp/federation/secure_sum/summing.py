@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.secure_sum import keys
 from fl_dp.federation.secure_sum.complaints import liars
-from fl_dp.federation.secure_sum.key_shares import Gauges, is_share
+from fl_dp.federation.secure_sum.key_shares import fits, gauges
 from fl_dp.federation.secure_sum.limits import check_threshold
 from fl_dp.federation.secure_sum.messages import (
     AGREEMENT_PURPOSE,
@@ -55,7 +55,8 @@ class SecureSum:
     """One attempt. sites: what the server calls each site, by its public key; K of them.
 
     dropped: by site, why it is not asked any more. A member whose vector is in the sum stays in it whatever
-    it does later. caught: likewise, of who has lied about key shares, beyond doubt. DeclinedError for numbers that make no secure sum.
+    it does later. caught: likewise, of who has lied about key shares, beyond doubt. DeclinedError for
+    numbers that make no secure sum.
     """
 
     def __init__(self, head: Head, sites: Mapping[str, str]) -> None:
@@ -68,7 +69,7 @@ class SecureSum:
         self._sites = dict(sorted(sites.items()))
         self._members: dict[str, Member] = {}
         self._sharings: dict[str, Sharing] = {}
-        self._gauges: dict[str, tuple[Gauges, Gauges]] = {}
+        self._gauges: dict[str, list[tuple[bytes, bytes]]] = {}  # by site, of its shares, by place
         self._checked: dict[str, Checked | Complaint] = {}
         self._checks: Checks | None = None
         self._terms: Terms | None = None
@@ -132,25 +133,20 @@ class SecureSum:
             )
         elif not is_signed(site, AGREEMENT_PURPOSE, terms.digest, answer.agreement):
             self.drop(site, "it has not signed the terms")
-        elif (gauges := self._checked_proofs(terms.place_of(site), answer)) is None:
+        elif (found := self._checked_proofs(terms.place_of(site), answer)) is None:
             self.catch(site, "it does not show that its key shares fit its keys")
         else:
-            self._gauges.setdefault(site, gauges)
+            self._gauges.setdefault(site, found)
             self._sharings.setdefault(site, answer)
 
-    def _checked_proofs(self, place: int, answer: Sharing) -> tuple[Gauges, Gauges] | None:
-        """Of the shares of this member's seed and of its mask key; None if one of them is none."""
+    def _checked_proofs(self, place: int, answer: Sharing) -> list[tuple[bytes, bytes]] | None:
+        """By place, what the shares of this member's seed and mask key must fit; None if a proof is none."""
         terms = self.terms()
-        member = terms.members[place]
-        of_seed, of_key = (
-            Gauges.checked(
-                public, proof, self.head.clients, self.head.threshold, about_secret(terms, place, kind)
-            )
-            for public, proof, kind in zip(
-                (member.seed_key, member.mask_key), answer.proofs, ("seed", "mask key"), strict=True
-            )
-        )
-        return (of_seed, of_key) if of_seed and of_key else None
+        member, numbers = terms.members[place], (self.head.clients, self.head.threshold)
+        seed, mask = answer.proofs
+        of_seed = gauges(member.seed_key, seed, *numbers, about_secret(terms, place, "seed"))
+        of_key = gauges(member.mask_key, mask, *numbers, about_secret(terms, place, "mask key"))
+        return list(zip(of_seed, of_key, strict=True)) if of_seed and of_key else None
 
     def inbox(self, site: str) -> Inbox:
         """For stage 3, to this member. SumLostError, unpaid, unless all have agreed and shared."""
@@ -166,13 +162,12 @@ class SecureSum:
         dealt = {}
         for place, site in enumerate(self._sites):
             if place != own:
-                of_seed, of_key = self._gauges[site]
                 sealed = self._sharings[site].ciphertexts[own - (own > place)]
-                dealt[place] = (sealed, of_seed.of(own) + of_key.of(own))
+                dealt[place] = (sealed, b"".join(self._gauges[site][own]))
         return dealt
 
     def take_check(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 3. Of a complaint the accused are caught, if it is right; else the accuser."""
+        """Stage 3. Of a complaint those are caught whose key shares do not fit; if all do, the accuser."""
         terms, answer = self.terms(), self._read_check(site, fields)
         if isinstance(answer, Complaint):
             place = terms.place_of(site)
@@ -184,7 +179,7 @@ class SecureSum:
             self._checked.setdefault(site, answer)
 
     def _read_check(self, site: str, fields: Mapping[str, Any]) -> Checked | Complaint | None:
-        if "accused" in fields:
+        if "share_key" in fields:
             return self._read(Complaint, site, fields)
         return self._read(Checked, site, fields)
 
@@ -241,31 +236,32 @@ class SecureSum:
         return Confirmations(places, tuple(by_place[place] for place in places))
 
     def take_opening(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 6."""
+        """Stage 6. Who lies here is not counted: the shares of others may still come, and are enough."""
         answer = self._read(Opening, site, fields)
         if answer is None:
             return
-        if len(answer.shares) == self.head.clients and all(map(is_share, answer.shares)):
+        if self._are_dealt(answer, self.terms().place_of(site)):
             self._openings.setdefault(site, answer)
         else:
-            self.drop(site, "what it opened are no key shares")
+            self.catch(site, "what it opened are not the key shares that it was dealt")
+
+    def _are_dealt(self, answer: Opening, opener: int) -> bool:
+        """Whether each is the share that this member was dealt of the secret that is to be opened."""
+        survivors, shares = self.survivors().places, answer.shares
+        return len(shares) == self.head.clients and all(
+            fits(share, self._gauges[dealer][opener][place not in survivors])
+            for place, (dealer, share) in enumerate(zip(self._sites, shares, strict=True))
+        )
 
     def total(self) -> NDArray[np.int64]:
         """The sum of the survivors' integers; takes the masks off. SumLostError, paid, if it cannot."""
         self._need(len(self._openings), self.head.threshold, "opening")
         terms = self.terms()
         shares = {terms.place_of(site): answer.shares for site, answer in self._openings.items()}
-        gauges = [self._gauges[site] for site in self._sites]
-        unmasking = Unmasking(terms, self.survivors().places, shares, gauges)
-        lost = ""
         try:
-            unmasking.take_off(self._total)
+            Unmasking(terms, self.survivors().places, shares).take_off(self._total)
         except FederationError as error:
-            lost = str(error)
-        for place in unmasking.wrong:
-            self.catch(terms.members[place].site, "it opened another key share than the one it was dealt")
-        if lost:
-            raise self._lost(lost, paid=True)
+            raise self._lost(str(error), paid=True) from None
         return self._total.view(np.int64)
 
     def _read(self, kind: type[Message], site: str, fields: Mapping[str, Any]) -> Message | None:

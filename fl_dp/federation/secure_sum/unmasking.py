@@ -4,31 +4,18 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fl_dp.errors import DeclinedError, FederationError
 from fl_dp.federation.secure_sum import keys, masks
-from fl_dp.federation.secure_sum.key_shares import Gauges, Opener, fits
+from fl_dp.federation.secure_sum.key_shares import secret_of
 from fl_dp.federation.secure_sum.terms import Member, Terms
 
 
 class Unmasking:
-    """shares: by place of who opened, what it gave by place. survivors: whose vectors are in the sum.
-
-    gauges: by dealer's place, of its seed's shares and of its mask key's.
-    wrong: places of those who gave a share that is not the one they were dealt.
-    """
+    """shares: by place of who opened, what it gave by place. survivors: whose vectors are in the sum."""
 
     def __init__(
-        self,
-        terms: Terms,
-        survivors: Collection[int],
-        shares: Mapping[int, Sequence[bytes]],
-        gauges: Sequence[tuple[Gauges, Gauges]],
+        self, terms: Terms, survivors: Collection[int], shares: Mapping[int, Sequence[bytes]]
     ) -> None:
-        self._terms, self._digest, self._shares, self._gauges = terms, terms.digest, shares, gauges
+        self._terms, self._digest, self._shares = terms, terms.digest, shares
         self._survivors = set(survivors)
-        self._opener = Opener(list(shares), terms.head.threshold)
-
-    @property
-    def wrong(self) -> set[int]:
-        return self._opener.wrong
 
     def take_off(self, total: masks.Words) -> None:
         """In place: each survivor's own mask, and its masks with those who are not in the sum.
@@ -56,16 +43,11 @@ class Unmasking:
             masks.add_stream(total, key, -masks.pair_sign(other.site, gone.site))
 
     def _secret(self, place: int) -> bytes:
-        member, is_in = self._terms.members[place], place in self._survivors
-        public, gauges = member.seed_key if is_in else member.mask_key, self._gauges[place][not is_in]
+        """Held against its public key: a sum that opens is right, whatever the proofs of shares are worth."""
+        member = self._terms.members[place]
+        public = member.seed_key if place in self._survivors else member.mask_key
         given = {opener: shares[place] for opener, shares in self._shares.items()}
-        found = self._opener.open(
-            given, lambda secret: _is_private(secret, public), lambda one: fits(given[one], gauges.of(one))
-        )
-        if found is None:
-            raise FederationError(f"too few have opened the key shares that {member.name!r} dealt them")
+        found = secret_of(given, self._terms.head.threshold)
+        if not any(found) or keys.public_of(found) != public:
+            raise FederationError(f"the key shares that {member.name!r} has dealt do not open its key")
         return found
-
-
-def _is_private(secret: bytes, public: bytes) -> bool:
-    return any(secret) and keys.public_of(secret) == public

@@ -65,7 +65,7 @@ class Judging:
                 verdict = replace(verdict, mechanism=paid.mechanism)
             judged.verdicts[one.client.name] = verdict
             if group is not None and reply and (paid is not one or verdict.arrays is not None):
-                groups[group].append((one, reply))  # a secure sum holds its vector, whatever it reports
+                groups[group].append((one, reply))  # a secure sum holds its vector, believed or not
             elif verdict.arrays is not None:
                 judged.updates.append((verdict.arrays, one.weight))
                 judged.owners.append(one)
@@ -88,7 +88,6 @@ class Judging:
         try:
             judged.sums.append(read_sum([reply for _, reply in group], weights, self._expected))
             judged.summed += [asked for asked, _ in group]
-            self._mark_unbelieved(judged, group)
             return
         except FlDpError as error:
             reason = one_line(str(error))
@@ -98,16 +97,6 @@ class Judging:
             if verdict.arrays is not None:
                 asked.client.rounds -= 1
                 judged.verdicts[asked.client.name] = Verdict("failed", reason, mechanism=verdict.mechanism)
-
-    def _mark_unbelieved(self, judged: Judged, group: list[tuple[Asked, Message]]) -> None:
-        """Members of an opened sum whose reports are not believed are left out from now on: it is kept."""
-        for asked, _ in group:
-            name = asked.client.name
-            verdict = judged.verdicts[name]
-            if verdict.arrays is None:
-                reason = f"{verdict.reason}; the opened sum is kept, and it is left out of the later ones"
-                judged.verdicts[name] = replace(verdict, reason=reason)
-                self._registration.leave_out(asked.client, verdict.reason)
 
 
 def _as_paid(asked: Asked, reply: Message) -> Asked:

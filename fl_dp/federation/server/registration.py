@@ -57,7 +57,6 @@ class Registration:
         self._registered: set[int] = set()
         self._unsure: set[int] = set()  # nodes whose last round is not confirmed
         self._refused: dict[int, Refused] = {}  # by node
-        self._left_out: dict[str, str] = {}  # by client, why it takes part no more in this run
         self._announced = ""
         self._grid: Grid | None = None  # that was looked at last
 
@@ -117,11 +116,6 @@ class Registration:
         """Ask for the client's ledger before it takes part again."""
         self._registered.discard(client.node_id)
         self._unsure.add(client.node_id)
-
-    def leave_out(self, client: ClientRecord, why: str) -> None:
-        """It takes part no more, until the run ends or is resumed."""
-        self._left_out[client.name] = why
-        self.ask_again(client)
 
     def ask_all_again(self) -> None:
         """Ask for every ledger before anybody takes part again."""
@@ -243,8 +237,6 @@ class Registration:
     def _recognise(self, node: int, profile: ClientProfile) -> ClientRecord:
         """The client that registers: a new one, or one that is known, as it stands now."""
         known = self.clients.get(profile.client)
-        if profile.client in self._left_out:
-            raise FederationError(f"is left out since an opened sum: {self._left_out[profile.client]}")
         if known is None:
             return self._client(node, profile)
         if shows_less(profile.spent, known.spent):

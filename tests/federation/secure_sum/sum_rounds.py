@@ -72,15 +72,18 @@ Hook = Callable[
     [int, str, RecordDict], RecordDict | None
 ]  # member, stage, what it is asked: None, it is gone; SILENT: it is there, and never answers
 
+Lie = Callable[[int, str, RecordDict], RecordDict]
+
 
 class Wire(OlderGrid):
     """The grid below: each message is answered at once. hook: may change what a member is asked, or end it.
 
-    seen: all answers, by stage. A node's number is its member's, and one more.
+    lie: may change what it answers. seen: all answers, by stage. A node's number is its member's, and one
+    more.
     """
 
-    def __init__(self, members: list[MemberOfSums], hook: Hook) -> None:
-        self.members, self.hook = members, hook
+    def __init__(self, members: list[MemberOfSums], hook: Hook, lie: Lie) -> None:
+        self.members, self.hook, self.lie = members, hook, lie
         self.seen: list[tuple[int, str, RecordDict]] = []
         self.gone: set[int] = set()
         self._replies: dict[str, Message] = {}
@@ -112,7 +115,8 @@ class Wire(OlderGrid):
             return Message(Error(1, f"site {number} is not there any more"), reply_to=message)
         asked = Message(content, message.metadata.dst_node_id, message.metadata.message_type)
         asked.metadata.__dict__["_message_id"] = message.metadata.message_id
-        answered = self.members[number].asked(asked, (one.key.public for one in self.members))
+        roster = (one.key.public for one in self.members)
+        answered = self.lie(number, stage, self.members[number].asked(asked, roster))
         self.seen.append((number, stage, answered))
         return Message(answered, reply_to=message)
 
@@ -128,10 +132,13 @@ class Federation:
         )
 
     def round(
-        self, hook: Hook = lambda number, stage, asked: asked, plan: RoundPlan = PLAN
+        self,
+        hook: Hook = lambda number, stage, asked: asked,
+        plan: RoundPlan = PLAN,
+        lie: Lie = lambda number, stage, answered: answered,
     ) -> tuple[dict[int, RecordDict | str], Wire]:
         """What the strategy gets of each: a reply's content, or an error's reason; and what was seen."""
-        below = Wire(self.members, hook)
+        below = Wire(self.members, hook, lie)
         grid = self._grid = self._grid or SecureGrid(
             below, self.config, lambda node: Site(f"site-{node - 1}", KEYS[node - 1].public)
         )

@@ -32,8 +32,8 @@ def played() -> Attempt:
     """A whole attempt, and the first member's bytes at each stage."""
     played, states = Played(head(5, numbers=2000)), {}
     for stage, go_on in (
-        ("begun", played.advertise), ("shared", played.share), ("checked", played.check), ("masked", played.mask),
-        ("confirmed", played.confirm), ("ended", played.open),
+        ("begun", played.advertise), ("shared", played.share), ("checked", played.check),
+        ("masked", played.mask), ("confirmed", played.confirm), ("ended", played.open),
     ):  # fmt: skip
         go_on()
         states[stage] = played.members[0].to_bytes()

@@ -8,6 +8,7 @@ import pytest
 from federation.secure_sum.attempts import LIMITS, Integers, Played, head, without
 
 from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.federation.secure_sum import summing
 from fl_dp.federation.secure_sum.messages import Advertisement
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
@@ -97,8 +98,8 @@ def test_a_member_gone_before_anything_is_paid_means_a_new_attempt(stage, gone):
 def test_a_malformed_vector_is_a_drop_out(fields: dict[str, object]):
     played = Played(head(5))
     played.until_checked()
-    played.server.take_masked(played.names[2], fields)
     played.mask([2])
+    played.server.take_masked(played.names[2], fields)
     assert (played.total([2]) == played.clear_sum([0, 1, 3, 4])).all()
     assert list(played.server.dropped) == [played.names[2]]
 
@@ -142,16 +143,28 @@ def test_wrong_shares_are_left_out_where_enough_fit():
     lie(played, {0, 3})
     assert (played.server.total() == played.clear_sum(range(10))).all()
     assert set(played.server.dropped) == {played.names[0], played.names[3]}
-    assert "another key share" in played.server.caught[played.names[0]]
+    assert "not the key shares" in played.server.caught[played.names[0]]
 
 
 def test_too_many_wrong_shares_lose_the_sum_and_never_give_a_wrong_one():
     played = Played(head(5)).until_masked()
     played.confirm()
     lie(played, {1, 2})
-    with pytest.raises(SumLostError, match="too few have opened") as error:
+    with pytest.raises(SumLostError, match="3 openings, 4 are needed") as error:
         played.server.total()
     assert error.value.paid
+
+
+def test_a_sum_whose_secrets_are_not_those_of_the_public_keys_does_not_open(monkeypatch):
+    """Even if wrong shares could be proven to fit."""
+    monkeypatch.setattr(summing, "fits", lambda *_: True)
+    played = Played(head(5)).until_masked()
+    played.confirm()
+    lie(played, {1, 2})
+    before = played.server._total.copy()
+    with pytest.raises(SumLostError, match="'client 0' has dealt do not open its key"):
+        played.server.total()
+    assert (played.server._total == before).all()  # not half open
 
 
 def lie(played: Played, liars: set[int]) -> None:
@@ -193,7 +206,7 @@ def test_lies_at_each_stage_are_that_members_drop_out():
     for shares in ([b"\xff" * 32] * 5, [bytes(32)] * 4):
         played.server = copy.deepcopy(confirmed)
         played.server.take_opening(played.names[1], {"shares": shares})
-        assert "no key shares" in played.server.dropped[played.names[1]]
+        assert "not the key shares" in played.server.dropped[played.names[1]]
     played.server = confirmed
     played.open()
     assert (played.server.total() == played.clear_sum(range(5))).all()

@@ -40,7 +40,6 @@ USERS = {
     "ray": {"simulation"},
     # the bytes of noise and draws; keys and certificates; masks of secure sums
     "cryptography": {"engine", "kits", "federation"},
-    "shamirs": {"federation"},  # key shares of secure sums
     "uvicorn": {"federation"},
     "google": {"federation"},  # Flower's messages
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run

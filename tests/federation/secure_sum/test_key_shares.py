@@ -101,6 +101,16 @@ def test_shares_that_lie_on_no_polynomial_of_the_degree_do_not_fit(which, monkey
     assert not any(map(fits, shares, found))
 
 
+def test_every_coefficient_but_the_secret_is_drawn_anew(monkeypatch):
+    """The proof tells nothing since each coefficient of r hides one of f, and is used once."""
+    secret, drawn, randbelow = fresh_secret(), [], secrets.randbelow
+    monkeypatch.setattr(secrets, "randbelow", lambda below: drawn.append(randbelow(below)) or drawn[-1])
+    first, second = (deal(secret, 10, 6, ABOUT)[1] for _ in range(2))
+    assert len(set(drawn)) == len(drawn) == 2 * (5 + 6)
+    assert not {first.nonce, *first.answer} & {second.nonce, *second.answer}
+    assert not set(first.commitments) & set(second.commitments)
+
+
 def test_the_challenge_is_of_all_that_was_sent_before_it():
     """One that leaves a part out lets the dealer choose it afterwards."""
     parts = [b"P" * 33, b"N" * 32, [b"c" * 32, b"d" * 32], ABOUT]

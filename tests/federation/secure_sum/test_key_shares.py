@@ -84,6 +84,15 @@ def test_a_proof_is_for_one_secret_in_one_attempt():
     assert gauges_of(secret, proof, about=ABOUT + b" of another attempt") is None
 
 
+@pytest.mark.parametrize(("members", "threshold"), [(9, 6), (11, 6), (10, 5), (10, 7)])
+def test_a_proof_is_for_so_many_members_and_so_many_shares(members, threshold):
+    """A sound one of others; with fewer commitments the server would look for some that are not there."""
+    secret = fresh_secret()
+    _, proof = deal(secret, members, threshold, ABOUT)
+    assert gauges(public_of(secret), proof, members, threshold, ABOUT) is not None
+    assert gauges_of(secret, proof) is None
+
+
 @pytest.mark.parametrize("which", ["share", "blind"])
 def test_shares_that_lie_on_no_polynomial_of_the_degree_do_not_fit(which, monkeypatch):
     """The dealer knows the secret and commits to what it sends: six members would find a wrong secret."""

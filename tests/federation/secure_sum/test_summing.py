@@ -196,6 +196,9 @@ def test_lies_at_each_stage_are_that_members_drop_out():
         server.take_sharing(played.names[place], fields | lie)
         assert words in server.dropped[played.names[place]]
     played.share()
+    server = copy.deepcopy(played.server)
+    server.take_check(played.names[2], {"signature": bytes(64)})  # else all others would decline to mask
+    assert "has not signed that the key shares fit" in server.dropped[played.names[2]]
     played.check()
     played.mask()
     played.server.survivors()

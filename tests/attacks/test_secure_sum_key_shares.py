@@ -4,6 +4,7 @@ And a server gets nobody to mask whose key shares, or whose neighbours', have no
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from flwr.app import ConfigRecord, RecordDict
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.secure_sum import participant, wire
 from fl_dp.federation.secure_sum.key_shares import deal
-from fl_dp.federation.secure_sum.keys import fresh_secret, sealed
+from fl_dp.federation.secure_sum.keys import fresh_secret, sealed, unsealed
 from fl_dp.federation.secure_sum.messages import CHECKED_PURPOSE, Checked, Complaint
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.sealing import sealing_key
@@ -23,7 +24,10 @@ from fl_dp.federation.secure_sum.summing import SumLostError
 VICTIM, LIAR, CLIENTS = 1, 3, 5
 
 
-def shared(bad: bytes | None = None, at: int = VICTIM) -> Played:
+Bad = Callable[[bytes], bytes]  # of the pair that was to be dealt
+
+
+def shared(bad: Bad | None = None, at: int = VICTIM) -> Played:
     """After stage 2; with `bad` in the place of what the liar has sealed for the member at `at`."""
     played = Played(head(CLIENTS))
     played.advertise()
@@ -32,15 +36,20 @@ def shared(bad: bytes | None = None, at: int = VICTIM) -> Played:
         answer = member.share(carried(terms), LIMITS, played.roster)
         if place == LIAR and bad is not None:
             key = sealing_key(member._state.secrets["share key"], terms, at, LIAR, at)
-            changed = list(answer.ciphertexts)
-            changed[at - (at > LIAR)] = sealed(key, bad, terms.digest) if len(bad) == 64 else bytes(92)
+            changed, number = list(answer.ciphertexts), at - (at > LIAR)
+            pair = bad(unsealed(key, changed[number], terms.digest) or b"")
+            changed[number] = sealed(key, pair, terms.digest) if pair else bytes(92)
             answer = dataclasses.replace(answer, ciphertexts=tuple(changed))
         played.server.take_sharing(played.names[place], answer.to_fields())
     return played
 
 
-@pytest.mark.parametrize("bad", [b"", bytes(64), b"\xff" * 64], ids=["not sealed", "another", "no share"])
-def test_a_dealer_of_bad_shares_is_caught_by_whom_it_dealt_them(bad: bytes) -> None:
+@pytest.mark.parametrize(
+    "bad",
+    [lambda _: b"", lambda pair: bytes(32) + pair[32:], lambda pair: pair[:32] + b"\xff" * 32],
+    ids=["not sealed", "of another seed", "of a mask key, and no share"],
+)
+def test_a_dealer_of_bad_shares_is_caught_by_whom_it_dealt_them(bad: Bad) -> None:
     played = shared(bad)
     played.check()
     with pytest.raises(SumLostError, match="'client 1' cannot be read or do not fit") as error:
@@ -116,7 +125,7 @@ def test_nobody_masks_without_everybodys_word_of_this_attempt() -> None:
 
 def test_who_complains_says_good_in_no_other_message_and_masks_nothing() -> None:
     """Its share key opens what was dealt: with its word as well a server could go on, and open its vector."""
-    played = shared(bytes(64))
+    played = shared(lambda _: bytes(64))
     inbox = played.server.inbox(played.names[VICTIM])
     member = played.members[VICTIM]
     assert isinstance(member.check(inbox), Complaint)

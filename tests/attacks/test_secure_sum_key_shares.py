@@ -18,7 +18,7 @@ from fl_dp.federation.secure_sum.key_shares import deal
 from fl_dp.federation.secure_sum.keys import fresh_secret, sealed, unsealed
 from fl_dp.federation.secure_sum.messages import CHECKED_PURPOSE, Checked, Complaint
 from fl_dp.federation.secure_sum.participant import Participant
-from fl_dp.federation.secure_sum.sealing import sealing_key
+from fl_dp.federation.secure_sum.sealing import about_secret, sealing_key
 from fl_dp.federation.secure_sum.summing import SumLostError
 
 VICTIM, LIAR, CLIENTS = 1, 3, 5
@@ -80,6 +80,12 @@ def test_a_dealer_of_another_secret_is_caught_by_the_server(
     with pytest.raises(SumLostError, match="does not show that its key shares fit") as error:
         played.server.inbox(played.names[0])
     assert not error.value.paid
+
+
+def test_a_proof_holds_for_one_secret_of_one_dealer_in_one_attempt() -> None:
+    terms = [shared().server.terms() for _ in range(2)]
+    abouts = [about_secret(one, dealer, kind) for one in terms for dealer in (0, 1) for kind in ("a", "b")]
+    assert len(set(abouts)) == 8
 
 
 @pytest.mark.parametrize(
@@ -175,12 +181,17 @@ def test_who_lies_first_at_the_opening_does_not_end_it(
 ) -> None:
     """K = 5, t = 4: its answer is the first of four, and the fifth is still waited for."""
 
+    stages = list[str]()
+
     def one_by_one(self: Wire, message_ids: Any) -> list[Any]:
-        return [self._replies.pop(one) for one in sorted(message_ids, key=int)[:1] if one in self._replies]
+        """At the opening."""
+        there = sorted(set(message_ids) & self._replies.keys(), key=int)
+        return [self._replies.pop(one) for one in there[: 1 if wire.OPEN in stages else None]]
 
     monkeypatch.setattr(Wire, "pull_messages", one_by_one)
 
     def other_shares(number: int, stage: str, answered: RecordDict) -> RecordDict:
+        stages.append(stage)
         return said(answered, shares=[bytes(32)] * 5) if (number, stage) == (0, wire.OPEN) else answered
 
     federation = Federation(tmp_path)

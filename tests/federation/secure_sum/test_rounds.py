@@ -77,7 +77,7 @@ def test_of_a_round_the_strategy_gets_one_sum_with_all_shares_of_noise_and_each_
     assert total_of(again) is not None  # an opened sum does not count as a lost one
 
 
-@pytest.mark.parametrize("stage", [wire.ADVERTISE, wire.SHARE])
+@pytest.mark.parametrize("stage", [wire.ADVERTISE, wire.SHARE, wire.CHECK])
 def test_who_is_gone_before_the_masks_has_not_paid_and_the_others_begin_again(tmp_path, stage):
     federation = Federation(tmp_path)
     replies, below = federation.round(gone_at(stage, 2))

@@ -205,3 +205,11 @@ def test_an_opened_sum_is_kept_whatever_one_member_reports():
     assert "its ledger does not show" in other.reason
     assert (clients[0].rounds, clients[1].rounds) == (1, 0)
     assert registered.again == ["2"]
+
+
+def test_a_lost_sum_takes_a_round_from_those_alone_who_were_believed():
+    found, clients, _ = judged(ASKED_FOR, 3, None, claimed=(ASKED_FOR, Entry(0.2, 4.0, 1)))
+    assert [client.rounds for client in clients] == [0, 0]
+    reasons = [one.reason for one in found.verdicts.values()]
+    assert "too few are left" in reasons[0]
+    assert "its ledger does not show" in reasons[1]

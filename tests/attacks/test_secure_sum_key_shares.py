@@ -184,8 +184,9 @@ def test_who_lies_first_at_the_opening_does_not_end_it(
     stages = list[str]()
 
     def one_by_one(self: Wire, message_ids: Any) -> list[Any]:
-        """At the opening."""
-        there = sorted(set(message_ids) & self._replies.keys(), key=int)
+        """At the opening; member 0 first."""
+        there = set(message_ids) & self._replies.keys()
+        there = sorted(there, key=lambda one: self._replies[one].metadata.src_node_id)
         return [self._replies.pop(one) for one in there[: 1 if wire.OPEN in stages else None]]
 
     monkeypatch.setattr(Wire, "pull_messages", one_by_one)

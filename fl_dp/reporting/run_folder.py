@@ -7,7 +7,7 @@ from pathlib import Path
 from fl_dp.durable_files import private_folder
 from fl_dp.errors import ConfigError
 
-SERVER_LOG = "server"
+SERVER_LOG, SECURITY_LOG = "server", "security"
 ONE_RUN_LEDGER = "one-run-ledger"  # in launch.toml: whether the ledger was made for this run alone
 
 

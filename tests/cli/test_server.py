@@ -24,7 +24,10 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, .
     monkeypatch.chdir(tmp_path)
     seen: list[tuple[Any, ...]] = []
 
-    def serve(config: Any, folder: Any, kit: Any, host: str, port: int, tell: Any, *, resumed: bool) -> int:
+    def serve(
+        config: Any, folder: Any, kit: Any, host: str, port: int, tell: Any, watched: Any, *, resumed: bool
+    ) -> int:
+        assert watched.security == (kit.roster.federation != "loopback")
         seen.append((kit.roster.federation, host, port, resumed))
         return 0
 
@@ -97,7 +100,7 @@ def test_nothing_may_change_in_a_run_that_is_resumed_and_only_its_own_are(served
     assert "holds no run" in refused("nowhere")
     assert server("--out", "out") == 0
     assert "--set: nothing may change in a run that is resumed" in refused("out", "--set", "rounds=9")
-    assert server("--resume", "out", "--address", "127.0.0.1:9093") == 0
+    assert server("--resume", "out", "--address", "127.0.0.1:9093", "--log-json") == 0
     assert served[-1] == ("loopback", "127.0.0.1", 9093, True)
     (tmp_path / "out/launch.toml").touch()
     assert "a run of run.sh; resume it by: fl-dp run --resume DIR" in refused("out")

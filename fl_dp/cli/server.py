@@ -44,6 +44,7 @@ from fl_dp.launch.preflight import (
 from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
 from fl_dp.launch.request import RunRequest
 from fl_dp.launch.resumption import check_served, check_unfinished, to_resume
+from fl_dp.optional import require_package
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
@@ -80,6 +81,10 @@ def serve(
         typer.Option(metavar="DIR", help="Go on with the run in DIR, which this server has begun."),
     ] = None,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as lines of JSON.")] = False,
+    metrics: Annotated[
+        bool,
+        typer.Option("--metrics", help="Answer /health and /metrics at a socket in the run's folder."),
+    ] = False,
 ) -> int:
     """Run one federation whose sites join with `fl-dp client`, from this machine or others.
 
@@ -88,13 +93,15 @@ def serve(
     if context.invoked_subcommand is not None:
         refuse_before(context)
         return 0  # `ban` or `unban` follows
-    watched = Watched(log_json, security=kit is not None)
+    if metrics:
+        require_package("prometheus_client", "--metrics")
+    watched = Watched(log_json, security=kit is not None, metrics=metrics)
     with reporting_progress(say) as tell:
         tell.doing(CHECKING)
         server = _kit(kit, address)
         host, port = _place(server, kit, address)
         if resume is not None:
-            refuse_beside(context, "resume", "kit", "address", "log_json")
+            refuse_beside(context, "resume", "kit", "address", "log_json", "metrics")
             return _resume(resume, server, host, port, tell, watched)
         request = read_request(config, settings=with_track(settings, track))
         return _begin(request, out, server, host, port, tell, watched)
@@ -189,7 +196,7 @@ def _serve(
 
     for words in ending(kit):
         tell.say(words)
-    with serving(kit, folder, host, port, watched) as served:
+    with serving(kit, folder, host, port, watched, lambda: tell.rounds_over) as served:
         where = f"[{host}]" if ":" in host else host
         tell.say(f"serving {kit.roster.federation} on {where}:{served.port}; files in {folder.shown}")
         _wait_for_sites(config.min_clients, served, tell)

@@ -26,10 +26,14 @@ _MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """How a server can be watched. json_log: its log is lines of JSON. security: refusals have a log."""
+    """How a server can be watched. json_log: its log is lines of JSON. security: refusals have a log.
+
+    metrics: numbers are served on a socket in the run's folder.
+    """
 
     json_log: bool = False
     security: bool = False
+    metrics: bool = False
 
 
 class OwnersLog(RotatingFileHandler):

@@ -16,7 +16,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.link.door import Door
 from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.link_grid import LinkGrid
-from fl_dp.federation.link.listener import listening
+from fl_dp.federation.link.listener import ASGI, listening
 from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.security import SECURITY
 from fl_dp.federation.server.app import run_federation
@@ -26,6 +26,7 @@ from fl_dp.kits.kit import ROSTER, ServerKit, trusted_roster
 from fl_dp.kits.roster import Roster
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.logs import OwnersLog, Watched, json_log, log_files, security_log
+from fl_dp.launch.metrics import RunMetrics, metrics_served
 from fl_dp.launch.outcome import conclude, tried
 from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
@@ -106,9 +107,14 @@ class Serving:
 
 @contextmanager
 def serving(
-    kit: ServerKit, folder: RunFolder, host: str, port: int, watched: Watched | None = None
+    kit: ServerKit,
+    folder: RunFolder,
+    host: str,
+    port: int,
+    watched: Watched | None = None,
+    rounds: Callable[[], int] = lambda: 0,
 ) -> Iterator[Serving]:
-    """Serve sites on `host`, on a free port if `port` is 0.
+    """Serve sites on `host`, on a free port if `port` is 0. rounds: how many are over, for metrics.
 
     Afterwards they are told that the run is over, unless it failed or was interrupted: it may be resumed.
     """
@@ -124,7 +130,12 @@ def serving(
             logs.enter_context(log_files({SECURITY: folder.log(SECURITY_LOG)}, security_log))
         for quiet in ("flwr", "uvicorn"):
             logging.getLogger(quiet).setLevel(logging.WARNING)  # Flower logs each request
-        with listening(door, kit, host, port) as open_port:
+        app: ASGI = door
+        if watched.metrics:
+            metrics = RunMetrics(hub, folder.path, rounds)
+            logs.enter_context(metrics_served(metrics, folder.metrics))
+            app = metrics.counted(door)
+        with listening(app, kit, host, port) as open_port:
             yield Serving(kit, hub, open_port, look)
             door.end(_FAREWELL_SECONDS)
 

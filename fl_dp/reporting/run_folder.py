@@ -51,6 +51,11 @@ class RunFolder:
         return self.path / "progress.json"
 
     @property
+    def metrics(self) -> Path:
+        """A Unix socket, while a server with --metrics goes on."""
+        return self.path / "metrics.sock"
+
+    @property
     def tracked(self) -> Path:
         """What trackers write, a folder for each."""
         return self.path / "tracked"

@@ -14,6 +14,9 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 _DOCS = "docs"
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+_PLACE = re.compile(
+    r"^```(\w+) [\w-]+$", re.MULTILINE
+)  # which machine a block is for; MkDocs knows no such word
 _ELSEWHERE = re.compile(r"[a-z]+:")
 
 
@@ -58,7 +61,7 @@ def with_links_of_the_site(text: str, path: str, pages: Mapping[str, str], root:
             return found["text"]
         return found[0]  # the build complains
 
-    return _LINK.sub(link, text)
+    return _PLACE.sub(r"```\1", _LINK.sub(link, text))
 
 
 def fill(navigation: list[Any], title: str, places: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from fl_dp.federation.security import PARTS
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MOST_BYTES = 8 * 2**20  # of a log, and of each older one beside it
 _OLDER = 2  # NAME.log.1 and NAME.log.2
-_MOST_EVENTS = 10  # lines in a minute, of each kind of security event
+_MOST_EVENTS = 10  # lines in a minute, of each kind of security event and each site
 _MINUTE = 60.0
 
 
@@ -103,19 +103,19 @@ class _Told:
 
 
 class FewEvents(logging.Filter):
-    """Lets few security events through, so that a flood fills no disk and hides nothing of other kinds.
+    """Lets few security events through, so that a flood fills no disk and hides nobody else.
 
-    Each once in a minute, and _MOST_EVENTS of a kind; strangers' are a kind of their own. The next line of
-    the kind says how many were left out.
+    Each once in a minute, and _MOST_EVENTS of a kind: of one site, or of all strangers together. The next
+    line of the kind says how many were left out.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[tuple[str, bool], _Told] = {}
+        self._told: dict[tuple[str, str], _Told] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         event, who, source = (str(getattr(record, part, "")) for part in ("event", "who", "source"))
-        kind, line, now = (event, bool(who)), (who, source, record.getMessage()), time.monotonic()
+        kind, line, now = (event, who), (source, record.getMessage()), time.monotonic()
         told = self._told.setdefault(kind, _Told(now))
         if now - told.began >= _MINUTE:
             told = self._told[kind] = _Told(now, told.left_out)

@@ -104,12 +104,15 @@ def test_a_flood_of_refusals_leaves_a_few_lines_and_hides_no_sites(tmp_path, mon
     with log_files({SECURITY: path}, security_log):
         for number in range(5000):
             security_event("request refused", "not signed", source=f"10.0.{number % 256}.1", status=401)
+            security_event("request refused", f"{number}", who="hostile", source="10.2.2.2", status=400)
         security_event("request refused", "too many requests", who="north", source="10.1.1.1", status=429)
         security_event("join refused", "row 1\nof\x1b[2J it", who="south")
         now[0] = 61.0
         security_event("request refused", "not signed", source="10.0.0.1", status=401)
         security_event("request refused", "not signed", source="10.0.0.1", status=401)
     said = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sum(one.get("who") == "hostile" for one in said) == 10
+    said = [one for one in said if one.get("who") != "hostile"]
     assert len(said) == 13
     assert said[0].keys() == {"time", "level", "message", "event", "source", "status"}
     assert [one.get("who") for one in said[10:]] == ["north", "south", None]

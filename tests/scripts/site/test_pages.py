@@ -26,6 +26,11 @@ PAGES = {
         ("README.md", "[the engine](fl_dp/engine)", "the engine"),
         ("README.md", "[x](https://flower.ai)", "[x](https://flower.ai)"),
         ("README.md", "[x](#limits)", "[x](#limits)"),
+        (
+            "docs/ledger.md",
+            "\n```bash north\nfl-dp\n```\n",
+            "\n```bash\nfl-dp\n```\n",
+        ),  # else headings are lost
         ("README.md", "[x](docs/nowhere.md)", "[x](docs/nowhere.md)"),
     ],
 )

@@ -52,9 +52,3 @@ def test_a_section_is_filled_wherever_it_stands():
     fill(navigation, "Examples", ["examples/x.md"])
     why = {"Why": ["a.md", {"Decisions": ["decisions/1.md", "decisions/2.md"]}]}
     assert navigation == [{"First": "index.md"}, why, {"Examples": ["examples/x.md"]}]
-
-
-def test_a_fence_that_names_a_machine_is_one_of_its_language():
-    assert (
-        as_page_of_the_site("a\n\n```bash north\nls\n```\n", "README.md", PAGES) == "a\n\n```bash\nls\n```\n"
-    )

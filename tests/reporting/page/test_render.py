@@ -173,7 +173,7 @@ def test_what_is_signed_for_stands_on_the_page_itself(make: Make) -> None:
     """Conditions that not every run has are there only for those that have them."""
     always = (
         "ledger: it was not deleted",
-        "declared is public",
+        "of each client is public",
         "Nobody looked for the settings",
         "own code",
     )
@@ -220,7 +220,7 @@ def test_a_run_without_a_round_has_released_nothing(make: Make, changed: dict[st
     assert "epsilon infinite" not in text
     assert "Model that was kept none" in text
     assert "ended as planned" not in text
-    assert ("Earlier runs on these ledgers: epsilon 0.76" in text) is not bool(changed)
+    assert ("Earlier runs, as these ledgers show them: epsilon 0.76" in text) is not bool(changed)
 
 
 def test_a_first_round_that_was_paid_for_is_not_nothing(make: Make) -> None:
@@ -243,7 +243,7 @@ def test_a_run_that_was_killed_has_a_page_that_says_what_is_missing(make: Make) 
     text = page_of(make(over=False)).text
     assert "not finished" in text
     assert "No site has stated anything" in text
-    assert "The budget, epsilon 3.00 for each client, holds in any case." in text
+    assert "Each client's own budget holds in any case: epsilon 3.00 or less." in text
     assert "a round that was begun since is paid for in the ledgers" in text
     since = "what was spent since is NOT in it"
     assert f"After round 3: {since}" in text
@@ -259,14 +259,14 @@ def test_where_no_epsilon_holds_no_budget_is_said_to(make: Make) -> None:
             one.update(epsilon=None, planned_epsilon=None)
 
     text = page_of(change_summary(make(), infinite)).text
-    assert "For one record at one client: epsilon infinite" in text
+    assert "For one record at one client: no epsilon holds (it is infinite)" in text
     assert "holds in any case" not in text
     assert "has to count the whole plan: epsilon infinite." in text
 
 
 def test_what_was_spent_before_is_told_apart(make: Make) -> None:
     text = page_of(make(before=[Entry(0.1, 1.5, 30)])).text
-    assert "The data of 2 clients had spent before this run." in text
+    assert "As their ledgers have it, the data of 2 clients had spent before this run." in text
     unknown = "What had been spent before this run is not in its files"
     for older in (make("killed", over=False), make("older", run="")):
         assert unknown in page_of(older).text
@@ -297,7 +297,7 @@ def test_of_this_run_alone_nothing_is_said_where_one_clients_is_not_known(make: 
 def test_a_site_that_states_more_than_the_server_recorded_is_named(make: Make) -> None:
     """The made-up statement says epsilon 1.00, the summary 0.75."""
     text = page_of(make()).text
-    assert "2 clients state MORE than the server recorded, epsilon 1.00 at most" in text
+    assert "2 clients state MORE than the server recorded, up to epsilon 1.00:" in text
     long_run = page_of(make("long", rounds=5)).text  # 1.25
     assert "state MORE" not in long_run
     of_another = page_of(make("other", signed=[statement(("north", "south"), run="18")])).text

@@ -26,7 +26,7 @@ def test_both_epsilons_are_told_and_which_is_which(make: Make, alone: float | No
     assert table.rows[1][place] == table.rows[1][1]  # no secure sums: both are one
     text = " ".join(Page(render_page([of_sums(make("again"), alone)])).text.split())
     assert "Epsilon, if the assumption behind secure sums fails" in text
-    assert "there it sees sums" in text
+    assert "Of secure sums it sees the sums alone" in text
     assert clause in clauses(run)
     assert clause.heading in text
 

@@ -110,6 +110,7 @@ def test_a_run_that_was_killed_is_checked_as_far_as_it_came(made_run: MadeRun) -
         path.unlink()
     made_run.files.rounds.write_bytes(made_run.files.rounds.read_bytes()[:-40])
     assert made_run.differs() == {}
+    assert any("begun since is paid for" in one.means for one in made_run.check()["rounds"].findings)
     assert the_verdict(made_run).startswith("consistent, not authenticated")
 
 

@@ -90,7 +90,7 @@ def mechanisms(run: Run) -> Table:
             f"declared size ({run.unit}s)",
             f"expected batch ({run.unit}s)",
             "steps of this run",
-            "steps in all, by its ledger",
+            "steps in all, as the server counts them",
             "accountant",
             "arithmetic",
         ),
@@ -121,7 +121,7 @@ def ranked(run: Run) -> tuple[Table, ...]:
         for name, share in zip(_QUANTILE_NAMES, QUANTILES, strict=True)
     )
     ends = [*order[:_ENDS], *order[-_ENDS:]]
-    steps = "steps in all, by its ledger"
+    steps = "steps in all, as the server counts them"
     columns = ("client", "epsilon", "budget", steps, f"declared size ({run.unit}s)", "in the last round")
     rows = tuple(
         (

@@ -42,14 +42,14 @@ def test_steps_of_this_run_and_of_all_runs_are_told_apart(make: Make) -> None:
     def steps(**made: object) -> tuple[str, str]:
         folder = make(str(len(made)), **made)
         table = mechanisms(read_run(of_clients(folder, steps=39) if folder.summary.exists() else folder))
-        names = ("steps of this run", "steps in all, by its ledger")
+        names = ("steps of this run", "steps in all, as the server counts them")
         this_run, in_all = (table.rows[0][table.columns.index(name)] for name in names)
         return this_run, in_all
 
     assert steps(rounds=3, before=[Entry(0.1, 1.5, 30)]) == ("9", "39")
     assert steps(over=False) == ("not known", "9")
     many = read_run(make("many", clients=[str(number) for number in range(30)]))
-    assert "steps in all, by its ledger" in ranked(many)[1].columns
+    assert "steps in all, as the server counts them" in ranked(many)[1].columns
 
 
 def test_a_size_that_is_not_known_is_no_zero(make: Make) -> None:

@@ -63,7 +63,7 @@ FOLLOWS = {
     "Noise, rate, batch and steps of each client": ("plain", "nobody came"),
     "if all planned rounds run": ("plain", "nobody came"),
     "sample rate (share of the": ("plain", "nobody came"),
-    "steps in all, by its ledger": ("plain", "nobody came"),
+    "steps in all, as the server counts them": ("plain", "nobody came"),
     # Whose data, by whose word.
     ", in the word of the server's operator alone": ("silent", "plain"),
     ", unless the task reads its own": ("killed, with a task", "of a task"),

@@ -144,7 +144,7 @@ def test_a_second_run_shows_what_the_first_has_spent_and_is_declined_with_the_wa
         assert "--set epsilon=N" in done[again].stdout
         spent = {client: one["charges"] for client, one in clients[begun].items()}
         assert {client: one["before"] for client, one in clients[again].items()} == spent
-        assert "Earlier runs on these ledgers: epsilon 1.00" in pages[again]
+        assert "Earlier runs, as these ledgers show them: epsilon 1.00" in pages[again]
     assert f"ledger in {lasting}: " in done["first"].stdout
     assert "over all runs on these ledgers" in pages["first"]
     assert f"ledger in {outs['own'] / 'ledgers'}, made for this run alone" in done["own"].stdout

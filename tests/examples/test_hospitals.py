@@ -144,10 +144,11 @@ def test_a_second_run_shows_what_the_first_has_spent_and_is_declined_with_the_wa
         assert "--set epsilon=N" in done[again].stdout
         spent = {client: one["charges"] for client, one in clients[begun].items()}
         assert {client: one["before"] for client, one in clients[again].items()} == spent
-        assert "Earlier runs, as these ledgers show them: epsilon 1.00" in pages[again]
-    assert f"ledger in {lasting}: " in done["first"].stdout
-    assert "over all runs on these ledgers" in pages["first"]
-    assert f"ledger in {outs['own'] / 'ledgers'}, made for this run alone" in done["own"].stdout
+        assert "What the ledgers show of other runs stands beside each client." in pages[again]
+    assert f"ledger in {lasting}: " in " ".join(done["first"].stdout.split())
+    assert "in this run. What the same data spend in other runs comes on top" in pages["first"]
+    own = " ".join(done["own"].stdout.split())
+    assert f"ledger in {outs['own'] / 'ledgers'}, made for this run alone" in own
     assert "over this run alone: the ledger was made for it" in pages["own"]
     verified = fl_dp("verify", str(outs["own"]), "--ledger", str(outs["own"] / "ledgers"))
     assert verified.returncode == 0, verified.stdout

@@ -17,6 +17,7 @@ from fl_dp.reporting.page.digest import page_digest
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.refuted import ADVICE, without_refutation
+from fl_dp.reporting.reports import INTERRUPTED
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.statements import Stated
 
@@ -330,11 +331,38 @@ def test_an_epsilon_of_a_ledger_that_was_made_for_the_run_says_so_wherever_it_sa
     html = render_page([folder])
     text = Page(html).text
     assert text.count(ALONE) == 2  # in the headline and in the overview
+    assert f"{ALONE}. What the same data spend in other runs comes on top." in text
     assert f"each ledger was made for it alone, and {LEFT_OUT}" in text
     assert "a ledger that was made for this run alone knows of no others" in text
     assert html.count(">epsilon, over this run alone<") == 1
     for of_all in ("all runs", "same ledger", "Nothing had been spent", "the ledgers have it"):
         assert of_all not in html
+
+
+def test_without_privacy_no_epsilon_is_said_to_be_over_this_run_alone(make: Make) -> None:
+    text = page_of(make(private=False, signed=[own_ledger("north"), own_ledger("south")])).text
+    assert "over this run alone" not in text
+    assert "Epsilon none holds: it is infinite" in text
+
+
+@pytest.mark.parametrize(
+    ("clients", "data", "cut"),
+    [(2, "digits", True), (1, "digits", False), (2, "csv:/data/{client}.csv", False)],
+)
+def test_parts_that_a_launch_has_cut_are_said_to_be_counted(
+    make: Make, clients: int, data: str, cut: bool
+) -> None:
+    names = [str(number) for number in range(clients)]
+    text = page_of(make(clients=names, settings={"data": data})).text
+    assert ("This launch cut one data set into parts and declared what it counted" in text) is cut
+    assert ("would have been declared without any one record as well" in text) is not cut
+
+
+def test_where_nothing_was_released_no_round_is_said_to_be_paid_for(make: Make) -> None:
+    folder = untrained(make(settings={"rounds": 5}), reason=INTERRUPTED)
+    text = page_of(folder).text
+    assert "This run was interrupted" in text
+    assert "Sites may have paid" not in text
 
 
 def test_a_ledger_of_one_client_that_was_made_for_the_run_makes_no_other_so(make: Make) -> None:

@@ -10,6 +10,7 @@ EXTRAS = {
     "tokenizers": "text", "transformers": "text", "peft": "text",
     "torchvision": "vision", "timm": "vision", "kymatio": "vision",
     "onnx": "onnx", "onnxscript": "onnx",
+    "prometheus_client": "metrics",
     "tensorboard": "track", "mlflow": "track", "wandb": "track",
 }  # fmt: skip
 

@@ -45,6 +45,7 @@ USERS = {
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "torchmetrics": {"tasks"},
     "onnx": {"api"},  # if it is installed
+    "prometheus_client": {"launch"},  # the same
     "httpx": {"federation"},
     "rich": {"reporting"},
     # trackers, if they are installed; clients import none

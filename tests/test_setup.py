@@ -1,26 +1,32 @@
-"""pyproject.toml, poetry.lock and requirements.txt say the same, and Flower's defaults are ours.
+"""pyproject.toml, poetry.lock and requirements*.txt say the same, and Flower's defaults are ours.
 
-What to do when one of these fails: `poetry lock`, then
-`poetry export --with dev,pins --without-hashes -o requirements.txt`.
+What to do when one of these fails: `poetry lock`, then `python -m scripts.requirements`.
 """
 
+import ast
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
+import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from fl_dp.config.run import RunConfig
+from scripts.requirements import CUDA, hashes
 
 ROOT = Path(__file__).parents[1]
+BY_TORCH = {"triton"}  # comes with PyTorch's CUDA builds, and is used with those alone
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +78,94 @@ def test_export_satisfies_every_declared_dependency(
         ]
         assert versions, f"{requirement.name} is not in requirements.txt"
         assert all(requirement.specifier.contains(version) for version in versions), requirement
+
+
+def test_what_fl_dp_imports_is_declared(pyproject: dict[str, Any]) -> None:
+    """Else another version of Flower, or of what brought it along, takes it away."""
+    project, found = pyproject["project"], packages_distributions()
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    declared = {canonicalize_name(Requirement(line).name) for group in groups for line in group}
+    undeclared = {
+        name
+        for name in _imported() - sys.stdlib_module_names - BY_TORCH - {"fl_dp"}
+        if declared.isdisjoint(map(canonicalize_name, found.get(name, [name])))
+    }
+    assert undeclared == set()
+
+
+def _imported() -> set[str]:
+    """The packages that fl_dp's files import, wherever in them."""
+    found = set[str]()
+    for path in (ROOT / "fl_dp").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_uvicorn_whose_inside_we_build_on_has_an_upper_bound(pyproject: dict[str, Any]) -> None:
+    line = next(line for line in pyproject["project"]["dependencies"] if line.startswith("uvicorn"))
+    assert not Requirement(line).specifier.contains("1.0")
+    assert any(one.operator == "<" for one in Requirement(line).specifier)
+
+
+def _pinned(name: str) -> dict[str, tuple[set[str], set[str]]]:
+    """By name: the versions that requirements-NAME.txt has, and their hashes."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    text = (ROOT / f"requirements-{name}.txt").read_text()
+    for block in re.split(r"\n(?=[^ ])", text):
+        if one := re.match(r"([\w.-]+)==(\S+) ;", block):
+            versions, known = found.setdefault(canonicalize_name(one[1]), (set(), set()))
+            versions.add(one[2])
+            known |= set(re.findall(r"--hash=(sha256:[0-9a-f]{64})(?= |$)", block, re.M))
+    return found
+
+
+def test_what_sites_and_servers_install_is_pinned_with_the_locks_hashes(lock: dict[str, Any]) -> None:
+    locked: dict[str, dict[str, set[str]]] = {}
+    for package in lock["package"]:
+        locked.setdefault(canonicalize_name(package["name"]), {})[package["version"]] = hashes(
+            package["files"]
+        )
+    for name in ("site", "cuda", "server"):
+        for package, (versions, known) in _pinned(name).items():
+            assert known
+            assert known == set.union(*(locked[package][version] for version in versions)), package
+
+
+def test_a_site_installs_all_that_fl_dp_needs_and_no_more(pyproject: dict[str, Any]) -> None:
+    """No tracker, no tool of developers, no beta; and no CUDA, which has a file of its own."""
+    site, cuda, server = (_pinned(name) for name in ("site", "cuda", "server"))
+    wanted, extras = pyproject["project"]["dependencies"], pyproject["project"]["optional-dependencies"]
+    needed = _closure(wanted)
+    assert needed - site.keys() - cuda.keys() == set()
+    assert _closure(extras["metrics"] + extras["report"]) - site.keys() - server.keys() == set()
+    assert all(CUDA.match(name) for name in cuda)
+    assert not [name for name in site if CUDA.match(name)]
+    trackers = {canonicalize_name(Requirement(line).name) for line in extras["track"]}
+    assert not (trackers | {"pytest", "prometheus-client"}) & site.keys()
+    assert not [one for one, (versions, _) in site.items() if any(Version(v).is_prerelease for v in versions)]
+
+
+def _closure(lines: list[str]) -> set[str]:
+    """What the requirements ask for on this machine, and what that asks for, by canonical name."""
+    found, left = set[str](), [(Requirement(line), "") for line in lines]
+    while left:
+        one, extra = left.pop()
+        name = canonicalize_name(one.name)
+        if one.marker and not one.marker.evaluate({"extra": extra}):
+            continue
+        if name in found and not one.extras:
+            continue
+        found.add(name)
+        try:
+            asked = [Requirement(line) for line in requires(name) or []]
+        except PackageNotFoundError:
+            continue
+        left += [(each, extra) for each in asked for extra in ("", *one.extras)]
+    return found
 
 
 def test_flower_knows_every_run_config_key_as_run_sh_has_it(pyproject: dict[str, Any]) -> None:

@@ -140,7 +140,9 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
 
     if kit is None:
         say("without --kit: only a server of this user on this machine; a federation's site names its kit")
-    folder, journal = state_folder() / "clients" / own.client, JournalWatch(own, say)
+    # one site name may be in several federations; no name has an @ in it
+    called = own.client if kit is None else f"{own.client}@{keys.roster.federation}"
+    folder, journal = state_folder() / "clients" / called, JournalWatch(own, say)
     return run_client(
         own, keys, address, _watchers(own, journal), say,
         folder=folder, once=once, at_the_end=journal.at_the_end,

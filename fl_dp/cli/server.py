@@ -33,6 +33,7 @@ from fl_dp.durable_files import exclusive
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.files_first import check_server_files
 from fl_dp.launch.launcher import CHECKING, CHECKING_MODEL, write_config
+from fl_dp.launch.logs import Watched
 from fl_dp.launch.preflight import (
     check_choices,
     check_names,
@@ -43,9 +44,11 @@ from fl_dp.launch.preflight import (
 from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
 from fl_dp.launch.request import RunRequest
 from fl_dp.launch.resumption import check_served, check_unfinished, to_resume
+from fl_dp.optional import require_package
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
+from fl_dp.reporting.wording import folded
 
 if TYPE_CHECKING:
     from fl_dp.kits.kit import ServerKit
@@ -78,6 +81,11 @@ def serve(
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the run in DIR, which this server has begun."),
     ] = None,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as lines of JSON.")] = False,
+    metrics: Annotated[
+        bool,
+        typer.Option("--metrics", help="Answer /health and /metrics at a socket in the run's folder."),
+    ] = False,
 ) -> int:
     """Run one federation whose sites join with `fl-dp client`, from this machine or others.
 
@@ -86,15 +94,18 @@ def serve(
     if context.invoked_subcommand is not None:
         refuse_before(context)
         return 0  # `ban` or `unban` follows
+    if metrics:
+        require_package("prometheus_client", "--metrics")
+    watched = Watched(log_json, security=kit is not None, metrics=metrics)
     with reporting_progress(say) as tell:
         tell.doing(CHECKING)
         server = _kit(kit, address)
         host, port = _place(server, kit, address)
         if resume is not None:
-            refuse_beside(context, "resume", "kit", "address")
-            return _resume(resume, server, host, port, tell)
+            refuse_beside(context, "resume", "kit", "address", "log_json", "metrics")
+            return _resume(resume, server, host, port, tell, watched)
         request = read_request(config, settings=with_track(settings, track))
-        return _begin(request, out, server, host, port, tell)
+        return _begin(request, out, server, host, port, tell, watched)
 
 
 def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[str, int]:
@@ -112,7 +123,13 @@ def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[
 
 
 def _begin(
-    request: RunRequest, out: Path | None, kit: "ServerKit", host: str, port: int, tell: ProgressReporter
+    request: RunRequest,
+    out: Path | None,
+    kit: "ServerKit",
+    host: str,
+    port: int,
+    tell: ProgressReporter,
+    watched: Watched,
 ) -> ExitCode:
     with naming_places(request):
         check_names(request.config)
@@ -126,11 +143,11 @@ def _begin(
     check_port(host, port)
     folder = claim_folder(out)
     for note in (*request.notes, *notes_of_served(run)):
-        tell.say(note)
+        tell.say("\n".join(folded(note, cut=False)))
     with exclusive(folder.lock):
         run = write_config(run, folder)
         tell.run(run, folder)
-        return _serve(run, folder, kit, host, port, tell, resumed=False)
+        return _serve(run, folder, kit, host, port, tell, watched, resumed=False)
 
 
 def _kit(kit: Path | None, address: str | None) -> "ServerKit":
@@ -146,7 +163,9 @@ def _kit(kit: Path | None, address: str | None) -> "ServerKit":
     return loopback_server(loopback_keys(host, port), port)
 
 
-def _resume(path: Path, kit: "ServerKit", host: str, port: int, tell: ProgressReporter) -> ExitCode:
+def _resume(
+    path: Path, kit: "ServerKit", host: str, port: int, tell: ProgressReporter, watched: Watched
+) -> ExitCode:
     """Go on with the run in the folder `path` after its last completed round."""
     folder = RunFolder(path.absolute())
     check_served(folder)
@@ -159,7 +178,7 @@ def _resume(path: Path, kit: "ServerKit", host: str, port: int, tell: ProgressRe
         over = state.rounds if state else 0
         tell.run(config, folder, over)
         tell.say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
-        return _serve(config, folder, kit, host, port, tell, resumed=True)
+        return _serve(config, folder, kit, host, port, tell, watched, resumed=True)
 
 
 def _serve(
@@ -169,6 +188,7 @@ def _serve(
     host: str,
     port: int,
     tell: ProgressReporter,
+    watched: Watched,
     *,
     resumed: bool,
 ) -> ExitCode:
@@ -177,7 +197,7 @@ def _serve(
 
     for words in ending(kit):
         tell.say(words)
-    with serving(kit, folder, host, port) as served:
+    with serving(kit, folder, host, port, watched, lambda: tell.rounds_over) as served:
         where = f"[{host}]" if ":" in host else host
         tell.say(f"serving {kit.roster.federation} on {where}:{served.port}; files in {folder.shown}")
         _wait_for_sites(config.min_clients, served, tell)

@@ -12,10 +12,15 @@ Say = Callable[[str], None]
 
 
 class JournalWatch:
-    """Says each line that is written from now on, of this client alone."""
+    """Says each line that is written from now on, of this client and its data alone: in another federation
+    another client may have its name.
+    """
 
     def __init__(self, settings: ClientConfig, say: Say) -> None:
+        from fl_dp.federation.client.registration import dataset_name  # late: it brings parts of data
+
         self._client, self._say = settings.client, say
+        self._datasets = "", dataset_name(settings)  # a message may fail before the data are known
         self._journal = NewLines(journal_folder(settings.ledger))
         self._trained, self._last = (
             0,
@@ -24,7 +29,8 @@ class JournalWatch:
 
     def look(self) -> None:
         """Say what has come since the last look."""
-        lines = [one for one in self._journal.new() if one.client == self._client]
+        new = self._journal.new()
+        lines = [one for one in new if one.client == self._client and one.dataset in self._datasets]
         for line in lines:
             self._trained += line.event == "trained"
             self._last = spent_in_words(line) or self._last

@@ -1,20 +1,39 @@
 """The logs of a server and of clients; readable by their owner alone, and bounded."""
 
 import io
+import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from fl_dp.durable_files import open_private
 from fl_dp.errors import FlDpError, TaskError
+from fl_dp.federation.security import PARTS
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MOST_BYTES = 8 * 2**20  # of a log, and of each older one beside it
 _OLDER = 2  # NAME.log.1 and NAME.log.2
+_MOST_EVENTS = 10  # lines in a minute, of each kind of security event and each site
+_MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """How a server can be watched. json_log: its log is lines of JSON. security: refusals have a log.
+
+    metrics: numbers are served on a socket in the run's folder.
+    """
+
+    json_log: bool = False
+    security: bool = False
+    metrics: bool = False
 
 
 class OwnersLog(RotatingFileHandler):
@@ -62,12 +81,70 @@ class OwnersLog(RotatingFileHandler):
         return file
 
 
+class JsonFormatter(logging.Formatter):
+    """A record as one line of JSON; its time is UTC."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        said = {"time": when, "level": record.levelname, "message": record.getMessage()}
+        said |= {part: value for part in PARTS if (value := getattr(record, part, None))}
+        if record.exc_info:
+            said["error"] = self.formatException(record.exc_info)
+        return json.dumps(said)
+
+
+@dataclass(slots=True)
+class _Told:
+    """Of one kind of event, in one minute. left_out: since its last line."""
+
+    began: float
+    left_out: int = 0
+    lines: set[tuple[str, ...]] = field(default_factory=set)
+
+
+class FewEvents(logging.Filter):
+    """Lets few security events through, so that a flood fills no disk and hides nobody else.
+
+    Each once in a minute, and _MOST_EVENTS of a kind: of one site, or of all strangers together. The next
+    line of the kind says how many were left out.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[tuple[str, str], _Told] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        event, who, source = (str(getattr(record, part, "")) for part in ("event", "who", "source"))
+        kind, line, now = (event, who), (source, record.getMessage()), time.monotonic()
+        told = self._told.setdefault(kind, _Told(now))
+        if now - told.began >= _MINUTE:
+            told = self._told[kind] = _Told(now, told.left_out)
+        if line in told.lines or len(told.lines) >= _MOST_EVENTS:
+            told.left_out += 1
+            return False
+        told.lines.add(line)
+        record.__dict__["left_out"], told.left_out = told.left_out, 0
+        return True
+
+
+def json_log(path: Path) -> OwnersLog:
+    log = OwnersLog(path)
+    log.setFormatter(JsonFormatter())
+    return log
+
+
+def security_log(path: Path) -> OwnersLog:
+    log = json_log(path)
+    log.addFilter(FewEvents())
+    return log
+
+
 @contextmanager
-def log_files(files: dict[str, Path]) -> Iterator[None]:
+def log_files(files: dict[str, Path], made: Callable[[Path], OwnersLog] = OwnersLog) -> Iterator[None]:
     """Send each logger, by name, to its file and nowhere else."""
     with ExitStack() as stack:
         for name, path in files.items():
-            stack.enter_context(_log_file(name, path))
+            stack.enter_context(_log_file(name, made(path)))
         yield
 
 
@@ -102,9 +179,8 @@ def causes_in(name: str) -> Iterator[Causes]:
 
 
 @contextmanager
-def _log_file(name: str, path: Path) -> Iterator[None]:
+def _log_file(name: str, handler: OwnersLog) -> Iterator[None]:
     logger = logging.getLogger(name)
-    handler = OwnersLog(path)
     before = logger.propagate, logger.level, logger.handlers
     logger.handlers = [handler]
     logger.propagate = False

@@ -94,13 +94,20 @@ class ProgressReporter:
             self._file = None
 
     def interrupted(self) -> None:
-        """Say how to go on with the run, if there is one to go on with."""
+        """Say what is paid for, and how to go on with the run, if there is one to go on with."""
         if self._folder is None:
             return
         with suppress(ConfigError):  # it is over, and nothing is left to go on with
             check_unfinished(self._folder)
-            over, rounds = self._progress.over, self._progress.rounds
-            self.say(f"stopped after {over} of {rounds} rounds; go on with: {go_on_with(self._folder)}")
+            over, rounds, shown = self._progress.over, self._progress.rounds, self._folder.shown
+            here = self._folder.launch.exists()
+            where = f"fl-dp ledger show {shown}" if here else "fl-dp ledger show, at each site"
+            self.say(
+                f"stopped after {over} of {rounds} rounds; what clients have begun is paid for\n"
+                f"what is paid: {where}\n"
+                f"its page: fl-dp report {shown}\n"
+                f"go on with: {go_on_with(self._folder)}"
+            )
 
     def _tell(self, progress: RunProgress) -> None:
         before, self._progress = self._progress, progress

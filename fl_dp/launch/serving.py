@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,21 +16,23 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.link.door import Door
 from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.link_grid import LinkGrid
-from fl_dp.federation.link.listener import listening
+from fl_dp.federation.link.listener import ASGI, listening
 from fl_dp.federation.secure_sum.grid import SecureGrid
+from fl_dp.federation.security import SECURITY
 from fl_dp.federation.server.app import run_federation
 from fl_dp.federation.server.farewell import send_final_model
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.kits.kit import ROSTER, ServerKit, trusted_roster
 from fl_dp.kits.roster import Roster
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.logs import log_files
+from fl_dp.launch.logs import OwnersLog, Watched, json_log, log_files, security_log
+from fl_dp.launch.metrics import RunMetrics, metrics_served
 from fl_dp.launch.outcome import conclude, tried
 from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.reports import RoundReport
-from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
+from fl_dp.reporting.run_folder import SECURITY_LOG, SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import write_statements
 from fl_dp.reporting.tracking import tracking
 from fl_dp.statements import Stated
@@ -104,8 +106,15 @@ class Serving:
 
 
 @contextmanager
-def serving(kit: ServerKit, folder: RunFolder, host: str, port: int) -> Iterator[Serving]:
-    """Serve sites on `host`, on a free port if `port` is 0.
+def serving(
+    kit: ServerKit,
+    folder: RunFolder,
+    host: str,
+    port: int,
+    watched: Watched | None = None,
+    rounds: Callable[[], int] = lambda: 0,
+) -> Iterator[Serving]:
+    """Serve sites on `host`, on a free port if `port` is 0. rounds: how many are over, for metrics.
 
     Afterwards they are told that the run is over, unless it failed or was interrupted: it may be resumed.
     """
@@ -113,11 +122,20 @@ def serving(kit: ServerKit, folder: RunFolder, host: str, port: int) -> Iterator
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = hub.run_id, SUPERLINK_NODE_ID, 1
     look = _Newest(kit.folder, hub).look
     door = Door(hub, look)
-    log = folder.log(SERVER_LOG)
-    with log_files({"fl_dp": log, "flwr": log, "uvicorn": log}):
+    log, watched = folder.log(SERVER_LOG), watched or Watched()
+    with ExitStack() as logs:
+        files = {"fl_dp": log, "flwr": log, "uvicorn": log}
+        logs.enter_context(log_files(files, json_log if watched.json_log else OwnersLog))
+        if watched.security:
+            logs.enter_context(log_files({SECURITY: folder.log(SECURITY_LOG)}, security_log))
         for quiet in ("flwr", "uvicorn"):
             logging.getLogger(quiet).setLevel(logging.WARNING)  # Flower logs each request
-        with listening(door, kit, host, port) as open_port:
+        app: ASGI = door
+        if watched.metrics:
+            metrics = RunMetrics(hub, folder.path, rounds)
+            logs.enter_context(metrics_served(metrics, folder.metrics))
+            app = metrics.counted(door)
+        with listening(app, kit, host, port) as open_port:
             yield Serving(kit, hub, open_port, look)
             door.end(_FAREWELL_SECONDS)
 

@@ -174,10 +174,12 @@ def alone_line(summary: Mapping[str, Any]) -> str:
     found = [epsilon_from_json(one["epsilon_alone"]) for one in costs if "epsilon_alone" in one]
     if not found:
         return ""
+    useful = [one for one in found if one <= BEYOND_USE]
+    then = f'"alone" holds: {alone_words(max(useful))} at most' if useful else "no epsilon of use holds"
     return (
         "epsilon holds against all who see no more than sums of clients, with no more members working "
-        f'together than was assumed. If that fails, "alone" holds: {alone_words(max(found))} at most'
-        f"{', and none where it says none' if max(found) > BEYOND_USE else ''}"
+        f"together than was assumed. If that fails, {then}"
+        f"{', and none of use where it says none' if 0 < len(useful) < len(found) else ''}"
     )
 
 

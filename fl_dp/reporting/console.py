@@ -76,7 +76,7 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
         f"{record['seconds']:.1f} s",
     )
     why = record.get("lost")  # older reports have none
-    lost = packed((f"  LOST, and paid for: {why}",)) if why else []
+    lost = folded(f"  LOST, and paid for: {why}") if why else []
     return "\n".join([*packed(parts), *lost])
 
 

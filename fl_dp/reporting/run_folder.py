@@ -7,7 +7,7 @@ from pathlib import Path
 from fl_dp.durable_files import private_folder
 from fl_dp.errors import ConfigError
 
-SERVER_LOG = "server"
+SERVER_LOG, SECURITY_LOG = "server", "security"
 ONE_RUN_LEDGER = "one-run-ledger"  # in launch.toml: whether the ledger was made for this run alone
 
 
@@ -49,6 +49,11 @@ class RunFolder:
     def progress(self) -> Path:
         """What the run does now; it is there only while the run goes on."""
         return self.path / "progress.json"
+
+    @property
+    def metrics(self) -> Path:
+        """A Unix socket, while a server with --metrics goes on."""
+        return self.path / "metrics.sock"
 
     @property
     def tracked(self) -> Path:

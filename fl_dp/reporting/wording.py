@@ -36,9 +36,9 @@ def rough_duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def folded(text: str, width: int = LINE) -> list[str]:
+def folded(text: str, width: int = LINE, *, cut: bool = True) -> list[str]:
     """The text in lines of at most `width` columns, all indented as it is; broken at spaces, and within words
-    that are longer than a line.
+    that are longer than a line. cut=False: such words, as places of files, stay whole, and too long.
     """
     words = text.lstrip(" ")
     indent = text[: len(text) - len(words)]
@@ -47,7 +47,7 @@ def folded(text: str, width: int = LINE) -> list[str]:
         if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(word) <= room:
             lines[-1] += f" {word}"
         else:
-            lines += chop_cells(word, room)
+            lines += chop_cells(word, room) if cut else [word]
     return [indent + line for line in lines if line] or [""]
 
 
@@ -58,5 +58,6 @@ def packed(parts: Sequence[str], width: int = LINE) -> list[str]:
         if lines and cell_len(lines[-1]) + len(_INDENT) + cell_len(part) <= width:
             lines[-1] += _INDENT + part
         else:
-            lines += [_INDENT * bool(lines) + one for one in folded(part, width - len(_INDENT))]
+            for one in folded(part, width - len(_INDENT)):
+                lines.append(_INDENT * bool(lines) + one)
     return lines

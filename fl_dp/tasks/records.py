@@ -62,7 +62,7 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
             raise DataError(
                 'There are no test data, on which evaluate = "server" measures the model; set it to "off".'
             )
-        task.form = found.form
+        task.form, task.class_names = found.form, found.classes
         return found
     with in_task_code(type(task), "public_form()"):
         form = task.public_form()
@@ -73,7 +73,7 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
     elif type(task).model is Task.model:
         first = records_of(_task_for(config, task, "0"), "train")
         if first is not None:
-            task.form = first.form
+            task.form, task.class_names = first.form, first.classes
     return None
 
 

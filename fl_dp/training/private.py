@@ -118,6 +118,10 @@ class PrivateTrainer:
 
         self._chooser = chooser_that_fits(self._chooser, rehearse, memory, rows, self.device)
 
+    def use_kernels(self, kernels: Mapping[str, str]) -> None:
+        """Take these, by parameter, and measure none."""
+        self._chooser = KernelChooser(fixed=kernels)
+
     def choose_rows(self, at_most: int) -> int:
         """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take.
 

@@ -86,6 +86,9 @@ class UnprotectedTrainer:
     def fit_kernels(self, memory: int, rows: int) -> None:
         """Nothing: there are no kernels to choose."""
 
+    def use_kernels(self, kernels: Mapping[str, str]) -> None:
+        """Nothing, for the same reason."""
+
     def rehearse(self, size: int) -> tuple[Tensor, ...]:
         """The gradient of `size` examples of random numbers; changes no weight."""
         examples = self._objective.blank(size)

@@ -8,6 +8,9 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli import client as module
 from fl_dp.cli.common import run_command
 from fl_dp.config.client import ClientConfig
+from fl_dp.kits.kit import accept, new_site_kit
+from fl_dp.kits.provision import Wishes, provision
+from fl_dp.kits.roster import read_join_request
 
 
 @pytest.fixture
@@ -58,6 +61,23 @@ def test_another_name_on_the_same_data_goes_on_in_the_same_account(joined):
     assert joined[0].ledger == joined[1].ledger
     with Ledger.open_existing(Path(joined[0].ledger)) as ledger:
         assert [account.dataset for account in ledger.accounts()] == ["digits"]
+
+
+def test_one_site_name_in_two_federations_has_a_folder_of_its_own_in_each(tmp_path, monkeypatch, joined):
+    """And one ledger: what the data have spent in one counts in the other."""
+    folders: list[Path] = []
+    monkeypatch.setattr(
+        "fl_dp.launch.site.run_client", lambda one, *_, folder, **__: folders.append(folder) or 0
+    )
+    for federation in ("hospitals", "registers"):
+        kit = tmp_path / federation / "kit"
+        asked = read_join_request(new_site_kit(kit, "north"))
+        roster = provision(Wishes(federation, ("fl.example.org:9092",), (asked,), 30), kit.parent / "made")
+        accept(kit, kit.parent / "made/roster.json", roster.authority)
+        assert client("--kit", str(kit)) == 0
+    assert client("--name", "north") == 0
+    assert [one.name for one in folders] == ["north@hospitals", "north@registers", "north"]
+    assert (tmp_path / "state/fl-dp/ledger/ledger.sqlite").exists()
 
 
 def test_parts_of_one_cut_stand_side_by_side_and_another_cut_is_refused_before_joining(joined, capsys):

@@ -12,7 +12,7 @@ from fl_dp.optional import EXTRAS
 from scripts.build import build
 
 ROOT = Path(__file__).parents[2]
-IN_A_CLONE = ("examples", "docs", "benchmarks", "tests", "scripts", "fl_dp")
+IN_A_CLONE = ("examples", "deploy", "docs", "benchmarks", "tests", "scripts", "fl_dp")
 
 # Read by Python at its start: packages that only extras bring are not there, nor their metadata. Those of the
 # report stay, since other dependencies bring them in any case.

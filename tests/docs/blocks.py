@@ -18,6 +18,7 @@ PAGES = sorted(
     [
         ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md",
         *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("README.md"),
+        ROOT / "deploy" / "README.md",
     ]
 )  # fmt: skip
 KINDS = ("run", "checked", "run by", "not run")

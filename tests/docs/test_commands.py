@@ -71,9 +71,9 @@ def check_files(run: Path) -> None:
 
 
 def check_picture(printed: str) -> None:
-    """docs/run.svg shows what a run prints today, but for its numbers and the name of its folder."""
+    """docs/run.svg shows what a run prints today, but for numbers, its folder's name and ends of lines."""
     now, then = (
-        re.sub(r"runs/\S+", "runs/NAME", shown(text)) for text in (svg(printed), PICTURE.read_text())
+        re.sub(r"runs/\S+", "runs/NAME", shown(text)).split() for text in (svg(printed), PICTURE.read_text())
     )
     assert now == then, "docs/run.svg is not what ./run.sh prints; draw it again: make figures"
 

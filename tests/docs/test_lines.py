@@ -6,7 +6,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NAMED = ("scale", "strategies", "privacy", "operating", "architecture", "verify", "settings")
-FILES = [*(ROOT / "docs" / f"{name}.md" for name in NAMED), *sorted(ROOT.glob("examples/*/README.md"))]
+FILES = [
+    *(ROOT / "docs" / f"{name}.md" for name in NAMED),
+    *sorted(ROOT.glob("examples/*/README.md")),
+    ROOT / "deploy/README.md",
+]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

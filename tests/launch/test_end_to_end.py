@@ -189,7 +189,7 @@ def test_moved_files_go_on_from_what_they_have_spent(tmp_path):
     first = files(tmp_path / "first")
     begun = run("a", first, "data-name=ward {client}")
     assert begun.returncode == 0, begun.stdout + begun.stderr
-    assert f"ledger in {ledger}: what other runs have spent there counts" in begun.stdout
+    assert f"ledger in {ledger}: what other runs have spent there counts" in " ".join(begun.stdout.split())
     spent = steps_paid(ledger)
     assert list(spent) == ["ward 0", "ward 1"]
 

@@ -35,6 +35,7 @@ def test_only_what_is_new_of_this_client_is_said_and_no_question_that_is_answere
     append(north.folder, replace(LINE, round=4))
     append(north.folder, replace(LINE, event="asked", round=5, process=8))
     append(north.folder, replace(LINE, client="south", round=9))
+    append(north.folder, replace(LINE, dataset="of another federation", round=9))
     north.watch.look()
     append(north.folder, replace(LINE, event="declined", round=5, process=8, after=None, reason="no"))
     north.watch.look()

@@ -17,7 +17,6 @@ from launch.commands import MAIN, fl_dp, wait_for
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "deployment.md"
-RUN = "rounds = {rounds}\nclients = 2\nmin-clients = 2\nfit-clients = 2\nexpected-batch-size = 64\n"
 
 
 def on_the_page(kind: str, machine: str) -> list[str]:
@@ -65,11 +64,11 @@ class Machines:
     def said(self, machine: str) -> str:
         return (self.folder / machine / "console").read_text()
 
-    def write(self, machine: str, toml: str) -> None:
-        """The page's federation.toml, with a port that is free here."""
+    def write(self, machine: str, toml: str, name: str = "federation.toml") -> None:
+        """A file of the page's, with a port that is free here."""
         text = toml.replace("9092", str(self.port))
-        assert text != toml
-        (self.folder / machine / "federation.toml").write_text(text)
+        assert text != toml or name != "federation.toml"
+        (self.folder / machine / name).write_text(text)
 
     def send(self, machine: str, path: str, to: str) -> None:
         source, target = self.folder / machine / path, self.folder / to / Path(path).name
@@ -104,12 +103,12 @@ def provisioned(machines: Machines) -> None:
 
 def test_the_page_leads_from_keys_to_a_model(machines):
     provisioned(machines)
-    (machines.folder / "server" / "run.toml").write_text(RUN.format(rounds=2))
+    machines.write("server", on_the_page("toml", "server")[0], "triage.toml")
     server = machines.start("server", on_the_page("bash", "server")[0])
     clients = [machines.start(site, on_the_page("bash", site)[2]) for site in ("north", "south")]
     assert server.wait(600) == 0, machines.said("server")
     assert [client.wait(60) for client in clients] == [0, 0], machines.said("north")
-    run = machines.folder / "server" / "run"
+    run = machines.folder / "server" / "triage"
     assert (run / "model.pt").stat().st_size > 0
     summary = json.loads((run / "summary.json").read_text())
     assert summary["status"] == "completed"
@@ -120,7 +119,7 @@ def test_the_page_leads_from_keys_to_a_model(machines):
 
 def test_a_site_that_is_revoked_while_the_server_runs_is_refused(machines):
     provisioned(machines)
-    (machines.folder / "server" / "run.toml").write_text(RUN.format(rounds=1))
+    machines.write("server", on_the_page("toml", "server")[0], "triage.toml")
     # the server waits for two sites, and so goes on to serve
     machines.start("server", on_the_page("bash", "server")[0])
     south = machines.start("south", on_the_page("bash", "south")[2])
@@ -139,7 +138,7 @@ def test_a_site_that_is_revoked_while_the_server_runs_is_refused(machines):
     wait_until("server", "0 of 2 sites are there")
     # the kit of before, put back by hand: its serial was seen
     (machines.folder / "server/server/roster.json").write_bytes(old)
-    log = machines.folder / "server/run/logs"
+    log = machines.folder / "server/triage/logs"
     older = "is older than 2"
     wait_for(lambda: any(older in file.read_text(errors="replace") for file in log.rglob("*.log")))
     time.sleep(1)  # for a site that would be let in

@@ -1,12 +1,16 @@
 """What does not go together is refused before anything is started."""
 
+from contextlib import nullcontext
+from pathlib import Path
+
 import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.launch import launcher
 from fl_dp.launch.launcher import launch
 from fl_dp.launch.progress_reporter import ProgressReporter
-from fl_dp.launch.request import RunRequest
+from fl_dp.launch.request import UNPROTECTED, RunRequest
 
 VARY, MASKS = {"vary_mechanism": True}, {"masks": True}
 
@@ -36,3 +40,16 @@ def test_a_folder_that_holds_a_ledger_gets_no_run_whose_ledger_would_be_said_to_
     with pytest.raises(ConfigError, match="holds the ledger of another run"):
         launch(RunRequest(RunConfig(), ()), tell=ProgressReporter(print, quiet=True), **options)
     assert [one.name for one in tmp_path.iterdir()] == ["ledgers"]
+
+
+def test_what_is_said_before_a_run_fits_a_console(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(launcher, "_checked", lambda request, *_, **__: (request.config, request.notes))
+    monkeypatch.setattr(launcher, "_under_way", lambda *_: nullcontext())
+    monkeypatch.setattr(launcher, "_run", lambda *_, **__: 0)
+    said: list[str] = []
+    request = RunRequest(RunConfig(aggregation="secure"), UNPROTECTED)
+    options = {"engine": "ray", "out": Path("run"), "ledger": None, "ray_address": "", "masks": True}
+    launch(request, tell=ProgressReporter(said.append, quiet=True), **options)
+    assert len(said) == 5
+    assert max(len(line) for text in said for line in text.splitlines()) <= 80

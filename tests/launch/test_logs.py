@@ -1,3 +1,4 @@
+import json
 import logging
 import os
 import subprocess
@@ -5,8 +6,9 @@ import sys
 from pathlib import Path
 
 from fl_dp.errors import CallError, LedgerError, TaskError
+from fl_dp.federation.security import SECURITY, security_event
 from fl_dp.launch import logs
-from fl_dp.launch.logs import causes_in, log_files
+from fl_dp.launch.logs import causes_in, json_log, log_files, security_log
 
 
 def test_a_logger_has_its_own_file_which_its_owner_alone_may_read_and_is_afterwards_as_it_was(tmp_path):
@@ -82,3 +84,49 @@ def test_a_log_on_a_full_disk_says_so_once_and_ends_nothing(tmp_path, capsys):
         for _ in range(3):
             logging.getLogger("one").info("a line")
     assert capsys.readouterr().err == f"{tmp_path / '1.log'}: lines are lost: No space left on device\n"
+
+
+def test_a_log_of_json_has_one_record_in_a_line_with_its_error(tmp_path):
+    with log_files({"one": tmp_path / "1.log"}, json_log):
+        try:
+            raise ValueError("a\nb")
+        except ValueError:
+            logging.getLogger("one").exception("two\nlines")
+    (said,) = map(json.loads, (tmp_path / "1.log").read_text().splitlines())
+    assert (said["level"], said["message"], said["time"][-6:]) == ("ERROR", "two\nlines", "+00:00")
+    assert said["error"].endswith("ValueError: a\nb")
+
+
+def test_a_flood_of_refusals_leaves_a_few_lines_and_hides_no_sites(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now[0])
+    path = tmp_path / "security.log"
+    with log_files({SECURITY: path}, security_log):
+        for number in range(5000):
+            security_event("request refused", "not signed", source=f"10.0.{number % 256}.1", status=401)
+            security_event("request refused", f"{number}", who="hostile", source="10.2.2.2", status=400)
+        security_event("request refused", "too many requests", who="north", source="10.1.1.1", status=429)
+        security_event("join refused", "row 1\nof\x1b[2J it", who="south")
+        now[0] = 61.0
+        security_event("request refused", "not signed", source="10.0.0.1", status=401)
+        security_event("request refused", "not signed", source="10.0.0.1", status=401)
+    said = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sum(one.get("who") == "hostile" for one in said) == 10
+    said = [one for one in said if one.get("who") != "hostile"]
+    assert len(said) == 13
+    assert said[0].keys() == {"time", "level", "message", "event", "source", "status"}
+    assert [one.get("who") for one in said[10:]] == ["north", "south", None]
+    assert said[11]["message"] == "row 1 of\\u001b[2J it"
+    assert said[12]["left_out"] == 4990
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+UNHEARD = "from fl_dp.federation.security import security_event as event; event('join refused', 'because')"
+
+
+def test_security_events_are_in_no_other_log_and_nowhere_if_nobody_keeps_them(tmp_path):
+    with log_files({"fl_dp": tmp_path / "server.log"}):
+        security_event("join refused", "because", who="south")
+    assert (tmp_path / "server.log").read_text() == ""
+    said = subprocess.run([sys.executable, "-c", UNHEARD], capture_output=True, text=True, check=True)
+    assert said.stderr == ""

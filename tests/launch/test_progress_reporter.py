@@ -92,6 +92,13 @@ def test_who_interrupts_a_run_is_told_how_to_go_on(folder, command):
         tell.run(RunConfig(rounds=9), folder, 5)  # resumed after five
         tell.round_over(record(6))
 
-    words = f"stopped after 6 of 9 rounds; go on with: {command} {folder.shown}"
-    assert interrupted(work) == [words]
+    here = "run" in command.split()
+    where = f"fl-dp ledger show {folder.shown}" if here else "fl-dp ledger show, at each site"
+    (words,) = interrupted(work)
+    assert words.splitlines() == [
+        "stopped after 6 of 9 rounds; what clients have begun is paid for",
+        f"what is paid: {where}",
+        f"its page: fl-dp report {folder.shown}",
+        f"go on with: {command} {folder.shown}",
+    ]
     assert interrupted(lambda tell: None) == []  # of a run that has not begun

@@ -1,6 +1,10 @@
 """A running server goes on with the newest roster of its kit, and with no other."""
 
+import json
+import ssl
+from contextlib import closing
 from dataclasses import replace
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,9 @@ from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.kit import ROSTER
 from fl_dp.kits.loopback import loopback_server, loopback_site
 from fl_dp.launch import serving
+from fl_dp.launch.logs import Watched
 from fl_dp.launch.serving import _Newest
+from fl_dp.reporting.run_folder import claim_folder
 
 
 @pytest.fixture
@@ -83,3 +89,33 @@ def test_one_that_could_not_be_read_is_tried_again(running, monkeypatch, error):
     monkeypatch.setattr(serving.time, "monotonic", lambda: newest._again)
     newest.look()
     assert hub.roster.site_of(site.key.public) is not None
+
+
+def _refused(port: int, certificate: str) -> None:
+    """Ask as a stranger does."""
+    trust = ssl.create_default_context(cadata=certificate)
+    with closing(HTTPSConnection("127.0.0.1", port, context=trust, timeout=60)) as connection:
+        connection.request("POST", "/v1/fleet/activate-node")
+        assert connection.getresponse().status == 401
+
+
+@pytest.mark.parametrize("watched", [Watched(json_log=True, security=True), None])
+def test_a_server_keeps_what_its_operator_wants(tmp_path, watched):
+    kit, folder = loopback_server(tmp_path / "keys", 1), claim_folder(tmp_path / "run")
+    with serving.serving(kit, folder, "127.0.0.1", 0, watched) as served:
+        served.look()
+        _refused(served.port, kit.roster.certificate)
+    log, security = folder.log("server").read_text(), folder.log("security")
+    if watched is None:
+        assert not security.exists()
+        assert " INFO roster " in log
+        assert "not signed" not in log
+        return
+    assert json.loads(log.splitlines()[0])["message"].startswith("roster ")
+    (event,) = map(json.loads, security.read_text().splitlines())
+    assert (event["event"], event["message"], event["source"]) == (
+        "request refused",
+        "not signed",
+        "127.0.0.1",
+    )
+    assert security.stat().st_mode & 0o777 == 0o600

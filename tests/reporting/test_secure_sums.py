@@ -19,7 +19,7 @@ from fl_dp.federation.server.replies import Verdict
 from fl_dp.federation.server.state import _report
 from fl_dp.federation.server.status import client_budget, client_round, federation, guarantee
 from fl_dp.records import ClientProfile, Entry
-from fl_dp.reporting.budget_table import budget_columns, print_budgets
+from fl_dp.reporting.budget_table import alone_line, budget_columns, print_budgets
 from fl_dp.reporting.console import alone_words, round_line
 from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.reporting.read_results import read_round, read_summary
@@ -111,6 +111,19 @@ def test_the_console_shows_both_columns_and_says_which_is_which(tmp_path):
     assert alone in next(row for row in rows if row[:1] == ["a"])[2]
     plain = next(row for row in rows if row[:1] == ["b"])
     assert plain[1] == plain[2]
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "then"),
+    [
+        ((5.0, 7.0), '"alone" holds: 7.00 at most'),
+        ((5.0, 400.0), '"alone" holds: 5.00 at most, and none of use where it says none'),
+        ((400.0, None), "no epsilon of use holds"),
+    ],
+)
+def test_the_largest_epsilon_that_holds_alone_is_a_number(epsilons, then):
+    clients = {str(one): {"epsilon_alone": one} for one in epsilons}
+    assert alone_line({"clients": clients}).endswith(f"If that fails, {then}")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import pytest
+from rich.cells import cell_len
 
-from fl_dp.reporting.wording import counted, duration, rough_duration
+from fl_dp.reporting.wording import counted, duration, folded, packed, rough_duration
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,26 @@ def test_measured_times(seconds: float, words: str) -> None:
 )
 def test_guessed_times(seconds: float, words: str) -> None:
     assert rough_duration(seconds) == words
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_no_line_is_wider_than_the_console_and_all_but_the_first_are_indented(width: int) -> None:
+    """Parts of each length up to more than a line, of one word and of many."""
+    for length in range(1, 2 * width + 3):
+        for whole in ("x" * length, ("xy " * length)[:length].strip(), "\u75c5" * length):
+            for parts in ((whole,), ("first", whole), (whole, "last"), ("x" * (width - 2), whole, whole)):
+                lines = packed(parts, width)
+                assert max(map(cell_len, lines)) <= width
+                assert not lines[0].startswith(" ")
+                assert all(line.startswith("  ") for line in lines[1:])
+                assert "".join("".join(lines).split()) == "".join("".join(parts).split())
+
+
+def test_a_part_stands_beside_the_last_as_long_as_the_line_is_not_full() -> None:
+    assert packed(("a" * 10, "b" * 8), 20) == [f"{'a' * 10}  {'b' * 8}"]
+    assert packed(("a" * 10, "b" * 9), 20) == ["a" * 10, f"  {'b' * 9}"]
+
+
+def test_a_place_is_not_cut() -> None:
+    place = "/long/" * 20
+    assert folded(f"ledger in {place}: what", cut=False) == ["ledger in", f"{place}:", "what"]

@@ -64,13 +64,16 @@ def test_the_server_reads_its_own_file_and_needs_none_without_evaluation(folder:
     task = task_of(config)
     found = evaluation_records(config, task)
     assert found is not None
-    assert (len(found), task.form) == (4, found.form)
+    assert (len(found), task.form, task.class_names) == (4, found.form, ("no", "yes"))
     check_server(config)
     assert check_parts(config)[0].startswith("the smallest client declares 4 records")
     (folder / "server.npz").unlink()
     with pytest.raises(DataError, match=r"server\.npz: no such file"):
         check_server(config)
-    check_server(run(folder, evaluate="off"))  # the form is that of client 0's
+    without = run(folder, evaluate="off")
+    check_server(without)  # the form is that of client 0's
+    evaluation_records(without, other := task_of(without))
+    assert (other.form, other.class_names) == (task.form, task.class_names)  # as predictions name them
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from verify.forger import lowered, scaled, signed_by_the_forger
 from verify.made_run import RATE, STEPS, Json, MadeRun
 
 from fl_dp.choices import CHECKS
+from fl_dp.reporting.page.render import render_page
 from fl_dp.verify.check import Evidence
 from fl_dp.verify.findings import Outcome
 from fl_dp.verify.running import checked
@@ -71,6 +72,27 @@ def test_a_client_without_a_statement_is_named_and_not_authentic(made_run: MadeR
     assert any("a statement of 1 client: south" in one for one in words)
 
 
+def test_what_is_said_of_signatures_is_true_to_what_is_there(made_run: MadeRun) -> None:
+    def said(check: str, **given: bool) -> str:
+        return " ".join(f"{one.what} {one.means}" for one in made_run.check(**given)[check].findings)
+
+    def draw() -> None:
+        made_run.files.report.write_text(render_page([made_run.files]))
+
+    draw()
+    assert "of it no site has signed: who else took part" in said("page")
+    assert "give --kit DIR or --roster FILE" in said("statements")
+    made_run.files.launch.write_text('engine = ""\nledgers = "ledgers"\n')
+    draw()
+    assert "the keys were made for one launch on one machine: no roster has them" in said("statements")
+    made_run.write_statements([one | {"key": "", "signature": ""} for one in made_run.statements()])
+    draw()
+    assert "no site has signed any of it" in said("page")
+    assert "sites have stated something, and signed nothing of it" in said("statements")
+    made_run.files.launch.write_text('engine = "ray"\nledgers = "ledgers"\n')
+    assert "the clients of a simulation have no keys" in said("statements")
+
+
 def test_rounds_that_were_cut_off_are_found(made_run: MadeRun) -> None:
     first, second, third = made_run.files.rounds.read_text().splitlines(keepends=True)
     for text, checks in (
@@ -88,6 +110,7 @@ def test_a_run_that_was_killed_is_checked_as_far_as_it_came(made_run: MadeRun) -
         path.unlink()
     made_run.files.rounds.write_bytes(made_run.files.rounds.read_bytes()[:-40])
     assert made_run.differs() == {}
+    assert any("begun since is paid for" in one.means for one in made_run.check()["rounds"].findings)
     assert the_verdict(made_run).startswith("consistent, not authenticated")
 
 

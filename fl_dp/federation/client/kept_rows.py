@@ -1,4 +1,5 @@
-"""How many rows a pass takes at a client, and whether its rows are steady: once for rounds of one kind.
+"""How many rows a pass takes at a client, by which kernels, and whether its rows are steady: once for rounds
+of one kind.
 
 To find out takes longer than a round of a small model. It is done on random numbers: neither the measurement
 nor what is kept of it has seen a record.
@@ -8,6 +9,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from fl_dp.steady_math import machine
 logger = logging.getLogger("fl_dp.clients")
 
 _MOST_KINDS = 64
+_OF_KERNELS = "kernels", version("fl-dp")
 _OF_A_KIND = (  # of a plan: all that the time of a pass depends on
     "model", "trained", "expected_batch_size", "private", "loss", "task", "arithmetic", "class_weights",
     "precision", "unit", "local_algorithm", "personal", "seen",
@@ -38,6 +41,26 @@ def rows_of(
     if type(rows) is int and 1 <= rows <= at_most:
         return rows
     chosen = choose()
+    _keep(path, kind, chosen)
+    return chosen
+
+
+def kernels_of(
+    config: ClientConfig,
+    plan: RoundPlan,
+    device: torch.device,
+    rows: int,
+    choose: Callable[[], Mapping[str, str]],
+) -> Mapping[str, str]:
+    """The kernels kept for such a round, on such a processor; else what `choose` finds, which is kept.
+
+    Which of two is faster can change from one moment to the next: all rounds then take the same.
+    """
+    path, kind = kept_rows_file(config), _kind(plan, device, rows, *_OF_KERNELS, machine(), config.memory_mib)
+    kept = _read(path).get(kind)
+    if isinstance(kept, dict) and all(isinstance(kernel, str) for kernel in kept.values()):
+        return kept
+    chosen = dict(choose())
     _keep(path, kind, chosen)
     return chosen
 
@@ -62,10 +85,10 @@ def kept_rows_file(config: ClientConfig) -> Path:
     return Path(config.ledger).absolute().parent / FOLDER / f"{account_digest(config)}.rows.json"
 
 
-def _kind(plan: RoundPlan, device: torch.device, at_most: int, *more: str) -> str:
+def _kind(plan: RoundPlan, device: torch.device, at_most: int, *more: object) -> str:
     of_plan = [str(getattr(plan, name)) for name in _OF_A_KIND]
     of_machine = [str(device), torch.__version__, str(torch.get_num_threads()), str(NUMERICS), str(at_most)]
-    return hashlib.sha256("\0".join([*of_plan, *of_machine, *more]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\0".join([*of_plan, *of_machine, *map(str, more)]).encode()).hexdigest()[:16]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -77,7 +100,7 @@ def _read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _keep(path: Path, kind: str, value: int) -> None:
+def _keep(path: Path, kind: str, value: int | dict[str, str]) -> None:
     """A disk that does not take it is named in the client's log, and ends no round."""
     table = _read(path) | {kind: value}
     content = json.dumps(dict(list(table.items())[-_MOST_KINDS:])).encode()

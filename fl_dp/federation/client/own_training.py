@@ -12,7 +12,7 @@ from fl_dp.data.persons import Examples
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import DeclinedError
-from fl_dp.federation.client.kept_rows import check_once, rows_of
+from fl_dp.federation.client.kept_rows import check_once, kernels_of, rows_of
 from fl_dp.federation.client.own_states import OwnStates
 from fl_dp.federation.client.received import keep_received
 from fl_dp.federation.client.round import expected_weights
@@ -89,7 +89,12 @@ class OwnTraining:
                 at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
             self.at_most = at_most
             self.rows = rows_of(settings, plan, device, at_most, partial(trainer.choose_rows, at_most))
-            trainer.fit_kernels(memory, self.rows)
+
+            def choose() -> Mapping[str, str]:
+                trainer.fit_kernels(memory, self.rows)
+                return trainer.kernels
+
+            trainer.use_kernels(kernels_of(settings, plan, device, self.rows, choose))
             rehearsed = trainer.rehearse(self.rows)  # so much memory is there
             check_once(settings, plan, device, self.rows, trainer.kernels, trainer.check_rows)
         if isinstance(rehearsed, ClippedSum) and rehearsed.num_non_finite == len(rehearsed.norms):

@@ -49,6 +49,7 @@ from fl_dp.federation.link.signed_request import (
     digest_of,
 )
 from fl_dp.federation.link.upload import object_ids
+from fl_dp.federation.security import security_event
 from fl_dp.kits.roster import Site
 
 logger = logging.getLogger("fl_dp")
@@ -62,6 +63,7 @@ _POLL_SECONDS = 0.02
 _QUIET_SECONDS = 60.0  # between two lines in the log of one site's coming and going
 _PREFIX = "/v1/fleet/"
 _TYPE = b"application/x-protobuf"
+_OVER = 410
 
 Handler = Callable[["Door", Site, Any], Awaitable[Proto]]
 
@@ -105,6 +107,7 @@ class Door:
         try:
             answer = await self._answer(scope, body)
         except RequestRefusedError as refused:
+            _note(refused, scope)
             unread = None if body.is_over else scope.get("state", {}).get("cut")
             await _reply(send, refused.status, b"text/plain", refused.reason.encode(), cut=unread)
         else:
@@ -114,11 +117,12 @@ class Door:
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         method, path = scope["method"], scope["path"]
         site = self._site(method, path, headers)
+        scope["site"] = site.name
         if headers.get(SPOKEN) != PROTOCOL:
             raise RequestRefusedError(426, "this server runs another version of fl_dp; install the same")
         if self._over:
             self._told.add(site.key)
-            raise RequestRefusedError(410, "the run is over")
+            raise RequestRefusedError(_OVER, "the run is over")
         route = ROUTES.get(path.removeprefix(_PREFIX)) if path.startswith(_PREFIX) else None
         if route is None or method != "POST":
             raise RequestRefusedError(404, "not served")
@@ -333,6 +337,13 @@ class _Body:
         if digest_of(body) != headers.get(DIGEST):
             raise RequestRefusedError(401, "another body than the one that was signed")
         return body
+
+
+def _note(refused: RequestRefusedError, scope: Any) -> None:
+    if refused.status != _OVER:  # each site of a run hears that
+        source = (scope.get("client") or ("",))[0]
+        who = scope.get("site", "")
+        security_event("request refused", refused.reason, who=who, source=source, status=refused.status)
 
 
 async def _reply(

@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -18,7 +18,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fl_dp.durable_files import version_of
 from fl_dp.errors import ConfigError, LaunchError
-from fl_dp.federation.link.door import Door
 from fl_dp.federation.link.places import Place, Places
 from fl_dp.kits.certificates import check_in_time, check_pair
 from fl_dp.kits.kit import ServerKit
@@ -37,11 +36,12 @@ _OTHER_FILES = 512  # that this process may have open beside connections; half o
 _PAUSE_SECONDS = 0.5  # of accepting, when no descriptor is left
 _LOOK_SECONDS = 1.0  # between two looks for a new certificate
 _TOLD_SECONDS = 60.0  # between two words of the same trouble
+ASGI = Callable[[Any, Any, Any], Awaitable[None]]  # the door, or what stands before it
 _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 @contextmanager
-def listening(door: Door, kit: ServerKit, host: str, port: int) -> Iterator[int]:
+def listening(door: ASGI, kit: ServerKit, host: str, port: int) -> Iterator[int]:
     """Serve within it; the port, which is a free one if `port` is 0. ConfigError if it is taken."""
     most = _room_for_connections()
     listener = _listener(host, port)

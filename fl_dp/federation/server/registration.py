@@ -13,6 +13,7 @@ from flwr.serverapp import Grid
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, ConfigError, FederationError, FlDpError
+from fl_dp.federation.security import security_event
 from fl_dp.federation.server.banned import BANNED, read_banned
 from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.server.closing import LEAST
@@ -73,10 +74,14 @@ class Registration:
     def begin(self, server_round: int) -> None:
         """Gather for this round from now on, without those that are banned by now."""
         self._first, self._round = self._round == 0, server_round
+        before = self._banned
         try:
             self._banned = read_banned(Path(self._config.out)) if self._config.out else frozenset()
         except ConfigError as error:  # of the operator's own making, who is told; no reason to end a run
             logger.error("%s Banned as before: %s", error, ", ".join(sorted(self._banned)) or "nobody")
+        for event, names in {"banned": self._banned - before, "unbanned": before - self._banned}.items():
+            for name in sorted(names):
+                security_event(event, f"from round {server_round} on", who=name)
 
     def note(self, client: ClientRecord, *, answered: bool) -> None:
         """Whether the client has answered the round that it was asked for, whatever it said."""
@@ -219,15 +224,16 @@ class Registration:
             client = self._recognise(node, profile)
             client.require_accountable()
         except FlDpError as error:
-            self._refuse(node, one_line(str(error)), passing=passing)
+            self._refuse(node, one_line(str(error)), passing=passing, site=question.site)
         else:
             self._refused.pop(node, None)
             self._unsure.discard(node)
             self.clients[client.name] = client
             self._registered.add(node)
 
-    def _refuse(self, node: int, why: str, *, passing: bool) -> None:
+    def _refuse(self, node: int, why: str, *, passing: bool, site: str | None) -> None:
         if node not in self._refused or self._refused[node].why != why:
+            security_event("join refused", why, who=site or f"node {node}")
             logger.warning("node %d is no part of this run: %s", node, why)
         self._refused[node] = Refused(why, passing, time.monotonic() + RETRY)
 

@@ -1,6 +1,6 @@
 """What the guarantee takes for granted, in words."""
 
-from fl_dp.config.data import PERSON
+from fl_dp.config.data import CLIENT, PERSON
 from fl_dp.records import ARITHMETICS, PROVEN, STEADY_ROWS, Entry
 from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Client, Run
@@ -76,11 +76,24 @@ def _of_the_sites(run: Run) -> tuple[str, ...]:
     return (
         "Each site has kept its ledger: it was not deleted, not set back to an older copy, and no account in "
         f"it was retired{retired}. What a ledger no longer holds is not counted.",
-        f"The number of {run.unit}s that each site declared is public, and would have been declared without "
-        f"any one {run.unit} as well.",
-        "The shape of a record, the classes, the settings, and how large what a record holds can be are "
+        _declared(run),
+        "The shape of a record, the classes, the settings, and the range of what a record can hold are "
         "public.",
         f"Each record is there once: in one data set, at one client. {_each_person(run)}".strip(),
+    )
+
+
+def _declared(run: Run) -> str:
+    """Parts that are cut on one machine are declared as they were counted (docs/ledger.md)."""
+    cut = run.local and CLIENT not in run.setting("data") and len(run.clients) > 1
+    if cut:
+        return (
+            f"The number of {run.unit}s of each client is public. This launch cut one data set into parts "
+            f"and declared what it counted: one {run.unit} more or fewer changes a number on this page."
+        )
+    return (
+        f"The number of {run.unit}s that each site declared is public, and would have been declared without "
+        f"any one {run.unit} as well."
     )
 
 

@@ -95,7 +95,7 @@ def _with_own_epsilons(clients: Sequence[Client]) -> tuple[Client, ...]:
             if key not in known and len(known) < _MOST_COMPUTED:
                 known[key] = _own_epsilon(one)
             own = known.get(key)
-        made.append(replace(one, own_epsilon=own))
+        made.append(replace(one, own_epsilon=own, own_charges=own_charges(one.charges, one.before)))
     return tuple(made)
 
 

@@ -13,6 +13,9 @@ _NEARLY_SURE = 0.99  # a bound above it says next to nothing
 
 def amount(run: Run) -> Clause:
     """Epsilon and delta, whose, and by whom they were computed."""
+    heading = "How much, and for whom"
+    if not math.isfinite(run.epsilon):
+        return Clause(heading, f"No epsilon holds for {whose(run)}: what was spent has none that is finite.")
     text = (
         f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {number(run.delta)}, for {whose(run)}"
         f"{' in this run' if run.of_this_run else ''}, computed by the accountant "
@@ -20,12 +23,12 @@ def amount(run: Run) -> Clause:
     )
     several = min(run.clients_per_person, len(run.clients))
     if several > 1:
-        text += f"These are the sums of the {several} largest of the clients."
+        text += f"For each, those of the {several} clients with the largest are added up."
     elif len(run.clients) == 1:
-        text += "These are those of the one client."
+        text += "There was one client: they are its own."
     else:
-        text += "These are the largest of the clients; each client has its own, in the tables below."
-    return Clause("How much, and for whom", text)
+        text += "Each is the largest among the clients. The tables below have those of every client."
+    return Clause(heading, text)
 
 
 def meaning(run: Run) -> Clause:
@@ -42,8 +45,8 @@ def meaning(run: Run) -> Clause:
     bound = best_guess(shown, run.delta or 0.0)
     compared = ", ".join(f"{percent(best_guess(one, 0.0))} at epsilon {one:g}" for one in _COMPARED)
     text = (
-        f"Were delta zero, nothing that was released would change anybody's odds that one {run.unit} was "
-        f"there by more than a factor of e^epsilon = {odds_ratio(shown)}. With delta, who starts "
+        f"If delta were zero, nothing that was released would change anybody's odds that one {run.unit} was "
+        f"there by more than a factor of e^epsilon = {odds_ratio(shown)}. With delta, somebody who starts "
         f"at even odds (50 %) and guesses as well as possible is right with a probability of at most "
         f"{percent(bound)}. "
         f"{'That is next to no limit. ' if bound >= _NEARLY_SURE else ''}"

@@ -37,7 +37,7 @@ def overview(run: Run) -> Named:
         ("Ended as", run.status),
         *((f"{name}, on {_tested(run)}", measured(value)) for name, value in run.metrics[:1]),
         ("Whom epsilon protects", f"one {run.unit}" if run.private else "nobody: NOT PRIVATE"),
-        (f"Epsilon, {over_runs(run)}", _epsilon(run)),
+        (f"Epsilon, {over_runs(run)}" if run.private else "Epsilon", _epsilon(run)),
         ("Delta", number(run.delta) if run.private else "none holds"),
     ]
     if run.private and run.epsilon_alone is not None:
@@ -67,10 +67,12 @@ def verdict(run: Run) -> str:
     known = sum(one.name in signed for one in run.clients)
     if run.simulated:
         found.append("Nobody has signed: the clients of a simulation have no keys.")
+    elif not known:
+        found.append("No statement of what data have spent has a signature that holds.")
     else:
         found.append(
             f"For {known} of {counted(len(run.clients), 'client')} what the data have spent is signed, by "
-            "the key that stands below."
+            f"the key that stands below{', which was made for this launch alone' if run.local else ''}."
         )
     if _unreliable(run) or _stated_more(run):
         found.append("Statements of sites do NOT agree with the run, see below.")
@@ -88,20 +90,28 @@ def _budgets(run: Run) -> str:
         return (
             f"No budget is known of {counted(unknown, 'client')}; no other client's epsilon is above its own."
         )
-    return f"No client's epsilon is above its budget ({epsilon(run.budget)} at most)."
+    largest = max(known, key=lambda one: one.budget or 0.0)
+    return (
+        f"No client's epsilon is above its budget, its own site's limit for one {run.unit}: epsilon "
+        f"{epsilon(largest.budget)}"
+        f"{'' if len({(one.budget, one.delta) for one in known}) == 1 else ' or less'} "
+        f"at delta {number(largest.delta)}."
+    )
 
 
 def _epsilon(run: Run) -> str:
     if run.private and not run.clients:
         return "none: no client was there"
-    return charged(run.epsilon, run.arithmetic, private=run.private)
+    if not math.isfinite(run.epsilon) or not run.private:
+        return "none holds: it is infinite"
+    return charged(run.epsilon, run.arithmetic)
 
 
 def results(run: Run) -> Named:
     """What the model is worth, and what it took."""
     unchanged = 0 < run.rounds == run.lost_rounds
     kept = {
-        "last": "the one of the start: no round has changed it" if unchanged else "the last round's",
+        "last": "the initial one: no round has changed it" if unchanged else "the last round's",
         "average": "the moving average of the rounds' models",
         "best": f"the best one, of round {run.kept_round}",
     }.get(run.kept, run.kept)
@@ -177,9 +187,8 @@ def stated(run: Run) -> str:
     if more := _stated_more(run):
         where = "their rows are" if run.of_this_run else "what is said at the top is"
         text += (
-            f" {counted(len(more), 'client')} state MORE than the server recorded, epsilon "
-            f"{epsilon(max(more))} at most: {where} too low for them. Another run may "
-            "have used their data meanwhile."
+            f" {counted(len(more), 'client')} state MORE than the server recorded, {_up_to(max(more))}: "
+            f"{where} too low for them. Another run may have used their data meanwhile."
         )
     return text
 
@@ -204,6 +213,10 @@ def _stated_more(run: Run) -> list[float]:
         for one in site.data
         if one.epsilon > recorded.get(one.client, math.inf) + _SAME
     ]
+
+
+def _up_to(largest: float) -> str:
+    return f"up to epsilon {epsilon(largest)}" if math.isfinite(largest) else "and one that no epsilon holds"
 
 
 def _names(run: Run) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint
+from fl_dp.kits.signed import Signature
 from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.page import about_data, overview, signing, tables
 from fl_dp.reporting.page.by_part import part_tables
@@ -71,6 +72,7 @@ def _of_one(run: Run) -> dict[str, Any]:
         "signed": SIGNED,
         "unsigned": UNSIGNED,
         "any_signed": overview.any_signed(run),
+        "signatures": any(site.signed is not Signature.NONE for site in run.sites),
         "ending": ending(run),
     }
 

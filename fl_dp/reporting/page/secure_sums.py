@@ -20,19 +20,28 @@ def secure_sums(run: Run) -> tuple[Clause, ...]:
         if useless
         else f"epsilon {alone_words(run.epsilon_alone)} holds in its place"
     )
+    server = ", the server included" if parts_hidden(run) else ""
     text = (
-        "There are two epsilons. Clients added shares of the noise to sums, of which nobody was to see the "
-        f"parts. Epsilon {epsilon(run.epsilon)} holds against everybody who sees no more than such sums, the "
-        "server included. It assumes that no more of the clients in a sum work with the server than was "
-        f"planned for, and that the cryptography is sound. If this fails, {then}: {_share(found)} That is "
-        "counted for every step. Budgets are walls for the first; a site may set a wall for the second."
+        "There are two epsilons. Each client added a share of the noise to a sum, whose parts nobody was to "
+        f"see. Epsilon {epsilon(run.epsilon)} holds against everybody who sees no more than such "
+        f"sums{server}. It assumes that no more of the clients in a sum work with the server than was "
+        "planned for, and that the cryptography is sound. "
+        f"If this fails, {then}: {_share(found)} That is counted for every step. A site's budget limits the "
+        "first; a site may also limit the second."
     )
     if run.masked is False:
         text += (
             " No masks hid the parts of this run's sums: they were added up in the clear, with the same "
             "shares of noise, and whoever added them up could see each part."
         )
+    elif run.simulated:
+        text += " This run was simulated: its masks hid no part from whoever started it."
     return (Clause("If the assumption behind secure sums fails", text),)
+
+
+def parts_hidden(run: Run) -> bool:
+    """Whether masks hid each client's part from the server. One launch that plays all of them sees it."""
+    return run.masked is not False and not run.simulated
 
 
 def _share(found: list[Entry]) -> str:

@@ -22,15 +22,23 @@ def approval_lines(run: Run) -> Named:
         ("Who gets the model", said.recipients),
         ("Kept until, or for how long", said.retention),
         ("Approved by", said.approver),
-        ("Date (year-month-day)", _date(said.date)),
+        ("Date (year-month-day)", _date(said.date, run.started)),
         ("What fl-dp verify said of these files", ""),
         ("Signature", ""),
     )
 
 
-def _date(text: str) -> str:
-    """As it stands in the file, where anybody may have written it; `write_approval` takes real days alone."""
-    return text if not text or day(text) else f"NO DAY OF THE CALENDAR: {text}"
+def _date(text: str, started: str) -> str:
+    """As it stands in the file, where anybody may have written it; `write_approval` takes real days alone.
+
+    A run's dates are in UTC: on the day before it began, it may be the same day elsewhere.
+    """
+    approved, began = day(text), day(started[:10])
+    if text and not approved:
+        return f"NO DAY OF THE CALENDAR: {text}"
+    if approved and began and (began - approved).days > 1:
+        return f"{text}, before the run, which began on {began}: it approves no result"
+    return text
 
 
 def site_lines(run: Run) -> tuple[str, ...]:

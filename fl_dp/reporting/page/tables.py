@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from fl_dp.kits.signed import Signature
-from fl_dp.records import CLIENT_STATUSES
+from fl_dp.records import CLIENT_STATUSES, total_steps
 from fl_dp.reporting.page import about_data
 from fl_dp.reporting.page.about_data import operators_word
 from fl_dp.reporting.page.facts import Client, Run, Setting, Site
@@ -33,7 +33,8 @@ def clients(run: Run) -> Table:
     in_sums = run.epsilon_alone is not None
     return _of_clients(
         "clients",
-        "What each client's data have spent: epsilon of this run, of others as its site claims, and of both"
+        "What each client's data have spent: epsilon of this run, of others as its site claims, and of both; "
+        "the budget is its own site's limit for both"
         + ("; a ledger that was made for this run alone knows of no others" if of_one_run(run) else ""),
         (
             "client",
@@ -88,7 +89,8 @@ def mechanisms(run: Run) -> Table:
             f"sample rate (share of the {run.unit}s, each step)",
             f"declared size ({run.unit}s)",
             f"expected batch ({run.unit}s)",
-            "steps",
+            "steps of this run",
+            "steps in all, as the server counts them",
             "accountant",
             "arithmetic",
         ),
@@ -98,7 +100,8 @@ def mechanisms(run: Run) -> Table:
             number(one.sample_rate),
             size(one.public_size),
             _batch(one),
-            str(one.steps),
+            number(None if one.own_charges is None else total_steps(one.own_charges)),
+            number(one.steps),
             one.accountant,
             arithmetic_words(one.arithmetic),
         ),
@@ -118,14 +121,15 @@ def ranked(run: Run) -> tuple[Table, ...]:
         for name, share in zip(_QUANTILE_NAMES, QUANTILES, strict=True)
     )
     ends = [*order[:_ENDS], *order[-_ENDS:]]
-    columns = ("client", "epsilon", "budget", "steps", f"declared size ({run.unit}s)", "in the last round")
+    steps = "steps in all, as the server counts them"
+    columns = ("client", "epsilon", "budget", steps, f"declared size ({run.unit}s)", "in the last round")
     rows = tuple(
         (
             one.name,
             epsilon(_told(run, one)) if run.of_this_run else charged(one.epsilon, one.arithmetic),
             known_epsilon(one.budget),
             str(one.steps),
-            str(one.public_size),
+            size(one.public_size),
             one.status,
         )
         for one in ends

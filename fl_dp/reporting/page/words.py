@@ -14,7 +14,7 @@ from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.meaning import amount, meaning
 from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, number
 from fl_dp.reporting.page.over import counted_runs, of_one_run, only_of_one_run, over_runs
-from fl_dp.reporting.page.secure_sums import secure_sums
+from fl_dp.reporting.page.secure_sums import parts_hidden, secure_sums
 from fl_dp.reporting.page.whose import whose
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.refuted import sentence
@@ -35,15 +35,14 @@ def headline(run: Run) -> str:
     alone = ""
     if run.epsilon_alone is not None:
         alone = f" If the assumption behind secure sums fails: epsilon {alone_words(run.epsilon_alone)}."
-    what = (
-        "in this run. What the same data spend in other runs comes on top"
-        if run.of_this_run and not only_of_one_run(run)
-        else f"{over_runs(run)}{retired}"
-    )
-    return (
-        f"For {whose(run)}: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}, {what}."
-        f"{alone}{so_far}{sentence(run.arithmetic)}"
-    )
+    what = f"{over_runs(run)}{retired}"
+    if run.of_this_run or only_of_one_run(run):
+        scope = over_runs(run) if only_of_one_run(run) else "in this run"
+        what = f"{scope}. What the same data spend in other runs comes on top"
+    bound = f"epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}"
+    if not math.isfinite(run.epsilon):
+        bound = "no epsilon holds (it is infinite)"
+    return f"For {whose(run)}: {bound}, {what}.{alone}{so_far}{sentence(run.arithmetic)}"
 
 
 def ending(run: Run) -> str:
@@ -51,12 +50,27 @@ def ending(run: Run) -> str:
     planned = f" of {run.planned_rounds}" if run.planned_rounds else ""
     return {
         "completed": "",
-        "budget-exhausted": "This run ended early: its clients had too little budget left for another round.",
-        "failed": "This run has failed.",
+        "budget-exhausted": (
+            f"This run ended early, after {run.rounds}{planned} rounds: too few clients had room for another "
+            "round in their own sites' budgets."
+        ),
+        "failed": f"This run has failed.{_begun(run)}",
         INTERRUPTED: (
             f"This run was interrupted: Ctrl-C or a signal ended it after {run.rounds}{planned} rounds."
+            f"{_begun(run)}"
         ),
     }.get(run.status, "This run has no summary: it is still going on, or was killed.")
+
+
+def _begun(run: Run) -> str:
+    """Of a run with a summary, which counts all that was asked for."""
+    if run.released_nothing or run.rounds == run.planned_rounds:
+        return ""
+    counts = "; the epsilon of this page counts it" if run.private else ""
+    return (
+        " Sites may have paid for one round more, which was begun and not finished and is in no table of "
+        f"rounds{counts}. What a site has paid, its own ledger says: fl-dp ledger show."
+    )
 
 
 def _spent_earlier(run: Run) -> str:
@@ -64,7 +78,12 @@ def _spent_earlier(run: Run) -> str:
         return ""
     if run.of_this_run:
         return " What the ledgers show of other runs stands beside each client."
-    return f" Earlier runs on these ledgers: epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}."
+    if not math.isfinite(run.epsilon):
+        return " Earlier runs, as these ledgers show them: no epsilon holds for what they have spent."
+    return (
+        " Earlier runs, as these ledgers show them: "
+        f"epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}."
+    )
 
 
 def clauses(run: Run) -> tuple[Clause, ...]:
@@ -106,14 +125,23 @@ def _nothing(run: Run) -> Clause:
 def _what_was_spent_without(run: Run) -> Clause:
     held = sum(math.isfinite(one.epsilon) for one in run.clients)
     text = (
-        "The epsilon of this run is infinite. Every client that took part allowed this in its own "
-        "settings, and its ledger has noted it: private training on the same data is declined from then on, "
-        "until the account is retired. "
-        "Comparing this run with a private one on the same records publishes both."
+        "The epsilon of this run is infinite. Every client that took part allowed this in its own settings, "
+        f"and its ledger has noted it. {_declined_since(run)} "
+        "Whoever compares this run with a private one on the same records, and publishes both, publishes "
+        "this one."
     )
     if held:
         text += f" The data of {counted(held, 'client')} took no part, and are as protected as before."
     return Clause("What this means", text)
+
+
+def _declined_since(run: Run) -> str:
+    if alone := of_one_run(run):
+        return (
+            f"The ledgers of {counted(alone, 'client')} were made for this run alone: no other ledger "
+            "knows of it, and private training on the same data is not declined afterwards."
+        )
+    return "Private training on the same data is declined from then on, until the account is retired."
 
 
 def _promise(run: Run) -> Clause:
@@ -146,15 +174,20 @@ def _counting(run: Run) -> str:
 
 def _adversary(run: Run) -> Clause:
     text = (
-        f"Everybody but the client itself: a server that chooses every message, that sees everything that is "
-        f"sent, and that knows every other {run.unit} of this client and all data of all other clients, "
-        "together with all who work with it, before, during and afterwards. It does not have the client's "
-        "machine: not its disk, memory or clock."
+        "The guarantee holds against everybody but the client itself: a server that chooses every message, "
+        f"that sees everything that is sent, and that knows every other {run.unit} of this client and all "
+        "data of all other clients, together with all who work with it, before, during and afterwards. It "
+        "does not have the client's machine: not its disk, memory or clock."
     )
-    if run.epsilon_alone is not None:
+    if run.epsilon_alone is not None and parts_hidden(run):
         text += (
-            " But for steps of secure sums: there it sees sums, and what those clients know that work with "
-            "it, no more of them in a sum than was planned for."
+            " Of secure sums it sees the sums alone, and what those clients know that work with it: no more "
+            "of them in a sum than was planned for."
+        )
+    elif run.epsilon_alone is not None:
+        text += (
+            " But in this run no mask hid a client's part of a sum from the server. The first epsilon is "
+            "against those alone who see no more than the sums."
         )
     if run.simulated:
         text += (
@@ -207,7 +240,9 @@ def _accounts(run: Run) -> Clause:
         which = "the other" if of_one_run(run) else "these"
         text += f"Nothing had been spent on {which} data when this run began, as their ledgers have it."
     elif earlier:
-        text += f"The data of {counted(earlier, 'client')} had spent before this run."
+        text += (
+            f"As their ledgers have it, the data of {counted(earlier, 'client')} had spent before this run."
+        )
         alone = sum(heapq.nlargest(run.clients_per_person, own))
         if math.isfinite(alone) and not run.of_this_run:  # where one was not computed it is not known
             text += f" Of this run alone it is {epsilon(alone)} at most, for {whose(run)}."
@@ -224,20 +259,20 @@ def _chosen(run: Run) -> Clause:
     planned = UNKNOWN if run.planned_epsilon is None and not endless else epsilon(run.planned_epsilon)
     walls = run.budget is not None and all(one.epsilon <= (one.budget or 0.0) for one in run.clients)
     fallback = "" if run.planned_epsilon is not None or not walls or endless else (
-        f" The budget, epsilon {epsilon(run.budget)} for each client, holds in any case."
+        f" Each client's own budget holds in any case: epsilon {epsilon(run.budget)} or less."
     )  # fmt: skip
     if run.kept == "best":
         why = f"This model, of round {run.kept_round}, was chosen by what later rounds showed. "
     elif not run.over:
-        why = "It is not known how this run ends, and whether its results decide. "
+        why = "It is not known how this run ends, or whether its results decide. "
     elif run.chosen:
         why = f"This run did not end as planned ({run.status}), perhaps because of its results. "
     else:
         why = _planned_end(run)
     rule = (
         "Whoever stops a run, or chooses a model, because of results has to count the whole plan: epsilon "
-        f"{planned}.{fallback} Against a server that decides by what it sees whether to go on, rely on the "
-        "budgets."
+        f"{planned}.{fallback} A server may decide by what it sees whether to go on: against that, rely on "
+        "each client's own budget, in the table of the clients."
     )
     return Clause("If results decided", why + rule)
 
@@ -251,9 +286,9 @@ def _planned_end(run: Run) -> str:
 
 def _withdrawal(run: Run) -> Clause:
     text = (
-        "Who withdraws is in no future round, once the client's data no longer hold them. What was "
-        "released stays released: models and updates that were sent cannot be taken back, and the account "
-        "keeps what was spent. "
+        "A person who withdraws takes part in no later round, once the client's data no longer hold that "
+        "person's records. What was released stays released: models and updates that were sent cannot be "
+        "taken back, and the account keeps what was spent. "
     )
     if run.private and math.isfinite(run.epsilon):
         text += (

@@ -14,6 +14,7 @@ from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint
 from fl_dp.reporting.page.about_data import operators_word, other_words
+from fl_dp.reporting.page.overview import any_signed
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.refuted import ADVICE, without_refutation
 from fl_dp.reporting.vouched import OTHERWISE, unsigned_words
@@ -25,8 +26,6 @@ _Made = TypeVar("_Made")
 _MOST_PAGE = 2**26  # bytes; one of 5,000 clients has some 3 million
 _DRAWN_BY = re.compile(r"Drawn by ([^<]{1,200}?)\.\s")
 _CHANGED = "the page was changed by hand, or is of other files: what it says is not what this folder says"
-
-_OF_IT = f"of it no site has signed: {unsigned_words()}"
 
 
 def _run(evidence: Evidence, found: Found) -> None:
@@ -55,7 +54,7 @@ def _run(evidence: Evidence, found: Found) -> None:
             "report.html was drawn before its epsilon was refuted", means="draw it again: fl-dp report"
         )
     if again == page:
-        found.agrees(f"report.html is, byte by byte, what the files of this folder make; {_OF_IT}")
+        found.agrees(f"report.html is, byte by byte, what the files of this folder make; {_of_it(evidence)}")
         return
     by = _DRAWN_BY.search(page)
     _compare_words(page, again, html.unescape(by.group(1)) if by else installed, installed, evidence, found)
@@ -68,7 +67,7 @@ def _compare_words(page: str, again: str, by: str, installed: str, evidence: Evi
             f"report.html is not what the files make: {_first_other(page, again)}", "report.html", _CHANGED
         )
     elif _words(_undrawn(page)) == _words(_undrawn(again)):
-        found.agrees(f"every word of report.html is what the files of this folder make; {_OF_IT}")
+        found.agrees(f"every word of report.html is what the files of this folder make; {_of_it(evidence)}")
         found.note(
             f"its figures were not compared: drawn by {clean(by)}, and here are {installed}",
             means="install these versions, or draw it again: fl-dp report",
@@ -86,6 +85,13 @@ def _compare_words(page: str, again: str, by: str, installed: str, evidence: Evi
             "report.html",
             "draw it again (fl-dp report DIR --out NEW.html) and compare the two",
         )
+
+
+def _of_it(evidence: Evidence) -> str:
+    """What of a page that agrees is the word of whoever wrote the folder."""
+    if any_signed(_made(lambda: read_run(evidence.folder))):
+        return f"of it no site has signed: {unsigned_words()}"
+    return "no site has signed any of it"
 
 
 def _of_fl_dp(versions: str) -> set[str]:

@@ -82,7 +82,11 @@ def _last_round(evidence: Evidence, found: Found) -> Claim | None:
 
 def _summary(evidence: Evidence, found: Found) -> Claim | None:
     if not is_there(evidence.folder.summary):
-        found.not_given("summary.json", "a run that was not ended has none: its rounds so far were checked")
+        found.not_given(
+            "summary.json",
+            "a run that was not ended has none: its rounds so far were checked. A round that was begun since "
+            "is paid for, and counted in no file but the ledgers: give --ledger PATH",
+        )
         return None
     try:
         return summary_claim(evidence.folder.summary)
@@ -143,7 +147,7 @@ def _compare_client(name: str, last: Claim, summary: Claim, as_planned: bool, fo
         return _compare_fields(_OF_THE_SAME_CHARGES, one, other, where, found)
     found.note(
         f"client {clean(name)} has other charges than in the last line", summary.where,
-        "one more round was begun, or its ledger was asked again, before the run ended",
+        "one more round was begun and is paid for, or its ledger was asked again, before the run ended",
     )  # fmt: skip
     for key in ("charges", "delta"):  # without these no epsilon is computed again
         if one.get(key) is not None and other.get(key) is None:

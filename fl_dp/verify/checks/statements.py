@@ -218,8 +218,14 @@ def _say_who_signed(texts: list[Stated], evidence: Evidence, found: Found) -> No
     if not found.signed:
         return
     authentic = [name for name, known in found.signed.items() if known]
-    if not any(one.key for one in texts):
+    if not any(one.key for one in texts) and _is_called_simulated(evidence):
         found.not_given("a signature", "the clients of a simulation have no keys")
+    elif not any(one.key for one in texts):
+        found.not_given("a signature", "sites have stated something, and signed nothing of it")
+    elif evidence.roster is None and is_there(evidence.folder.launch):
+        found.not_given(
+            "a roster", "by launch.toml the keys were made for one launch on one machine: no roster has them"
+        )
     elif evidence.roster is None:
         found.not_given(
             "a roster", "a key that the file itself brings proves nothing: give --kit DIR or --roster FILE"

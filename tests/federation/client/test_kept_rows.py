@@ -10,7 +10,7 @@ from federation.client.sites import PLAN, Site
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import UnsteadyError
 from fl_dp.federation.client import kept_rows
-from fl_dp.federation.client.kept_rows import check_once, kept_rows_file, rows_of
+from fl_dp.federation.client.kept_rows import check_once, kept_rows_file, kernels_of, rows_of
 
 CPU = torch.device("cpu")
 
@@ -77,6 +77,31 @@ def test_many_kinds_do_not_pile_up(config: ClientConfig) -> None:
         measured(config, expected_batch_size=size)
     assert len(json.loads(kept_rows_file(config).read_text())) == 64
     assert kept_rows_file(config).stat().st_mode & 0o777 == 0o600
+
+
+def chosen(config: ClientConfig, rows: int = 16, memory: int = 64, **other: Any) -> bool:
+    """Whether the kernels of a round had to be chosen."""
+    found: list[int] = []
+
+    def choose() -> dict[str, str]:
+        found.append(rows)
+        return {"weight": "ghost"}
+
+    config = replace(config, memory_mib=memory)
+    assert kernels_of(config, replace(PLAN, **other), CPU, rows, choose) == {"weight": "ghost"}
+    return bool(found)
+
+
+def test_kernels_are_chosen_once_for_each_kind_of_round(
+    config: ClientConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [chosen(config), chosen(config, server_round=2)] == [True, False]
+    assert [chosen(config, rows=24), chosen(config, memory=65), chosen(config, model="mlp")] == [True] * 3
+    file = kept_rows_file(config)
+    file.write_text(file.read_text().replace('"ghost"', "7"))
+    assert [chosen(config), chosen(config)] == [True, False]
+    monkeypatch.setattr(kept_rows, "machine", lambda: "another processor")
+    assert chosen(config)
 
 
 def checked(config: ClientConfig, kernel: str = "ghost", rows: int = 16, **other: Any) -> bool:

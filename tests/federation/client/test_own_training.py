@@ -103,8 +103,10 @@ def test_kernels_are_fitted_to_the_clients_memory_before_the_payment(data, monke
     monkeypatch.setattr(PrivateTrainer, "fit_kernels", lambda _, memory, rows: asked.append((memory, rows)))
     private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0)
     training = OwnTraining(dataclasses.replace(SETTINGS, memory_mib=7), data)
-    training.prepare(private, _content(private, build_model("linear", Form((5,), 3), seed=0)))
+    for _ in range(2):  # the next round takes what this one has chosen
+        training.prepare(private, _content(private, build_model("linear", Form((5,), 3), seed=0)))
     assert asked == [(7 * 2**20, training.rows)]
+    assert training.trainer.kernels.keys() == {"1.weight", "1.bias"}
 
 
 @pytest.mark.parametrize("arithmetic", ["steady-rows", "proven"])

@@ -86,6 +86,21 @@ def test_a_signature_that_was_seen_on_the_way_is_worth_nothing(federation: Feder
     assert federation.node("north") == node
 
 
+def test_who_was_refused_from_where_and_why_is_told_as_security_events(federation, monkeypatch):
+    """And not what the run's end tells each site."""
+    told: list[Any] = []
+    monkeypatch.setattr(door_module, "security_event", lambda *words, **who: told.append((*words, who)))
+    request(federation, FLEET[0])
+    request(federation, "/else", headers=signed_by_north(federation, "/else"))
+    federation.door.end(0.0)
+    assert request(federation, FLEET[0], headers=signed_by_north(federation, FLEET[0]))[0] == 410
+    here = {"source": "127.0.0.1"}
+    assert told == [
+        ("request refused", "not signed", here | {"who": "", "status": 401}),
+        ("request refused", "not served", here | {"who": "north", "status": 404}),
+    ]
+
+
 def test_another_version_is_told_so(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
     headers = signed_by_north(federation, FLEET[0]) | {"fl-dp-protocol": "1"}
     assert request(federation, FLEET[0], headers=headers) == (401, "not signed")

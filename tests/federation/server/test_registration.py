@@ -331,6 +331,22 @@ def test_who_is_banned_is_asked_for_nothing_until_it_no_longer_is(fakes, tmp_pat
     assert here(6) == ["1", "2", "3", "4"]
 
 
+def test_bans_and_joins_that_are_refused_are_security_events_once(fakes, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "security_event", lambda event, why, who: told.append((event, who, why)))
+    registration = Registration(replace(CONFIG, clients=2, out=str(tmp_path)))
+    grid = fakes.Grid({i: fakes.Client(str(i)) for i in (1, 2, 3)})
+    for server_round, banned in enumerate((["3"], ["3"], []), start=1):
+        write_banned(tmp_path, banned)
+        registration.begin(server_round)
+        registration.gather(grid)
+    assert told == [
+        ("banned", "3", "from round 1 on"),
+        ("join refused", "node 3", f"client 3 {BANNED}"),
+        ("unbanned", "3", "from round 3 on"),
+    ]
+
+
 def test_a_ban_ends_no_run_that_waits_for_more(fakes, tmp_path):
     """Who is banned does not count as there; the run waits until the ban is over, or others come."""
     registration = Registration(replace(CONFIG, clients=2, out=str(tmp_path), round_timeout=0.2))

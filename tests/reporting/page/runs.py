@@ -9,9 +9,10 @@ from typing import Any
 
 from fl_dp.kits.keys import SigningKey
 from fl_dp.records import LEAST_CELL, REFUTED, Entry
+from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.reports import INTERRUPTED, THIS_RUN
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.statements import PURPOSE, Stated
+from fl_dp.statements import PURPOSE, Stated, Statement
 
 from .conftest import Make, change_summary, statement
 
@@ -95,6 +96,18 @@ def launched(folder: RunFolder, engine: str) -> RunFolder:
     return folder
 
 
+def approved(folder: RunFolder, date: str) -> RunFolder:
+    write_approval(folder, date=date)
+    return folder
+
+
+def of_account(one: Stated, **fields: Any) -> Stated:
+    """With these fields of its accounts."""
+    said = Statement.from_text(one.text)
+    accounts = tuple(replace(account, **fields) for account in said.accounts)
+    return replace(one, text=replace(said, accounts=accounts).to_text())
+
+
 def served(folder: RunFolder) -> RunFolder:
     """By a server whose clients others have started."""
     folder.launch.unlink()
@@ -115,12 +128,13 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "many clients": lambda make: make(clients=[str(number) for number in range(250)], signed=[]),
     "killed": lambda make: make(over=False),
     "killed, with a task": lambda make: make(over=False, settings={"task": "t.py"}),
-    "interrupted": lambda make: ended(make(status="failed"), INTERRUPTED),
+    "interrupted": lambda make: ended(make(status="failed", settings={"rounds": 5}), INTERRUPTED),
     "failed": lambda make: ended(make(status="failed"), "by order"),
     "declined": lambda make: make(reason="not today"),
     "budget spent": lambda make: ended(make(status="budget-exhausted"), "no budget"),
     "nobody came": lambda make: untrained(make(), **NOBODY),
     "no round": lambda make: untrained(make()),
+    "no round, infinite": lambda make: untrained(make(), epsilon=None),
     "paid, no round": lambda make: untrained(make(), spent=12),
     "nothing paid": lambda make: of_clients(make(), charges=[], steps=0),
     "all lost": lambda make: make(lost_rounds=3),
@@ -138,6 +152,12 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "unprotected": lambda make: make(private=False),
     "unprotected, one absent": lambda make: change_summary(
         make(private=False), lambda said: said["clients"]["south"].update(epsilon=0.5)
+    ),
+    "unprotected, own ledgers": lambda make: make(
+        private=False, signed=[statement(["north", "south"], one_run_ledger=True)]
+    ),
+    "unprotected, interrupted": lambda make: ended(
+        make(private=False, status="failed", settings={"rounds": 5}), INTERRUPTED
     ),
     "unprotected, no round": lambda make: untrained(make(private=False)),
     "persons": lambda make: make(
@@ -178,11 +198,15 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "weights of a file": lambda make: make(settings={"start": "weights.pt"}),
     "masked sums": lambda make: opened(make(), masked=True),
     "open sums": lambda make: opened(make(), masked=False, alone=None),
+    "simulated sums": lambda make: launched(opened(make(), masked=True), "ray"),
     "simulated": lambda make: launched(make(), "ray"),
     "served": lambda make: served(make(signed=[signed(statement(["north", "south"]))])),
     "one signed": lambda make: make(signed=[signed(SIGNED_OF_NORTH)]),
     "forged": lambda make: make(signed=[replace(signed(SIGNED_OF_NORTH), signature="00" * 64)]),
     "of another run": lambda make: make(signed=[signed(statement(["north"], run="18"))]),
+    "states none": lambda make: make(signed=[of_account(SIGNED_OF_NORTH, epsilon=None)]),
+    "approved": lambda make: approved(make(), "2025-12-31"),  # in UTC; elsewhere it was the next day
+    "approved early": lambda make: approved(make(), "2025-12-30"),
     "silent": lambda make: make(signed=[]),
     "called otherwise": lambda make: described(make(), model="linear", data="csv", form=FORM, schema=SCHEMA),
     "of other code": lambda make: make(settings={"task": "t.py"}, task="ab" * 32),

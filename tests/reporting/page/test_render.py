@@ -17,6 +17,7 @@ from fl_dp.reporting.page.digest import page_digest
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.refuted import ADVICE, without_refutation
+from fl_dp.reporting.reports import INTERRUPTED
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.statements import Stated
 
@@ -173,7 +174,7 @@ def test_what_is_signed_for_stands_on_the_page_itself(make: Make) -> None:
     """Conditions that not every run has are there only for those that have them."""
     always = (
         "ledger: it was not deleted",
-        "declared is public",
+        "of each client is public",
         "Nobody looked for the settings",
         "own code",
     )
@@ -220,7 +221,7 @@ def test_a_run_without_a_round_has_released_nothing(make: Make, changed: dict[st
     assert "epsilon infinite" not in text
     assert "Model that was kept none" in text
     assert "ended as planned" not in text
-    assert ("Earlier runs on these ledgers: epsilon 0.76" in text) is not bool(changed)
+    assert ("Earlier runs, as these ledgers show them: epsilon 0.76" in text) is not bool(changed)
 
 
 def test_a_first_round_that_was_paid_for_is_not_nothing(make: Make) -> None:
@@ -243,7 +244,7 @@ def test_a_run_that_was_killed_has_a_page_that_says_what_is_missing(make: Make) 
     text = page_of(make(over=False)).text
     assert "not finished" in text
     assert "No site has stated anything" in text
-    assert "The budget, epsilon 3.00 for each client, holds in any case." in text
+    assert "Each client's own budget holds in any case: epsilon 3.00 or less." in text
     assert "a round that was begun since is paid for in the ledgers" in text
     since = "what was spent since is NOT in it"
     assert f"After round 3: {since}" in text
@@ -259,14 +260,14 @@ def test_where_no_epsilon_holds_no_budget_is_said_to(make: Make) -> None:
             one.update(epsilon=None, planned_epsilon=None)
 
     text = page_of(change_summary(make(), infinite)).text
-    assert "For one record at one client: epsilon infinite" in text
+    assert "For one record at one client: no epsilon holds (it is infinite)" in text
     assert "holds in any case" not in text
     assert "has to count the whole plan: epsilon infinite." in text
 
 
 def test_what_was_spent_before_is_told_apart(make: Make) -> None:
     text = page_of(make(before=[Entry(0.1, 1.5, 30)])).text
-    assert "The data of 2 clients had spent before this run." in text
+    assert "As their ledgers have it, the data of 2 clients had spent before this run." in text
     unknown = "What had been spent before this run is not in its files"
     for older in (make("killed", over=False), make("older", run="")):
         assert unknown in page_of(older).text
@@ -297,7 +298,7 @@ def test_of_this_run_alone_nothing_is_said_where_one_clients_is_not_known(make: 
 def test_a_site_that_states_more_than_the_server_recorded_is_named(make: Make) -> None:
     """The made-up statement says epsilon 1.00, the summary 0.75."""
     text = page_of(make()).text
-    assert "2 clients state MORE than the server recorded, epsilon 1.00 at most" in text
+    assert "2 clients state MORE than the server recorded, up to epsilon 1.00:" in text
     long_run = page_of(make("long", rounds=5)).text  # 1.25
     assert "state MORE" not in long_run
     of_another = page_of(make("other", signed=[statement(("north", "south"), run="18")])).text
@@ -330,11 +331,38 @@ def test_an_epsilon_of_a_ledger_that_was_made_for_the_run_says_so_wherever_it_sa
     html = render_page([folder])
     text = Page(html).text
     assert text.count(ALONE) == 2  # in the headline and in the overview
+    assert f"{ALONE}. What the same data spend in other runs comes on top." in text
     assert f"each ledger was made for it alone, and {LEFT_OUT}" in text
     assert "a ledger that was made for this run alone knows of no others" in text
     assert html.count(">epsilon, over this run alone<") == 1
     for of_all in ("all runs", "same ledger", "Nothing had been spent", "the ledgers have it"):
         assert of_all not in html
+
+
+def test_without_privacy_no_epsilon_is_said_to_be_over_this_run_alone(make: Make) -> None:
+    text = page_of(make(private=False, signed=[own_ledger("north"), own_ledger("south")])).text
+    assert "over this run alone" not in text
+    assert "Epsilon none holds: it is infinite" in text
+
+
+@pytest.mark.parametrize(
+    ("clients", "data", "cut"),
+    [(2, "digits", True), (1, "digits", False), (2, "csv:/data/{client}.csv", False)],
+)
+def test_parts_that_a_launch_has_cut_are_said_to_be_counted(
+    make: Make, clients: int, data: str, cut: bool
+) -> None:
+    names = [str(number) for number in range(clients)]
+    text = page_of(make(clients=names, settings={"data": data})).text
+    assert ("This launch cut one data set into parts and declared what it counted" in text) is cut
+    assert ("would have been declared without any one record as well" in text) is not cut
+
+
+def test_where_nothing_was_released_no_round_is_said_to_be_paid_for(make: Make) -> None:
+    folder = untrained(make(settings={"rounds": 5}), reason=INTERRUPTED)
+    text = page_of(folder).text
+    assert "This run was interrupted" in text
+    assert "Sites may have paid" not in text
 
 
 def test_a_ledger_of_one_client_that_was_made_for_the_run_makes_no_other_so(make: Make) -> None:

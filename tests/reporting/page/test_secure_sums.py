@@ -10,7 +10,7 @@ from fl_dp.reporting.page.words import clauses, headline
 
 from .conftest import Make
 from .reading import Page
-from .runs import of_sums
+from .runs import launched, of_sums, opened
 
 
 @pytest.mark.parametrize(("alone", "words"), [(7.0, "7.00"), (None, "none"), (20.5, "none"), (400.0, "none")])
@@ -26,7 +26,7 @@ def test_both_epsilons_are_told_and_which_is_which(make: Make, alone: float | No
     assert table.rows[1][place] == table.rows[1][1]  # no secure sums: both are one
     text = " ".join(Page(render_page([of_sums(make("again"), alone)])).text.split())
     assert "Epsilon, if the assumption behind secure sums fails" in text
-    assert "there it sees sums" in text
+    assert "Of secure sums it sees the sums alone" in text
     assert clause in clauses(run)
     assert clause.heading in text
 
@@ -48,3 +48,15 @@ def test_other_runs_say_nothing_of_it(make: Make) -> None:
     run = read_run(make())
     assert secure_sums(run) == ()
     assert "secure sum" not in render_page([make("other")])
+
+
+@pytest.mark.parametrize(
+    ("engine", "masked", "hidden"), [("", True, True), ("", False, False), ("ray", True, False)]
+)
+def test_the_server_is_kept_from_parts_only_where_masks_hid_them(
+    make: Make, engine: str, masked: bool, hidden: bool
+) -> None:
+    """Whoever simulates plays server and members, with masks or without."""
+    run = read_run(launched(opened(make(), masked=masked), engine))
+    (clause,) = secure_sums(run)
+    assert ("sees no more than such sums, the server included." in clause.text) is hidden

@@ -14,12 +14,12 @@ from fl_dp.statements import Stated
 
 from .conftest import Make, change_summary, statement
 from .reading import Page
-from .runs import signed
+from .runs import served, signed
 
 
 def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
     said = [signed(statement(["north"])), statement(["south"])]
-    folder = make(signed=said)
+    folder = served(make(signed=said))
     run = read_run(folder)
     assert [site.signed for site in run.sites] == [Signature.HOLDS, Signature.NONE]
     assert stated(run).startswith("2 statements: 1 signed by the key beside it.")
@@ -30,11 +30,12 @@ def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
 
 
 def test_the_first_sheet_says_how_many_have_signed_and_whether_budgets_were_kept(make: Make) -> None:
-    folder = make(rounds=5, signed=[signed(statement(["north"])), statement(["south"])])
+    folder = served(make(rounds=5, signed=[signed(statement(["north"])), statement(["south"])]))
     one_of_two = "For 1 of 2 clients what the data have spent is signed, by the key that stands below."
-    assert (
-        verdict(read_run(folder)) == f"No client's epsilon is above its budget (3.00 at most). {one_of_two}"
-    )
+    kept = "No client's epsilon is above its budget, its own site's limit for one record: epsilon 3.00"
+    assert verdict(read_run(folder)) == f"{kept} at delta 1e-05. {one_of_two}"
+    change_summary(folder, lambda said: said["clients"]["north"].update(budget=2.0))
+    assert verdict(read_run(folder)) == f"{kept} or less at delta 1e-05. {one_of_two}"
     change_summary(folder, lambda said: said["clients"]["north"].update(budget=None))
     unknown = "No budget is known of 1 client; no other client's epsilon is above its own. "
     assert verdict(read_run(folder)) == unknown + one_of_two
@@ -44,7 +45,7 @@ def test_the_first_sheet_says_how_many_have_signed_and_whether_budgets_were_kept
         "After round 3: No client's epsilon is above"
     )
     assert verdict(read_run(make("off", private=False))).startswith(
-        "NOT PRIVATE: no epsilon holds. For 0 of 2"
+        "NOT PRIVATE: no epsilon holds. No statement of what data have spent has a signature"
     )
     folder.launch.write_text('engine = "ray"\n')
     assert "Nobody has signed: the clients of a simulation have no keys." in verdict(read_run(folder))

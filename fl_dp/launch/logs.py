@@ -19,6 +19,7 @@ from fl_dp.federation.security import PARTS
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MOST_BYTES = 8 * 2**20  # of a log, and of each older one beside it
+_MOST_OF_A_RECORD = 2**16  # letters; a message's words may be of any length, and would push out all others
 _OLDER = 2  # NAME.log.1 and NAME.log.2
 _MOST_EVENTS = 10  # lines in a minute, of each kind of security event and each site
 _MINUTE = 60.0
@@ -36,6 +37,18 @@ class Watched:
     metrics: bool = False
 
 
+def _cut(text: str) -> str:
+    left = len(text) - _MOST_OF_A_RECORD
+    return text if left <= 0 else f"{text[:_MOST_OF_A_RECORD]} ... ({left} letters more)"
+
+
+class TextFormatter(logging.Formatter):
+    """A record of a bounded length."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _cut(super().format(record))
+
+
 class OwnersLog(RotatingFileHandler):
     """A log file for its owner alone. One that has grown large is put aside, and the oldest goes.
 
@@ -45,7 +58,7 @@ class OwnersLog(RotatingFileHandler):
     def __init__(self, path: Path, *, prints: bool = False) -> None:
         self._prints, self._process, self._has_failed = prints, os.getpid(), False
         super().__init__(path, maxBytes=MOST_BYTES, backupCount=_OLDER, encoding="utf-8")
-        self.setFormatter(logging.Formatter(_FORMAT))
+        self.setFormatter(TextFormatter(_FORMAT))
 
     def bound(self) -> None:
         """Put the log aside if it has grown large, by prints too, of which no record is made."""
@@ -86,10 +99,10 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        said = {"time": when, "level": record.levelname, "message": record.getMessage()}
+        said = {"time": when, "level": record.levelname, "message": _cut(record.getMessage())}
         said |= {part: value for part in PARTS if (value := getattr(record, part, None))}
         if record.exc_info:
-            said["error"] = self.formatException(record.exc_info)
+            said["error"] = _cut(self.formatException(record.exc_info))
         return json.dumps(said)
 
 

@@ -329,6 +329,16 @@ def _kind(column: str, values: pd.Series) -> str:  # type: ignore[type-arg]
     return COLUMNS["sex"] if set(values) <= {"f", "m"} else COLUMNS.get(column, NUMBER)
 
 
+def test_wide_tables_are_known_as_arrays(site: Site) -> None:
+    frame = _many_columns(0)
+    site.enter(**site.table(frame, "first", **{name: NUMBER for name in frame if name != "ill"}))
+    path = site.folder / "arrays.npz"
+    x, y = frame.drop(columns="ill").to_numpy(np.float32), (frame["ill"] == "yes").to_numpy(np.int64)
+    np.savez(path, x_train=x, y_train=y, x_test=x[:1], y_test=y[:1], classes=np.array(["no", "yes"]))
+    with pytest.raises(LedgerError, match="first"):
+        site.enter(data=f"npz:{path}")
+
+
 @pytest.mark.parametrize("shape", [_answers, _yes_or_no, _many_without_ids, _many_columns])
 def test_tables_of_other_shapes(site: Site, shape: Callable[[int], pd.DataFrame]) -> None:
     """Whose records no five columns tell apart, or any do."""

@@ -5,10 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fl_dp.errors import CallError, LedgerError, TaskError
 from fl_dp.federation.security import SECURITY, security_event
 from fl_dp.launch import logs
-from fl_dp.launch.logs import causes_in, json_log, log_files, security_log
+from fl_dp.launch.logs import OwnersLog, causes_in, json_log, log_files, security_log
 
 
 def test_a_logger_has_its_own_file_which_its_owner_alone_may_read_and_is_afterwards_as_it_was(tmp_path):
@@ -67,6 +69,16 @@ os.wait()
 log.bound()
 os.system("echo of a program")
 """
+
+
+@pytest.mark.parametrize("made", [OwnersLog, json_log])
+def test_one_record_pushes_out_no_others(tmp_path, made):
+    log = made(tmp_path / "x.log")
+    log.emit(logging.makeLogRecord({"msg": "a" * 10**7}))
+    log.close()
+    (line,) = (tmp_path / "x.log").read_text().splitlines()
+    assert "9934464 letters more" in line
+    assert len(line) < 2**17
 
 
 def test_what_a_process_prints_goes_along_when_its_log_is_put_aside(tmp_path):

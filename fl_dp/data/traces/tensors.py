@@ -10,7 +10,8 @@ from torch import Tensor
 
 from fl_dp.data.traces.traces import DIGITS, Hashes, Rows, Texts, Traces, hash_of, of_contents
 
-_MOST_COLUMNS = 24  # of an input that are looked at: those that vary most
+# Columns of an input that are looked at, those that vary most: as many as a table of it would have.
+_MOST_COLUMNS, _MOST_CELLS, _FEWEST = 300, 1_500_000, 24
 _SAMPLE = 512  # records by which that is judged
 _TOKENS = 16  # in a piece
 
@@ -40,7 +41,8 @@ def _most_varied(rows: NDArray[np.float32], hashes: Hashes) -> Rows:
     """The columns with the most different values, of equal ones the first. hashes: of the records."""
     values = np.sort(rows[np.argsort(hashes)[:_SAMPLE]], axis=0)
     different = (values[1:] != values[:-1]).sum(axis=0)
-    return np.sort(np.argsort(-different, kind="stable")[:_MOST_COLUMNS])
+    number = max(_FEWEST, min(_MOST_COLUMNS, _MOST_CELLS // len(rows)))
+    return np.sort(np.argsort(-different, kind="stable")[:number])
 
 
 def _texts(

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,7 @@ from fl_dp.statements import PURPOSE
 logger = logging.getLogger("fl_dp.clients")
 
 BEAT_SECONDS = 2.0  # between signs of life while a round is trained
+_MOST_LINES, _MINUTE = 30, 60.0  # that the operator is told in so many seconds
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0  # seconds between attempts to reach the server
 _HANDLERS = {
     MessageType.QUERY: register,
@@ -108,7 +110,7 @@ class ClientLoop:
             raise SystemExit(1)
         self._link.join()
         self._say("joined", "joined the server")
-        self._pause, self._joined, self._end = _FIRST_PAUSE, True, None
+        self._joined, self._end = True, None
 
     def _answer_one(self) -> None:
         """Wait a while for a message, and answer it."""
@@ -120,6 +122,7 @@ class ClientLoop:
             self._say("unsigned", f"a message is not answered: {error}")
             time.sleep(_FIRST_PAUSE)  # else a server could fill the log as fast as the line is
             return
+        self._pause = _FIRST_PAUSE  # not by a join alone: a server could be joined twice a second, for ever
         if message is None:
             return
         kind = one_line(message.metadata.message_type)  # the server's words, of any length
@@ -191,12 +194,18 @@ class ClientLoop:
 
 
 def told_to(path: Path, client: str) -> Tell:
-    """Tells by lines in the file `path`, which whoever started the client reads.
+    """Tells by lines in the file `path`, which whoever started the client reads; few in a minute, for a
+    server's words are among them.
 
     A disk that does not take a line is named in the client's log, and does not end the client.
     """
 
+    told: deque[float] = deque(maxlen=_MOST_LINES)
+
     def tell(what: str, words: str) -> None:
+        if len(told) == _MOST_LINES and time.monotonic() - told[0] < _MINUTE:
+            return  # it is in the client's log
+        told.append(time.monotonic())
         line: dict[str, Any] = {"client": client, "pid": os.getpid(), "what": what, "words": words}
         try:
             with open_private(path, append=True) as file:

@@ -11,7 +11,7 @@ too, and nobody knows its pace yet. `round-timeout` stays the outermost bound of
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from flwr.app import Message
 
@@ -19,11 +19,13 @@ from fl_dp.federation.server.asking import Asked
 
 logger = logging.getLogger("fl_dp")
 
+MOST_WORK = 10.0  # times the quorum's that a site can have: its declared size is its own word
 LEAST = 10.0  # seconds of grace in any case: a machine may be busy, and a lost connection takes as long
 
 
 class Closing:
-    """asked: by message, at its sending. needed: updates of the round. grace: of the run config.
+    """asked: by message, at its sending. needed: updates of the round. grace: of the run config. new: clients
+    that were never asked before.
 
     is_update: whether a reply counts to the quorum. What only looks like one must not: the sites that train
     would be cut off, having paid, for the pace of one that does not.
@@ -35,11 +37,12 @@ class Closing:
         needed: int,
         grace: float,
         is_update: Callable[[Message, Asked], bool],
+        new: Collection[str] = (),
     ) -> None:
         self._asked, self._grace, self._began = asked, grace, time.monotonic()
         self._is_update = is_update
         self._quorum = max(len(asked) // 2 + 1, needed)
-        self._new = {key for key, one in asked.items() if not one.client.asked}
+        self._new = {key for key, one in asked.items() if one.client.name in new}
         self._judged: dict[str, bool] = {}  # by message, whether its reply is an update; each is read once
         self._pace: tuple[float, int] | None = None  # the quorum's seconds, and the most steps in it
 
@@ -63,7 +66,7 @@ class Closing:
 
     def _patience(self, message_id: str, seconds: float, steps: int) -> float:
         """How long after its beginning the round waits for that answer."""
-        more = max(1.0, self._steps(message_id) / steps)
+        more = min(max(1.0, self._steps(message_id) / steps), MOST_WORK)
         return max(seconds * (1 + self._grace) * more, seconds + LEAST)
 
     def _steps(self, message_id: str) -> int:

@@ -30,6 +30,10 @@ logger = logging.getLogger("fl_dp")
 
 PATIENCE = 60.0  # seconds that a round waits for the answers of nodes that were just asked
 REVOKED = "was revoked: the roster no longer has it"
+_LONG, _PATIENT = (
+    5.0,
+    20.0,
+)  # seconds of accounting; who takes more rests so many times as long
 RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
 
 
@@ -50,6 +54,7 @@ class Registration:
         self._round, self._first = 0, True  # the round that is gathered for, and whether none was before
         self._least_asked = least_asked
         self._banned: frozenset[str] = frozenset()
+        self._costly: dict[str, float] = {}  # sites that took long to account for, and till when
         self._unheard: set[str] = set()  # sites that left without having said who they are
         self.answers = 0  # of nodes that were asked who they are, the refused ones included
         self._config = config
@@ -197,7 +202,10 @@ class Registration:
         for node in nodes:
             refused = self._refused.get(node)
             site = site_at(grid, node) or known.get(node)
-            if node not in busy and site not in self._banned and (refused is None or refused.again <= now):
+            waits = self._costly.get(site or "", now) > now
+            if node in busy or site in self._banned or waits:
+                continue
+            if refused is None or refused.again <= now:
                 message = Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
                 awaited = not self._is_silent(site) and (refused is None or refused.passing)
                 questions.append(Question(message, now, awaited, site))
@@ -213,7 +221,7 @@ class Registration:
         self.answers += 1
         if reply.has_content():
             self._unheard.discard(question.site or "")
-        node, passing = question.node, self._is_known(question.node)
+        node, passing, began = question.node, self._is_known(question.node), time.monotonic()
         try:
             profile = profile_from_content(require_answer(reply, question.message))
             if isinstance(profile, Refusal):
@@ -230,6 +238,9 @@ class Registration:
             self._unsure.discard(node)
             self.clients[client.name] = client
             self._registered.add(node)
+        took = time.monotonic() - began
+        if question.site is not None and took > _LONG:
+            self._costly[question.site] = time.monotonic() + _PATIENT * took
 
     def _refuse(self, node: int, why: str, *, passing: bool, site: str | None) -> None:
         if node not in self._refused or self._refused[node].why != why:

@@ -71,6 +71,7 @@ class PrivateStrategy(Strategy):
         self._resumed = False
         self._weights = ArrayRecord()  # that the round's clients start from
         self._asked: list[Asked] = []
+        self._ever_asked: set[str] = set()  # clients; also those that have declined ever since
         self._unjudged: list[Asked] = []  # who may have paid for a round that is not judged yet
 
     @property
@@ -292,7 +293,9 @@ class PrivateStrategy(Strategy):
             needed,
             self._config.grace,
             lambda reply, question: is_update(reply, question, expected),
+            new={one.client.name for one in asked.values() if not one.client.asked} - self._ever_asked,
         )
+        self._ever_asked |= {one.client.name for one in asked.values()}
         return receive(grid, sent, self._config.round_timeout, closing.is_closed)
 
     def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:

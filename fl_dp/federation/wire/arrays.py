@@ -13,12 +13,14 @@ from flwr.common.constant import SType
 from numpy.lib import format as npy
 
 from fl_dp.errors import ConfigError
+from fl_dp.federation.wire.bounds import some_names
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
 
+_MOST_DIMENSIONS = 32
 _TYPES = frozenset(
     ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64")
 )
@@ -65,16 +67,19 @@ def decode(record: ArrayRecord, expected: Mapping[str, ArraySpec]) -> dict[str, 
     expected and all values finite. Nothing is parsed or allocated on the sender's word.
     """
     if set(record) != set(expected):
-        missing, unknown = sorted(set(expected) - set(record)), sorted(set(record) - set(expected))
-        raise ConfigError(f"arrays do not match the model: missing {missing[:3]}, unknown {unknown[:3]}.")
+        missing = some_names(set(expected) - set(record))
+        unknown = some_names(set(record) - set(expected))
+        raise ConfigError(f"arrays do not match the model: missing {missing}, unknown {unknown}.")
     return {name: _decode_one(name, record[name], spec) for name, spec in expected.items()}
 
 
 def declared_specs(record: ArrayRecord) -> dict[str, ArraySpec]:
     """What the arrays are said to be, for whoever knows no model: `decode` holds the content against it.
 
-    ConfigError for a type that no weights have.
+    ConfigError for a type or a shape that no weights have.
     """
+    if any(len(array.shape) > _MOST_DIMENSIONS for array in record.values()):
+        raise ConfigError(f"an array of more than {_MOST_DIMENSIONS} dimensions, which no weights have.")
     unknown = sorted({array.dtype for array in record.values()} - _TYPES)
     if unknown:
         raise ConfigError(f"arrays of type {unknown[0][:20]!r}, which no weights have.")

@@ -6,6 +6,7 @@ overflows (the square of 1e-300), hours of computing, and names that are paths.
 
 from collections.abc import Iterable, Sequence
 
+from fl_dp.clean_text import one_line
 from fl_dp.config.client import is_name
 from fl_dp.config.ranges import MOST_RECORDS
 from fl_dp.errors import ConfigError
@@ -26,6 +27,7 @@ LEAST_RATE = 1.0 / MOST_RECORDS  # of a draw of one record
 MOST_STEPS = 10**9  # of one mechanism over all rounds and runs: of far fewer epsilon is infinite already
 LEAST_DELTA = 1e-100
 MOST_RETIRED = 10**6
+_LONGEST_NAME = 60  # letters of a name that nobody knows
 
 
 def check_profile(profile: ClientProfile) -> None:
@@ -91,10 +93,15 @@ def require_only(found: Iterable[str], known: Iterable[str]) -> None:
     """ConfigError unless a message has exactly these records."""
     found, known = set(found), set(known)
     if found != known:
-        unknown, missing = sorted(found - known)[:3], sorted(known - found)[:3]
+        unknown, missing = some_names(found - known), some_names(known - found)
         raise ConfigError(
             f"message with records that do not belong together: {unknown} not known, {missing} missing."
         )
+
+
+def some_names(names: Iterable[str], most: int = 3) -> list[str]:
+    """The first ones, cut: of a message they may be of any length, and go to a log."""
+    return [one_line(name, _LONGEST_NAME) for name in sorted(names)[:most]]
 
 
 def impossible(field: str, expected: str) -> ConfigError:

@@ -30,7 +30,14 @@ from fl_dp.errors import (
     TaskError,
 )
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
-from fl_dp.federation.wire.bounds import check_profile, entries_of, impossible, require, require_only
+from fl_dp.federation.wire.bounds import (
+    check_profile,
+    entries_of,
+    impossible,
+    require,
+    require_only,
+    some_names,
+)
 from fl_dp.records import (
     MOST_WEIGHT,
     REFUSAL_STATUSES,
@@ -193,7 +200,7 @@ def _fields(content: RecordDict, name: str, kinds: Mapping[str, type]) -> dict[s
     values: dict[str, Any] = dict(record.items())
     if values.keys() != kinds.keys():
         raise ConfigError(
-            f"{name}: fields {sorted(values)[:20]}, expected {sorted(kinds)}; "
+            f"{name}: fields {some_names(values)}, expected {sorted(kinds)}; "
             f"do both sides run the same fl_dp?"
         )
     for field, kind in kinds.items():

@@ -158,6 +158,20 @@ def test_what_is_told_is_a_line_that_the_starter_reads_and_a_full_disk_ends_no_c
     assert f"not told (No such file or directory): {JOINED}" in caplog.text
 
 
+def test_a_server_that_lets_in_and_refuses_is_joined_seldom_and_told_of_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it fills the operator's file and console with words of its own."""
+    slept: list[float] = []
+    monkeypatch.setattr(loop.time, "sleep", slept.append)
+    run(FakeLink([*([None] * 7), StopError()], [LOST] * 7))
+    assert slept[:7] == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    tell = told_to(tmp_path / "events.jsonl", "north")
+    for number in range(100):
+        tell("refused", f"{number}")
+    assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 30
+
+
 def test_an_end_that_is_heard_while_a_round_is_trained_is_not_forgotten() -> None:
     """The server tells each site once."""
     link = FakeLink([None], [asked()], [LATE])

@@ -8,7 +8,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from fl_dp.federation.server import closing
 from fl_dp.federation.server.closing import LEAST, Closing
 from fl_dp.federation.wire.messages import refusal_to_content
-from fl_dp.records import Entry, Refusal
+from fl_dp.records import Refusal
 
 
 class Round:
@@ -17,15 +17,17 @@ class Round:
     def __init__(self, monkeypatch, *, needed=1, grace=2.0, steps=(10,) * 5, new=()):
         self.now, self.replies = 1000.0, []
         monkeypatch.setattr(closing, "time", SimpleNamespace(monotonic=lambda: self.now))
-        paid = (Entry(0.1, 1.0, 10),)
         asked = {
             str(i): SimpleNamespace(
-                client=SimpleNamespace(asked=() if str(i) in new else paid),
+                client=SimpleNamespace(name=f"site {i}"),
                 mechanism=SimpleNamespace(steps=number),
             )
             for i, number in enumerate(steps)
         }
-        self.closing = Closing(asked, needed, grace, lambda reply, question: "update" in reply.content)
+        new = {f"site {i}" for i in new}
+        self.closing = Closing(
+            asked, needed, grace, lambda reply, question: "update" in reply.content, new=new
+        )
 
     def at(self, seconds, *names, content=None):
         """Whether it is closed so long after it was begun, when these have answered besides."""
@@ -58,6 +60,7 @@ def test_the_others_have_grace_times_what_more_than_half_have_taken(monkeypatch)
         ({"grace": 0.0}, 100 + LEAST),
         ({"steps": (10, 10, 10, 20, 35)}, 1050),  # 3.5 times the work
         ({"steps": (10, 10, 40, 20, 40)}, 300),
+        ({"steps": (10, 10, 10, 20, 10**6)}, 3000),  # ten times: its size is its own word
         ({"needed": 4}, 10_000),
         ({"new": "4"}, 10_000),  # it may have to ask its operator
         ({"new": "0"}, 300),

@@ -10,7 +10,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.server import registration as module
 from fl_dp.federation.server.banned import BANNED, write_banned
-from fl_dp.federation.server.client_record import shows_less
+from fl_dp.federation.server.client_record import ClientRecord, shows_less
 from fl_dp.federation.server.registration import Registration
 from fl_dp.records import Entry
 
@@ -133,6 +133,27 @@ def test_a_site_that_joins_again_and_again_is_waited_for_once(fakes, monkeypatch
         registration.begin(server_round)
         assert names(registration.gather(grid)) == ["a", "b"]
     assert len(pauses) == 1
+
+
+def test_a_site_whose_spending_takes_long_to_add_up_is_looked_at_seldom(fakes, monkeypatch):
+    """Else it holds every round up by joining again, each time with another long history."""
+    now, looked = [0.0], []
+
+    def takes_long(client):
+        looked.append(client.name)
+        now[0] += 80.0 if client.name == "c" else 0.0
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(ClientRecord, "require_accountable", takes_long)
+    grid = fakes.Grid({n: fakes.Client(name) for n, name in enumerate("abc", 1)})
+    grid.site_at = lambda node: {1: "a", 2: "b"}.get(node, "c")
+    registration = Registration(CONFIG)
+    assert names(registration.gather(grid)) == ["a", "b", "c"]
+    for node, seconds in ((4, 0.0), (5, 1500.0), (6, 1601.0)):
+        grid.nodes = {1: grid.nodes[1], 2: grid.nodes[2], node: fakes.Client("c")}
+        now[0] = 80.0 + seconds
+        registration.gather(grid)
+    assert looked == ["a", "b", "c", "c"]
 
 
 def test_what_is_waited_for_is_said_once_and_not_when_all_are_there(registration, fakes, caplog):

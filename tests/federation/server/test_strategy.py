@@ -12,11 +12,13 @@ from flwr.app import MetricRecord
 
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.server import closing
+from fl_dp.federation.server import strategy as strategy_module
+from fl_dp.federation.server.closing import Closing
 from fl_dp.federation.server.replies import NO_REPLY
 from fl_dp.federation.server.state import read_state, write_state
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode
-from fl_dp.records import Entry
+from fl_dp.records import Entry, Refusal
 from fl_dp.tasks.own_code import own_parts
 
 IN_TURNS = Path(__file__).parents[3] / "examples" / "strategies" / "in_turns.py"
@@ -144,6 +146,21 @@ def test_a_silent_site_costs_others_no_more_than_grace_and_is_seldom_asked(
     assert reasons[2] == why
     spent = [report.clients["4"].steps for report in strategy.reports]
     assert spent[asked[-1] - 1] == 10  # the last miss counts as spent, until it has registered
+
+
+def test_a_site_that_declines_every_round_is_new_in_the_first_alone(fakes, monkeypatch):
+    """Else it has all of round-timeout in each of them, for an answer that costs it nothing."""
+    seen = []
+
+    class Seen(Closing):
+        def __init__(self, *arguments, new):
+            seen.append(set(new))
+            super().__init__(*arguments, new=new)
+
+    monkeypatch.setattr(strategy_module, "Closing", Seen)
+    nodes = [fakes.Client("0"), fakes.Client("1", mishaps=dict.fromkeys((1, 2), Refusal("declined", "no")))]
+    run(nodes, fakes, settings(rounds=2))
+    assert seen == [{"0", "1"}, set()]
 
 
 def test_a_silent_site_is_asked_where_the_others_are_too_few(fakes, monkeypatch):

@@ -142,7 +142,7 @@ def test_an_unknown_kind_is_refused_and_what_goes_wrong_at_home_stays_there() ->
 def test_pauses_grow_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(loop.time, "sleep", slept.append)
-    link = FakeLink([*([LOST] * 7), None, LOST, StopError()], [LOST])
+    link = FakeLink([*([LOST] * 7), None, LOST, StopError()], [None, LOST])
     run(link)
     assert slept[:7] == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     assert slept[7] == 0.5  # it was there again

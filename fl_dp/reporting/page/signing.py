@@ -5,6 +5,8 @@ from fl_dp.reporting.page.facts import Named, Run
 from fl_dp.reporting.wording import counted
 
 ONE_SHEET = 8  # sites whose lines the first sheet has room for
+_SHORT = 80  # characters of an answer that it has room for
+_CONTINUED = "… (continued on sheet 2)"
 _SITES = 20  # that have a line of their own
 _NAMED = 6  # clients that one line can name
 
@@ -26,6 +28,11 @@ def approval_lines(run: Run) -> Named:
         ("What fl-dp verify said of these files", ""),
         ("Signature", ""),
     )
+
+
+def short(text: str) -> str:
+    """As it stands on the first sheet."""
+    return text if len(text) <= _SHORT else text[: _SHORT - len(_CONTINUED)] + _CONTINUED
 
 
 def _date(text: str, started: str) -> str:

@@ -94,7 +94,7 @@ def _of_several(runs: Sequence[Run]) -> dict[str, Any]:
         "most": MOST,
         "hidden_groups": max(0, len(groups) - MOST),
         "foot": clean(f"{len(runs)} runs side by side: {names}", _LONGEST_NAME),
-        "foot_digest": "the digest of each run stands in the last table",
+        "foot_digest": f"the digest of each run: in the last table, “{values['digests'].caption}”",
     }
 
 

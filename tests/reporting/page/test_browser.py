@@ -43,7 +43,9 @@ const wide = [...page.querySelectorAll("main *")].filter(e => !e.closest(".scrol
 const cut = [...page.querySelectorAll(".stacked *")].filter(
   e => e.getBoundingClientRect().right > {width} + 1).map(e => e.tagName + e.textContent.slice(0, 40));
 const empty = [...page.querySelectorAll("svg")].filter(e => e.getBoundingClientRect().height < 50).length;
-document.title = JSON.stringify({{width: shown.scrollWidth, wide, empty, cut,
+const hollow = [...page.querySelectorAll(".stacked td")].filter(
+  e => e.checkVisibility() && !e.textContent.trim()).map(e => e.dataset.head);
+document.title = JSON.stringify({{width: shown.scrollWidth, wide, empty, cut, hollow,
   figures: page.querySelectorAll("svg").length, tables: page.querySelectorAll("table").length,
   ink: page.defaultView.getComputedStyle(page.body).color}});
 }});</script>"""
@@ -94,7 +96,7 @@ def test_runs_are_shown_whole(
     found, console = looked_at(tmp_path, runs(make), width)
     assert found["width"] <= width
     assert found["wide"] == []
-    assert width > 400 or found["cut"] == []
+    assert width > 400 or (found["cut"], found["hollow"]) == ([], [])
     assert (found["figures"], found["empty"]) == (figures, 0)
     assert int(str(found["tables"])) >= tables
     assert console == ""
@@ -152,10 +154,29 @@ def test_what_is_signed_is_on_the_first_sheet(make: Make, tmp_path: Path, privat
     for words in (headline(run), verdict(run), fingerprint(run.digest), "Signature", "2026-01-02"):
         assert words.replace(" ", "") in first
     assert sheets[0].count("name date signature") == 8
-    assert ("What no site has signed is listed under" in sheets[0]) and not any(
-        one in first for one in UNSIGNED
-    )
+    assert "What no site has signed is listed under “Signed by no site”" in sheets[0]
+    assert not any(one in sheets[0] for one in UNSIGNED)
     assert [number for number, sheet in enumerate(sheets[:-1], 1) if len(sheet) < 1000] == []
+
+
+def test_no_caption_or_head_is_alone_at_the_foot_of_a_sheet(make: Make, tmp_path: Path) -> None:
+    """A table at each height of a sheet; and no word of the table of several runs is broken."""
+    folders = [make("a"), make("b", settings={"epsilon": 8.0}), opened(make("c"), masked=True)]
+    whole = render_page(folders)
+    start, end = whole.index("<main"), whole.index("</main>")
+    (table,) = re.findall(r'<div class="scroll[^>]*aria-label="The runs".*?</div>', whole, re.DOTALL)
+    tall = [
+        f'<div style="height: {height}mm"></div>{table}<hr style="break-after: page">'
+        for height in range(200, 265, 3)
+    ]
+    page, printed = tmp_path / "report.html", tmp_path / "report.pdf"
+    page.write_text(f"{whole[:start]}<main>{''.join(tall)}{whole[end:]}")
+    browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri())
+    sheets = printed_text(printed, "-layout")
+    assert len(sheets) > len(tall)
+    assert sum(sheet.count("The runs") for sheet in sheets) == len(tall)
+    assert [sheet for sheet in sheets if "The runs" in sheet and "run 2" not in sheet] == []
+    assert sum(sheet.count("completed") for sheet in sheets) == 3 * len(tall)
 
 
 def numbers_of(one: Round) -> list[str]:

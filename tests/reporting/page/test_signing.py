@@ -1,5 +1,7 @@
 """What is to be filled in, and a line for each site."""
 
+import pytest
+
 from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.page.overview import overview
 from fl_dp.reporting.page.read import read_run
@@ -49,6 +51,27 @@ def test_what_the_first_sheet_has_no_room_for_is_whole_on_the_next(make: Make) -
     folder = make("few", clients=names[:8])
     write_approval(folder, purpose="why")
     assert "sheet 2" not in Page(render_page([folder])).text
+
+
+@pytest.mark.parametrize(
+    ("ended", "date", "before"),
+    [
+        ("2026-01-05T11:59:00+00:00", "2026-01-03", True),
+        ("2026-01-05T11:59:00+00:00", "2026-01-04", False),  # west of Greenwich it still was
+        ("2026-01-05T12:00:00+00:00", "2026-01-04", True),
+        ("2026-01-05T12:00:00+00:00", "2026-01-05", False),
+        ("", "2026-01-01", False),
+        ("some day", "2026-01-01", False),
+        ("0001-01-01T00:00:00+00:00", "2026-01-01", False),
+    ],
+)
+def test_no_result_is_approved_before_the_run_has_ended(
+    make: Make, ended: str, date: str, before: bool
+) -> None:
+    folder = make(started="2026-01-01T00:00:00+00:00", ended=ended)
+    write_approval(folder, date=date)
+    said = f"{date}, before the run ended on 2026-01-05: it approves no result"
+    assert dict(approval_lines(read_run(folder)))["Date (year-month-day)"] == (said if before else date)
 
 
 def test_what_approval_toml_says_is_beside_its_name(make: Make) -> None:

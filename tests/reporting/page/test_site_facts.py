@@ -98,9 +98,9 @@ def test_beside_the_approval_it_says_whose_word_it_is(make: Make) -> None:
     text = " ".join(Page(render_page([folder])).text.split())
     assert "Whoever wrote its folder says: by order of the board" in text
     after = text[text.index("Purpose and approval") : text.index("Results")]
-    assert "is listed under “What no site has signed”, as the word of whoever wrote the run's folder" in after
+    assert "is listed under “Signed by no site”, as the word of whoever wrote the run's folder" in after
     later = after[after.index("Data sets, and what their sites have committed to") :]
-    assert "What no site has signed On this page it is the word of whoever wrote the run's folder:" in later
+    assert "Signed by no site On this page it is the word of whoever wrote the run's folder:" in later
     assert all(words in later for words in UNSIGNED)
     assert all(words in text for words in SIGNED)
     unsigned = Page(render_page([make("unsigned")])).text

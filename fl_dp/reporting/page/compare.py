@@ -18,6 +18,7 @@ _LONGEST_NAME, _LONGEST = 24, 44  # characters of a label's folder, and of what 
 _OF_PRIVACY = ("epsilon", "delta", "noise-multiplier", "max-grad-norm")  # not used without
 _WEIGHTY = (*_OF_PRIVACY, "unit", "aggregation", "data", "task", "model", "learning-rate", "rounds")
 _MOST_COLUMNS = 12
+_BESIDE = _LAUNCHED, _LEDGERS, _SUMS, _DATA = ("launched", "ledgers", "secure sums", "data as signed")
 _SIGNERS = 6  # clients that one cell can name
 
 
@@ -195,22 +196,27 @@ def _signers(run: Run) -> str:
 
 
 def _beside(run: Run) -> dict[str, str]:
-    """What runs can differ in beside their settings; no key is one of a setting."""
-    alone = of_one_run(run)
+    """What runs can differ in beside their settings. A value is clear without its key."""
+    alone, kinds = of_one_run(run), ("some one-run ledgers", "one-run ledgers")
+    data = ", ".join(sorted({one.name or one.kind for one in _signed(run)}))
     return {
-        "launched": "as a simulation" if run.simulated else "on one machine" if run.local else "by each site",
-        "ledgers": "lasting" if not alone else "of this run" if only_of_one_run(run) else "some of this run",
-        "secure sums": _masks(run),
-        "data as signed": ", ".join(sorted({one.name or one.kind for one in _signed(run)})) or "unsigned",
+        _LAUNCHED: "simulated"
+        if run.simulated
+        else "one machine"
+        if run.local
+        else "by others, or not known",
+        _LEDGERS: kinds[only_of_one_run(run)] if alone else "lasting ledgers",
+        _SUMS: _masks(run),
+        _DATA: f"signed: {data}" if data else "unsigned data",
     }
 
 
 def _masks(run: Run) -> str:
     if run.masked is None:
-        return "none"
+        return "no sums"
     if not run.masked:
-        return "in the clear"
-    return "masked" if parts_hidden(run) else "masked, by one launch that saw all parts"
+        return "sums in the clear"
+    return "masked sums" if parts_hidden(run) else "simulated masks"
 
 
 def _epsilons(run: Run, in_sums: bool) -> tuple[str, ...]:
@@ -238,6 +244,10 @@ def _settings(run: Run, asked: bool) -> dict[str, str]:
 
 def _what(run: Run, keys: Sequence[str]) -> str:
     asked = _settings(run, asked=True)
-    shown = [f"{key} {asked.get(key) or 'empty'}" for key in keys if run.private or key not in _OF_PRIVACY]
+    shown = [
+        asked[key] if key in _BESIDE else f"{key} {asked.get(key) or 'empty'}"
+        for key in sorted(keys, key=lambda key: key in _BESIDE)
+        if run.private or key not in _OF_PRIVACY
+    ]
     text = ", ".join(shown if run.private else (NOT_PRIVATE, *shown)) or "alike but for seeds"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

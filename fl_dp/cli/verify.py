@@ -106,10 +106,10 @@ def _trusted(kit: Path | None, roster: Path | None) -> Roster | None:
 
 
 def _digest(given: str | None) -> str:
-    """Without the blanks that it may be printed with; ConfigError for what is no digest."""
+    """Without blanks, line breaks and the name that it is printed with; ConfigError for what is no digest."""
     if given is None:
         return ""
-    digest = "".join(given.split()).lower()
+    digest = "".join(given.split()).lower().removeprefix("sha-256")
     if len(digest) != _DIGITS or set(digest) - set("0123456789abcdef"):
         raise ConfigError(f"--digest: expected {_DIGITS} hexadecimal digits, as a page shows them.")
     return digest

@@ -76,6 +76,7 @@ def test_bad_arguments_end_with_2(made, tmp_path, capsys):
         ((run, "--kit", made.kits.kit("north"), "--roster", made.kits.roster), "name one of them"),
         ((run, "--ledger", tmp_path), "holds no ledger"),
         ((run, "--digest", "12ab"), "expected 64 hexadecimal digits"),
+        ((run, "--digest", f"SHA-512 {'a' * 64}"), "expected 64 hexadecimal digits"),
         ((run, "--digest", "g" * 64), "expected 64 hexadecimal digits"),
     ):
         assert verify(*arguments) == 2
@@ -86,7 +87,8 @@ def test_the_digest_on_paper_is_compared_however_it_is_printed(made, tmp_path, c
     digest = page_digest(made.files)
     assert verify(made.files.path) == 0
     assert fingerprint(digest) in capsys.readouterr().out
-    for printed in (digest, fingerprint(digest).upper(), f"{digest[:32]}\n{digest[32:]}"):
+    foot = f"SHA-256 {fingerprint(digest)}"
+    for printed in (digest, fingerprint(digest).upper(), f"{digest[:32]}\n{digest[32:]}", foot, f" {foot}\n"):
         assert verify(made.files.path, "--digest", printed) == 0
         assert "the digest that was given is that of these files" in capsys.readouterr().out
     copy = made.copy(tmp_path / "copy")

@@ -4,8 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fl_dp.reporting.page.facts import Run
+from fl_dp.kits.signed import Signature
+from fl_dp.reporting.page.facts import DataSet, Run
 from fl_dp.reporting.page.numbers import UNKNOWN, Shown, alone, charged, measured, number, seconds
+from fl_dp.reporting.page.over import of_one_run, only_of_one_run
+from fl_dp.reporting.page.secure_sums import parts_hidden
 from fl_dp.reporting.page.setting_facts import SEEDS
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.reports import NOT_PRIVATE
@@ -15,11 +18,13 @@ _LONGEST_NAME, _LONGEST = 24, 44  # characters of a label's folder, and of what 
 _OF_PRIVACY = ("epsilon", "delta", "noise-multiplier", "max-grad-norm")  # not used without
 _WEIGHTY = (*_OF_PRIVACY, "unit", "aggregation", "data", "task", "model", "learning-rate", "rounds")
 _MOST_COLUMNS = 12
+_BESIDE = _LAUNCHED, _LEDGERS, _SUMS, _DATA = ("launched", "ledgers", "secure sums", "data as signed")
+_SIGNERS = 6  # clients that one cell can name
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs whose settings differ in their seed at most. numbers: of the runs, from 1.
+    """Runs that differ in their seed at most; a copy of a run is in none. numbers: of the runs, from 1.
 
     name: of its folders, no other group's. what: the settings that tell it from the others.
     """
@@ -39,7 +44,7 @@ class Group:
 
 
 def differing(runs: Sequence[Run], *, asked: bool = False) -> tuple[str, ...]:
-    """Keys of settings that are not alike in all runs, seeds left out. asked: as they were asked for."""
+    """Keys of what is not alike in all runs, seeds left out. asked: settings as they were asked for."""
     found = [_settings(run, asked) for run in runs]
     keys = dict.fromkeys(key for one in found for key in one)
     return tuple(key for key in keys if len({one.get(key, "") for one in found}) > 1)
@@ -50,7 +55,10 @@ def groups_of(runs: Sequence[Run]) -> tuple[Group, ...]:
     # runs of one plan whose "auto" became something else by a hair would else be groups of their own
     named = differing(runs, asked=True)
     members: dict[tuple[object, ...], list[int]] = {}
+    same = copies(runs)
     for place, run in enumerate(runs):
+        if place + 1 in same:
+            continue
         asked = _settings(run, asked=True)
         members.setdefault((run.private, *(asked.get(key, "") for key in named)), []).append(place)
     telling = _telling([runs[places[0]] for places in members.values()], named)
@@ -66,6 +74,13 @@ def groups_of(runs: Sequence[Run]) -> tuple[Group, ...]:
     )
 
 
+def copies(runs: Sequence[Run]) -> dict[int, int]:
+    """The number of each run whose files an earlier one has, too, and that one's; both from 1."""
+    first: dict[str, int] = {}
+    found = {place: first.setdefault(run.digest, place) for place, run in enumerate(runs, 1)}
+    return {place: earlier for place, earlier in found.items() if place != earlier}
+
+
 def _telling(runs: Sequence[Run], named: Sequence[str]) -> tuple[str, ...]:
     """The keys that tell these runs apart best: each next one makes the most kinds of what was one kind.
 
@@ -76,9 +91,15 @@ def _telling(runs: Sequence[Run], named: Sequence[str]) -> tuple[str, ...]:
     chosen: tuple[str, ...] = ()
     while left and len(chosen) < _KEYS_NAMED:
         best = max(left, key=lambda key: (*_kinds(asked, chosen, key), key in _WEIGHTY))
-        left.remove(best)
         chosen = (*chosen, best)
+        told = _one_fact(asked, best)
+        left = [key for key in left if _one_fact(asked, key) != told]
     return chosen
+
+
+def _one_fact(found: Sequence[Mapping[str, str]], key: str) -> tuple[str, ...]:
+    """The same of keys that are one fact: counts of clients, which all runs set alike."""
+    return (key.rpartition("-")[2], *(one.get(key, "") for one in found))
 
 
 def _kinds(asked: Sequence[Mapping[str, str]], chosen: Sequence[str], key: str) -> tuple[int, int]:
@@ -99,18 +120,22 @@ def _folders(runs: Sequence[Run], places: Sequence[int]) -> str:
 def differences(runs: Sequence[Run]) -> Table:
     """A row for each key that differs, a column for each run; of many runs only how many values it has."""
     found = [_settings(run, asked=False) for run in runs]
-    keys = differing(runs)
+    same: dict[tuple[str, ...], list[str]] = {}
+    for key in differing(runs):
+        same.setdefault(_one_fact(found, key), []).append(key)
+    keys = {one[0]: ", ".join(one) for one in same.values()}
     if len(runs) > _MOST_COLUMNS:
-        counts = tuple((key, str(len({one.get(key, "") for one in found}))) for key in keys)
-        return Table("differences", "Settings that differ", ("key", "different values"), counts)
-    columns = ("key", *(f"run {place}" for place in range(1, len(runs) + 1)))
-    rows = tuple((key, *(one.get(key, "") or "(empty)" for one in found)) for key in keys)
-    return Table("differences", "Settings that differ", columns, rows, frozenset(columns))
+        counts = tuple((named, str(len({one.get(key, "") for one in found}))) for key, named in keys.items())
+        return Table("differences", "What differs", ("what", "different values"), counts)
+    columns = ("what", *(f"run {place}" for place in range(1, len(runs) + 1)))
+    rows = tuple((named, *(one.get(key, "") or "(empty)" for one in found)) for key, named in keys.items())
+    return Table("differences", "What differs", columns, rows, frozenset(columns))
 
 
 def side_by_side(runs: Sequence[Run], groups: Sequence[Group]) -> Table:
     """A row for each run."""
     what = {number: group.what for group in groups for number in group.numbers}
+    what |= {place: f"a copy of run {earlier}" for place, earlier in copies(runs).items()}
     metric = _first_metric(runs)
     in_sums = any(run.epsilon_alone is not None for run in runs)
     columns = (
@@ -145,7 +170,53 @@ def side_by_side(runs: Sequence[Run], groups: Sequence[Group]) -> Table:
         )
         for place, run in enumerate(runs, 1)
     )
-    return Table("runs", "The runs", columns, rows, frozenset({"folder", "what differs", "unit", "ended as"}))
+    return Table("runs", "The runs", columns, rows, frozenset({"folder", "what differs"}))
+
+
+def launches(runs: Sequence[Run]) -> Table:
+    """How each run came about, and who has signed what its data have spent."""
+    columns = ("run", "folder", *_beside(runs[0]), "signed by")
+    rows = tuple(
+        (f"run {place}", run.name, *_beside(run).values(), _signers(run)) for place, run in enumerate(runs, 1)
+    )
+    return Table("launches", "How they were run, and who has signed", columns, rows, frozenset(columns))
+
+
+def _signed(run: Run) -> list[DataSet]:
+    return [
+        one for site in run.sites if site.signed is Signature.HOLDS and not site.problem for one in site.data
+    ]
+
+
+def _signers(run: Run) -> str:
+    names = [one.client for one in _signed(run)]
+    more = f" and {len(names) - _SIGNERS} more" if len(names) > _SIGNERS else ""
+    keys = ", by keys of this launch alone" if names and run.local else ""
+    return (", ".join(names[:_SIGNERS]) or "nobody") + more + keys
+
+
+def _beside(run: Run) -> dict[str, str]:
+    """What runs can differ in beside their settings. A value is clear without its key."""
+    alone, kinds = of_one_run(run), ("some one-run ledgers", "one-run ledgers")
+    data = ", ".join(sorted({one.name or one.kind for one in _signed(run)}))
+    return {
+        _LAUNCHED: "simulated"
+        if run.simulated
+        else "one machine"
+        if run.local
+        else "by others, or not known",
+        _LEDGERS: kinds[only_of_one_run(run)] if alone else "lasting ledgers",
+        _SUMS: _masks(run),
+        _DATA: f"signed: {data}" if data else "unsigned data",
+    }
+
+
+def _masks(run: Run) -> str:
+    if run.masked is None:
+        return "no sums"
+    if not run.masked:
+        return "sums in the clear"
+    return "masked sums" if parts_hidden(run) else "simulated masks"
 
 
 def _epsilons(run: Run, in_sums: bool) -> tuple[str, ...]:
@@ -167,11 +238,16 @@ def _first_metric(runs: Sequence[Run]) -> str:
 
 
 def _settings(run: Run, asked: bool) -> dict[str, str]:
-    return {one.key: one.asked if asked else one.became for one in run.settings if one.key not in SEEDS}
+    found = {one.key: one.asked if asked else one.became for one in run.settings if one.key not in SEEDS}
+    return found | _beside(run)
 
 
 def _what(run: Run, keys: Sequence[str]) -> str:
     asked = _settings(run, asked=True)
-    shown = [f"{key} {asked.get(key) or 'empty'}" for key in keys if run.private or key not in _OF_PRIVACY]
+    shown = [
+        asked[key] if key in _BESIDE else f"{key} {asked.get(key) or 'empty'}"
+        for key in sorted(keys, key=lambda key: key in _BESIDE)
+        if run.private or key not in _OF_PRIVACY
+    ]
     text = ", ".join(shown if run.private else (NOT_PRIVATE, *shown)) or "alike but for seeds"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.page import about_data, tables
-from fl_dp.reporting.page.compare import digests, groups_of, side_by_side
+from fl_dp.reporting.page.compare import digests, groups_of, launches, side_by_side
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.numbers import Shown, measured
 from fl_dp.reporting.page.read import read_run
@@ -53,7 +53,7 @@ def write_csv_files(folders: Sequence[RunFolder], out: Path) -> None:
 
 def csv_texts(runs: Sequence[Run]) -> dict[str, str]:
     """A text for each table, by its key. The rows of all runs are in one table, each with its run's marks."""
-    of_all = (side_by_side(runs, groups_of(runs)), digests(runs))
+    of_all = (side_by_side(runs, groups_of(runs)), launches(runs), digests(runs))
     found = {table.key: [_row(table, row) for row in table.rows] for table in of_all}
     heads = {table.key: _heads(table) for table in of_all}
     for place, run in enumerate(runs, 1):

@@ -35,7 +35,7 @@ def overview(run: Run) -> Named:
         ("Ended, UTC", moment(run.ended)),
         ("Rounds", f"{run.rounds}{planned}, {run.lost_rounds} of them lost"),
         ("Ended as", run.status),
-        *((f"{name}, on {_tested(run)}", measured(value)) for name, value in run.metrics[:1]),
+        _quality(run),
         ("Whom epsilon protects", f"one {run.unit}" if run.private else "nobody: NOT PRIVATE"),
         (f"Epsilon, {over_runs(run)}" if run.private else "Epsilon", _epsilon(run)),
         ("Delta", number(run.delta) if run.private else "none holds"),
@@ -44,6 +44,12 @@ def overview(run: Run) -> Named:
         name = "Epsilon, if the assumption behind secure sums fails"
         found.insert(-1, (name, alone_words(run.epsilon_alone)))
     return tuple(found)
+
+
+def _quality(run: Run) -> tuple[str, str]:
+    """The first metric; the loss of a task that has none."""
+    name, value = next(iter(run.metrics), ("Loss", run.loss))
+    return (f"{name}, on {_tested(run)}" if run.measured else "How good the model is", measured(value))
 
 
 def _built_in(run: Run, key: str) -> str:

@@ -40,6 +40,7 @@ def render_page(folders: Sequence[RunFolder]) -> str:
 
 
 def _of_one(run: Run) -> dict[str, Any]:
+    approval, lines = signing.approval_lines(run), signing.site_lines(run)
     return {
         "private": run.private,
         "run": run,
@@ -51,9 +52,10 @@ def _of_one(run: Run) -> dict[str, Any]:
         "data_sets": tables.data_sets(run),
         "about_data": about_data.about_data(run),
         "columns": about_data.columns(run),
-        "approval": signing.approval_lines(run),
-        "one_sheet": signing.ONE_SHEET,
-        "site_lines": signing.site_lines(run),
+        "approval": tuple((name, signing.short(value)) for name, value in approval),
+        "whole": tuple((name, value) for name, value in approval if signing.short(value) != value),
+        "site_lines": lines[: signing.ONE_SHEET],
+        "more_sites": lines[signing.ONE_SHEET :],
         "part_tables": part_tables([run]),
         "digest": fingerprint(run.digest),
         "verdict": overview.verdict(run),
@@ -92,7 +94,7 @@ def _of_several(runs: Sequence[Run]) -> dict[str, Any]:
         "most": MOST,
         "hidden_groups": max(0, len(groups) - MOST),
         "foot": clean(f"{len(runs)} runs side by side: {names}", _LONGEST_NAME),
-        "foot_digest": "the digest of each run stands in the last table",
+        "foot_digest": f"the digest of each run: in the last table, “{values['digests'].caption}”",
     }
 
 

@@ -6,7 +6,15 @@ from typing import Any
 from fl_dp.config.data import PERSON
 from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.page.by_part import part_tables
-from fl_dp.reporting.page.compare import Group, differences, digests, groups_of, side_by_side
+from fl_dp.reporting.page.compare import (
+    Group,
+    copies,
+    differences,
+    digests,
+    groups_of,
+    launches,
+    side_by_side,
+)
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.words import headline
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
@@ -34,6 +42,7 @@ def of_several(runs: Sequence[Run]) -> dict[str, Any]:
         "runs": runs,
         "headline": _headline(runs, groups),
         "table": side_by_side(runs, groups),
+        "launches": launches(runs),
         "part_tables": part_tables(runs),
         "least_cell": LEAST_CELL,
         "added_up": _ADDED_UP,
@@ -50,6 +59,9 @@ def _headline(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     unprotected = [f"run {place}" for place, run in enumerate(runs, 1) if not run.private]
     kinds = f"{counted(len(groups), 'kind')} of runs"
     text = f"{len(runs)} runs, {kinds} once seeds are set aside."
+    if same := copies(runs):
+        named = [f"run {place} is a copy of run {earlier}" for place, earlier in same.items()]
+        text += f" The same files twice: {', '.join(named[:10])}{' and more' if len(named) > 10 else ''}."
     if unprotected:
         shown = ", ".join(unprotected[:10]) + (" and more" if len(unprotected) > 10 else "")
         text += f" {NOT_PRIVATE}: {shown}."

@@ -1,10 +1,14 @@
 """What is filled in and signed: by those who approve, and by each site."""
 
+import datetime
+
 from fl_dp.reporting.page.approval import day
 from fl_dp.reporting.page.facts import Named, Run
 from fl_dp.reporting.wording import counted
 
 ONE_SHEET = 8  # sites whose lines the first sheet has room for
+_SHORT = 80  # characters of an answer that it has room for
+_CONTINUED = "… (continued on sheet 2)"
 _SITES = 20  # that have a line of their own
 _NAMED = 6  # clients that one line can name
 
@@ -22,23 +26,36 @@ def approval_lines(run: Run) -> Named:
         ("Who gets the model", said.recipients),
         ("Kept until, or for how long", said.retention),
         ("Approved by", said.approver),
-        ("Date (year-month-day)", _date(said.date, run.started)),
+        ("Date (year-month-day)", _date(said.date, run.ended)),
         ("What fl-dp verify said of these files", ""),
         ("Signature", ""),
     )
 
 
-def _date(text: str, started: str) -> str:
+def short(text: str) -> str:
+    """As it stands on the first sheet."""
+    return text if len(text) <= _SHORT else text[: _SHORT - len(_CONTINUED)] + _CONTINUED
+
+
+def _date(text: str, ended: str) -> str:
     """As it stands in the file, where anybody may have written it; `write_approval` takes real days alone.
 
-    A run's dates are in UTC: on the day before it began, it may be the same day elsewhere.
+    ended: of the run, in UTC. No result is approved before it is there by the clocks of any place on earth.
     """
-    approved, began = day(text), day(started[:10])
+    approved, last = day(text), _earliest_day(ended)
     if text and not approved:
         return f"NO DAY OF THE CALENDAR: {text}"
-    if approved and began and (began - approved).days > 1:
-        return f"{text}, before the run, which began on {began}: it approves no result"
+    if approved and last and approved < last:
+        return f"{text}, before the run ended on {ended[:10]}: it approves no result"
     return text
+
+
+def _earliest_day(moment: str) -> datetime.date | None:
+    """The day that it then was in UTC-12, where each day ends last; None where the text names no moment."""
+    try:
+        return (datetime.datetime.fromisoformat(moment) - datetime.timedelta(hours=12)).date()
+    except (ValueError, OverflowError):
+        return None
 
 
 def site_lines(run: Run) -> tuple[str, ...]:

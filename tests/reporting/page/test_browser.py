@@ -6,19 +6,25 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fl_dp.kits.keys import fingerprint
+from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.page.digest import page_digest
 from fl_dp.reporting.page.facts import Round
 from fl_dp.reporting.page.numbers import epsilon, measured
+from fl_dp.reporting.page.overview import verdict
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.page.tables import settings
+from fl_dp.reporting.page.words import headline
 from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.vouched import UNSIGNED
 
-from .conftest import Make
+from .conftest import Make, statement
+from .runs import ended, opened, signed
 
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
@@ -37,7 +43,9 @@ const wide = [...page.querySelectorAll("main *")].filter(e => !e.closest(".scrol
 const cut = [...page.querySelectorAll(".stacked *")].filter(
   e => e.getBoundingClientRect().right > {width} + 1).map(e => e.tagName + e.textContent.slice(0, 40));
 const empty = [...page.querySelectorAll("svg")].filter(e => e.getBoundingClientRect().height < 50).length;
-document.title = JSON.stringify({{width: shown.scrollWidth, wide, empty, cut,
+const hollow = [...page.querySelectorAll(".stacked td")].filter(
+  e => e.checkVisibility() && !e.textContent.trim()).map(e => e.dataset.head);
+document.title = JSON.stringify({{width: shown.scrollWidth, wide, empty, cut, hollow,
   figures: page.querySelectorAll("svg").length, tables: page.querySelectorAll("table").length,
   ink: page.defaultView.getComputedStyle(page.body).color}});
 }});</script>"""
@@ -94,6 +102,11 @@ def test_runs_are_shown_whole(
     assert console == ""
 
 
+def test_on_a_phone_no_heading_stands_before_nothing(make: Make, tmp_path: Path) -> None:
+    found, _ = looked_at(tmp_path, [make(reason="not today")], 360)
+    assert found["hollow"] == []
+
+
 def test_it_is_printed_on_a4_without_a_word_lost(make: Make, tmp_path: Path) -> None:
     """Settings and rounds are folded on a screen. Sheet 1 is what is signed."""
     page, printed = tmp_path / "report.html", tmp_path / "report.pdf"
@@ -122,15 +135,73 @@ def test_it_is_printed_on_a4_without_a_word_lost(make: Make, tmp_path: Path) -> 
     assert [row for row in rows if "".join(row).replace(" ", "") not in text] == []
 
 
+@pytest.mark.parametrize("much", [False, True])
+@pytest.mark.parametrize("private", [True, False])
+def test_what_is_signed_is_on_the_first_sheet(make: Make, tmp_path: Path, private: bool, much: bool) -> None:
+    """Of eight sites, with an approval that is filled in; also of a run with all that a sheet can have."""
+    names = [f"hospital{' of the great city in the north' if much else ''} {number}" for number in range(8)]
+    kind: dict[str, Any] = {"status": "failed"} if much else {}
+    folder = make(
+        clients=names, private=private, signed=[signed(statement([name])) for name in names], **kind
+    )
+    if much:
+        ended(folder, "the disk of the server was full, and nobody was there " * 3)
+        if private:
+            opened(folder, masked=True)
+    answer = "an answer of several words, as people give it " * (9 if much else 1)
+    fields = ("purpose", "approver", "operator", "recipients", "retention", "legal_basis")
+    write_approval(folder, date="2026-01-02", **dict.fromkeys(fields, answer))
+    page, printed = tmp_path / "report.html", tmp_path / "report.pdf"
+    page.write_text(render_page([folder]))
+    browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri())
+    sheets, run = printed_text(printed, "-layout"), read_run(folder)
+    first = sheets[0].replace(" ", "")
+    for words in (headline(run), verdict(run), fingerprint(run.digest), "Signature", "2026-01-02"):
+        assert words.replace(" ", "") in first
+    assert sheets[0].count("name date signature") == 8
+    assert "What no site has signed is listed under “Signed by no site”" in sheets[0]
+    assert not any(one in sheets[0] for one in UNSIGNED)
+    assert [number for number, sheet in enumerate(sheets[:-1], 1) if len(sheet) < 1000] == []
+    # what a system calls its own font may be a wide one
+    paper = page.read_text().partition("@media print")[2]
+    assert 'body { font-family: "Liberation Sans", Arial, Helvetica, sans-serif;' in paper
+
+
+def test_no_caption_or_head_is_alone_at_the_foot_of_a_sheet(make: Make, tmp_path: Path) -> None:
+    """A table at each height of a sheet; and no word of the table of several runs is broken."""
+    others = {"b": {"epsilon": 8.0}, "a folder of a night in May": {"model": "mlp", "epsilon": 2.0}}
+    folders = [
+        *(make(name, settings=settings) for name, settings in others.items()),
+        opened(make("sums"), masked=True),
+        make("off", private=False),
+    ]
+    whole = render_page(folders)
+    start, end = whole.index("<main"), whole.index("</main>")
+    (table,) = re.findall(r'<div class="scroll[^>]*aria-label="The runs".*?</div>', whole, re.DOTALL)
+    tall = [
+        f'<div style="height: {height}mm"></div>{table}<hr style="break-after: page">'
+        for height in range(200, 265, 3)
+    ]
+    page, printed = tmp_path / "report.html", tmp_path / "report.pdf"
+    page.write_text(f"{whole[:start]}<main>{''.join(tall)}{whole[end:]}")
+    browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri())
+    sheets = printed_text(printed, "-layout")
+    assert len(sheets) > len(tall)
+    assert sum(sheet.count("The runs") for sheet in sheets) == len(tall)
+    assert [sheet for sheet in sheets if "The runs" in sheet and "run 2" not in sheet] == []
+    assert '<td data-head="ended as">' in table  # in a column of one line, whatever font there is
+    assert sum(sheet.count("completed") for sheet in sheets) == 4 * len(tall)
+
+
 def numbers_of(one: Round) -> list[str]:
     return [*(measured(value) for _, value in one.metrics), measured(one.loss)]
 
 
-def printed_text(file: Path) -> list[str]:
+def printed_text(file: Path, order: str = "-raw") -> list[str]:
     """Of each sheet, spaces made single."""
     if shutil.which("pdftotext") is None:
         pytest.skip("nothing reads a PDF on this machine: apt-get install poppler-utils")
-    found = subprocess.run(["pdftotext", "-raw", str(file), "-"], capture_output=True, text=True, check=True)
+    found = subprocess.run(["pdftotext", order, str(file), "-"], capture_output=True, text=True, check=True)
     return [" ".join(sheet.split()) for sheet in found.stdout.split("\f") if sheet.strip()]
 
 

@@ -1,10 +1,15 @@
-from fl_dp.reporting.page.compare import differing, groups_of
+from typing import Any
+
+from fl_dp.reporting.page.compare import differences, differing, groups_of
+from fl_dp.reporting.page.figures import side_by_side
+from fl_dp.reporting.page.figures.canvas import drawing
 from fl_dp.reporting.page.figures.side_by_side import band
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 
-from .conftest import Make, change_summary
+from .conftest import Make, change_summary, statement
 from .reading import Page
+from .runs import launched, opened, served, signed
 
 
 def test_runs_that_differ_in_their_seed_alone_are_one_group(make: Make) -> None:
@@ -35,8 +40,78 @@ def test_labels_name_folders_and_the_settings_that_tell_most_runs_apart(make: Ma
     first, *_, fourth = groups_of(runs)
     assert first.label.startswith("run (run 1): epsilon 1.0, ")
     assert fourth.label.startswith("run (run 4): epsilon 8.0, ")
-    alike = [read_run(make(name, settings={"epsilon": 3.0})) for name in ("x", "y")]
+    alike = [read_run(make(name, settings={"seed": ord(name)})) for name in ("x", "y")]
     assert [one.label for one in groups_of(alike)] == ["x and 1 more: alike but for seeds"]
+
+
+def test_runs_that_differ_in_anything_but_seeds_are_kinds_of_their_own(make: Make) -> None:
+    """Though their settings are alike: by how they were launched, ledgers, masks, and data as signed."""
+    said = [statement(["north", "south"])]
+    others = {
+        "plain": make("plain", settings={"seed": 1}),
+        "seed": make("seed", settings={"seed": 2}),
+        "simulated": launched(make("simulated"), "ray"),
+        "by others, or not known": served(make("served")),
+        "one-run ledgers": make("own", signed=[statement(["north", "south"], one_run_ledger=True)]),
+        "masked sums": opened(make("masked"), masked=True),
+        "sums in the clear": opened(make("clear"), masked=False),
+        "signed: digits": make("signed", signed=[signed(one) for one in said]),
+        "NOT PRIVATE": make("off", private=False),
+    }
+    first, *rest = groups_of([read_run(folder) for folder in others.values()])
+    assert first.numbers == (1, 2)
+    assert len(rest) == len(others) - 2
+    for name, folder in [*others.items()][2:]:
+        _, other = groups_of([read_run(others["plain"]), read_run(folder)])
+        assert name in other.label
+        assert name in Page(render_page([others["plain"], folder])).text
+    row = "one machine lasting ledgers no sums signed: digits north, south, by keys of this launch alone"
+    assert f"run 1 signed {row}" in Page(render_page([others["signed: digits"], others["plain"]])).text
+
+
+def test_a_copy_of_a_run_is_no_second_seed(make: Make) -> None:
+    runs = [make(f"{name}/x", settings={"seed": seed}) for name, seed in (("c", 0), ("d", 7), ("e", 0))]
+    page = Page(render_page(runs)).text
+    assert "The same files twice: run 3 is a copy of run 1." in page
+    assert "run 3 x a copy of run 1 0" in page
+    (group,) = groups_of([read_run(run) for run in runs])
+    assert group.numbers == (1, 2)
+
+
+def test_how_many_clients_there_were_is_said_once(make: Make) -> None:
+    counts = [dict.fromkeys(("clients", "min-clients", "fit-clients"), clients) for clients in (2, 4)]
+    runs = [read_run(make(str(number), settings=one)) for number, one in enumerate(counts)]
+    assert [one.what for one in groups_of(runs)] == ["clients 2", "clients 4"]
+    assert [row for row in differences(runs).rows if "clients" in row[0]] == [
+        ("clients, min-clients, fit-clients", "2", "4")
+    ]
+
+
+def test_no_point_is_on_the_frame_and_one_whose_sums_were_seen_is_hollow(make: Make, monkeypatch) -> None:
+    axes: list[Any] = []
+    monkeypatch.setattr(side_by_side, "framed", lambda one, *rest: (axes.append(one), rest)[1])
+    runs = [
+        make("plain"),
+        make("off", private=False, gain=0.2),
+        opened(make("clear", settings={"epsilon": 8.0}, gain=0.15), masked=False),
+        launched(opened(make("played", settings={"epsilon": 9.0}), masked=True), "ray"),
+        opened(make("masked", settings={"epsilon": 2.0}), masked=True),
+    ]
+    with drawing():
+        *_, (_, _, text) = side_by_side.compared(groups_of([read_run(run) for run in runs]))
+    last = axes[-1]
+    for ticks, limits in ((last.get_xticks(), last.get_xlim()), (last.get_yticks(), last.get_ylim())):
+        assert (ticks[0], ticks[-1]) == limits
+    points = {line.get_label().split(":")[0]: line for line in last.lines}
+    for line in points.values():
+        if line.get_label().startswith("off"):
+            continue
+        (x,), (y,) = line.get_data()
+        assert x < 0.97 * last.get_xlim()[1]
+        assert last.get_ylim()[0] < y < last.get_ylim()[1]
+    hollow = {name for name, line in points.items() if line.get_markerfacecolor() == "none"}
+    assert hollow == {"clear", "played"}
+    assert "against them the larger epsilon holds: clear: 7.00; played: 7.00." in text
 
 
 def test_both_epsilons_of_a_secure_run_are_in_its_row(make: Make) -> None:

@@ -13,7 +13,8 @@ from fl_dp.reporting.page.table import LISTED
 from .conftest import Make, change_summary
 
 TABLES = {
-    "runs", "digests", "clients", "mechanisms", "rounds", "reasons", "data", "columns", "parts", "settings",
+    "runs", "launches", "digests", "clients", "mechanisms", "rounds", "reasons", "data", "columns", "parts",
+    "settings",
 }  # fmt: skip
 
 

@@ -84,11 +84,16 @@ FOLLOWS = {
     ", and whose the keys are": ("served", "one signed"),
     ", which was made for this launch alone": ("one signed", "served"),
     "Its key was made for this launch alone, on the launch's own machine": ("one signed", "served"),
-    "No site has signed the following.": ("one signed", "forged"),
+    "Signed by no site": ("one signed", "forged"),
+    "What no site has signed is listed under": ("one signed", "forged"),
+    "On this page it is the word of whoever wrote": ("one signed", "forged"),
+    "Lines of the other sites: continued on sheet 2.": ("many clients", "plain"),
+    "Purpose and approval, continued from sheet 1": ("many clients", "plain"),
+    "How good the model is": ("unmeasured", "plain"),
     "No site has signed anything": ("silent", "forged"),
     "No signature below holds for this run and model": ("forged", "silent"),
     ": this page is the word of whoever wrote": ("forged", "one signed"),
-    ", before the run, which began on": ("approved early", "approved"),
+    ", before the run ended on": ("approved early", "approved"),
     "Columns, as the schema declares them in public": ("called otherwise", "plain"),
     "Names of what is predicted": ("of a task", "plain"),
     "Records of one person that count in a step": ("persons", "plain"),
@@ -198,7 +203,7 @@ FOLLOWS = {
 
 # Of the page of several runs, and of the card beside a model.
 ELSEWHERE = (
-    "the digest of each run stands in the last table",
+    "the digest of each run: in the last table,",
     "as each ledger has it",
     "Assumptions and theorems: docs/privacy.md and",
 )

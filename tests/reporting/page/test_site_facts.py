@@ -98,8 +98,10 @@ def test_beside_the_approval_it_says_whose_word_it_is(make: Make) -> None:
     text = " ".join(Page(render_page([folder])).text.split())
     assert "Whoever wrote its folder says: by order of the board" in text
     after = text[text.index("Purpose and approval") : text.index("Results")]
-    assert "No site has signed the following. On this page it is the word of whoever wrote the run's" in after
-    assert all(words in after for words in UNSIGNED)
+    assert "is listed under “Signed by no site”, as the word of whoever wrote the run's folder" in after
+    later = after[after.index("Data sets, and what their sites have committed to") :]
+    assert "Signed by no site On this page it is the word of whoever wrote the run's folder:" in later
+    assert all(words in later for words in UNSIGNED)
     assert all(words in text for words in SIGNED)
     unsigned = Page(render_page([make("unsigned")])).text
     assert "No site has signed anything: this page is the word of whoever" in unsigned

@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from fl_dp.reporting.page.compare import Group
 from fl_dp.reporting.page.facts import Round, Run
@@ -16,12 +17,20 @@ from fl_dp.reporting.page.figures.canvas import (
     style,
     thinned,
 )
-from fl_dp.reporting.page.numbers import epsilon, measured
+from fl_dp.reporting.page.numbers import alone, epsilon, measured
 from fl_dp.reporting.page.over import over_runs_in_short
+from fl_dp.reporting.page.secure_sums import parts_hidden
 from fl_dp.reporting.page.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST = 10  # groups whose lines can be told apart
 Value = Callable[[Round], float | None]
+Ends = tuple[Group, list[tuple[float, float]]]  # epsilon and metric of each run of a group
+_HOLLOW = (
+    "Hollow: whoever added up these secure sums saw each part, and against them the larger epsilon holds:"
+)
 
 
 def compared(groups: Sequence[Group]) -> list[Figure]:
@@ -93,6 +102,7 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
     if not any(group.private for group, _ in ends) or len(ends) < 2:
         return None
     columns = columns_of([group.label for group, _ in ends])
+    seen = [group.runs for group, _ in ends if any(map(_parts_seen, group.runs))]
     over = over_runs_in_short(*(run for group, _ in ends for run in group.runs if run.private))
     axes = new_axes(f"epsilon at the end, {over}", name, len(ends), columns)
     for place, (group, found) in enumerate(ends):
@@ -100,17 +110,42 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
         across, up = (statistics.median(one[part] for one in found) for part in (0, 1))
         values = [one[1] for one in found]
         if group.private:
-            axes.plot([across], [up], label=group.label, **{**look, "linestyle": "none", "markersize": 6.5})
+            look |= {"linestyle": "none", "markersize": 6.5, "clip_on": False}
+            look |= {"markerfacecolor": "none"} if group.runs in seen else {}
+            axes.plot([across], [up], label=group.label, **look)
             axes.vlines(across, min(values), max(values), color=look["color"], linewidth=1.4)
         else:
             axes.axhline(up, label=group.label, color=INK, linestyle=look["linestyle"], linewidth=1.4)
-    axes.set_xlim(left=0)
+    _frame(axes, [one[0] for group, found in ends if group.private for one in found], ends)
     title, key = f"{name} over epsilon", "f-tradeoff"
     said = "; ".join(
         f"{group.label}: {measured(statistics.median(one[1] for one in found))}" for group, found in ends
     )
     text = f"{name} at the end, the median where seeds differ: {said}."
+    if seen:
+        larger = "; ".join(f"{run.name}: {alone(run.epsilon_alone or 0.0)}" for runs in seen for run in runs)
+        text += f" {_HOLLOW} {larger}."
     return framed(axes, key, title, text)
+
+
+def _parts_seen(run: Run) -> bool:
+    """Whether somebody saw each part of its secure sums, against whom its epsilon does not hold."""
+    return run.epsilon_alone is not None and not parts_hidden(run)
+
+
+def _frame(axes: "Axes", epsilons: Sequence[float], ends: Sequence[Ends]) -> None:
+    """From a tick to a tick, with room for markers between them and what was measured."""
+    up = [one[1] for _, found in ends for one in found]
+    room = 0.08 * (max(up) - min(up)) or 0.05 * abs(up[0]) or 0.05
+    largest = max(filter(math.isfinite, epsilons), default=0.0) or 1.0
+    across, along = _ticks(0.0, 1.08 * largest), _ticks(min(up) - room, max(up) + room)
+    axes.set(xlim=(across[0], across[-1]), xticks=across, ylim=(along[0], along[-1]), yticks=along)
+
+
+def _ticks(least: float, largest: float) -> list[float]:
+    from matplotlib.ticker import MaxNLocator
+
+    return [float(one) for one in MaxNLocator(nbins=6).tick_values(least, largest)]
 
 
 def _end(run: Run, value: Value) -> tuple[float, float] | None:

@@ -22,7 +22,7 @@ _ELSEWHERE = re.compile(r"[a-z]+:")
 def outside_docs(root: Path = ROOT) -> dict[str, str]:
     """Path in the repository -> place in the site, of all pages that do not lie in docs/."""
     pages = {"README.md": "index.md", "benchmarks/README.md": "benchmarks.md"}
-    pages |= {"examples/README.md": "examples/index.md"}
+    pages |= {"examples/README.md": "examples/index.md", "deploy/README.md": "deploy.md"}
     pages |= {name: name.lower() for name in ("CONTRIBUTING.md", "CHANGELOG.md")}
     examples = sorted((root / "examples").glob("*/README.md"))
     pages |= {

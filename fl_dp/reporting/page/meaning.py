@@ -5,6 +5,7 @@ import math
 from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.numbers import UNKNOWN, best_guess, epsilon, number, odds_ratio, percent
+from fl_dp.reporting.page.over import only_of_one_run
 from fl_dp.reporting.page.whose import whose
 
 _COMPARED = (0.1, 1.0, 3.0)
@@ -26,6 +27,8 @@ def amount(run: Run) -> Clause:
         text += f"For each, those of the {several} clients with the largest are added up."
     elif len(run.clients) == 1:
         text += "There was one client: they are its own."
+    elif len({one.delta for one in run.counted}) == 1:
+        text += "Both are those of the client with the largest epsilon. The tables below have those of all."
     else:
         text += "Each is the largest among the clients. The tables below have those of every client."
     return Clause(heading, text)
@@ -45,8 +48,8 @@ def meaning(run: Run) -> Clause:
     bound = best_guess(shown, run.delta or 0.0)
     compared = ", ".join(f"{percent(best_guess(one, 0.0))} at epsilon {one:g}" for one in _COMPARED)
     text = (
-        f"If delta were zero, nothing that was released would change anybody's odds that one {run.unit} was "
-        f"there by more than a factor of e^epsilon = {odds_ratio(shown)}. With delta, somebody who starts "
+        f"{_of_whom(run)}If delta were zero, nothing that was released would change anybody's odds that one "
+        f"{run.unit} was there by more than a factor of e^epsilon = {odds_ratio(shown)}. With delta, somebody who starts "
         f"at even odds (50 %) and guesses as well as possible is right with a probability of at most "
         f"{percent(bound)}. "
         f"{'That is next to no limit. ' if bound >= _NEARLY_SURE else ''}"
@@ -55,3 +58,10 @@ def meaning(run: Run) -> Clause:
         "Differential Privacy, ICML 2015."
     )
     return Clause(heading, text)
+
+
+def _of_whom(run: Run) -> str:
+    """What somebody who guesses has seen; empty where it is all."""
+    seen = ["this run alone"] if run.of_this_run or only_of_one_run(run) else []
+    seen += ["no client's part of a sum"] if run.epsilon_alone is not None else []
+    return f"This is about somebody who has seen {' and '.join(seen)}. " if seen else ""

@@ -1,6 +1,7 @@
 """Numbers as the page writes them. An epsilon is rounded up: it is never shown below what was computed."""
 
 import math
+from decimal import Decimal
 from typing import Self
 
 from fl_dp.reporting.console import alone_words, rounded_up
@@ -9,6 +10,8 @@ from fl_dp.reporting.wording import duration
 
 UNKNOWN = "not known"
 INFINITE = "infinite"
+NOT_USED = "not used"
+_LEAST_PLAIN = 1e-9  # what is smaller has a power of ten
 _MOST_RATIO = 10**6
 
 
@@ -49,7 +52,10 @@ def number(value: float | None) -> Shown:
     """Four digits, or a whole number."""
     if value is None:
         return Shown(UNKNOWN, None)
-    return Shown(str(value) if isinstance(value, int) else f"{value:.4g}", value)
+    if isinstance(value, int):
+        return Shown(str(value), value)
+    short = f"{value:.4g}"
+    return Shown(f"{Decimal(short):f}" if _LEAST_PLAIN <= abs(value) < 1.0 else short, value)
 
 
 def size(value: int) -> Shown:

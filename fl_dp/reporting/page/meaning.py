@@ -49,9 +49,9 @@ def meaning(run: Run) -> Clause:
     compared = ", ".join(f"{percent(best_guess(one, 0.0))} at epsilon {one:g}" for one in _COMPARED)
     text = (
         f"{_of_whom(run)}If delta were zero, nothing that was released would change anybody's odds that one "
-        f"{run.unit} was there by more than a factor of e^epsilon = {odds_ratio(shown)}. With delta, somebody who starts "
-        f"at even odds (50 %) and guesses as well as possible is right with a probability of at most "
-        f"{percent(bound)}. "
+        f"{run.unit} was there by more than a factor of e^epsilon = {odds_ratio(shown)}. "
+        f"With delta, somebody who starts at even odds (50 %) and guesses as well as possible is right "
+        f"with a probability of at most {percent(bound)}. "
         f"{'That is next to no limit. ' if bound >= _NEARLY_SURE else ''}"
         f"To compare: {compared}, and 50 % is a blind guess. The formula is "
         "(e^epsilon + delta) / (1 + e^epsilon), from Kairouz, Oh and Viswanath, The Composition Theorem for "

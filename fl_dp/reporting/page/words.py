@@ -323,9 +323,10 @@ def _withdrawal(run: Run) -> Clause:
         "taken back, and the account keeps what was spent. "
     )
     if run.private and math.isfinite(run.epsilon):
+        released = "this run has released" if run.of_this_run else "was released"
         text += (
-            f"What can be learnt about one {run.unit} from what {'this run has' if run.of_this_run else 'was'}"
-            " released stays within epsilon and delta above, also afterwards."
+            f"What can be learnt about one {run.unit} from what {released} stays within epsilon and delta "
+            "above, also afterwards."
         )
     else:
         text += "Nothing bounds what can be learnt about somebody from what was released."

@@ -4,7 +4,7 @@ import math
 
 from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
-from fl_dp.reporting.page.numbers import UNKNOWN, best_guess, epsilon, number, odds_ratio, percent
+from fl_dp.reporting.page.numbers import UNKNOWN, best_guess, epsilon, odds_ratio, percent, plain
 from fl_dp.reporting.page.over import only_of_one_run
 from fl_dp.reporting.page.whose import whose
 
@@ -18,7 +18,7 @@ def amount(run: Run) -> Clause:
     if not math.isfinite(run.epsilon):
         return Clause(heading, f"No epsilon holds for {whose(run)}: what was spent has none that is finite.")
     text = (
-        f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {number(run.delta)}, for {whose(run)}"
+        f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {plain(run.delta)}, for {whose(run)}"
         f"{' in this run' if run.of_this_run else ''}, computed by the accountant "
         f"{' and '.join(run.accountants) or UNKNOWN}. "
     )

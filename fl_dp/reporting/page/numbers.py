@@ -11,7 +11,7 @@ from fl_dp.reporting.wording import duration
 UNKNOWN = "not known"
 INFINITE = "infinite"
 NOT_USED = "not used"
-_LEAST_PLAIN = 1e-9  # what is smaller has a power of ten
+_LEAST_PLAIN = 1e-9
 _MOST_RATIO = 10**6
 
 
@@ -52,10 +52,13 @@ def number(value: float | None) -> Shown:
     """Four digits, or a whole number."""
     if value is None:
         return Shown(UNKNOWN, None)
-    if isinstance(value, int):
-        return Shown(str(value), value)
-    short = f"{value:.4g}"
-    return Shown(f"{Decimal(short):f}" if _LEAST_PLAIN <= abs(value) < 1.0 else short, value)
+    return Shown(str(value) if isinstance(value, int) else f"{value:.4g}", value)
+
+
+def plain(value: float | None) -> str:
+    """As `number`, within sentences: 0.00001, unless it is so small that nobody would count its zeros."""
+    text = number(value)
+    return f"{Decimal(text):f}" if value is not None and _LEAST_PLAIN <= abs(value) < 1.0 else text
 
 
 def size(value: int) -> Shown:

@@ -9,7 +9,7 @@ from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.about_data import data_words, sizes
 from fl_dp.reporting.page.facts import Named, Run, Site
 from fl_dp.reporting.page.figures.time_spent import where_time_went
-from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number
+from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number, plain
 from fl_dp.reporting.page.over import only_of_one_run, over_runs, together
 from fl_dp.reporting.page.secure_sums import if_parts_seen
 from fl_dp.reporting.page.table import Table
@@ -78,7 +78,7 @@ def _if_parts_seen(run: Run) -> Named:
 def _delta(run: Run) -> str:
     if not run.private:
         return "none holds"
-    return _NOTHING_TRAINED if run.released_nothing and run.clients else number(run.delta)
+    return _NOTHING_TRAINED if run.released_nothing and run.clients else plain(run.delta)
 
 
 def _built_in(run: Run, key: str) -> str:
@@ -136,7 +136,7 @@ def _budgets(run: Run) -> str:
         f"No client's epsilon {of} is above its budget, {limit} for one {run.unit}: epsilon "
         f"{epsilon(largest.budget)}"
         f"{'' if len({(one.budget, one.delta) for one in known}) == 1 else ' or less'} "
-        f"at delta {number(largest.delta)}."
+        f"at delta {plain(largest.delta)}."
     )
 
 

@@ -12,7 +12,7 @@ from fl_dp.reporting.page.assumptions import arithmetic, assumed
 from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.meaning import amount, meaning
-from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, number
+from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, plain
 from fl_dp.reporting.page.over import (
     counted_runs,
     of_one_run,
@@ -43,11 +43,11 @@ def headline(run: Run) -> str:
     so_far = "" if run.over else f" After round {run.rounds}: what was spent since is NOT in it."
     others = with_other_runs(run)
     what = f"in this run. {others}" if others else over_runs(run)
-    bound = f"epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}"
+    bound = f"epsilon {epsilon(run.epsilon)}, delta {plain(run.delta)}"
     if run.stopped and run.planned_epsilon is not None:
         bound = (
             f"epsilon {epsilon(run.epsilon)} was paid; if results decided the stop, "
-            f"{epsilon(run.planned_epsilon)} must be counted. Both are at delta {number(run.delta)}"
+            f"{epsilon(run.planned_epsilon)} must be counted. Both are at delta {plain(run.delta)}"
         )
     if not math.isfinite(run.epsilon):
         bound = "no epsilon holds (it is infinite)"
@@ -96,7 +96,7 @@ def _spent_earlier(run: Run) -> str:
         return " Earlier runs, as these ledgers show them: no epsilon holds for what they have spent."
     return (
         " Earlier runs, as these ledgers show them: "
-        f"epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}."
+        f"epsilon {epsilon(run.epsilon)}, delta {plain(run.delta)}."
     )
 
 

@@ -25,7 +25,9 @@ def _run(evidence: Evidence, found: Found) -> None:
     if len(private) == 1:
         _check_files(evidence, private == {True}, found)
     if private and not found.any_differ:
-        paid = any(one.own_steps for claim in evidence.claims() for one in claim.clients.values())
+        ended = evidence.summary.clients.values() if evidence.summary else ()
+        asked = (one for claim in evidence.rounds() for one in claim.clients.values())
+        paid = any(one.cost.charges for one in ended) or any(one.own_steps for one in asked)
         steps = "every step had noise" if paid else "there was no step"
         found.agrees(
             f"the run is private: {steps}, and no file says otherwise"

@@ -159,8 +159,8 @@ class _Recomputed:
         if self.claims and not found.any_differ:
             found.agrees(
                 f"{counted(self.claims, 'epsilon')} of clients, with {len(self._histories)} different "
-                "histories, were computed again by dp_accounting: none is lower by more than what that may be "
-                f"off ({100 * RELATIVE:g} % + {ABSOLUTE:g})"
+                "histories, were computed again by dp_accounting: none is lower by more than what that may "
+                f"be off ({100 * RELATIVE:g} % + {ABSOLUTE:g})"
             )
 
 

@@ -15,7 +15,7 @@ from fl_dp.reporting.page.tables import mechanisms, ranked
 from fl_dp.reporting.reports import THIS_RUN
 
 from .conftest import Make, change_summary
-from .runs import of_clients
+from .runs import of_clients, served
 
 
 def test_own_charges_are_all_but_those_before(make: Make) -> None:
@@ -38,18 +38,21 @@ def test_without_anything_before_it_is_the_whole_epsilon(make: Make) -> None:
     assert all(one.own_epsilon is None for one in read_run(make("killed", over=False)).clients)
 
 
+IN_ALL = "steps in all: those of this run, and those of others as its ledger shows"
+
+
 def test_steps_of_this_run_and_of_all_runs_are_told_apart(make: Make) -> None:
     def steps(**made: object) -> tuple[str, str]:
         folder = make(str(len(made)), **made)
         table = mechanisms(read_run(of_clients(folder, steps=39) if folder.summary.exists() else folder))
-        names = ("steps of this run", "steps in all, as the server counts them")
+        names = ("steps of this run", IN_ALL)
         this_run, in_all = (table.rows[0][table.columns.index(name)] for name in names)
         return this_run, in_all
 
     assert steps(rounds=3, before=[Entry(0.1, 1.5, 30)]) == ("9", "39")
     assert steps(over=False) == ("not known", "9")
     many = read_run(make("many", clients=[str(number) for number in range(30)]))
-    assert "steps in all, as the server counts them" in ranked(many)[1].columns
+    assert IN_ALL in ranked(many)[1].columns
 
 
 def test_a_size_that_is_not_known_is_no_zero(make: Make) -> None:
@@ -61,12 +64,16 @@ def test_where_no_client_was_asked_their_budgets_are_known_all_the_same(make: Ma
     """Of this run nobody has a cost: "infinite at most" was said of its budgets."""
     nothing = {"charges": [], "epsilon": 0.0, "claimed_epsilon": 0.75}
     folder = of_clients(make(federation={"scope": THIS_RUN}, reason="not today"), this_run=nothing)
-    assert "its own site's limit for one record: epsilon 3.00 at delta 1e-05." in verdict(read_run(folder))
+    limit = "the limit that whoever started this launch set for one record: epsilon 3.00 at delta 0.00001."
+    assert limit in verdict(read_run(folder))
+    site = "its own site's limit for one record: epsilon 3.00 at delta 0.00001."
+    assert site in verdict(read_run(served(folder)))
 
 
 def test_the_picture_ends_where_the_headline_does_with_a_round_that_was_begun(make: Make) -> None:
     def text(name: str, epsilon: float, **made: object) -> str:
-        folder = change_summary(make(name, **made), lambda said: said.update(epsilon=epsilon))
+        folder = make(name, federation={"scope": THIS_RUN}, **made)
+        change_summary(folder, lambda said: said.update(epsilon=epsilon))
         with drawing():
             figure = budget(read_run(folder))
         assert figure

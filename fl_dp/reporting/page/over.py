@@ -23,12 +23,18 @@ def knows_others(run: Run) -> dict[str, bool | None]:
 
 def of_one_run(run: Run) -> int:
     """How many clients' ledgers were made for this run alone, and do not know what other runs have spent."""
-    return sum(knows is False for knows in knows_others(run).values())
+    return _knowing(run).count(False)
+
+
+def _knowing(run: Run) -> list[bool | None]:
+    """`knows_others` of those that the federation's figures are of, so that nobody else changes them."""
+    known = knows_others(run)
+    return [known[one.name] for one in run.counted or run.clients]
 
 
 def only_of_one_run(run: Run) -> bool:
     """Whether all are."""
-    return bool(run.clients) and of_one_run(run) == len(run.clients)
+    return bool(run.clients) and set(_knowing(run)) == {False}
 
 
 def over_runs(run: Run) -> str:
@@ -49,6 +55,10 @@ def with_other_runs(run: Run) -> str:
     if not run.of_this_run:
         return ""
     claim = "" if run.local else ", as sites claim"
+    if alone := of_one_run(run):
+        claim += f" ({alone} of {len(run.counted)} know of this run only)"
+    if None in _knowing(run):
+        claim += " (no file says whether all know of them)"
     if all(one.own_charges == one.charges for one in run.counted):
         return f"The ledgers show no other runs on the same data{claim}"
     return f"Together with what the ledgers show of other runs{claim}: {together(run)}"

@@ -144,7 +144,7 @@ def _what_was_spent_without(run: Run) -> Clause:
         else "Every client that took part allowed this in its own settings"
     )
     text = (
-        f"The epsilon of this run is infinite. {allowed}, and its ledger has noted it. "
+        f"The epsilon of this run is infinite. {allowed}, and the ledgers have noted it. "
         f"{_declined_since(run)} A private run on the same records does not undo it: publishing both reveals "
         "all that the unprotected run reveals."
     )

@@ -183,6 +183,11 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "of this run, served": lambda make: served(
         make(federation={"scope": THIS_RUN}, signed=[signed(statement(["north", "south"]))])
     ),
+    "of this run, silent": lambda make: served(make(federation={"scope": THIS_RUN}, signed=[])),
+    "of this run, one own ledger": lambda make: make(
+        federation={"scope": THIS_RUN},
+        signed=[statement(["north"], one_run_ledger=True), statement(["south"])],
+    ),
     "of this run, interrupted": lambda make: change_summary(
         ended(make(status="failed", settings={"rounds": 5}, federation={"scope": THIS_RUN}), INTERRUPTED),
         lambda said: said.update(epsilon=0.95),

@@ -63,7 +63,7 @@ def test_the_run_ends_early_when_no_budget_is_left_and_no_epsilon_passes_it(fake
     strategy, _ = run(nodes, fakes, settings(rounds=40))
     status, reason = strategy.outcome()
     assert status == "budget-exhausted"
-    assert "budget" in reason
+    assert reason == "No client has budget for one more step."
     assert 1 <= len(strategy.reports) < 40
     assert all(report.epsilon <= 1.5 for report in strategy.reports)
     assert strategy.reports[-1].epsilon > 1.45

@@ -202,7 +202,7 @@ def test_a_round_that_cannot_have_as_many_updates_as_are_named_is_not_paid_for(f
     poor = fakes.Client("0", epsilon=0.8)
     strategy, _ = run([poor, fakes.Client("1")], fakes, settings(min_updates=2))
     assert strategy.outcome()[0] == "budget-exhausted"
-    assert "fewer than min-updates" in strategy.outcome()[1]
+    assert "Fewer clients than min-updates asks for" in strategy.outcome()[1]
     assert len(strategy.reports) == 1
     assert strategy.budgets()["1"].steps == 10
 

@@ -116,6 +116,14 @@ def test_what_a_trainer_claims_stands_beside_the_epsilon_at_the_top(make: Make) 
     assert headline(dataclasses.replace(run, clients=(*run.clients, absent))) == headline(run)
 
 
+@pytest.mark.parametrize(("kind", "said"), [("of this run, interrupted", True), ("of this run", False)])
+def test_who_trained_in_a_round_that_was_not_finished_is_not_known(make: Make, kind: str, said: bool) -> None:
+    with drawing():
+        figure = attendance(read_run(RUNS[kind](make)))
+    assert figure
+    assert ("A round that was begun and not finished is not in it." in figure.text) is said
+
+
 def test_the_picture_ends_where_the_headline_does_with_a_round_that_was_begun(make: Make) -> None:
     def text(name: str, epsilon: float, **made: object) -> str:
         folder = make(name, federation={"scope": THIS_RUN}, **made)
@@ -126,12 +134,6 @@ def test_the_picture_ends_where_the_headline_does_with_a_round_that_was_begun(ma
         return figure.text
 
     begun = " With a round that was begun and not finished it is 0.95."
-    absent = "A round that was begun and not finished is not in it."
-    for kind, said in (("of this run, interrupted", True), ("of this run", False)):
-        with drawing():
-            who = attendance(read_run(RUNS[kind](make)))
-        assert who
-        assert (absent in who.text) is said
     assert f"After the last round the federation's epsilon is 0.76.{begun}" in text(
         "a", 0.95, status="failed"
     )

@@ -6,6 +6,7 @@ from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.numbers import UNKNOWN, best_guess, epsilon, odds_ratio, percent, plain
 from fl_dp.reporting.page.over import only_of_one_run
+from fl_dp.reporting.page.secure_sums import second_epsilon
 from fl_dp.reporting.page.whose import whose
 
 _COMPARED = (0.1, 1.0, 3.0)
@@ -31,7 +32,7 @@ def amount(run: Run) -> Clause:
         text += "Both are those of the client with the largest epsilon. The tables below have those of all."
     else:
         text += "Each is the largest among the clients. The tables below have those of every client."
-    return Clause(heading, text)
+    return Clause(heading, text + second_epsilon(run))
 
 
 def meaning(run: Run) -> Clause:

@@ -124,5 +124,6 @@ def way_on(run: RunFolder) -> tuple[str, ...]:
         return ()
     return (
         f"what they were spent on: fl-dp ledger show {run.shown}",
-        f"to go on: a larger budget, --set epsilon=N, at the cost of more privacy; {PUBLIC}",
+        "to go on: a larger budget, --set epsilon=N, which gives less protection, and whoever approves the "
+        f"run must know that the budget was raised; {PUBLIC}",
     )

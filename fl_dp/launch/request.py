@@ -16,7 +16,8 @@ Engine = typing.Literal["ray", "flower"]
 UNPROTECTED = (
     f'{NOT_PRIVATE}: privacy = "off" trains without protection; noise-multiplier, max-grad-norm, epsilon and '
     "delta are not used",
-    f"{NOT_PRIVATE}: the ledgers will say so, and no epsilon holds for these data afterwards",
+    f"{NOT_PRIVATE}: the ledgers will say so. In one that lasts, no epsilon holds for these data afterwards; "
+    "of one that is made for this run alone no other run learns it",
 )
 
 

@@ -176,9 +176,14 @@ def alone_line(summary: Mapping[str, Any]) -> str:
         return ""
     useful = [one for one in found if one <= BEYOND_USE]
     then = f'"alone" holds: {alone_words(max(useful))} at most' if useful else "no epsilon of use holds"
+    fails = "together than was assumed. If that fails"
+    if summary.get("masked") is False:
+        fails = (
+            "together than was assumed. No masks were used: whoever ran this saw each part, and against them"
+        )
     return (
         "epsilon holds against all who see no more than sums of clients, with no more members working "
-        f"together than was assumed. If that fails, {then}"
+        f"{fails}, {then}"
         f"{', and none of use where it says none' if 0 < len(useful) < len(found) else ''}"
     )
 

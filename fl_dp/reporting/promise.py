@@ -3,8 +3,9 @@
 PROMISE = (
     "Differential privacy, add or remove one record at one client: whatever is concluded from the model, and "
     "from all that was sent in training, is at most e^epsilon times as likely, plus delta, with the record "
-    "there as without it, and the other way round. Several records of one person at a client are not covered "
-    "together, nor are conclusions about people in general."
+    "there as without it, and the other way round. Several records of one person at a client are protected "
+    "less: k of them with k times epsilon and a larger delta. Conclusions about people in general are not "
+    "covered."
 )
 PROMISE_OF_PERSONS = (
     "Differential privacy, add or remove one person with all records at one client: whatever is concluded "

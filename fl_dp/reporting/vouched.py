@@ -13,7 +13,7 @@ SIGNED = {
     ),
     "its own name, and the name and kind of its data": "client data kind",
     "their unit and declared size": "unit public_size",
-    "all that they have spent, what of it in other runs, and its epsilons": (
+    "all that they have spent, how much of it was in other runs, and its epsilons": (
         "spent other_runs epsilon epsilon_alone arithmetic"
     ),
     "delta, budget and accountant": "delta budget accountant",
@@ -22,7 +22,7 @@ SIGNED = {
 
 # Fields of a `Summary`, a `RoundReport` and their parts; of a `ModelDescription`, as model.FIELD; or a file.
 UNSIGNED = {
-    "who else took part": "clients",
+    "which other clients took part": "clients",
     "at how many clients a person may have records (clients-per-person)": "federation.clients_per_person",
     "what the server's operator calls the data": "model.data",
     "the data's columns, classes and form": "model.schema model.classes model.form",

@@ -72,9 +72,9 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
         )
     if signed >= everybody:
         return (
-            f"authentic: every client's own site has signed what its data are and have spent, and the model, "
-            f"by {whose}, and all else agrees. Signed by no site, and the word of whoever wrote this folder: "
-            f"{unsigned_words()}."
+            f"authentic: every client's own site has signed what it calls its data, what it says they have "
+            f"spent, and the model, by {whose}, and all else agrees. Signed by no site, and the word of "
+            f"whoever wrote this folder: {unsigned_words()}."
         )
     missing = len(everybody - signed)
     return (

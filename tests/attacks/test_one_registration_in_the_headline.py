@@ -19,6 +19,7 @@ from fl_dp.records import REFUTED, Entry
 from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.page.meaning import amount, meaning
+from fl_dp.reporting.page.over import together
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.words import clauses, headline
 from fl_dp.reporting.run_folder import RunFolder
@@ -70,7 +71,8 @@ def heads(folder):
     told.append([summary[key] for key in ("epsilon", "delta", "federation", "planned_epsilon")])
     page = read_run(folder)
     told += [headline(page), amount(page), meaning(page), page.budget, page.arithmetic]
-    told.append([one for one in clauses(page) if one.heading == "If results decided"])
+    told.append([one for one in clauses(page) if one.heading.startswith("If somebody stopped the run")])
+    told.append(together(page))
     return told
 
 

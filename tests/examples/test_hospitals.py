@@ -146,10 +146,10 @@ def test_a_second_run_shows_what_the_first_has_spent_and_is_declined_with_the_wa
         assert {client: one["before"] for client, one in clients[again].items()} == spent
         assert "What the ledgers show of other runs stands beside each client." in pages[again]
     assert f"ledger in {lasting}: " in " ".join(done["first"].stdout.split())
-    assert "in this run. What the same data spend in other runs comes on top" in pages["first"]
+    assert "in this run. The ledgers show no other runs on the same data." in pages["first"]
     own = " ".join(done["own"].stdout.split())
     assert f"ledger in {outs['own'] / 'ledgers'}, made for this run alone" in own
-    assert "over this run alone: the ledger was made for it" in pages["own"]
+    assert "The ledger was made for this run only" in pages["own"]
     verified = fl_dp("verify", str(outs["own"]), "--ledger", str(outs["own"] / "ledgers"))
     assert verified.returncode == 0, verified.stdout
     assert "the ledger was made for this run alone, of 4 clients: 0, 1, 2, 3" in verified.stdout

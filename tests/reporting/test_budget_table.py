@@ -2,9 +2,17 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
-from fl_dp.reporting.budget_table import ENDS, budget_columns, budget_rows, print_budgets, retirement_lines
+from fl_dp.reporting.budget_table import (
+    ENDS,
+    alone_line,
+    budget_columns,
+    budget_rows,
+    print_budgets,
+    retirement_lines,
+)
 from fl_dp.reporting.refuted import ADVICE
 from fl_dp.reporting.wording import folded
 
@@ -30,6 +38,18 @@ def printed(clients, private=True, scope="all-runs", width=80, **options):
 def test_the_largest_epsilon_stands_first_and_equals_in_order():
     clients = {"10": budget(1.0), "9": budget(1.0), "b": budget(2.0), "a": budget(1.0)}
     assert [row[0] for row in budget_rows(summary(clients))] == ["b", "9", "10", "a"]
+
+
+@pytest.mark.parametrize(
+    ("masked", "words"),
+    [
+        (True, "If that fails"),
+        (False, "No masks were used: whoever ran this saw each part, and against them"),
+    ],
+)
+def test_which_epsilon_is_which_follows_from_whether_masks_were_used(masked, words):
+    found = {**summary({"0": budget(1.0, epsilon_alone=7.0)}), "masked": masked}
+    assert f'. {words}, "alone" holds: 7.00 at most' in alone_line(found)
 
 
 def test_five_hundred_clients_are_shown_by_their_ends():

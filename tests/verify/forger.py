@@ -314,7 +314,7 @@ FORGERIES = {
     ),
     "the last round": Forgery(cut_off, found=("charges", "rounds")),
     "max-grad-norm in the settings alone": Forgery(of_settings(max_grad_norm=9.0), found=("config",)),
-    "a client, with all that it has said": Forgery(without_south, unsigned="who else took part"),
+    "a client, with all that it has said": Forgery(without_south, unsigned="which other clients took part"),
     "at how many clients a person may be": Forgery(
         at_two_clients, unsigned="at how many clients a person may have records (clients-per-person)"
     ),

@@ -80,7 +80,7 @@ def test_what_is_said_of_signatures_is_true_to_what_is_there(made_run: MadeRun) 
         made_run.files.report.write_text(render_page([made_run.files]))
 
     draw()
-    assert "of it no site has signed: who else took part" in said("page")
+    assert "of it no site has signed: which other clients took part" in said("page")
     assert "give --kit DIR or --roster FILE" in said("statements")
     made_run.files.launch.write_text('engine = ""\nledgers = "ledgers"\n')
     draw()

@@ -147,7 +147,7 @@ class Registration:
         if client.node_id in self._unsure:
             return "has not said yet what its last round has cost"
         if not client.can_take_part():
-            return "has no budget for one more step"
+            return "no budget is left for one more step"
         return self.silent.why(client.name) if self.silent.rests(client.name, self._round) else ""
 
     def _here(self) -> list[ClientRecord]:

@@ -139,7 +139,9 @@ def outcome(
     if ended_early:
         if any(client.mechanism is not None or client.exhausted for client in clients):
             return "budget-exhausted", (
-                "No client that is there has budget for one more step, or fewer than min-updates have."
+                "Fewer clients than min-updates asks for are there with budget for one more step."
+                if any(client.can_take_part() for client in clients)
+                else "No client has budget for one more step."
             )
         return "failed", _each_once(client.reason for client in clients)
     if last and last.lost and last.lost_rounds == last.round:

@@ -57,7 +57,7 @@ def _operators_kind(run: Run) -> str:
     if described.get("task"):
         return f"records of {described['task']}"
     kind = run.setting("data").partition(":")[0] or UNKNOWN
-    return f"{kind}, unless the task reads its own" if run.setting("task") else kind
+    return f"{UNKNOWN}; the setting says {kind}" if run.setting("task") else kind
 
 
 def _is_of_kind(one: DataSet, kind: str) -> bool:

@@ -4,45 +4,47 @@ from fl_dp.config.data import CLIENT, PERSON
 from fl_dp.records import ARITHMETICS, PROVEN, STEADY_ROWS, Entry
 from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Client, Run
+from fl_dp.reporting.page.over import only_of_one_run
+from fl_dp.reporting.page.secure_sums import if_parts_seen
 from fl_dp.reporting.refuted import arithmetic_words, sentence
 from fl_dp.reporting.wording import counted
 
 
 def arithmetic(run: Run) -> Clause:
     """What is known of rounding, for all that the accounts have paid."""
-    title = f"Arithmetic: {arithmetic_words(run.arithmetic)}"
+    title, mode = "Rounding errors", f" The name of this mode: {arithmetic_words(run.arithmetic)}."
     if not any(one.charges for one in run.clients):
-        return Clause(
-            "Arithmetic", "No account has paid for a step: nothing was added up, and nothing rounded."
-        )
+        return Clause(title, "No account has paid for a step: nothing was added up, and nothing rounded.")
     if run.arithmetic == PROVEN:
         return Clause(
             title,
             "Each record had a pass of its own, so that what rounding adds is bounded by a proof. That a "
-            "pass has no memory of passes before it is assumed, and tested when a run starts.",
+            f"pass has no memory of passes before it is assumed. {_TESTED}{mode}",
         )
     if run.arithmetic == STEADY_ROWS or run.setting("arithmetic") in ARITHMETICS:
-        return Clause(title, f"{_STEADY}{sentence(run.arithmetic)}")
+        return Clause(title, f"{_STEADY}{mode}{sentence(run.arithmetic)}")
     return Clause(
         title,
         "It is assumed, not proven, that rounding in floating point moves a sum by no more than 0.001 of the "
         "clipping bound. The noise is wider by that. Searches for worse cases found less, and prove nothing."
-        f"{sentence(run.arithmetic)}",
+        f"{mode}{sentence(run.arithmetic)}",
     )
 
 
+_TESTED = "fl_dp tests it when a client starts; no file of this run shows that it did."
 _STEADY = (
     "What rounding adds to a sum of clipped gradients is bounded by a proof, and the noise is wider by that. "
-    "One thing is assumed, and was tested: what a record adds is the same, to the last bit, whatever its "
-    "place in a pass, whichever pass and threads compute it, and whatever is computed beside it."
+    "One thing is assumed: what a record adds is the same, to the last bit, whatever its place in a pass, "
+    "whichever pass and threads compute it, and whatever is computed beside it. "
+    f"{_TESTED}"
 )
 
 
 def assumed(run: Run) -> Clause:
     """All that the guarantee takes for granted, beside the arithmetic and the secrecy of sums."""
-    clauses = "“Arithmetic”"
+    clauses = "“Rounding errors”"
     if run.epsilon_alone is not None:
-        clauses += " and “If the assumption behind secure sums fails”"
+        clauses += f" and “{if_parts_seen(run)}”"
     return Clause(
         "What is assumed",
         "The guarantee holds on the conditions that follow, and on those under "
@@ -57,9 +59,12 @@ def _choices(run: Run) -> tuple[str, ...]:
         len({(e.sample_rate, e.noise_multiplier, e.copies) for e in _told_charges(run, one)}) > 1
         for one in run.clients
     )
+    who = "Nobody" if run.local else "No site's operator"
     found = (
-        "Nobody looked for the settings by training on the same records outside these ledgers.",
-        "No site's operator set a budget, or retired an account, because of results.",
+        "No earlier run on these records decided a setting; each ledger here knows of this run only."
+        if only_of_one_run(run)
+        else "Nobody looked for the settings by training on the same records outside these ledgers.",
+        f"{who} set a budget, or retired an account, because of results.",
     )
     if not mixed:
         return found
@@ -73,9 +78,10 @@ def _choices(run: Run) -> tuple[str, ...]:
 def _of_the_sites(run: Run) -> tuple[str, ...]:
     named = ", but for those under “All runs on these data”"
     retired = named if any(one.retired for one in run.clients) else ""
+    kept = "Each client's ledger was kept" if run.local else "Each site has kept its ledger"
     return (
-        "Each site has kept its ledger: it was not deleted, not set back to an older copy, and no account in "
-        f"it was retired{retired}. What a ledger no longer holds is not counted.",
+        f"{kept}: it was not deleted, not set back to an older copy, and no account in it was "
+        f"retired{retired}. What a ledger no longer holds is not counted.",
         _declared(run),
         "The shape of a record, the classes, the settings, and the range of what a record can hold are "
         "public.",
@@ -85,23 +91,30 @@ def _of_the_sites(run: Run) -> tuple[str, ...]:
 
 def _declared(run: Run) -> str:
     """Parts that are cut on one machine are declared as they were counted (docs/ledger.md)."""
-    cut = run.local and CLIENT not in run.setting("data") and len(run.clients) > 1
-    if cut:
+    if sizes_counted(run):
         return (
             f"The number of {run.unit}s of each client is public. This launch cut one data set into parts "
-            f"and declared what it counted: one {run.unit} more or fewer changes a number on this page."
+            f"and declared what it counted: one {run.unit} more or fewer changes a number on this page, and "
+            "the guarantee does not cover it."
         )
     return (
-        f"The number of {run.unit}s that each site declared is public, and would have been declared without "
-        f"any one {run.unit} as well."
+        f"The number of {run.unit}s that each client declared is public. No file shows whether a declared "
+        f"number was counted from the {run.unit}s exactly. If it was, it is not covered by the guarantee."
     )
 
 
+def sizes_counted(run: Run) -> bool:
+    """Whether this launch cut one data set into parts, and declared how many it counted in each."""
+    return run.local and CLIENT not in run.setting("data") and len(run.clients) > 1
+
+
 def _of_the_code(run: Run) -> tuple[str, ...]:
+    who, whose = ("This launch", "this machine's") if run.local else ("Each site", "each site's")
     found = [
-        "Each site ran fl_dp's own code, unchanged.",
-        "The random numbers of each site's system are unpredictable, the ciphers and hashes that fl_dp uses "
-        "(AES-256, BLAKE2b) are sound, and nobody but the site has read what its noise is made from.",
+        f"{who} ran fl_dp's own code, unchanged.",
+        f"The random numbers of {whose} system are unpredictable, the ciphers and hashes that fl_dp uses "
+        f"(AES-256, BLAKE2b) are sound, and nobody{'' if run.local else ' but the site'} has read what the "
+        "noise is made from.",
         "If the model draws random numbers of its own (dropout), nobody can tell them from what is released.",
     ]
     if run.task:

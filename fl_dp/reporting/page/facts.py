@@ -1,5 +1,6 @@
 """What a report says of one run, as values: no text here needs cleaning any more, all needs escaping."""
 
+import math
 from dataclasses import dataclass
 
 from fl_dp.config.data import PERSON
@@ -197,6 +198,17 @@ class Run:
     def chosen(self) -> bool:
         """Whether results of rounds may have decided which model this is, or when the run ended."""
         return self.kept == "best" or self.status not in OVER
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ended before its plan, perhaps because of its results."""
+        return self.over and self.status not in OVER
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has paid for a round that was begun and not finished."""
+        last = self.history[-1].epsilon if self.history else 0.0
+        return self.stopped and self.private and self.of_this_run and last < self.epsilon < math.inf
 
     @property
     def released_nothing(self) -> bool:

@@ -4,7 +4,9 @@ import math
 
 from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
-from fl_dp.reporting.page.numbers import UNKNOWN, best_guess, epsilon, number, odds_ratio, percent
+from fl_dp.reporting.page.numbers import UNKNOWN, best_guess, epsilon, odds_ratio, percent, plain
+from fl_dp.reporting.page.over import only_of_one_run
+from fl_dp.reporting.page.secure_sums import second_epsilon
 from fl_dp.reporting.page.whose import whose
 
 _COMPARED = (0.1, 1.0, 3.0)
@@ -17,7 +19,7 @@ def amount(run: Run) -> Clause:
     if not math.isfinite(run.epsilon):
         return Clause(heading, f"No epsilon holds for {whose(run)}: what was spent has none that is finite.")
     text = (
-        f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {number(run.delta)}, for {whose(run)}"
+        f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {plain(run.delta)}, for {whose(run)}"
         f"{' in this run' if run.of_this_run else ''}, computed by the accountant "
         f"{' and '.join(run.accountants) or UNKNOWN}. "
     )
@@ -26,9 +28,11 @@ def amount(run: Run) -> Clause:
         text += f"For each, those of the {several} clients with the largest are added up."
     elif len(run.clients) == 1:
         text += "There was one client: they are its own."
+    elif len({one.delta for one in run.counted}) == 1:
+        text += "Both are those of the client with the largest epsilon. The tables below have those of all."
     else:
         text += "Each is the largest among the clients. The tables below have those of every client."
-    return Clause(heading, text)
+    return Clause(heading, text + second_epsilon(run))
 
 
 def meaning(run: Run) -> Clause:
@@ -45,13 +49,20 @@ def meaning(run: Run) -> Clause:
     bound = best_guess(shown, run.delta or 0.0)
     compared = ", ".join(f"{percent(best_guess(one, 0.0))} at epsilon {one:g}" for one in _COMPARED)
     text = (
-        f"If delta were zero, nothing that was released would change anybody's odds that one {run.unit} was "
-        f"there by more than a factor of e^epsilon = {odds_ratio(shown)}. With delta, somebody who starts "
-        f"at even odds (50 %) and guesses as well as possible is right with a probability of at most "
-        f"{percent(bound)}. "
+        f"{_of_whom(run)}If delta were zero, nothing that was released would change anybody's odds that one "
+        f"{run.unit} was there by more than a factor of e^epsilon = {odds_ratio(shown)}. "
+        f"With delta, somebody who starts at even odds (50 %) and guesses as well as possible is right "
+        f"with a probability of at most {percent(bound)}. "
         f"{'That is next to no limit. ' if bound >= _NEARLY_SURE else ''}"
         f"To compare: {compared}, and 50 % is a blind guess. The formula is "
         "(e^epsilon + delta) / (1 + e^epsilon), from Kairouz, Oh and Viswanath, The Composition Theorem for "
         "Differential Privacy, ICML 2015."
     )
     return Clause(heading, text)
+
+
+def _of_whom(run: Run) -> str:
+    """What somebody who guesses has seen; empty where it is all."""
+    seen = ["this run alone"] if run.of_this_run or only_of_one_run(run) else []
+    seen += ["no client's part of a sum"] if run.epsilon_alone is not None else []
+    return f"This is about somebody who has seen {' and '.join(seen)}. " if seen else ""

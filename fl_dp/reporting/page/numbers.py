@@ -1,6 +1,7 @@
 """Numbers as the page writes them. An epsilon is rounded up: it is never shown below what was computed."""
 
 import math
+from decimal import Decimal
 from typing import Self
 
 from fl_dp.reporting.console import alone_words, rounded_up
@@ -9,6 +10,8 @@ from fl_dp.reporting.wording import duration
 
 UNKNOWN = "not known"
 INFINITE = "infinite"
+NOT_USED = "not used"
+_LEAST_PLAIN = 1e-9
 _MOST_RATIO = 10**6
 
 
@@ -50,6 +53,12 @@ def number(value: float | None) -> Shown:
     if value is None:
         return Shown(UNKNOWN, None)
     return Shown(str(value) if isinstance(value, int) else f"{value:.4g}", value)
+
+
+def plain(value: float | None) -> str:
+    """As `number`, within sentences: 0.00001, unless it is so small that nobody would count its zeros."""
+    text = number(value)
+    return f"{Decimal(text):f}" if value is not None and _LEAST_PLAIN <= abs(value) < 1.0 else text
 
 
 def size(value: int) -> Shown:

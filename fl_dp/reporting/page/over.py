@@ -1,33 +1,77 @@
 """Over which runs an epsilon counts, in the words of every sentence that says it."""
 
+import heapq
+import math
+
 from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.numbers import epsilon, known_epsilon
 from fl_dp.reporting.wording import counted
 
 _ALL, _ALONE = "over all runs", "over this run alone"
 
 
-def of_one_run(run: Run) -> int:
-    """How many clients' ledgers were made for this run alone, and do not know what other runs have spent.
+def knows_others(run: Run) -> dict[str, bool | None]:
+    """Of each client, by name, whether its ledger knows of other runs, or was made for this run alone.
 
-    A client's own statement says it; where it has made none, the way in which the run was launched.
+    Its own statement says it; where it has made none, the way in which the run was launched. None where the
+    files do not say.
     """
+    launched = not run.one_run_ledger if run.local else None
     stated = {one.client: site.one_run_ledger for site in run.sites if not site.problem for one in site.data}
-    return sum(stated.get(one.name, run.one_run_ledger) for one in run.clients)
+    return {one.name: not stated[one.name] if one.name in stated else launched for one in run.clients}
+
+
+def of_one_run(run: Run) -> int:
+    """How many clients' ledgers were made for this run alone, and do not know what other runs have spent."""
+    return _knowing(run).count(False)
+
+
+def _knowing(run: Run) -> list[bool | None]:
+    """`knows_others` of those that the federation's figures are of, so that nobody else changes them."""
+    known = knows_others(run)
+    return [known[one.name] for one in run.counted or run.clients]
 
 
 def only_of_one_run(run: Run) -> bool:
     """Whether all are."""
-    return bool(run.clients) and of_one_run(run) == len(run.clients)
+    return bool(run.clients) and set(_knowing(run)) == {False}
 
 
 def over_runs(run: Run) -> str:
     """As part of the guarantee."""
-    if only_of_one_run(run):
-        return f"{_ALONE}: the ledger was made for it"
-    if run.of_this_run:
+    if run.of_this_run or only_of_one_run(run):
         return "this run"
     alone = of_one_run(run)
     return f"{_ALL} on these ledgers" + (f", {alone} of which were made for this run alone" if alone else "")
+
+
+def with_other_runs(run: Run) -> str:
+    """What the page knows of other runs on the same data, without a stop; empty where epsilon holds them."""
+    if only_of_one_run(run):
+        return (
+            "The ledger was made for this run only: what other runs on the same data have spent is not "
+            "known, and adds to it"
+        )
+    if not run.of_this_run:
+        return ""
+    claim = "" if run.local else ", as sites claim"
+    if alone := of_one_run(run):
+        claim += f" ({alone} of {len(run.counted)} know of this run only)"
+    if None in _knowing(run):
+        claim += " (no file says whether all know of them)"
+    if all(one.own_charges == one.charges for one in run.counted):
+        return f"The ledgers show no other runs on the same data{claim}"
+    return f"Together with what the ledgers show of other runs{claim}: {together(run)}"
+
+
+def together(run: Run) -> str:
+    """The most that ledgers show of this run and others, "up to 1.49 (budget 1.50)"."""
+    largest = heapq.nlargest(run.clients_per_person, run.counted, key=lambda one: one.epsilon)
+    most = sum(one.epsilon for one in largest)
+    if not math.isfinite(most):
+        return "no epsilon holds"
+    budgets = " and ".join(dict.fromkeys(known_epsilon(one.budget) for one in largest))
+    return f"up to {epsilon(most)} (budget {budgets}{' at each client' if len(largest) > 1 else ''})"
 
 
 def over_runs_in_short(*runs: Run) -> str:
@@ -45,10 +89,11 @@ def counted_runs(run: Run) -> str:
     left_out = "what other runs have spent on the same data is NOT in the epsilon, and adds to it. "
     if alone and only_of_one_run(run):
         return f"The epsilon above is that of this run: each ledger was made for it alone, and {left_out}"
+    claim = "" if run.local else ": that is its site's claim, which no server can check"
     text = (
         "The epsilon above is what this run has cost: the server has computed it from the rounds that it "
         "asked for. What the same data spend in other runs comes on top of it. Beside each client stands "
-        "what its ledger shows of these: that is its site's claim, which no server can check. "
+        f"what its ledger shows of these{claim}. "
         if run.of_this_run
         else "The epsilon above is that of each account: all that the same data have spent over all runs on "
         "the same ledger, this one included. "

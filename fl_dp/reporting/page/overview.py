@@ -2,18 +2,21 @@
 
 import math
 
+from fl_dp.config.data import PERSON
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.about_data import data_words, sizes
 from fl_dp.reporting.page.facts import Named, Run, Site
 from fl_dp.reporting.page.figures.time_spent import where_time_went
-from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number
-from fl_dp.reporting.page.over import over_runs
+from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number, plain
+from fl_dp.reporting.page.over import only_of_one_run, over_runs, together
+from fl_dp.reporting.page.secure_sums import if_parts_seen
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
+_NOTHING_TRAINED = "none: nothing was trained"
 _SAME = 1e-6  # epsilons of two machines that differ by less are one
 _NAMED = 12  # clients that one line can name
 
@@ -21,7 +24,6 @@ _NAMED = 12  # clients that one line can name
 def overview(run: Run) -> Named:
     """What was trained, by whom, when."""
     described = dict(run.described)
-    planned = f" of {run.planned_rounds}" if run.planned_rounds else ""
     found = [
         ("Run", run.called),
         ("Model", _built_in(run, "model")),
@@ -33,16 +35,15 @@ def overview(run: Run) -> Named:
         ("How", _how(run)),
         ("Started, UTC", moment(run.started)),
         ("Ended, UTC", moment(run.ended)),
-        ("Rounds", f"{run.rounds}{planned}, {run.lost_rounds} of them lost"),
+        ("Rounds", _rounds(run)),
         ("Ended as", run.status),
         _quality(run),
-        ("Whom epsilon protects", f"one {run.unit}" if run.private else "nobody: NOT PRIVATE"),
+        ("Counted for", _unit(run) if run.private else "nobody: NOT PRIVATE"),
         (f"Epsilon, {over_runs(run)}" if run.private else "Epsilon", _epsilon(run)),
-        ("Delta", number(run.delta) if run.private else "none holds"),
+        *_of_other_runs(run),
+        *_if_parts_seen(run),
+        ("Delta", _delta(run)),
     ]
-    if run.private and run.epsilon_alone is not None:
-        name = "Epsilon, if the assumption behind secure sums fails"
-        found.insert(-1, (name, alone_words(run.epsilon_alone)))
     return tuple(found)
 
 
@@ -52,12 +53,46 @@ def _quality(run: Run) -> tuple[str, str]:
     return (f"{name}, on {_tested(run)}" if run.measured else "How good the model is", measured(value))
 
 
+def _rounds(run: Run) -> str:
+    planned = f" of {run.planned_rounds}" if run.planned_rounds else ""
+    if run.begun:
+        return f"{run.rounds}{planned} finished, 1 begun and paid for; {run.lost_rounds} lost"
+    return f"{run.rounds}{planned}, {run.lost_rounds} of them lost"
+
+
+def _unit(run: Run) -> str:
+    return "one person" if run.unit == PERSON else "one record (not one person)"
+
+
+def _of_other_runs(run: Run) -> Named:
+    if not run.private or run.released_nothing or not run.counted:
+        return ()
+    if only_of_one_run(run):
+        return (
+            ("Epsilon of other runs on the same data", f"{UNKNOWN}: the ledger was made for this run only"),
+        )
+    return (("Epsilon, this run and others in the ledgers", together(run)),) if run.of_this_run else ()
+
+
+def _if_parts_seen(run: Run) -> Named:
+    if not run.private or run.epsilon_alone is None:
+        return ()
+    when = if_parts_seen(run)
+    return ((f"Epsilon, {when[0].lower()}{when[1:]}", alone_words(run.epsilon_alone)),)
+
+
+def _delta(run: Run) -> str:
+    if not run.private:
+        return "none holds"
+    return _NOTHING_TRAINED if run.released_nothing and run.clients else plain(run.delta)
+
+
 def _built_in(run: Run, key: str) -> str:
     """By model.json, where it is there: a task may have its own, whatever the setting."""
     if run.described:
         return dict(run.described).get(key) or "of the task's own"
     setting = run.setting(key) or UNKNOWN
-    return f"{setting}, unless the task has its own" if run.setting("task") else setting
+    return f"{UNKNOWN}; the setting says {setting}" if run.setting("task") else setting
 
 
 def verdict(run: Run) -> str:
@@ -73,12 +108,15 @@ def verdict(run: Run) -> str:
     known = sum(one.name in signed for one in run.clients)
     if run.simulated:
         found.append("Nobody has signed: the clients of a simulation have no keys.")
+    elif not run.sites:
+        found.append("Nobody has stated what the data have spent.")
     elif not known:
         found.append("No statement of what data have spent has a signature that holds.")
     else:
         found.append(
-            f"For {known} of {counted(len(run.clients), 'client')} what the data have spent is signed, by "
-            f"the key that stands below{', which was made for this launch alone' if run.local else ''}."
+            f"For {known} of {counted(len(run.clients), 'client')} what the data have spent is signed, each "
+            "by a key whose fingerprint is under “Statements of the sites”"
+            f"{', which was made for this launch alone' if run.local else ''}."
         )
     if _unreliable(run) or _stated_more(run):
         found.append("Statements of sites do NOT agree with the run, see below.")
@@ -97,17 +135,22 @@ def _budgets(run: Run) -> str:
             f"No budget is known of {counted(unknown, 'client')}; no other client's epsilon is above its own."
         )
     largest = max(known, key=lambda one: one.budget or 0.0)
+    alone = only_of_one_run(run)
+    of = "of this run, the only one that its ledger knows," if alone else "of all runs in its ledger together"
+    limit = "the limit that whoever started this launch set" if run.local else "its own site's limit"
     return (
-        f"No client's epsilon is above its budget, its own site's limit for one {run.unit}: epsilon "
+        f"No client's epsilon {of} is above its budget, {limit} for one {run.unit}: epsilon "
         f"{epsilon(largest.budget)}"
         f"{'' if len({(one.budget, one.delta) for one in known}) == 1 else ' or less'} "
-        f"at delta {number(largest.delta)}."
+        f"at delta {plain(largest.delta)}."
     )
 
 
 def _epsilon(run: Run) -> str:
     if run.private and not run.clients:
         return "none: no client was there"
+    if run.private and run.released_nothing:
+        return _NOTHING_TRAINED
     if not math.isfinite(run.epsilon) or not run.private:
         return "none holds: it is infinite"
     return charged(run.epsilon, run.arithmetic)
@@ -185,7 +228,7 @@ def stated(run: Run) -> str:
         )
     signed = sum(site.signed is Signature.HOLDS and not site.problem for site in run.sites)
     wrong = _unreliable(run)
-    text = f"{counted(len(run.sites), 'statement')}: {signed} signed by the key beside it."
+    text = f"{counted(len(run.sites), 'statement')}: {_how_many(signed, len(run.sites))}"
     if run.simulated and not any(site.key for site in run.sites):
         text += " The clients of a simulation have no keys."
     if wrong:
@@ -197,6 +240,19 @@ def stated(run: Run) -> str:
             f"{where} too low for them. Another run may have used their data meanwhile."
         )
     return text
+
+
+def _how_many(signed: int, of: int) -> str:
+    if not signed:
+        return "none is signed by the key beside it."
+    if signed < of:
+        return f"{signed} signed by the key beside it."
+    return (
+        {1: "", 2: "both are "}.get(of, "all are ")
+        + "signed, "
+        + "each " * (of > 1)
+        + "by the key beside it."
+    )
 
 
 def any_signed(run: Run) -> bool:
@@ -236,7 +292,7 @@ def _how(run: Run) -> str:
         return "simulated: one launch played all clients"
     if run.local:
         return "a server, and a process of its own for each client, all started on one machine"
-    return "a server; its clients were started by others, or the files do not say by whom"
+    return "a server; the files do not say who started the clients"
 
 
 def _of(site: Site) -> str:

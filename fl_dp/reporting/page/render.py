@@ -14,6 +14,7 @@ from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.page import about_data, overview, signing, tables
+from fl_dp.reporting.page.assumptions import sizes_counted
 from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.read import read_run
@@ -52,6 +53,7 @@ def _of_one(run: Run) -> dict[str, Any]:
         "data_sets": tables.data_sets(run),
         "about_data": about_data.about_data(run),
         "columns": about_data.columns(run),
+        "sizes_counted": sizes_counted(run),
         "approval": tuple((name, signing.short(value)) for name, value in approval),
         "whole": tuple((name, value) for name, value in approval if signing.short(value) != value),
         "site_lines": lines[: signing.ONE_SHEET],

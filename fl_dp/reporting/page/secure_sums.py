@@ -20,14 +20,16 @@ def secure_sums(run: Run) -> tuple[Clause, ...]:
         if useless
         else f"epsilon {alone_words(run.epsilon_alone)} holds in its place"
     )
-    server = ", the server included" if parts_hidden(run) else ""
+    hidden = parts_hidden(run)
+    server = ", the server included" if hidden else ""
+    fails = "this fails" if hidden else "somebody sees the parts, as whoever ran this could"
     text = (
         "There are two epsilons. Each client added a share of the noise to a sum, whose parts nobody was to "
         f"see. Epsilon {epsilon(run.epsilon)} holds against everybody who sees no more than such "
         f"sums{server}. It assumes that no more of the clients in a sum work with the server than was "
         "planned for, and that the cryptography is sound. "
-        f"If this fails, {then}: {_share(found)} That is counted for every step. A site's budget limits the "
-        "first; a site may also limit the second."
+        f"If {fails}, {then}: {_share(found)} That is counted for every step. A client's budget limits the "
+        "first; its settings may also limit the second."
     )
     if run.masked is False:
         text += (
@@ -36,7 +38,26 @@ def secure_sums(run: Run) -> tuple[Clause, ...]:
         )
     elif run.simulated:
         text += " This run was simulated: its masks hid no part from whoever started it."
-    return (Clause("If the assumption behind secure sums fails", text),)
+    return (Clause(if_parts_seen(run), text),)
+
+
+def if_parts_seen(run: Run) -> str:
+    """When the second epsilon holds: a heading."""
+    if parts_hidden(run):
+        return "If the assumption behind secure sums fails"
+    return "Against anyone who sees the parts of the sums"
+
+
+def second_epsilon(run: Run) -> str:
+    """The second epsilon, for the headline; empty where no data were in such sums."""
+    if run.epsilon_alone is None:
+        return ""
+    holds = alone_words(run.epsilon_alone)
+    if parts_hidden(run):
+        return f" If the assumption behind secure sums fails: epsilon {holds}."
+    holds = "no epsilon of use holds" if run.epsilon_alone > BEYOND_USE else f"epsilon {holds} holds"
+    masks = "No masks were used" if run.masked is False else "The run was simulated, masks and all"
+    return f" {masks}: whoever ran this saw each client's part; against them {holds}."
 
 
 def parts_hidden(run: Run) -> bool:

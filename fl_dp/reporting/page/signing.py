@@ -59,8 +59,8 @@ def _earliest_day(moment: str) -> datetime.date | None:
 
 
 def site_lines(run: Run) -> tuple[str, ...]:
-    """A name for each site that has to sign; none of a simulation, whose clients were on one machine."""
-    if run.simulated:
+    """A name for each site that has to sign; none of a launch that played or started all clients itself."""
+    if run.local:
         return ()
     stated = [tuple(one.client for one in site.data) for site in run.sites if site.data and not site.problem]
     known = {name for names in stated for name in names}

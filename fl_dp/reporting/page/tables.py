@@ -7,8 +7,9 @@ from fl_dp.kits.signed import Signature
 from fl_dp.records import CLIENT_STATUSES, total_steps
 from fl_dp.reporting.page import about_data
 from fl_dp.reporting.page.about_data import operators_word
-from fl_dp.reporting.page.facts import Client, Run, Setting, Site
+from fl_dp.reporting.page.facts import Client, DataSet, Run, Setting, Site
 from fl_dp.reporting.page.numbers import (
+    NOT_USED,
     Shown,
     alone,
     charged,
@@ -19,11 +20,14 @@ from fl_dp.reporting.page.numbers import (
     seconds,
     size,
 )
-from fl_dp.reporting.page.over import of_one_run
+from fl_dp.reporting.page.over import knows_others, of_one_run
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
+from fl_dp.reporting.page.secure_sums import parts_hidden
 from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.refuted import arithmetic_words
 
+_OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # without one, not used
+_ALONE, _SEEN = "if the assumption fails", "against anyone who sees the parts"
 _ENDS = 10  # clients at either end of a ranking
 _QUANTILE_NAMES = ("least", "10 % have at most", "median", "90 % have at most", "largest")
 
@@ -31,10 +35,11 @@ _QUANTILE_NAMES = ("least", "10 % have at most", "median", "90 % have at most", 
 def clients(run: Run) -> Table:
     """Budgets and states at the end."""
     in_sums = run.epsilon_alone is not None
+    limit = "the limit that whoever started this launch set" if run.local else "its own site's limit"
     return _of_clients(
         "clients",
-        "What each client's data have spent: epsilon of this run, of others as its site claims, and of both; "
-        "the budget is its own site's limit for both"
+        f"What each client's data have spent: epsilon of this run, of others as its {_claimant(run)}, and of "
+        f"both; the budget is {limit} for both"
         + ("; a ledger that was made for this run alone knows of no others" if of_one_run(run) else ""),
         (
             "client",
@@ -43,7 +48,7 @@ def clients(run: Run) -> Table:
             "together",
             "budget",
             "together, if all planned rounds run",
-            *(("if the assumption fails",) if in_sums else ()),
+            *((_ALONE if parts_hidden(run) else _SEEN,) if in_sums else ()),
             "delta (a probability)",
             "rounds",
             "rounds left",
@@ -55,22 +60,32 @@ def clients(run: Run) -> Table:
             known_epsilon(one.own_epsilon),
             _claimed(run, one),
             charged(one.epsilon, one.arithmetic),
-            known_epsilon(one.budget),
-            known_epsilon(one.planned_epsilon),
+            _used(run, one, known_epsilon(one.budget)),
+            _used(run, one, known_epsilon(one.planned_epsilon)),
             *((_alone(one),) if in_sums else ()),
-            number(one.delta),
+            _used(run, one, number(one.delta)),
             number(one.rounds),
-            str(one.rounds_left),
+            _used(run, one, str(one.rounds_left)),
             one.status,
             one.reason,
         ),
     )
 
 
+def _claimant(run: Run) -> str:
+    return "ledger shows" if run.local else "site claims"
+
+
+def _used(run: Run, one: Client | DataSet, cell: str) -> str:
+    """What is about an epsilon says nothing of data that were trained without one."""
+    return cell if run.private or math.isfinite(one.epsilon) else Shown(NOT_USED, None)
+
+
 def _claimed(run: Run, one: Client) -> Shown:
-    """Nothing, where all that its ledger shows is this run's."""
-    known = run.of_this_run and one.own_charges == one.charges
-    return epsilon(0.0) if known else known_epsilon(one.claimed_epsilon)
+    """Nothing, where all that its ledger shows is this run's, and the ledger knows of others."""
+    if not run.of_this_run or one.own_charges != one.charges:
+        return known_epsilon(one.claimed_epsilon)
+    return known_epsilon(0.0 if knows_others(run)[one.name] else None)
 
 
 def _alone(one: Client) -> Shown:
@@ -82,15 +97,16 @@ def mechanisms(run: Run) -> Table:
     """Noise, rate, batch and steps."""
     return _of_clients(
         "mechanisms",
-        "Noise, rate, batch and steps of each client",
+        "Noise, rate, batch and steps of each client"
+        + (": planned, not run" if run.released_nothing else ""),
         (
             "client",
-            "noise multiplier",
+            f"noise multiplier{'' if run.epsilon_alone is None else ' of the sum'}",
             f"sample rate (share of the {run.unit}s, each step)",
             f"declared size ({run.unit}s)",
             f"expected batch ({run.unit}s)",
             "steps of this run",
-            "steps in all, as the server counts them",
+            f"steps in all: those of this run, and those of others as its {_claimant(run)}",
             "accountant",
             "arithmetic",
         ),
@@ -102,8 +118,8 @@ def mechanisms(run: Run) -> Table:
             _batch(one),
             number(None if one.own_charges is None else total_steps(one.own_charges)),
             number(one.steps),
-            one.accountant,
-            arithmetic_words(one.arithmetic),
+            _used(run, one, one.accountant),
+            _used(run, one, arithmetic_words(one.arithmetic)),
         ),
     )
 
@@ -121,7 +137,7 @@ def ranked(run: Run) -> tuple[Table, ...]:
         for name, share in zip(_QUANTILE_NAMES, QUANTILES, strict=True)
     )
     ends = [*order[:_ENDS], *order[-_ENDS:]]
-    steps = "steps in all, as the server counts them"
+    steps = f"steps in all: those of this run, and those of others as its {_claimant(run)}"
     columns = ("client", "epsilon", "budget", steps, f"declared size ({run.unit}s)", "in the last round")
     rows = tuple(
         (
@@ -190,8 +206,8 @@ def data_sets(run: Run) -> Table:
             size(one.public_size),
             one.unit,
             charged(one.epsilon, one.arithmetic),
-            epsilon(one.budget),
-            number(one.delta),
+            _used(run, one, epsilon(one.budget)),
+            _used(run, one, number(one.delta)),
             _stated_by(site),
         )
         for site in run.sites
@@ -201,8 +217,8 @@ def data_sets(run: Run) -> Table:
     silent = [
         (
             one.name, operators_word(run), size(one.public_size),
-            run.unit, charged(one.epsilon, one.arithmetic), known_epsilon(one.budget), number(one.delta),
-            "the server alone",
+            run.unit, charged(one.epsilon, one.arithmetic), _used(run, one, known_epsilon(one.budget)),
+            _used(run, one, number(one.delta)), "the server alone",
         )
         for one in run.clients if one.name not in known
     ]  # fmt: skip
@@ -212,12 +228,14 @@ def data_sets(run: Run) -> Table:
 
 def settings(run: Run) -> Table:
     rows = tuple((one.key, one.asked, _what_ran(run, one)) for one in run.settings)
-    columns = ("key", "asked for", "what ran")
+    columns = ("key", "asked for", "what was to run" if run.released_nothing else "what ran")
     return Table("settings", "Settings", columns, rows, frozenset(columns))
 
 
 def _what_ran(run: Run, one: Setting) -> str:
     """Where each client had a noise of its own, the range: the setting itself then stays "auto"."""
+    if not run.private and one.key in _OF_EPSILON:
+        return NOT_USED
     found = [client.noise_multiplier for client in run.clients if client.noise_multiplier is not None]
     if one.key != "noise-multiplier" or one.became != "auto" or not found:
         return one.became

@@ -12,13 +12,19 @@ from fl_dp.reporting.page.assumptions import arithmetic, assumed
 from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.meaning import amount, meaning
-from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, number
-from fl_dp.reporting.page.over import counted_runs, of_one_run, only_of_one_run, over_runs
-from fl_dp.reporting.page.secure_sums import parts_hidden, secure_sums
+from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, plain
+from fl_dp.reporting.page.over import (
+    counted_runs,
+    of_one_run,
+    only_of_one_run,
+    over_runs,
+    with_other_runs,
+)
+from fl_dp.reporting.page.secure_sums import parts_hidden, second_epsilon, secure_sums
 from fl_dp.reporting.page.whose import whose
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.refuted import sentence
-from fl_dp.reporting.reports import INTERRUPTED, NOT_PRIVATE
+from fl_dp.reporting.reports import BEYOND_USE, INTERRUPTED, NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
 
@@ -30,29 +36,34 @@ def headline(run: Run) -> str:
         return f"{NOT_PRIVATE}: trained without protection. No epsilon holds."
     retired = ", but for accounts that were retired" if any(one.retired for one in run.clients) else ""
     if run.released_nothing:
-        return f"Nothing was trained: by its files, this run has released nothing.{_spent_earlier(run)}"
+        return (
+            "Nothing was trained: by this run's files, no model and no update was released."
+            f"{_spent_earlier(run)}"
+        )
     so_far = "" if run.over else f" After round {run.rounds}: what was spent since is NOT in it."
-    alone = ""
-    if run.epsilon_alone is not None:
-        alone = f" If the assumption behind secure sums fails: epsilon {alone_words(run.epsilon_alone)}."
-    what = f"{over_runs(run)}{retired}"
-    if run.of_this_run or only_of_one_run(run):
-        scope = over_runs(run) if only_of_one_run(run) else "in this run"
-        what = f"{scope}. What the same data spend in other runs comes on top"
-    bound = f"epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}"
+    others = with_other_runs(run)
+    what = f"in this run. {others}" if others else over_runs(run)
+    bound = f"epsilon {epsilon(run.epsilon)}, delta {plain(run.delta)}"
+    if run.stopped and run.planned_epsilon is not None:
+        bound = (
+            f"epsilon {epsilon(run.epsilon)} was paid; if results decided the stop, "
+            f"{epsilon(run.planned_epsilon)} must be counted. Both are at delta {plain(run.delta)}"
+        )
     if not math.isfinite(run.epsilon):
         bound = "no epsilon holds (it is infinite)"
-    return f"For {whose(run)}: {bound}, {what}.{alone}{so_far}{sentence(run.arithmetic)}"
+    alone = second_epsilon(run)
+    return f"For {whose(run)}: {bound}, {what}{retired}.{alone}{so_far}{sentence(run.arithmetic)}"
 
 
 def ending(run: Run) -> str:
     """How a run ended that has not completed."""
     planned = f" of {run.planned_rounds}" if run.planned_rounds else ""
+    whose = "" if run.local else "own sites' "
     return {
         "completed": "",
         "budget-exhausted": (
             f"This run ended early, after {run.rounds}{planned} rounds: too few clients had room for another "
-            "round in their own sites' budgets."
+            f"round in their {whose}budgets."
         ),
         "failed": f"This run has failed.{_begun(run)}",
         INTERRUPTED: (
@@ -67,9 +78,12 @@ def _begun(run: Run) -> str:
     if run.released_nothing or run.rounds == run.planned_rounds:
         return ""
     counts = "; the epsilon of this page counts it" if run.private else ""
+    begun = (
+        "One round more was begun and paid for" if run.begun else "Clients may have paid for one round more"
+    )
     return (
-        " Sites may have paid for one round more, which was begun and not finished and is in no table of "
-        f"rounds{counts}. What a site has paid, its own ledger says: fl-dp ledger show."
+        f" {begun}; it was not finished, and is in no table of rounds{counts}. fl-dp ledger show "
+        "tells what a client has paid, by its own ledger."
     )
 
 
@@ -82,7 +96,7 @@ def _spent_earlier(run: Run) -> str:
         return " Earlier runs, as these ledgers show them: no epsilon holds for what they have spent."
     return (
         " Earlier runs, as these ledgers show them: "
-        f"epsilon {epsilon(run.epsilon)}, delta {number(run.delta)}."
+        f"epsilon {epsilon(run.epsilon)}, delta {plain(run.delta)}."
     )
 
 
@@ -124,11 +138,15 @@ def _nothing(run: Run) -> Clause:
 
 def _what_was_spent_without(run: Run) -> Clause:
     held = sum(math.isfinite(one.epsilon) for one in run.clients)
+    allowed = (
+        "Whoever started this launch allowed this for every client"
+        if run.local
+        else "Every client that took part allowed this in its own settings"
+    )
     text = (
-        "The epsilon of this run is infinite. Every client that took part allowed this in its own settings, "
-        f"and its ledger has noted it. {_declined_since(run)} "
-        "Whoever compares this run with a private one on the same records, and publishes both, publishes "
-        "this one."
+        f"The epsilon of this run is infinite. {allowed}, and the ledgers have noted it. "
+        f"{_declined_since(run)} A private run on the same records does not undo it: publishing both reveals "
+        "all that the unprotected run reveals."
     )
     if held:
         text += f" The data of {counted(held, 'client')} took no part, and are as protected as before."
@@ -174,7 +192,7 @@ def _counting(run: Run) -> str:
 
 def _adversary(run: Run) -> Clause:
     text = (
-        "The guarantee holds against everybody but the client itself: a server that chooses every message, "
+        f"{_what_holds(run)} against everybody but the client itself: a server that chooses every message, "
         f"that sees everything that is sent, and that knows every other {run.unit} of this client and all "
         "data of all other clients, together with all who work with it, before, during and afterwards. It "
         "does not have the client's machine: not its disk, memory or clock."
@@ -186,8 +204,8 @@ def _adversary(run: Run) -> Clause:
         )
     elif run.epsilon_alone is not None:
         text += (
-            " But in this run no mask hid a client's part of a sum from the server. The first epsilon is "
-            "against those alone who see no more than the sums."
+            " In this run no mask hid a client's part of a sum from the server: "
+            f"epsilon {epsilon(run.epsilon)} holds against those alone who see no more than the sums."
         )
     if run.simulated:
         text += (
@@ -202,6 +220,20 @@ def _adversary(run: Run) -> Clause:
     return Clause("Against whom", text)
 
 
+def _what_holds(run: Run) -> str:
+    if run.epsilon_alone is None or parts_hidden(run):
+        return "The guarantee holds"
+    if run.epsilon_alone > BEYOND_USE:
+        return "No epsilon of use holds"
+    return f"Epsilon {alone_words(run.epsilon_alone)} holds"
+
+
+_SEVERAL = (
+    "Several records of one person at a client: they are protected less, k of them with k times epsilon and "
+    "a larger delta."
+)
+
+
 def _not_protected(run: Run) -> Clause:
     persons = run.unit == PERSON
     items = (
@@ -211,7 +243,7 @@ def _not_protected(run: Run) -> Clause:
         "risk that a habit brings: they are what training is for, and may concern somebody who took no part.",
         f"A person {'under two ids, or ' if persons else ''}with data at more than "
         f"{counted(run.clients_per_person, 'client')}: the epsilons of all of them add up.",
-        *(() if persons else ("Several records of one person at a client together.",)),
+        *(() if persons else (_SEVERAL,)),
         *(
             ("The server's own test data: the model is measured on them without noise.",)
             if run.measured
@@ -274,7 +306,7 @@ def _chosen(run: Run) -> Clause:
         f"{planned}.{fallback} A server may decide by what it sees whether to go on: against that, rely on "
         "each client's own budget, in the table of the clients."
     )
-    return Clause("If results decided", why + rule)
+    return Clause("If somebody stopped the run, or chose the model, because of its results", why + rule)
 
 
 def _planned_end(run: Run) -> str:
@@ -291,8 +323,9 @@ def _withdrawal(run: Run) -> Clause:
         "taken back, and the account keeps what was spent. "
     )
     if run.private and math.isfinite(run.epsilon):
+        released = "this run has released" if run.of_this_run else "was released"
         text += (
-            f"What can be learnt about one {run.unit} from what was released stays within epsilon and delta "
+            f"What can be learnt about one {run.unit} from what {released} stays within epsilon and delta "
             "above, also afterwards."
         )
     else:

@@ -102,8 +102,8 @@ def _run(evidence: Evidence, found: Found) -> None:
         _check_end(summary, growth, found)
     if growth.seen and not found.any_differ:
         found.agrees(
-            f"the charges of {counted(len(growth.known), 'client')} hold every round's own steps, and "
-            "nothing was given back"
+            f"the charges of {counted(len(growth.known), 'client')} hold the steps of every round, "
+            "and no step was taken out of an account"
         )
     elif not growth.seen:
         found.not_given("charges in rounds.jsonl", "an older fl_dp did not write them, or no round was run")

@@ -134,6 +134,11 @@ def _check_sums(asked: Mapping[str, Any], evidence: Evidence, found: Found) -> N
                     "that this round has opened by config.toml", client.where,
                     "how the noise was made up was changed: more of either makes a larger epsilon",
                 )  # fmt: skip
+    if not all(masked):
+        found.note(
+            "no masks were used: whoever ran this saw each client's part of its secure sums", "rounds.jsonl",
+            "against them the epsilon alone holds, and not the smaller one",
+        )  # fmt: skip
     said = evidence.summary.raw.get("masked") if evidence.summary else None
     if said is not None and said != all(masked):
         found.differs(

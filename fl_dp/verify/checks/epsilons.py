@@ -158,9 +158,9 @@ class _Recomputed:
             found.not_given(f"time for {self.left_out} claims beyond {_MOST_HISTORIES} histories")
         if self.claims and not found.any_differ:
             found.agrees(
-                f"{counted(self.claims, 'epsilon')} of clients, {len(self._histories)} different histories, "
-                "computed again by dp_accounting: none is below it by more than its own grid's error "
-                f"({100 * RELATIVE:g} % + {ABSOLUTE:g})"
+                f"{counted(self.claims, 'epsilon')} of clients, with {len(self._histories)} different "
+                "histories, were computed again by dp_accounting: none is lower by more than what that may "
+                f"be off ({100 * RELATIVE:g} % + {ABSOLUTE:g})"
             )
 
 

@@ -25,8 +25,12 @@ def _run(evidence: Evidence, found: Found) -> None:
     if len(private) == 1:
         _check_files(evidence, private == {True}, found)
     if private and not found.any_differ:
+        ended = evidence.summary.clients.values() if evidence.summary else ()
+        asked = (one for claim in evidence.rounds() for one in claim.clients.values())
+        paid = any(one.cost.charges for one in ended) or any(one.own_steps for one in asked)
+        steps = "every step had noise" if paid else "there was no step"
         found.agrees(
-            "the run is private: every step had noise, and no file says otherwise"
+            f"the run is private: {steps}, and no file says otherwise"
             if private == {True}
             else "the run is NOT PRIVATE, says so everywhere, and claims no epsilon"
         )

@@ -176,6 +176,22 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "of this run, no round": lambda make: untrained(
         make(federation={"scope": THIS_RUN}), this_run={"charges": [], "epsilon": 0.0}
     ),
+    "of this run, and others": lambda make: of_clients(
+        make(federation={"scope": THIS_RUN}),
+        this_run={"charges": [BEFORE[0].to_dict()], "epsilon": 0.5, "claimed_epsilon": 0.25},
+    ),
+    "of this run, served": lambda make: served(
+        make(federation={"scope": THIS_RUN}, signed=[signed(statement(["north", "south"]))])
+    ),
+    "of this run, silent": lambda make: served(make(federation={"scope": THIS_RUN}, signed=[])),
+    "of this run, one own ledger": lambda make: make(
+        federation={"scope": THIS_RUN},
+        signed=[statement(["north"], one_run_ledger=True), statement(["south"])],
+    ),
+    "of this run, interrupted": lambda make: change_summary(
+        ended(make(status="failed", settings={"rounds": 5}, federation={"scope": THIS_RUN}), INTERRUPTED),
+        lambda said: said.update(epsilon=0.95),
+    ),
     "of this run, retired": lambda make: of_clients(make(federation={"scope": THIS_RUN}), retired=1),
     "own ledgers": lambda make: make(signed=[statement(["north", "south"], one_run_ledger=True)]),
     "one own ledger": lambda make: make(
@@ -189,6 +205,11 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "one budget": lambda make: change_summary(
         make(), lambda said: said["clients"]["south"].update(budget=None)
     ),
+    "two deltas": lambda make: change_summary(
+        make(), lambda said: said["clients"]["south"].update(delta=1e-6)
+    ),
+    "budget spent at sites": lambda make: served(ended(make(status="budget-exhausted"), "no budget")),
+    "unprotected, served": lambda make: served(make(private=False)),
     "no plan": lambda make: make(planned_epsilon=None),
     "a noise each": lambda make: change_summary(
         make(settings={"noise-multiplier": "auto"}),
@@ -202,6 +223,9 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "simulated": lambda make: launched(make(), "ray"),
     "served": lambda make: served(make(signed=[signed(statement(["north", "south"]))])),
     "one signed": lambda make: make(signed=[signed(SIGNED_OF_NORTH)]),
+    "two signed": lambda make: make(signed=[signed(SIGNED_OF_NORTH), signed(statement(["south"]))]),
+    "one signed, one not": lambda make: make(signed=[signed(SIGNED_OF_NORTH), statement(["south"])]),
+    "many sites": lambda make: served(make(clients=[str(number) for number in range(30)], signed=[])),
     "forged": lambda make: make(signed=[replace(signed(SIGNED_OF_NORTH), signature="00" * 64)]),
     "of another run": lambda make: make(signed=[signed(statement(["north"], run="18"))]),
     "states none": lambda make: make(signed=[of_account(SIGNED_OF_NORTH, epsilon=None)]),

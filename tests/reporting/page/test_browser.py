@@ -24,7 +24,7 @@ from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.vouched import UNSIGNED
 
 from .conftest import Make, statement
-from .runs import ended, opened, signed
+from .runs import ended, opened, served, signed
 
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
@@ -141,8 +141,8 @@ def test_what_is_signed_is_on_the_first_sheet(make: Make, tmp_path: Path, privat
     """Of eight sites, with an approval that is filled in; also of a run with all that a sheet can have."""
     names = [f"hospital{' of the great city in the north' if much else ''} {number}" for number in range(8)]
     kind: dict[str, Any] = {"status": "failed"} if much else {}
-    folder = make(
-        clients=names, private=private, signed=[signed(statement([name])) for name in names], **kind
+    folder = served(
+        make(clients=names, private=private, signed=[signed(statement([name])) for name in names], **kind)
     )
     if much:
         ended(folder, "the disk of the server was full, and nobody was there " * 3)

@@ -143,12 +143,12 @@ def test_no_place_of_the_machine_is_shown(make: Make) -> None:
 
 def test_words_of_the_guarantee(make: Make) -> None:
     text = page_of(make()).text
-    assert "For one record at one client: epsilon 0.76, delta 1e-05" in text  # 0.751, rounded up
+    assert "For one record at one client: epsilon 0.76, delta 0.00001" in text  # 0.751, rounded up
     assert "add or remove one record at one client" in text
     assert "group privacy" in text
     assert "1 client: the epsilons of all of them add up" in text
     assert "such as a risk that a habit brings" in text
-    assert "Arithmetic: steady-rows" in text
+    assert "The name of this mode: steady-rows." in text
     assert "stays released" in text
     assert "whole plan: epsilon 2.50" in text
     assert "NOT PRIVATE" not in text
@@ -162,8 +162,8 @@ def test_what_was_paid_under_a_refuted_assumption_says_so_for_each_client(make: 
     text = Page(page).text
     said = text.count(f"Steps on these data were {ADVICE}.")
     assert said == 2  # at the top, and at what is known of rounding
-    assert "Arithmetic: assumed (refuted)" in text
-    assert "One thing is assumed, and was tested" in text  # of this run's own rounds
+    assert "The name of this mode: assumed (refuted)." in text
+    assert "One thing is assumed: what a record adds" in text  # of this run's own rounds
     assert "0.001 of the clipping bound" not in text
     assert text.count("pld assumed (refuted)") == text.count("pld steady-rows") == 1  # of each client
     assert text.count("0.75 (refuted)") == 1
@@ -173,7 +173,7 @@ def test_what_was_paid_under_a_refuted_assumption_says_so_for_each_client(make: 
 def test_what_is_signed_for_stands_on_the_page_itself(make: Make) -> None:
     """Conditions that not every run has are there only for those that have them."""
     always = (
-        "ledger: it was not deleted",
+        "ledger was kept: it was not deleted",
         "of each client is public",
         "Nobody looked for the settings",
         "own code",
@@ -192,7 +192,7 @@ def test_persons_and_proven_arithmetic_have_words_of_their_own(make: Make) -> No
     text = page_of(make(federation={"unit": "person", "arithmetic": "proven", "clients_per_person": 2})).text
     assert "add or remove one person with all records" in text
     assert "one person with data at up to 2 clients" in text
-    assert "Arithmetic: proven" in text
+    assert "The name of this mode: proven." in text
     assert "k records of one person" not in text
 
 
@@ -217,7 +217,7 @@ def test_a_model_that_later_rounds_chose_carries_the_whole_plan(make: Make) -> N
 @pytest.mark.parametrize("changed", [NOBODY, {}])
 def test_a_run_without_a_round_has_released_nothing(make: Make, changed: dict[str, object]) -> None:
     text = page_of(untrained(make(), **changed)).text
-    assert "Nothing was trained: by its files, this run has released nothing." in text
+    assert "Nothing was trained: by this run's files, no model and no update was released." in text
     assert "epsilon infinite" not in text
     assert "Model that was kept none" in text
     assert "ended as planned" not in text
@@ -316,7 +316,7 @@ def own_ledger(*clients: str) -> Stated:
     return statement(clients, one_run_ledger=True)
 
 
-ALONE, ALL = "over this run alone: the ledger was made for it", "over all runs on these ledgers"
+ALONE, ALL = "The ledger was made for this run only", "over all runs on these ledgers"
 LEFT_OUT = "what other runs have spent on the same data is NOT in the epsilon, and adds to it."
 
 
@@ -330,8 +330,8 @@ def test_an_epsilon_of_a_ledger_that_was_made_for_the_run_says_so_wherever_it_sa
         folder.launch.write_text('engine = ""\nledgers = "ledgers"\none-run-ledger = true\n')
     html = render_page([folder])
     text = Page(html).text
-    assert text.count(ALONE) == 2  # in the headline and in the overview
-    assert f"{ALONE}. What the same data spend in other runs comes on top." in text
+    assert f"in this run. {ALONE}: what other runs on the same data have spent is not known, and adds" in text
+    assert "Epsilon of other runs on the same data not known: the ledger was made for this run only" in text
     assert f"each ledger was made for it alone, and {LEFT_OUT}" in text
     assert "a ledger that was made for this run alone knows of no others" in text
     assert html.count(">epsilon, over this run alone<") == 1
@@ -355,14 +355,17 @@ def test_parts_that_a_launch_has_cut_are_said_to_be_counted(
     names = [str(number) for number in range(clients)]
     text = page_of(make(clients=names, settings={"data": data})).text
     assert ("This launch cut one data set into parts and declared what it counted" in text) is cut
-    assert ("would have been declared without any one record as well" in text) is not cut
+    assert ("but for the declared numbers: this launch counted the records" in text) is cut
+    assert (
+        "No file shows whether a declared number was counted from the records exactly." in text
+    ) is not cut
 
 
 def test_where_nothing_was_released_no_round_is_said_to_be_paid_for(make: Make) -> None:
     folder = untrained(make(settings={"rounds": 5}), reason=INTERRUPTED)
     text = page_of(folder).text
     assert "This run was interrupted" in text
-    assert "Sites may have paid" not in text
+    assert "may have paid" not in text
 
 
 def test_a_ledger_of_one_client_that_was_made_for_the_run_makes_no_other_so(make: Make) -> None:
@@ -386,11 +389,11 @@ def test_numbers_of_single_classes_are_not_shown(make: Make) -> None:
 
 def test_lines_to_fill_in_by_hand_until_somebody_has(make: Make) -> None:
     folder = make()
-    assert page_of(folder).text.count("to be filled in by hand") == 10
+    assert page_of(folder).text.count("to be filled in by hand") == 9
     before = render_page([folder])
     write_approval(folder, purpose="Triage", approver="Dr. Ng")
     page = page_of(folder)
-    assert page.text.count("to be filled in by hand") == 8
+    assert page.text.count("to be filled in by hand") == 7
     assert "Dr. Ng" in page.text
     assert render_page([folder]) != before
 

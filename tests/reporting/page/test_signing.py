@@ -10,22 +10,23 @@ from fl_dp.reporting.page.signing import approval_lines, site_lines
 
 from .conftest import Make, statement
 from .reading import Page
-from .runs import unmeasured
+from .runs import launched, served, unmeasured
 
 
 def test_each_site_has_a_line_whether_it_has_stated_anything_or_not(make: Make) -> None:
     said = [statement(["north", "south"]), statement(["of another run"], run="18")]
-    run = read_run(make(clients=["north", "south", "east"], signed=said))
+    run = read_run(served(make(clients=["north", "south", "east"], signed=said)))
     assert site_lines(run) == ("For the site of north, south", "For the site of east")
-    many = read_run(make("many", clients=[str(number) for number in range(30)], signed=[]))
+    many = read_run(served(make("many", clients=[str(number) for number in range(30)], signed=[])))
     assert len(site_lines(many)) == 21
     assert site_lines(many)[-1] == "For 10 more sites, on a sheet of their own"
 
 
-def test_a_simulation_has_no_sites_that_could_sign(make: Make) -> None:
-    folder = make()
-    folder.launch.write_text('engine = "ray"\n')
-    assert site_lines(read_run(folder)) == ()
+@pytest.mark.parametrize("engine", ["", "ray"])
+def test_a_launch_that_started_or_played_all_clients_has_no_sites_that_could_sign(
+    make: Make, engine: str
+) -> None:
+    assert site_lines(read_run(launched(make(), engine))) == ()
 
 
 def test_how_good_the_model_is_stands_there_though_nobody_measured_it(make: Make) -> None:
@@ -38,7 +39,7 @@ def test_how_good_the_model_is_stands_there_though_nobody_measured_it(make: Make
 
 def test_what_the_first_sheet_has_no_room_for_is_whole_on_the_next(make: Make) -> None:
     names = [f"site-{number}" for number in range(9)]
-    folder = make(clients=names, signed=[statement([name]) for name in names])
+    folder = served(make(clients=names, signed=[statement([name]) for name in names]))
     write_approval(folder, purpose="why " * 40)
     first, _, later = Page(render_page([folder])).text.partition(
         "Purpose and approval, continued from sheet 1"

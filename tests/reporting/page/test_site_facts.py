@@ -31,18 +31,24 @@ def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
 
 def test_the_first_sheet_says_how_many_have_signed_and_whether_budgets_were_kept(make: Make) -> None:
     folder = served(make(rounds=5, signed=[signed(statement(["north"])), statement(["south"])]))
-    one_of_two = "For 1 of 2 clients what the data have spent is signed, by the key that stands below."
-    kept = "No client's epsilon is above its budget, its own site's limit for one record: epsilon 3.00"
-    assert verdict(read_run(folder)) == f"{kept} at delta 1e-05. {one_of_two}"
+    one_of_two = (
+        "For 1 of 2 clients what the data have spent is signed, each by a key whose fingerprint is under "
+        "“Statements of the sites”."
+    )
+    kept = (
+        "No client's epsilon of all runs in its ledger together is above its budget, its own site's limit "
+        "for one record: epsilon 3.00"
+    )
+    assert verdict(read_run(folder)) == f"{kept} at delta 0.00001. {one_of_two}"
     change_summary(folder, lambda said: said["clients"]["north"].update(budget=2.0))
-    assert verdict(read_run(folder)) == f"{kept} or less at delta 1e-05. {one_of_two}"
+    assert verdict(read_run(folder)) == f"{kept} or less at delta 0.00001. {one_of_two}"
     change_summary(folder, lambda said: said["clients"]["north"].update(budget=None))
     unknown = "No budget is known of 1 client; no other client's epsilon is above its own. "
     assert verdict(read_run(folder)) == unknown + one_of_two
     change_summary(folder, lambda said: said["clients"]["south"].update(budget=1.0))
     assert verdict(read_run(folder)).startswith("The epsilon of 1 client is ABOVE its budget.")
     assert verdict(read_run(make("killed", over=False))).startswith(
-        "After round 3: No client's epsilon is above"
+        "After round 3: No client's epsilon of all runs in its ledger together is above"
     )
     assert verdict(read_run(make("off", private=False))).startswith(
         "NOT PRIVATE: no epsilon holds. No statement of what data have spent has a signature"
@@ -80,7 +86,7 @@ def test_a_statement_of_another_run_or_model_is_said(
     folder = make(clients=["north"], signed=[signed(statement(["north"], **said))], **summary)
     text = Page(render_page([folder])).text
     assert f"NOT OF THIS RUN: it speaks of another {'' if 'run' in said else 'model'}" in text
-    assert "0 signed by the key beside it" in text
+    assert "none is signed by the key beside it" in text
     assert "a statement, signed" not in text
 
 

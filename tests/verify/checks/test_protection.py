@@ -11,6 +11,19 @@ def test_steps_without_noise_have_no_epsilon(made_run: MadeRun) -> None:
     assert "client north" in words
 
 
+def test_steps_had_noise_only_where_there_were_steps(made_run: MadeRun) -> None:
+    def said() -> list[str]:
+        return [one.what for one in made_run.check()["protection"].findings]
+
+    assert said() == ["the run is private: every step had noise, and no file says otherwise"]
+    made_run.files.rounds.unlink()
+    nothing = {"charges": [], "epsilon": 0.0}
+    made_run.change_summary(
+        lambda summary: [one.update(this_run=nothing) for one in summary["clients"].values()]
+    )
+    assert said() == ["the run is private: there was no step, and no file says otherwise"]
+
+
 def test_a_model_without_privacy_has_no_place_in_a_private_run(made_run: MadeRun) -> None:
     made_run.files.model(private=False).write_bytes(b"")
     assert "model-NOT-PRIVATE.pt in a run that is private" in made_run.words("protection")

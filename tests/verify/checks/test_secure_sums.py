@@ -175,6 +175,15 @@ def test_sums_in_the_clear_cannot_be_said_to_have_been_masked(run: MadeRun) -> N
     assert "config: masked is another one in summary.json (summary.json)" in no_word_of_authority(run)
 
 
+def test_sums_in_the_clear_are_noted_and_masked_ones_are_not(run: MadeRun) -> None:
+    def noted() -> bool:
+        return any("no masks were used: whoever ran" in one.what for one in run.check()["config"].findings)
+
+    assert noted()
+    run.change_rounds(lambda line: line["secure_sum"].update(masked=True))
+    assert not noted()
+
+
 def test_a_sum_in_a_run_without_them_is_refused(run: MadeRun) -> None:
     run.change_settings('aggregation = "secure"', 'aggregation = "mean"')
     assert any("its secure sum is none" in one for one in no_word_of_authority(run))

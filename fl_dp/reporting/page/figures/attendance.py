@@ -37,6 +37,8 @@ def attendance(run: Run) -> Figure | None:
     totals = [sum(one.counts[place] for one in run.history) for place in range(len(CLIENT_STATUSES))]
     said = ", ".join(f"{status} {total:,}" for status, total in zip(CLIENT_STATUSES, totals, strict=True))
     text = f"Of all clients in all rounds: {said}."
+    if run.begun:
+        text += " A round that was begun and not finished is not in it."
     if len(shown) < len(run.history):
         text += f" {len(shown)} of {len(run.history)} rounds are drawn."
     return framed(axes, key, title, text)

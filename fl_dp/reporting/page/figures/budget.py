@@ -71,11 +71,11 @@ def _limits(run: Run) -> list[float]:
 
 def _text(run: Run, last: float) -> str:
     limits = " and ".join(map(epsilon, _limits(run)))
-    begun = run.over and run.chosen and last < run.epsilon < math.inf
-    more = f" With a round that was begun and not finished it is {epsilon(run.epsilon)}." if begun else ""
+    more = f" With a round that was begun and not finished it is {epsilon(run.epsilon)}." if run.begun else ""
+    whose = "" if run.local else "' own sites"
     return (
         f"After the last round the federation's epsilon is {epsilon(last)}.{more} "
-        f"Budgets of the clients' own sites, the dotted lines across: {limits or 'not known'}. "
+        f"Budgets of the clients{whose}, the dotted lines across: {limits or 'not known'}. "
         f"{'A line for each client.' if len(run.clients) <= FEW else 'Bands show how clients are spread.'}"
     )
 

@@ -25,11 +25,9 @@ def _figure(run: Run, name: str, values: list[float | None]) -> Figure | None:
     if not points or not all(math.isfinite(value) for _, value in points):
         return None
     title = f"{name} over the rounds"
-    (first, start), (last, end) = points[0], points[-1]
-    text = (
-        f"{name} on the server's test data: {measured(start)} after round {first}, "
-        f"{measured(end)} after round {last}."
-    )
+    ends = dict([points[0], points[-1]])  # of one round, that one
+    found = ", ".join(f"{measured(value)} after round {number}" for number, value in ends.items())
+    text = f"{name} on the server's test data: {found}."
     axes = round_axes(name)
     points = list(thinned(points))
     axes.plot(*zip(*points, strict=True), **style(0, len(points)))

@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3000, help="after which it is given up")
     options = parser.parse_args()
     options.out.mkdir(parents=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     folder, chance = options.out.absolute(), random.Random(options.seed)
     if clock.library() is None:
         say("libfaketime is not installed: no clock is set")

@@ -18,7 +18,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-MOST, RATE, WAVE = 10_000, 100, 90.0
+MOST, RATE, WAVE = 10_000, 200, 90.0
 SHARED = "127.1.0.1"  # a tenth of them come from there, and so do sites
 _OTHER_FILES = 200
 _TALKERS = 8  # that get as far as TLS, at once
@@ -38,7 +38,7 @@ class Strangers:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.most = MOST if hard == resource.RLIM_INFINITY else min(MOST, hard - _OTHER_FILES)
         self.counts: Counter[str] = Counter(wished=MOST, descriptors=self.most)
-        self._port, self._poll, self._wave = port, select.epoll(), 0
+        self._port, self._poll, self._due, self._ticked = port, select.epoll(), 0.0, time.monotonic()
         self._begun: dict[int, tuple[socket.socket, str]] = {}  # by descriptor: not known to be connected
         self._held: dict[int, socket.socket] = {}
         for _ in range(_TALKERS):
@@ -47,11 +47,12 @@ class Strangers:
     def tick(self) -> None:
         """A moment of connecting, and of hearing who was sent away."""
         refused = self.counts["not connected"]
-        for _ in range(
-            min(self._wave or int(RATE * _TICK), 500, self.most - len(self._held) - len(self._begun))
-        ):
+        now = time.monotonic()
+        self._due += RATE * (now - self._ticked)
+        self._ticked = now
+        for _ in range(min(int(self._due), 500, self.most - len(self._held) - len(self._begun))):
             self._open(random.choices(["idle", "flood", "garbage"], [0.8, 0.1, 0.1])[0])
-            self._wave -= self._wave > 0
+            self._due -= 1
         for descriptor, event in self._poll.poll(_TICK, 2000):
             begun = self._begun.pop(descriptor, None)
             if begun is None or event & (select.EPOLLERR | select.EPOLLHUP):
@@ -65,7 +66,7 @@ class Strangers:
         self.counts["most at once"] = max(self.counts["most at once"], len(self._held))
 
     def wave(self) -> None:
-        self._wave = self.most
+        self._due = self.most
 
     def _open(self, kind: str) -> None:
         made = socket.socket()

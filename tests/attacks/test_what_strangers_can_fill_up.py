@@ -186,6 +186,14 @@ def test_a_site_that_comes_and_goes_does_not_fill_the_log(
     assert caplog.text.count("site north has joined") == 1
 
 
+def test_strangers_do_not_fill_the_log(linked: Federation, caplog: pytest.LogCaptureFixture) -> None:
+    """uvicorn had a line for each: enough of them, and the operator's own were gone."""
+    with connection(linked) as made:
+        made.sendall(b"what is no request\r\n\r\n")
+        assert ends(made)
+    assert caplog.text == ""
+
+
 @contextmanager
 def connection(federation: Federation) -> Iterator[ssl.SSLSocket]:
     trust = ssl.create_default_context(cadata=federation.server.roster.certificate)

@@ -8,7 +8,6 @@ import socket
 import ssl
 import threading
 import time
-from asyncio import sslproto
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -32,7 +31,6 @@ _MOST_CONNECTIONS = 4096
 _IDLE_SECONDS = 30
 _TLS_SECONDS = 5.0  # that whoever connects has until TLS is agreed on
 _LEAST_SECONDS = 0.1  # of these, for whoever begins with the last of them
-_TLS_BYTES = 2**16  # of memory for a connection's TLS; asyncio takes 256 KiB, 1 GiB for strangers alone
 _FIRST_SECONDS = 30.0  # and from then on until its first request's headers are there
 _ANSWER_SECONDS = 1.0  # that the words of a refusal have to arrive
 _MOST_HEADER_BYTES = 2**14
@@ -61,9 +59,8 @@ def listening(door: Door, kit: ServerKit, host: str, port: int) -> Iterator[int]
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
     )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of each stranger, and the log is bounded
     server = _Server(config, _Certificate(kit), Places(most))
-    sslproto.SSLProtocol.max_size = _TLS_BYTES
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True, name="door")
     thread.start()
     try:

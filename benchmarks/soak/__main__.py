@@ -2,13 +2,13 @@
 
     python -m benchmarks.soak --out DIR [--rounds 200] [--seed 0]
 
-All the time: 10,000 connections of strangers from a thousand addresses, from one of which two sites join; cables
+All the time: waves of 10,000 strangers from a thousand addresses, from one of which two sites join; cables
 that are slow and lose what passes; a site that answers each round too late, and one that answers nothing.
 
-Faults: SIGKILL of the server (which is then resumed) or of a client's process group (which is started again),
-a client that is stopped, a full disk (where tmpfs may be mounted) under a ledger or the run's folder, a cut cable,
-a clock that is set by a minute or two (where libfaketime is installed). The server is killed in the first rounds
-alone, and the last site never: their memory is watched.
+Faults: SIGKILL of the server (which is then resumed) or of a client's process group (which is started
+again), a client that is stopped, a full disk (where tmpfs may be mounted) under a ledger or the run's folder,
+a cut cable, a clock that is set by a minute or two (where libfaketime is installed). The server is killed in
+the first rounds alone, and the last site never: their memory is watched.
 
 Afterwards every epsilon is held against a log of steps that each client wrote for itself,
 `benchmarks/soak/client.py`, every round against its grace, and the run is verified.
@@ -39,8 +39,8 @@ BETWEEN = (3.0, 9.0)  # seconds from one fault to the next
 SHORT, LONG = (2.0, 8.0), (14.0, 24.0)  # seconds of a fault: less, or more, than a site may be silent
 KILLED = 0.35  # of the rounds, after which the server lives on
 FAULTS = (
-    "server killed", "server's disk full", "server's clock set", "client killed", "client stopped", "disk full",
-    "clock set", "cable cut", "cable cut for long",
+    "server killed", "server's disk full", "server's clock set", "client killed", "client stopped",
+    "disk full", "clock set", "cable cut", "cable cut for long",
 )  # fmt: skip
 
 
@@ -78,7 +78,8 @@ def main() -> None:
     averaged = sum(any(one["status"] == "trained" for one in line["clients"].values()) for line in lines)
     seconds = time.monotonic() - begun
     say(
-        f"{len(lines)} rounds, {averaged} averaged, in {seconds:.0f} s; exit code {code}; faults {dict(counts)}"
+        f"{len(lines)} rounds, {averaged} averaged, in {seconds:.0f} s; exit code {code}; "
+        f"faults {dict(counts)}"
     )
     sound = epsilons_are_right(lines, clients)
     sound &= grace_was_kept(server, lines, GRACE, folder / "beside_grace.csv")
@@ -108,8 +109,9 @@ def all_started(
     others.append(Machine(folder, started("benchmarks.soak.strangers", *words, cwd=folder, console=log)))
     clients = [
         Client(
-            folder / f"site{part}", name=f"site{part}", part=part, parts=CLIENTS, server=server, epsilon=EPSILON,
-            source=SHARED if part in (0, CLIENTS - 1) else f"127.2.0.{part}", silent=SILENT if part == 1 else 0.0,
+            folder / f"site{part}", name=f"site{part}", part=part, parts=CLIENTS, server=server,
+            epsilon=EPSILON, source=SHARED if part in (0, CLIENTS - 1) else f"127.2.0.{part}",
+            silent=SILENT if part == 1 else 0.0,
         )
         for part in range(CLIENTS)
     ]  # fmt: skip

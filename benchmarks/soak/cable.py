@@ -13,9 +13,9 @@ _BREAK = 0.0005  # of the blocks are a connection's last
 
 
 class Cable:
-    """Passes connections on to port `target` of this machine. source: the address that they seem to come from.
+    """Passes connections on to port `target` of this machine, as if they came from the address `source`.
 
-    port: where it takes connections. chance: of delay and loss. lost, broken: how often.
+    port: where it takes them. chance: of delay and loss. lost, broken: how often.
     """
 
     def __init__(self, target: int, source: str, chance: random.Random) -> None:

@@ -1,8 +1,8 @@
 """A client that writes down, for itself, which steps it takes: a log that no ledger has a part in.
 
 Runs as `python -m benchmarks.soak.client STARTS LOG SECONDS`. A line is on the disk before its round's first
-step. SECONDS: that it is silent before each; a client of more seconds than any grace answers all rounds too late.
-With an ADDRESS in the place of SECONDS it is mute: it has the kit of a site, is there, and answers nothing.
+step. SECONDS: of silence before it; with more than any grace all rounds are answered too late.
+As `python -m benchmarks.soak.client KIT ADDRESS` it is mute: there, with a site's kit, and answers nothing.
 """
 
 import json

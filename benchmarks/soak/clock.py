@@ -1,4 +1,4 @@
-"""A machine's wall clock, which can be set while its processes run: by libfaketime, where that is installed."""
+"""A machine's wall clock that can be set while its processes run: by libfaketime, where that is there."""
 
 import os
 import random

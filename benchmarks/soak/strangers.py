@@ -1,7 +1,7 @@
 """Strangers at a server's port, from a thousand addresses of this machine: idle ones, floods, and garbage.
 
-Runs as `python -m benchmarks.soak.strangers PORT COUNTS`. Every WAVE seconds it tries to hold MOST connections at
-once, and between waves opens RATE a second. COUNTS: a file that says how far it has come, once a second.
+Runs as `python -m benchmarks.soak.strangers PORT COUNTS`. Every WAVE seconds it tries to hold MOST
+connections at once, and between waves opens RATE a second. COUNTS: a file that says how far it has come.
 """
 
 import json

@@ -37,10 +37,11 @@ def epsilons_are_right(lines: Sequence[Mapping[str, Any]], clients: Sequence[Cli
         sound &= right
         told = Counter(line["what"] for line in lines_of(client.events))
         say(
-            f"{client.name}: epsilon shown {last['epsilon']:.6f}, by its ledger {ledger:.6f}, of the steps that "
-            f"it took {taken:.6f}: {'right' if right else 'WRONG'}; {wrong} of {len(shown)} rounds show another "
-            f"than their charges; {dict(Counter(one['status'] for one in shown))}; it told {dict(told)}; "
-            f"cable: {client.cable.lost} blocks lost, {client.cable.broken} connections broken"
+            f"{client.name}: epsilon shown {last['epsilon']:.6f}, by its ledger {ledger:.6f}, of the steps "
+            f"that it took {taken:.6f}: {'right' if right else 'WRONG'}; {wrong} of {len(shown)} rounds show "
+            f"another than their charges; {dict(Counter(one['status'] for one in shown))}; "
+            f"it told {dict(told)}; cable: {client.cable.lost} blocks lost, "
+            f"{client.cable.broken} connections broken"
         )
     return sound
 
@@ -72,10 +73,11 @@ def grace_was_kept(server: Server, lines: Sequence[Mapping[str, Any]], grace: fl
     others = [row["answers"] for row in rows if row["grace"] is None]
     seconds = sorted(row["seconds"] for row in rows)
     say(
-        f"seconds a round: median {seconds[len(seconds) // 2]:.1f}, longest {seconds[-1]:.1f}; {len(late)} of "
-        f"{len(bounded)} waited for answers for longer than their grace; nearest: {longest['answers']:.1f} of "
-        f"{longest['grace']:.1f} s; {len(slow)} waited for clients for longer than their patience; without a "
-        f"quorum, or with somebody new: {len(others)}, the longest {max(others, default=0):.1f} s"
+        f"seconds a round: median {seconds[len(seconds) // 2]:.1f}, longest {seconds[-1]:.1f}; "
+        f"{len(late)} of {len(bounded)} waited for answers for longer than their grace; nearest: "
+        f"{longest['answers']:.1f} of {longest['grace']:.1f} s; {len(slow)} waited for clients for longer "
+        f"than their patience; without a quorum, or with somebody new: {len(others)}, the longest "
+        f"{max(others, default=0):.1f} s"
     )
     return not late and not slow
 

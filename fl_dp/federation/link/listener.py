@@ -150,7 +150,7 @@ class _Server(uvicorn.Server):
 
 
 async def _first_byte(made: socket.socket) -> None:
-    """Return when there is one to read. Most strangers never send any: TLS for them would be all for nothing."""
+    """Return when there is one to read. Most strangers send none: TLS for them would be for nothing."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(made, readable.set)

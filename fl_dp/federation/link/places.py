@@ -29,7 +29,7 @@ class Place:
 
 
 class _Drawn:
-    """Places of which one can be drawn. None of it takes longer the more there are: a flood enters by thousands."""
+    """Places of which one can be drawn. Nothing of it takes longer the more there are."""
 
     def __init__(self) -> None:
         self.all: list[Place] = []
@@ -141,7 +141,7 @@ class Places:
             self._count(sources.popitem(last=False)[0], -1)
 
     def _count(self, source: str, more: int) -> None:
-        """One site more, or less, has signed at that source; who is there may be known from now on, or not."""
+        """One site more, or less, has signed at that source: its strangers may be others' from now on."""
         before = self._drawn(source)
         self._known[source] += more
         if not self._known[source]:

@@ -93,7 +93,7 @@ def test_an_answer_that_is_not_all_there_keeps_nobody_waiting(
 def test_a_question_that_is_over_while_others_are_waited_for_fails_and_ends_no_run(
     federation: Federation,
 ) -> None:
-    """One site that was there and never said who it is ended the run, by a ValueError, after round-timeout."""
+    """One site that was there and answered nothing ended the run, by a ValueError, after round-timeout."""
     mute, other = federation.joined("north"), federation.joined("south")
     question = federation.asked("north", mute, MessageType.QUERY)
     trained = federation.asked("south", other)

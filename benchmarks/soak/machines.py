@@ -111,10 +111,11 @@ class Machine:
 
 @dataclass
 class Server(Machine):
-    """The server, on `port`. words: of its command line."""
+    """The server, on `port`. words: of its command line. has_clock: one that can be set, from the next start."""
 
     port: int = 0
     words: tuple[str, ...] = ()
+    has_clock: bool = True
 
     def __post_init__(self) -> None:
         self.disk, self.clock = Disk(self.folder / "disk", 48), Clock(self.folder / "clock")
@@ -123,7 +124,7 @@ class Server(Machine):
         words = ["--resume", self.out] if resumed else ["--out", self.out, *self.words]
         self.process = started(
             "benchmarks.soak.server", self.times, "server", "--address", f"127.0.0.1:{self.port}", *words,
-            cwd=self.folder, console=self.folder / "server.txt", clock=self.clock,
+            cwd=self.folder, console=self.folder / "server.txt", clock=self.clock if self.has_clock else None,
         )  # fmt: skip
 
     @property

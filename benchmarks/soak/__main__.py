@@ -137,9 +137,11 @@ def one_fault(chance: random.Random, server: Server, clients: Sequence[Client], 
     client = chance.choice(clients[:-1] if kind in ("client killed", "client stopped") else clients)
     machine = server if kind.startswith("server") else client
     assert server.process is not None
+    if server.process.poll() is not None:
+        return "none"
     if server.has_clock and over > KILLED * rounds:
         kind, machine, server.has_clock = "server killed", server, False
-    elif server.process.poll() is not None or (kind.startswith("server ") and not server.has_clock):
+    elif kind.startswith("server ") and not server.has_clock:
         return "none"
     wait = chance.uniform(*(LONG if kind.endswith(("long", "stopped")) else SHORT))
     say(f"round {over}: {kind}" + ("" if machine is server else f" ({client.name})") + f", {wait:.1f} s")

@@ -111,7 +111,7 @@ class Machine:
 
 @dataclass
 class Server(Machine):
-    """The server, on `port`. words: of its command line. has_clock: one that can be set, from the next start."""
+    """The server, on `port`. words: of its command line. has_clock: one that can be set."""
 
     port: int = 0
     words: tuple[str, ...] = ()

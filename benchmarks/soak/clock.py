@@ -47,6 +47,12 @@ class Clock:
         return self.off
 
 
+def forget(pid: int) -> None:
+    """What the library leaves of a process that was killed."""
+    for name in ("faketime_shm_", "sem.faketime_sem_"):
+        Path(f"/dev/shm/{name}{pid}").unlink(missing_ok=True)
+
+
 def sleep_by_select() -> None:
     """Before fl_dp is imported: libfaketime 0.9.10 breaks Python's sleep, by a wrong clock_nanosleep."""
     if "FAKETIME_TIMESTAMP_FILE" in os.environ:

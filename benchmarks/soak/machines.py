@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.soak.cable import Cable
-from benchmarks.soak.clock import Clock
+from benchmarks.soak.clock import Clock, forget
 from fl_dp.accounting.ledger.files import LEDGER
 from fl_dp.config.client import ClientConfig
 from fl_dp.kits.loopback import loopback_site
@@ -87,6 +87,7 @@ class Machine:
         assert self.process is not None
         self.signal(signal.SIGKILL)
         self.process.wait()
+        forget(self.process.pid)
 
     def signal(self, number: int) -> None:
         if self.process is not None:
@@ -119,6 +120,8 @@ class Server(Machine):
 
     def __post_init__(self) -> None:
         self.disk, self.clock = Disk(self.folder / "disk", 48), Clock(self.folder / "clock")
+        self.out, self.times = self.disk.folder / "out", self.folder / "times.jsonl"
+        self.keys = self.folder / "state" / "fl-dp" / "loopback" / str(self.port)
 
     def start(self, *, resumed: bool = False) -> None:
         words = ["--resume", self.out] if resumed else ["--out", self.out, *self.words]
@@ -126,18 +129,6 @@ class Server(Machine):
             "benchmarks.soak.server", self.times, "server", "--address", f"127.0.0.1:{self.port}", *words,
             cwd=self.folder, console=self.folder / "server.txt", clock=self.clock if self.has_clock else None,
         )  # fmt: skip
-
-    @property
-    def out(self) -> Path:
-        return self.disk.folder / "out"
-
-    @property
-    def times(self) -> Path:
-        return self.folder / "times.jsonl"
-
-    @property
-    def keys(self) -> Path:
-        return self.folder / "state" / "fl-dp" / "loopback" / str(self.port)
 
     def rounds(self) -> list[dict[str, Any]]:
         return lines_of(self.out / "rounds.jsonl")
@@ -162,18 +153,8 @@ class Client(Machine):
         self.folder.mkdir()
         self.cable = Cable(self.server.port, self.source, random.Random(self.part))
         self.disk, self.clock = Disk(self.folder / "disk", 4), Clock(self.folder / "clock")
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "steps.jsonl"
-
-    @property
-    def ledger(self) -> Path:
-        return self.disk.folder / LEDGER
-
-    @property
-    def events(self) -> Path:
-        return self.folder / "events.jsonl"
+        self.log, self.events = self.folder / "steps.jsonl", self.folder / "events.jsonl"
+        self.ledger = self.disk.folder / LEDGER
 
     def start(self) -> None:
         config = ClientConfig(

@@ -4,6 +4,7 @@ Runs as `python -m benchmarks.soak.strangers PORT COUNTS`. Every WAVE seconds it
 connections at once, and between waves opens RATE a second. COUNTS: a file that says how far it has come.
 """
 
+import errno
 import json
 import os
 import random
@@ -71,16 +72,11 @@ class Strangers:
     def _open(self, kind: str) -> None:
         made = socket.socket()
         made.setblocking(False)
-        with suppress(BlockingIOError):
-            try:
-                _bind(made)
-                made.connect(("127.0.0.1", self._port))
-            except BlockingIOError:
-                raise
-            except OSError:  # refused at once: nobody serves the port now
-                self.counts["not connected"] += 1
-                made.close()
-                return
+        _bind(made)
+        if made.connect_ex(("127.0.0.1", self._port)) not in (0, errno.EINPROGRESS):
+            self.counts["not connected"] += 1  # nobody serves the port now
+            made.close()
+            return
         self.counts["tried"] += 1
         self._begun[made.fileno()] = made, kind
         self._poll.register(made, select.EPOLLOUT | select.EPOLLRDHUP)

@@ -38,7 +38,7 @@ CLIENTS, EPSILON, GRACE = 5, 60.0, 2.0
 SILENT = 45.0  # seconds, more than any grace here
 BETWEEN = (3.0, 9.0)  # seconds from one fault to the next
 SHORT, LONG = (2.0, 8.0), (14.0, 24.0)  # seconds of a fault: less, or more, than a site may be silent
-KILLED = 0.35  # of the rounds, after which the server lives on
+KILLED = 0.1  # of the rounds, after which the server lives on
 FAULTS = (
     "server killed", "server clock set", "server's disk full", "client killed", "client stopped",
     "disk full", "clock set", "cable cut", "cable cut for long",

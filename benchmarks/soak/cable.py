@@ -8,7 +8,7 @@ from contextlib import suppress
 
 _BLOCK = 65536
 _DELAY = 0.01  # seconds in the mean, for each block of bytes, in each direction
-_LOSS, _STALL = 0.005, (1.0, 4.0)  # of the blocks are lost: TCP sends them again, after so many seconds
+_LOSS, _STALL = 0.003, (1.0, 4.0)  # of the blocks are lost: TCP sends them again, after so many seconds
 _BREAK = 0.0005  # of the blocks are a connection's last
 
 

@@ -27,7 +27,7 @@ class Memory:
         while True:
             over = len(self.server.rounds())
             for name, machine in self.machines.items():
-                if (kib := machine.kib) is not None and machine.process is not None:
+                if machine.process is not None and (kib := machine.kib):  # 0: it has just ended
                     self._seen.setdefault((name, machine.process.pid), {})[over] = kib
             self.most_files = max(self.most_files, self.server.files)
             time.sleep(0.5)

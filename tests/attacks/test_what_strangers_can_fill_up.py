@@ -43,9 +43,9 @@ with listening(Door(Hub(kit.roster)), kit, "127.0.0.1", 0) as port:
 
 
 @contextmanager
-def few_files(keys: Front, result: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A server in a process that may open FILES files; for each line it is given it writes a result."""
-    command = [sys.executable, "-c", SERVER, str(keys.server.folder), str(result), str(FILES)]
+def few_files(keys: Front, result: Path, files: int = FILES) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A server in a process that may open so many files; for each line it is given it writes a result."""
+    command = [sys.executable, "-c", SERVER, str(keys.server.folder), str(result), str(files)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -92,6 +92,30 @@ def test_more_silent_connections_than_files_neither_end_a_server_nor_keep_a_site
         assert process.stdout.readline() == "written\n"
         assert result.read_text() == "of the round\n"
         assert process.poll() is None
+
+
+def test_strangers_take_little_memory_whether_they_are_silent_or_go_as_far_as_tls(
+    keys: Front, tmp_path: Path
+) -> None:
+    """TLS took 50 KiB for each from the moment that it was accepted, before a byte had come."""
+    trust = ssl.create_default_context(cadata=keys.server.roster.certificate)
+    with few_files(keys, tmp_path / "result", 4000) as (process, port), ExitStack() as stack:
+        first = trust.wrap_socket(strangers(port, 1, stack)[0], server_hostname="127.0.0.1")
+        stack.enter_context(first)  # what it brings into memory, others do not
+        before = kib(process)
+        plain = strangers(port, 1000, stack)
+        begun = time.monotonic()
+        while len(os.listdir(f"/proc/{process.pid}/fd")) < 1000:
+            assert time.monotonic() - begun < 5
+        assert kib(process) - before < 1000 * 16
+        for one in plain[:200]:
+            stack.enter_context(trust.wrap_socket(one, server_hostname="127.0.0.1"))
+        assert kib(process) - before < 1000 * 16 + 200 * 192
+
+
+def kib(process: subprocess.Popen[str]) -> int:
+    """Of memory."""
+    return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def test_whoever_does_not_begin_tls_is_soon_gone(linked: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +184,14 @@ def test_a_site_that_comes_and_goes_does_not_fill_the_log(
     for _ in range(20):
         link.join()
     assert caplog.text.count("site north has joined") == 1
+
+
+def test_strangers_do_not_fill_the_log(linked: Federation, caplog: pytest.LogCaptureFixture) -> None:
+    """uvicorn had a line for each: enough of them, and the operator's own were gone."""
+    with connection(linked) as made:
+        made.sendall(b"what is no request\r\n\r\n")
+        assert ends(made)
+    assert caplog.text == ""
 
 
 @contextmanager

@@ -111,7 +111,8 @@ class LinkGrid(OlderGrid):
         """The reply as its site has signed it, or an error in its place; None while it is waited for."""
         known = self._asked.get(message_id)
         if known is None:  # it was given up; whoever asks for it is told so
-            return _failed(Metadata(self._hub.run_id, "", 0, 0, message_id, "", 0.0, 0.0, ""), _TOO_LATE)
+            kind = MessageType.QUERY  # it may have been another; Flower takes no message without one
+            return _failed(Metadata(self._hub.run_id, "", 0, 0, message_id, "", 0.0, 0.0, kind), _TOO_LATE)
         asked, site = known
         answer = self._hub.answered(message_id) or self._error(asked, site)
         if answer is None:

@@ -29,6 +29,7 @@ _END_SECONDS = 3  # that requests under way have when the server ends
 _MOST_CONNECTIONS = 4096
 _IDLE_SECONDS = 30
 _TLS_SECONDS = 5.0  # that whoever connects has until TLS is agreed on
+_LEAST_SECONDS = 0.1  # of these, for whoever begins with the last of them
 _FIRST_SECONDS = 30.0  # and from then on until its first request's headers are there
 _ANSWER_SECONDS = 1.0  # that the words of a refusal have to arrive
 _MOST_HEADER_BYTES = 2**14
@@ -58,7 +59,7 @@ def listening(door: ASGI, kit: ServerKit, host: str, port: int) -> Iterator[int]
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
     )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of each stranger, and the log is bounded
     server = _Server(config, _Certificate(kit), Places(most))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True, name="door")
     thread.start()
@@ -116,16 +117,19 @@ class _Server(uvicorn.Server):
     async def _agree(self, made: socket.socket, place: Place) -> None:
         """TLS, and then HTTP; whoever does not get so far has had its place."""
         loop = asyncio.get_running_loop()
+        until = loop.time() + _TLS_SECONDS
 
         def protocol() -> _Bounded:
             return _Bounded(self.config, self.server_state, self._places, place, loop)
 
         try:
+            async with asyncio.timeout_at(until):
+                await _first_byte(made)
             await loop.connect_accepted_socket(
                 protocol,
                 made,
                 ssl=self._certificate.context(),
-                ssl_handshake_timeout=_TLS_SECONDS,
+                ssl_handshake_timeout=max(until - loop.time(), _LEAST_SECONDS),
                 ssl_shutdown_timeout=_ANSWER_SECONDS,
             )
         except OSError:  # of the connection, or of TLS; a TimeoutError is one, too
@@ -143,6 +147,19 @@ class _Server(uvicorn.Server):
             logger.warning("no connection can be accepted for a moment: %s", error.strerror)
         self._places.relieve()
         await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _first_byte(made: socket.socket) -> None:
+    """Return when there is one to read. Most strangers send none: TLS for them would be for nothing."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(made, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(made)
+    if not made.recv(1, socket.MSG_PEEK):
+        raise ConnectionResetError("it is over before it has begun")
 
 
 def _end(made: socket.socket) -> None:

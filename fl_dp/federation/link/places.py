@@ -28,6 +28,26 @@ class Place:
     site: str = ""
 
 
+class _Drawn:
+    """Places of which one can be drawn. Nothing of it takes longer the more there are."""
+
+    def __init__(self) -> None:
+        self.all: list[Place] = []
+        self._at: dict[Place, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def add(self, place: Place) -> None:
+        self._at[place] = len(self.all)
+        self.all.append(place)
+
+    def remove(self, place: Place) -> None:
+        at, last = self._at.pop(place), self.all.pop()
+        if last is not place:
+            self.all[at], self._at[last] = last, at
+
+
 class Places:
     """At most `most` connections. Half of them are for strangers, a quarter for those at sites' addresses.
 
@@ -38,13 +58,13 @@ class Places:
         self.most = most
         self._rng = rng or random.SystemRandom()
         self._strangers: dict[str, list[Place]] = {}  # by source: those without a site
+        self._strange, self._others = _Drawn(), _Drawn()  # the same, at unknown and at known sources
         self._sites: dict[str, list[Place]] = {}  # by key, the oldest first
         self._sources: dict[str, OrderedDict[str, None]] = {}  # by key: where it was last
         self._known: Counter[str] = Counter()  # sources, by how many sites
 
     def __len__(self) -> int:
-        groups = (*self._strangers.values(), *self._sites.values())
-        return sum(map(len, groups))
+        return len(self._strange) + len(self._others) + sum(map(len, self._sites.values()))
 
     def enter(self, address: str, end: Callable[[], None]) -> Place | None:
         """A place for a new connection, which may end another; None where there is none."""
@@ -57,6 +77,7 @@ class Places:
             return None
         place = Place(source, end)
         self._strangers.setdefault(source, []).append(place)
+        self._drawn(source).add(place)
         return place
 
     def leave(self, place: Place) -> None:
@@ -65,6 +86,8 @@ class Places:
         group = groups.get(name, [])
         if place in group:
             group.remove(place)
+            if not place.site:
+                self._drawn(name).remove(place)
             if not group:
                 del groups[name]
 
@@ -82,27 +105,26 @@ class Places:
 
     def relieve(self) -> None:
         """End a part of the strangers' connections: the process has no descriptor left."""
-        strangers = self._of_strangers(known=False) or self._of_strangers(known=True)
+        strangers = self._strange.all or self._others.all
         for place in self._rng.sample(strangers, (len(strangers) + 3) // 4):
             self._end(place)
 
     def _make_room(self, *, known: bool) -> bool:
         """End a stranger where the newcomer's kind has all its places, or where there is none left at all."""
-        strange, others = self._of_strangers(known=False), self._of_strangers(known=True)
+        strange, others = self._strange, self._others
         own, most = (others, self.most // 4) if known else (strange, self.most // 2)
         if len(own) >= most:
             victims = own
         elif len(self) < self.most:
             return True
         else:
-            victims = strange or (others if known else [])
+            victims = others if known and not strange else strange
         if victims:
-            self._end(self._rng.choice(victims))
+            self._end(self._rng.choice(victims.all))
         return bool(victims)
 
-    def _of_strangers(self, *, known: bool) -> list[Place]:
-        groups = self._strangers.items()
-        return [place for source, group in groups if (source in self._known) == known for place in group]
+    def _drawn(self, source: str) -> _Drawn:
+        return self._others if source in self._known else self._strange
 
     def _end(self, place: Place) -> None:
         self.leave(place)
@@ -114,12 +136,20 @@ class Places:
             sources.move_to_end(source)
             return
         sources[source] = None
-        self._known[source] += 1
+        self._count(source, 1)
         if len(sources) > _ADDRESSES_OF_SITE:
-            forgotten, _ = sources.popitem(last=False)
-            self._known[forgotten] -= 1
-            if not self._known[forgotten]:
-                del self._known[forgotten]
+            self._count(sources.popitem(last=False)[0], -1)
+
+    def _count(self, source: str, more: int) -> None:
+        """One site more, or less, has signed at that source: its strangers may be others' from now on."""
+        before = self._drawn(source)
+        self._known[source] += more
+        if not self._known[source]:
+            del self._known[source]
+        after = self._drawn(source)
+        for place in self._strangers.get(source, []) if after is not before else ():
+            before.remove(place)
+            after.add(place)
 
 
 def source_of(address: str) -> str:

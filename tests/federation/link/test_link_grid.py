@@ -90,6 +90,18 @@ def test_an_answer_that_is_not_all_there_keeps_nobody_waiting(
     assert federation.reply_to(late).has_error()
 
 
+def test_a_question_that_is_over_while_others_are_waited_for_fails_and_ends_no_run(
+    federation: Federation,
+) -> None:
+    """One site that was there and answered nothing ended the run, by a ValueError, after round-timeout."""
+    mute, other = federation.joined("north"), federation.joined("south")
+    question = federation.asked("north", mute, MessageType.QUERY)
+    trained = federation.asked("south", other)
+    federation.hub.state._until[question.metadata.message_id] = time.monotonic()
+    assert list(federation.grid.pull_messages([trained.metadata.message_id])) == []
+    assert federation.reply_to(question).error.reason == "it did not answer in time"
+
+
 def test_an_answer_is_taken_once(federation: Federation) -> None:
     link = federation.joined("north")
     message = federation.asked("north", link)

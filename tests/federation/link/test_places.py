@@ -1,6 +1,7 @@
 """Who may hold a connection, by rules alone: no sockets."""
 
 import random
+import time
 
 import pytest
 
@@ -136,3 +137,30 @@ def test_where_descriptors_are_short_strangers_at_sites_addresses_go_last() -> N
 )
 def test_a_source_is_what_one_customer_has(address: str, source: str) -> None:
     assert source_of(address) == source
+
+
+def test_a_flood_takes_no_longer_to_enter_the_more_strangers_are_there() -> None:
+    """All of them were looked at for each newcomer: a third of the server's time under ten thousand."""
+    seconds = []
+    for most in (100, 20_000):
+        port = Port(most)
+        addresses = many(most)
+        for address in addresses:
+            port.enter(address)
+        begun = time.perf_counter()
+        for address in addresses[:100]:
+            port.enter(address)
+        seconds.append(time.perf_counter() - begun)
+    assert seconds[1] < 20 * seconds[0]  # 300 times as long, before
+
+
+def test_strangers_are_counted_anew_where_a_site_signs_and_where_it_was_long_ago() -> None:
+    """At a site's address they leave the others' half, and come back to it when the address is forgotten."""
+    port = Port(100)
+    for address in many(40):
+        port.enter(address)
+    for address in many(places._ADDRESSES_OF_SITE + 1):  # the first one is forgotten with the last one
+        port.site(address, "key")
+    assert (len(port.places._strange), len(port.places._others)) == (32, 8)
+    port.places.relieve()
+    assert (len(port.places._strange), len(port.places._others)) == (24, 8)

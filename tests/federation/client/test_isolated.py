@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -180,3 +181,16 @@ def test_a_round_ends_with_its_client(tmp_path: Path) -> None:
 
 def children_of_this() -> set[int]:
     return {int(one) for one in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
+def test_what_a_message_leaves_in_a_circle_is_not_kept_for_ever() -> None:
+    """What is frozen before the fork is never collected: a client would grow with each message."""
+
+    class Circle: ...
+
+    one = Circle()
+    one.itself = one  # type: ignore[attr-defined]
+    gone = weakref.ref(one)
+    del one
+    answered_apart(RecordDict, lambda: None, 1.0)
+    assert gone() is None

@@ -183,6 +183,7 @@ def children_of_this() -> set[int]:
     return {int(one) for one in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
 
 
+@pytest.mark.usefixtures("alone")
 def test_what_a_message_leaves_in_a_circle_is_not_kept_for_ever() -> None:
     """What is frozen before the fork is never collected: a client would grow with each message."""
 

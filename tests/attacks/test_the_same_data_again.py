@@ -3,25 +3,34 @@
 Who: somebody who means well and has a new export of the file, or who wants another model, another unit, a
 fresh budget. The ledger's account is what stands between the records and a second epsilon; nothing sees the
 data but this machine. docs/ledger.md has these ways as its table: those that the ledger knows, and those that
-it takes for new data. Each is run here. So are pairs of data that have no record in common: they must stand
-beside each other.
+it takes for new data. Each is run here.
 """
 
 import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from attacks.entered import (
+    COLUMNS,
+    IGNORED,
+    NUMBER,
+    Site,
+    answers,
+    kind_of,
+    many_columns,
+    many_without_ids,
+    patients,
+    yes_or_no,
+)
 from PIL import Image
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import registration_of
@@ -29,58 +38,7 @@ from fl_dp.federation.client.settings import numbered
 from fl_dp.launch.clients import client_config
 from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
-from fl_dp.tasks.records import known_as_read, load_part, load_parts
-
-COLUMNS = {
-    "patient": 'kind = "ignore"',
-    "age": 'kind = "number"\nrange = [18, 90]',
-    "sex": 'kind = "category"\ncategories = ["f", "m"]',
-    "pressure": 'kind = "number"\nrange = [90, 200]',
-    "cholesterol": 'kind = "number"\nrange = [2, 9]',
-    "weight": 'kind = "number"\nrange = [40, 160]',
-    "ward": 'kind = "category"\ncategories = ["a", "b", "c"]',
-    "ill": 'kind = "label"\nclasses = ["no", "yes"]',
-}
-LABEL, IGNORED, NUMBER = COLUMNS["ill"], 'kind = "ignore"', 'kind = "number"\nrange = [-9e9, 9e9]'
-
-
-def patients(seed: int = 0, count: int = 600) -> pd.DataFrame:
-    draw = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "patient": [f"P{number:05}" for number in draw.integers(0, 10**5, count)],
-            "age": draw.integers(18, 91, count),
-            "sex": draw.choice(["f", "m"], count),
-            "pressure": draw.normal(135, 18, count).round().astype(int),
-            "cholesterol": draw.normal(5.2, 1, count).clip(2, 9).round(3),
-            "weight": draw.normal(80, 16, count).clip(40, 160).round(1),
-            "ward": draw.choice(["a", "b", "c"], count),
-            "ill": draw.choice(["no", "yes"], count),
-        }
-    )
-
-
-@dataclass
-class Site:
-    """A folder with data, and one ledger."""
-
-    folder: Path
-
-    def enter(self, **settings: Any) -> None:
-        config = ClientConfig(client="north", ledger=str(self.folder / "ledger.sqlite"), **settings)
-        with Ledger.open(Path(config.ledger)) as ledger:
-            ledger.register_all([registration_of(load_part(config), config)])
-
-    def table(
-        self, frame: pd.DataFrame, name: str = "new", more: str = "", csv: Any = (), **columns: str
-    ) -> dict[str, Any]:
-        """Settings for the table in a file of that name, its schema beside it."""
-        path = self.folder / f"{name}.csv"
-        frame.to_csv(path, index=False, **dict(csv))
-        declared = {**COLUMNS, **columns}
-        parts = [f'[columns."{column}"]\n{declared[column]}\n' for column in frame]
-        path.with_suffix(".schema.toml").write_text(f'split = "none"\n{more}\n' + "\n".join(parts))
-        return {"data": f"csv:{path}", "data_name": name}
+from fl_dp.tasks.records import known_as_read, load_parts
 
 
 @pytest.fixture
@@ -270,67 +228,8 @@ def test_pictures(site: Site, way: str) -> None:
         site.enter(**again)
 
 
-def _hours(seed: int) -> pd.DataFrame:
-    """Of one sensor; all have the same hours, and number their rows."""
-    draw = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "patient": pd.date_range("2026-01-01", periods=600, freq="h").astype(str),
-            "age": range(600),
-            "weight": draw.normal(80, 16, 600).clip(40, 160).round(1),
-            "pressure": draw.integers(90, 200, 600),
-            "ill": draw.choice(["no", "yes"], 600),
-        }
-    )
-
-
-def _visits(seed: int) -> pd.DataFrame:
-    """Four of each person, whose numbers begin at 1 everywhere."""
-    frame = patients(seed, 150).loc[lambda frame: frame.index.repeat(4)].reset_index(drop=True)
-    frame["patient"] = [f"P{1 + row // 4:05}" for row in range(600)]
-    frame["pressure"] = np.random.default_rng(seed).integers(90, 200, 600)
-    return frame.assign(visit=np.arange(600) % 4)
-
-
-def _answers(seed: int) -> pd.DataFrame:
-    draw = np.random.default_rng(seed)
-    frame = pd.DataFrame(draw.integers(18, 24, (600, 14)), columns=[f"q{number}" for number in range(14)])
-    return frame.assign(ill=draw.choice(["no", "yes"], 600))
-
-
-def _clusters(seed: int) -> pd.DataFrame:
-    frame = patients(seed)
-    missing = np.random.default_rng(seed).random(600) < 0.3
-    frame.loc[missing, ["pressure", "cholesterol", "weight"]] = np.nan
-    return frame
-
-
-def _yes_or_no(seed: int) -> pd.DataFrame:
-    answers = np.random.default_rng(seed).choice(["f", "m"], (600, 30))
-    return (
-        pd.DataFrame(answers)
-        .add_prefix("q")
-        .assign(ill=lambda frame: frame["q0"].map({"f": "no", "m": "yes"}))
-    )
-
-
-def _many_without_ids(seed: int) -> pd.DataFrame:
-    return patients(seed, 3000).drop(columns="patient")
-
-
-def _many_columns(seed: int) -> pd.DataFrame:
-    measured = np.random.default_rng(seed).normal(100, 9, (600, 40)).round(1)
-    return pd.DataFrame(measured).add_prefix("lab").assign(ill=patients(seed)["ill"])
-
-
-def _kind(column: str, values: pd.Series) -> str:  # type: ignore[type-arg]
-    if column.lower() == "ill":
-        return LABEL
-    return COLUMNS["sex"] if set(values) <= {"f", "m"} else COLUMNS.get(column, NUMBER)
-
-
 def test_wide_tables_are_known_as_arrays(site: Site) -> None:
-    frame = _many_columns(0)
+    frame = many_columns(0)
     site.enter(**site.table(frame, "first", **{name: NUMBER for name in frame if name != "ill"}))
     path = site.folder / "arrays.npz"
     x, y = frame.drop(columns="ill").to_numpy(np.float32), (frame["ill"] == "yes").to_numpy(np.int64)
@@ -339,74 +238,22 @@ def test_wide_tables_are_known_as_arrays(site: Site) -> None:
         site.enter(data=f"npz:{path}")
 
 
-@pytest.mark.parametrize("shape", [_answers, _yes_or_no, _many_without_ids, _many_columns])
+@pytest.mark.parametrize("shape", [answers, yes_or_no, many_without_ids, many_columns])
 def test_tables_of_other_shapes(site: Site, shape: Callable[[int], pd.DataFrame]) -> None:
     """Whose records no five columns tell apart, or any do."""
     frame = shape(0)
     fewer = frame.drop(columns=frame.columns[2])
     again = [frame.rename(columns=str.upper), frame.assign(**_new(1, len(frame)))]
-    again += [] if shape is _yes_or_no else [fewer, fewer.rename(columns=str.upper)]
+    again += [] if shape is yes_or_no else [fewer, fewer.rename(columns=str.upper)]
     wards = {"ward": COLUMNS["ward"], "WARD": COLUMNS["ward"]}
     for number, table in enumerate([frame, *again]):
-        kinds = {name: wards.get(name) or _kind(name, table[name]) for name in table}
+        kinds = {name: wards.get(name) or kind_of(name, table[name]) for name in table}
         settings = site.table(table, f"set{number}", **kinds)
         if not number:
             site.enter(**settings)
             continue
         with pytest.raises(LedgerError, match="set0"):
             site.enter(**settings)
-
-
-PAIRS: dict[str, Callable[[int], pd.DataFrame]] = {
-    "two hospitals": patients,
-    "two wards of twelve": lambda seed: patients(seed, 12),
-    "a small one and a large one": lambda seed: patients(seed, 40 if seed else 4000),
-    "the same hours": _hours,
-    "the same hours, and little else": lambda seed: _hours(seed)[["patient", "weight", "ill"]],
-    "persons of the same numbers": _visits,
-    "answers to questions": _answers,
-    "many missing cells": _clusters,
-    "numbers alone": lambda seed: patients(seed)[["age", "pressure", "ill"]],
-    "many columns": lambda seed: patients(seed).join(
-        pd.DataFrame(np.random.default_rng(seed).normal(100, 9, (600, 40)).round(1)).add_prefix("lab")
-    ),
-}
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_disjoint_tables_of_one_schema_stand_beside_each_other(site: Site, pair: str) -> None:
-    for seed in range(3):
-        frame = PAIRS[pair](seed)
-        missing = 'missing = ["", "nan"]'
-        columns = {
-            name: COLUMNS[name] + ('\nif-missing = "encode"' if "number" in COLUMNS[name] else "")
-            if name in COLUMNS
-            else NUMBER
-            for name in frame
-        }
-        site.enter(**site.table(frame, f"set{seed}", more=missing, **columns))
-
-
-def test_disjoint_texts_and_digits_stand_beside_each_other(site: Site) -> None:
-    """A form's headings are in every letter; half of the digits look like the other half."""
-    draw = np.random.default_rng(4)
-    for name in ("north", "south"):
-        letters = [
-            f"Discharge letter of the department of internal medicine. Diagnosis: {draw.integers(10**9)}. "
-            f"Therapy and further proceedings: {draw.integers(10**9)}. With kind regards, the physicians."
-            for _ in range(200)
-        ]
-        (site.folder / name / "train").mkdir(parents=True)
-        (site.folder / name / "train" / "letter.txt").write_text("\n".join(letters))
-        site.enter(data=f"text:{site.folder / name}", data_name=name, tokens=32)
-    from sklearn.datasets import load_digits
-
-    x, y = load_digits(return_X_y=True)
-    for half in (0, 1):
-        path = site.folder / f"digits{half}.npz"
-        part = {"x_train": x[half::2].astype(np.float32), "y_train": y[half::2]}
-        np.savez(path, **part, x_test=x[:1], y_test=y[:1], classes=np.array(list("0123456789")))
-        site.enter(data=f"npz:{path}")
 
 
 @pytest.mark.parametrize("files", [False, True], ids=["a cut of one file", "a file for each client"])

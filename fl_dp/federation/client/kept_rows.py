@@ -25,7 +25,6 @@ from fl_dp.steady_math import machine
 logger = logging.getLogger("fl_dp.clients")
 
 _MOST_KINDS = 64
-_OF_KERNELS = "kernels", version("fl-dp")
 _OF_A_KIND = (  # of a plan: all that the time of a pass depends on
     "model", "trained", "expected_batch_size", "private", "loss", "task", "arithmetic", "class_weights",
     "precision", "unit", "local_algorithm", "personal", "seen",
@@ -56,7 +55,8 @@ def kernels_of(
 
     Which of two is faster can change from one moment to the next: all rounds then take the same.
     """
-    path, kind = kept_rows_file(config), _kind(plan, device, rows, *_OF_KERNELS, machine(), config.memory_mib)
+    of_kernels = "kernels", version("fl-dp"), machine(), config.memory_mib
+    path, kind = kept_rows_file(config), _kind(plan, device, rows, *of_kernels)
     kept = _read(path).get(kind)
     if isinstance(kept, dict) and all(isinstance(kernel, str) for kernel in kept.values()):
         return kept

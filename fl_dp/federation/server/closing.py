@@ -2,8 +2,9 @@
 
 A round has a quorum: updates of more than half of those that were asked, and no fewer than the round needs.
 The time that the quorum took is the sites' own pace. The others have `grace` times as long again, and LEAST
-seconds in any case; one that was asked for more steps than any of the quorum has as much more time. What
-comes later was paid for and is lost, so the pace is that of a majority, and never of whoever answers first.
+seconds in any case; one that was asked for more steps than any of the quorum has as much more time, up to
+MOST_WORK times. What comes later was paid for and is lost, so the pace is that of a majority, and never of
+whoever answers first.
 
 A site that was never asked before in this run has all of round-timeout: its operator may have to be asked,
 too, and nobody knows its pace yet. `round-timeout` stays the outermost bound of all of it.

@@ -30,10 +30,8 @@ logger = logging.getLogger("fl_dp")
 
 PATIENCE = 60.0  # seconds that a round waits for the answers of nodes that were just asked
 REVOKED = "was revoked: the roster no longer has it"
-_LONG, _PATIENT = (
-    5.0,
-    20.0,
-)  # seconds of accounting; who takes more rests so many times as long
+_LONG = 5.0  # seconds of accounting for one site; one that takes longer
+_REST = 20.0  # is asked again after so many times as long
 RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
 
 
@@ -240,7 +238,7 @@ class Registration:
             self._registered.add(node)
         took = time.monotonic() - began
         if question.site is not None and took > _LONG:
-            self._costly[question.site] = time.monotonic() + _PATIENT * took
+            self._costly[question.site] = time.monotonic() + _REST * took
 
     def _refuse(self, node: int, why: str, *, passing: bool, site: str | None) -> None:
         if node not in self._refused or self._refused[node].why != why:

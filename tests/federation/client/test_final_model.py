@@ -151,6 +151,13 @@ def test_arrays_of_no_type_of_weights_are_not_looked_at(kind: str) -> None:
         declared_specs(ArrayRecord({"w": array}))
 
 
+def test_an_array_of_very_many_dimensions_is_refused_in_words() -> None:
+    """NumPy's own format has no room for 30,000 of them, and says so by a traceback."""
+    array = Array(dtype="float32", shape=(1,) * 33, stype="numpy.ndarray", data=b"x")
+    with pytest.raises(ConfigError, match="more than 32 dimensions, which no weights have"):
+        declared_specs(ArrayRecord({"w": array}))
+
+
 def test_a_server_that_asks_for_ever_fills_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stating, "MOST_OF_A_RUN", 3)
     site = Site(tmp_path)

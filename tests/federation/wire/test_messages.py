@@ -10,7 +10,8 @@ from local_updates import local_update
 from fl_dp.clean_text import LONGEST
 from fl_dp.errors import BudgetExhaustedError, CallError, ConfigError, DataError, DeclinedError, LedgerError
 from fl_dp.federation.wire import messages
-from fl_dp.federation.wire.arrays import encode, specs
+from fl_dp.federation.wire.arrays import decode, encode, specs
+from fl_dp.federation.wire.bounds import require_only
 from fl_dp.records import ClientProfile, Entry, Refusal, RoundPlan
 
 AT_HOME = "its {} cannot be used; its own log says why"
@@ -29,6 +30,21 @@ def over_the_wire(content: RecordDict) -> RecordDict:
         children = getattr(record, "children", None) or {}
         copy[name] = type(record).inflate(record.deflate(), children or None)
     return copy
+
+
+def test_names_that_nobody_knows_are_cut_before_they_reach_a_log():
+    """Twenty of a million letters each would push all older lines out of it."""
+    content, long = messages.plan_to_content(PLAN, encode(ARRAYS)), "x" * 10**6
+    content["plan"][long] = 1
+    update = messages.update_to_content(replace(UPDATE, arrays={**ARRAYS, long: ARRAYS["b"]}))
+    for read, words in (
+        (lambda: messages.plan_from_content(content), "plan: fields"),
+        (lambda: decode(update["arrays"], specs(ARRAYS)), "do not match the model"),
+        (lambda: require_only({long}, {"plan"}), "do not belong together"),
+    ):
+        with pytest.raises(ConfigError, match=words) as error:
+            read()
+        assert len(str(error.value)) < 1500
 
 
 def test_a_plan_arrives_as_it_was_sent():

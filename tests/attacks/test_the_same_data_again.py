@@ -29,6 +29,7 @@ from attacks.entered import (
     yes_or_no,
 )
 from PIL import Image
+from sklearn import datasets
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
@@ -228,8 +229,11 @@ def test_pictures(site: Site, way: str) -> None:
         site.enter(**again)
 
 
-def test_wide_tables_are_known_as_arrays(site: Site) -> None:
-    frame = many_columns(0)
+@pytest.mark.parametrize("name", ["load_breast_cancer", "load_digits"])
+def test_wide_tables_are_known_as_arrays(site: Site, name: str) -> None:
+    """30 columns with many digits, some of which float32 rounds the other way; 64 of few values."""
+    frame = getattr(datasets, name)(as_frame=True).data.add_prefix("x")
+    frame["ill"] = np.random.default_rng(0).choice(["no", "yes"], len(frame))
     site.enter(**site.table(frame, "first", **{name: NUMBER for name in frame if name != "ill"}))
     path = site.folder / "arrays.npz"
     x, y = frame.drop(columns="ill").to_numpy(np.float32), (frame["ill"] == "yes").to_numpy(np.int64)

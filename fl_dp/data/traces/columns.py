@@ -15,7 +15,8 @@ import pandas as pd
 from fl_dp.data.traces.traces import ALIKE, DIGITS, NOTHING, Cells, Hashes, Texts, Traces, agreement, hash_of
 
 MOST = 5  # columns in a choice
-_GROUPS, _LACKING = 8, 2  # of all columns; so many may be other ones in a set
+_GROUPS, _LACKING = 8, 3  # of all columns; so many may be other ones in a set
+_MOST_IN_FLOAT32 = 3e38
 _EXACT = 2.0**53  # whole numbers below are what they say
 _MISSING = frozenset({"", "?", "-", "na", "n/a", "nan", "none", "null"})
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d{1,3})?")
@@ -93,7 +94,8 @@ def _order(column: tuple[_Order, Hashes]) -> _Order:
 def value_of(text: str) -> str:
     """One text for all spellings of a value: case, blanks, decimal commas, forms of a number; "" for none.
 
-    Of a number with a fraction three digits count.
+    Of a number with a fraction three digits count, those of its float32: an array may hold no more of it, and
+    would round a half the other way.
     """
     text = " ".join(text.casefold().split())
     if text in _MISSING:
@@ -103,6 +105,8 @@ def value_of(text: str) -> str:
     number = float(text.replace(",", "."))
     if number.is_integer() and abs(number) < _EXACT:
         return str(int(number))
+    if abs(number) < _MOST_IN_FLOAT32:
+        number = float(np.float32(number))
     return f"{number:.{DIGITS}g}"
 
 

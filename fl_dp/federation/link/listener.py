@@ -132,13 +132,11 @@ class _Server(uvicorn.Server):
                 ssl_handshake_timeout=max(until - loop.time(), _LEAST_SECONDS),
                 ssl_shutdown_timeout=_ANSWER_SECONDS,
             )
-        except OSError:  # of the connection, or of TLS; a TimeoutError is one, too
+        except BaseException as error:
             self._places.leave(place)
             made.close()
-        except BaseException:
-            self._places.leave(place)
-            made.close()
-            raise
+            if not isinstance(error, OSError):  # of the connection, or of TLS; a TimeoutError is one, too
+                raise
 
     async def _wait_for_descriptors(self, error: OSError) -> None:
         """Other parts of this process, or of the machine, use what was kept for connections."""

@@ -32,6 +32,15 @@ def test_columns_in_which_many_agree_leave_no_trace() -> None:
     assert of_columns(500, table).digests() == []
 
 
+def test_two_columns_that_tell_records_apart_are_enough_and_known_beside_a_third() -> None:
+    cells = [DRAW.integers(0, 10**6, 500).astype(str).astype(object) for _ in range(3)]
+    names = ["paid", "owed", "due"]
+    two = of_columns(500, list(zip(names, cells, strict=False))[:2]).digests()
+    three = of_columns(500, list(zip(names, cells, strict=True))).digests()
+    assert len(two) >= 500
+    assert set(two) & set(three)
+
+
 def test_agreement_is_that_of_two_different_records() -> None:
     hashes = np.array([1, 1, 1, 2, NOTHING, NOTHING], dtype=np.uint64)
     assert agreement(hashes) == 0.5  # 6 of 12 ordered pairs

@@ -17,7 +17,6 @@ sleep_by_select()
 from fl_dp.cli.main import main as fl_dp_main  # noqa: E402
 from fl_dp.federation.server import strategy  # noqa: E402
 from fl_dp.federation.server.registration import Registration  # noqa: E402
-from fl_dp.federation.wire.messages import REFUSAL  # noqa: E402
 
 
 def main() -> None:
@@ -42,18 +41,13 @@ def main() -> None:
         return able
 
     def received(grid: Any, waiting: Any, timeout: float, is_closed: Any) -> Any:
-        begun, updates = time.monotonic(), []
-
-        def looked_at(replies: Any) -> bool:
-            found = sum(one.has_content() and REFUSAL not in one.content for one in replies)
-            updates.extend([time.monotonic() - begun] * (found - len(updates)))
-            return bool(is_closed(replies))
-
-        replies = receive(grid, waiting, timeout, looked_at)
-        looked_at(replies)
+        begun, closing = time.monotonic(), is_closed.__self__
+        replies = receive(grid, waiting, timeout, is_closed)
+        seconds = time.monotonic() - begun
+        is_closed(replies)  # else the last ones are not counted where all have answered
         line.update(
-            asked=len(waiting), answers=len(replies), updates=updates, seconds=time.monotonic() - begun,
-            new=len(is_closed.__self__._new), quorum=is_closed.__self__._quorum,
+            asked=len(waiting), answers=len(replies), updates=sum(closing._judged.values()), seconds=seconds,
+            new=len(closing._new), quorum=closing._quorum, pace=closing._pace and closing._pace[0],
         )  # fmt: skip
         with times.open("a") as file:
             file.write(json.dumps(line) + "\n")

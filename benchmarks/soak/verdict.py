@@ -58,7 +58,7 @@ def grace_was_kept(server: Server, lines: Sequence[Mapping[str, Any]], grace: fl
         patience = PATIENCE if time["first"] else LEAST
         rows.append(
             {"round": line["round"], "seconds": line["seconds"], "asked": time["asked"],
-             "updates": len(time["updates"]), "gathered": time["gathered"],
+             "updates": time["updates"], "gathered": time["gathered"],
              "longer": time["longer"], "patience": patience,
              "answers": time["seconds"], "grace": _grace(time, grace)}
         )  # fmt: skip
@@ -83,9 +83,9 @@ def grace_was_kept(server: Server, lines: Sequence[Mapping[str, Any]], grace: fl
 
 
 def _grace(time: Mapping[str, Any], grace: float) -> float | None:
-    if len(time["updates"]) < time["quorum"] or time["new"]:
+    if time["pace"] is None or time["new"]:
         return None
-    pace = float(time["updates"][time["quorum"] - 1])
+    pace = float(time["pace"])
     return max(pace * (1 + grace), pace + LEAST)
 
 

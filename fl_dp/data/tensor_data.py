@@ -109,6 +109,7 @@ class TensorData:
         DataError for records of which they cannot be had.
         """
         made = dataclasses.replace(self, features=features)
+        object.__setattr__(made, "_whole", self._whole)
         if computed is not None:
             made._computed.append(computed)
         return made

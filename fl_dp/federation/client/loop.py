@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -36,7 +36,7 @@ from fl_dp.statements import PURPOSE
 logger = logging.getLogger("fl_dp.clients")
 
 BEAT_SECONDS = 2.0  # between signs of life while a round is trained
-_MOST_LINES, _MINUTE = 30, 60.0  # that the operator is told in so many seconds
+_MOST_LINES, _MINUTE = 30, 60.0  # of a kind, that the operator is told in so many seconds
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0  # seconds between attempts to reach the server
 _HANDLERS = {
     MessageType.QUERY: register,
@@ -194,18 +194,18 @@ class ClientLoop:
 
 
 def told_to(path: Path, client: str) -> Tell:
-    """Tells by lines in the file `path`, which whoever started the client reads; few in a minute, for a
-    server's words are among them.
+    """Tells by lines in the file `path`, which whoever started the client reads; few of a kind in a minute, for
+    a server's words are among them.
 
     A disk that does not take a line is named in the client's log, and does not end the client.
     """
-
-    told: deque[float] = deque(maxlen=_MOST_LINES)
+    told: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_LINES))
 
     def tell(what: str, words: str) -> None:
-        if len(told) == _MOST_LINES and time.monotonic() - told[0] < _MINUTE:
+        times = told[what]
+        if len(times) == _MOST_LINES and time.monotonic() - times[0] < _MINUTE:
             return  # it is in the client's log
-        told.append(time.monotonic())
+        times.append(time.monotonic())
         line: dict[str, Any] = {"client": client, "pid": os.getpid(), "what": what, "words": words}
         try:
             with open_private(path, append=True) as file:

@@ -29,6 +29,7 @@ from fl_dp.federation.secure_sum.proposing import proposed_head
 from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
 from fl_dp.federation.secure_sum.terms import Head
 from fl_dp.federation.secure_sum.vector import unflat
+from fl_dp.federation.security import security_event
 from fl_dp.federation.wire.messages import (
     ARRAYS,
     NO_ARRAYS,
@@ -150,7 +151,9 @@ class SecureGrid(OlderGrid):
         """Who was caught, from the next attempt on, for as long as this grid is there."""
         for key, reason in sums.caught.items():
             self._left_out.setdefault(key, reason)
-            logger.warning("client %s is left out of the sums to come: %s", sums.name_of(key), reason)
+            name, why = sums.name_of(key), f"left out of the sums to come: {reason}"
+            logger.warning("client %s is %s", name, why)
+            security_event("caught", why, who=name)
 
     def _begin(self, members: Mapping[str, Message]) -> Attempt | None:
         """An attempt with these; None where they are too few, who then have nothing to pay."""

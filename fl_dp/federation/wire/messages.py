@@ -198,11 +198,7 @@ def _fields(content: RecordDict, name: str, kinds: Mapping[str, type]) -> dict[s
     if record is None:
         raise ConfigError(f"message without the record {name!r}; do both sides run the same fl_dp?")
     values: dict[str, Any] = dict(record.items())
-    if values.keys() != kinds.keys():
-        raise ConfigError(
-            f"{name}: fields {some_names(values)}, expected {sorted(kinds)}; "
-            f"do both sides run the same fl_dp?"
-        )
+    require_only(values, kinds, f"{name!r}, fields")
     for field, kind in kinds.items():
         if type(values[field]) is not kind:  # a bool is no int
             raise impossible(f"{name}.{field}", kind.__name__)

@@ -92,10 +92,12 @@ class SharedParts:
             shared.groups[start:end],
             shared.raw[start:end],
         )
-        computed = None if self._inputs is None else self._inputs[start:end]
-        if shared.features is not None:
-            records = records.with_features(shared.features, computed)
-        return self._known(part, records)
+        records = self._known(part, records)  # first: the features are of what comes of it
+        if shared.features is None:
+            return records
+        return records.with_features(
+            shared.features, None if self._inputs is None else self._inputs[start:end]
+        )
 
 
 def _read_only(array: NDArray[Any]) -> torch.Tensor:

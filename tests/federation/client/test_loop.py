@@ -169,7 +169,9 @@ def test_a_server_that_lets_in_and_refuses_is_joined_seldom_and_told_of_seldom(
     tell = told_to(tmp_path / "events.jsonl", "north")
     for number in range(100):
         tell("refused", f"{number}")
-    assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 30
+    tell("over", "the run is over")
+    told = [json.loads(line)["what"] for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert told == ["refused"] * 30 + ["over"]
 
 
 def test_an_end_that_is_heard_while_a_round_is_trained_is_not_forgotten() -> None:

@@ -1,5 +1,6 @@
 """Rounds of a small federation, from the strategy's messages to its one sum: who is in it, who has paid."""
 
+import logging
 import math
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.secure_sum.vector import grid_of
+from fl_dp.federation.security import SECURITY
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import REFUSAL, plan_to_content
 from fl_dp.federation.wire.older_grid import OlderGrid, site_at
@@ -112,6 +114,24 @@ def test_where_too_many_are_gone_the_round_is_lost_and_says_why(tmp_path):
         lost = [one["group"].get("lost") for one in replies.values() if isinstance(one, RecordDict)]
         assert any("Secure sum lost" in one for one in lost if one)
         assert len(federation.members[0].paid()) == number
+
+
+def test_who_is_caught_with_bad_key_shares_is_left_out_of_all_rounds_to_come_and_named(tmp_path, caplog):
+    def lie(number, stage, answered):
+        if (number, stage) == (2, wire.SHARE):
+            answered["said"]["nonces"] = bytes(len(answered["said"]["nonces"]))
+        return answered
+
+    federation = Federation(tmp_path, epsilon=100.0)
+    logging.getLogger(SECURITY).addHandler(caplog.handler)
+    replies, _ = federation.round(lie=lie)
+    logging.getLogger(SECURITY).removeHandler(caplog.handler)
+    assert total_of(replies) is not None
+    events = [(one.event, one.who) for one in caplog.records if one.name == SECURITY]
+    assert events == [("caught", "site-2")]
+    replies, below = federation.round(plan=replace(PLAN, server_round=2))
+    assert "left out since an earlier attempt" in replies[2]["refusal"]["reason"]
+    assert {number for number, _, _ in below.seen} == {0, 1, 3, 4}
 
 
 def test_too_few_from_the_start_pay_nothing(tmp_path):

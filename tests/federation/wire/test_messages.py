@@ -38,7 +38,7 @@ def test_names_that_nobody_knows_are_cut_before_they_reach_a_log():
     content["plan"][long] = 1
     update = messages.update_to_content(replace(UPDATE, arrays={**ARRAYS, long: ARRAYS["b"]}))
     for read, words in (
-        (lambda: messages.plan_from_content(content), "plan: fields"),
+        (lambda: messages.plan_from_content(content), "'plan', fields"),
         (lambda: decode(update["arrays"], specs(ARRAYS)), "do not match the model"),
         (lambda: require_only({long}, {"plan"}), "do not belong together"),
     ):

@@ -75,7 +75,7 @@ def test_features_are_computed_once_for_all_and_change_no_record(monkeypatch):
     plain = TensorData(pixels, torch.arange(6) % 2, ("a", "b"))
     shared = SharedData.of(plain.with_features(FixedFeatures("scatter:1")), PARTS)
     without = SharedParts(SharedData.of(plain, PARTS))
-    parts = SharedParts(pickle.loads(pickle.dumps(shared)))
+    parts = SharedParts(pickle.loads(pickle.dumps(shared)), lambda _, records: replace(records, sites=()))
     for number, indices in enumerate(PARTS):
         own = plain.subset(torch.from_numpy(indices))
         wanted = compute(FixedFeatures("scatter:1"), own.x)
@@ -85,4 +85,6 @@ def test_features_are_computed_once_for_all_and_change_no_record(monkeypatch):
     driver = SharedParts(replace(shared, inputs=None))  # registers, and trains nobody
     assert driver[1].fingerprint() == without[1].fingerprint()
     assert driver[1].form == parts[1].form
+    traced = SharedParts(shared, lambda _, records: records.part_of(plain))
+    assert traced[1].trace_digests() == plain.trace_digests() != driver[1].trace_digests()
     assert computed == [6]

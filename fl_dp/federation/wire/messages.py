@@ -36,7 +36,6 @@ from fl_dp.federation.wire.bounds import (
     impossible,
     require,
     require_only,
-    some_names,
 )
 from fl_dp.records import (
     MOST_WEIGHT,

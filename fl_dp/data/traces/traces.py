@@ -132,9 +132,8 @@ def _telling_sets(cells: Cells, some: Rows, records: int) -> Hashes:
     ):
         sums = _sums(sample.hashes, chosen)
         # No two distinct records agree on all: that is rarer than to agree on all but one.
-        likely[chosen] = (
-            agreement(sums) if len(chosen) < number else min(likely.values(), default=min(single))
-        )
+        all_but_one = min(likely.values(), default=min(single))
+        likely[chosen] = agreement(sums) if len(chosen) < number else all_but_one
         if likely[chosen] * (records - 1) > CHANCE:
             continue
         k = min(chosen, key=single.__getitem__)

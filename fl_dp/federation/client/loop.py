@@ -194,8 +194,9 @@ class ClientLoop:
 
 
 def told_to(path: Path, client: str) -> Tell:
-    """Tells by lines in the file `path`, which whoever started the client reads; few of a kind in a minute, for
-    a server's words are among them.
+    """Tells by lines in the file `path`, which whoever started the client reads.
+
+    Few of a kind in a minute: a server's words are among them.
 
     A disk that does not take a line is named in the client's log, and does not end the client.
     """

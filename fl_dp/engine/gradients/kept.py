@@ -71,16 +71,24 @@ def weighted_rows(factors: Tensor, rows: Tensor) -> Tensor:
     return _in_type(rows, dtype) * factors.view(-1, *(1,) * (rows.dim() - 1))
 
 
-def weighted_pair(factors: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """`left` and `right` with the factors multiplied into the smaller of the two, which costs least.
+class Copies:
+    """Examples in another type or scaled, a few after the other, all in the same memory.
 
-    Their product is linear in each, so either may be scaled. Both results are in one type.
+    New memory for each few would cost up to half of the product that they are for: the system clears it.
     """
-    if left.numel() <= right.numel():
-        left = weighted_rows(factors, left)
-        return left, right.to(left.dtype)
-    right = weighted_rows(factors, right)
-    return left.to(right.dtype), right
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        self._memory: Tensor | None = None
+
+    def of(self, rows: Tensor, factors: Tensor | None = None) -> Tensor:
+        """`rows` (n, ...) in the type, times the factors (n,); there until the next call. The first are most."""
+        if factors is None and rows.dtype == self._dtype:
+            return rows
+        if self._memory is None:
+            self._memory = torch.empty(rows.shape, dtype=self._dtype, device=rows.device)
+        copy = self._memory[: len(rows)].copy_(rows)
+        return copy if factors is None else copy.mul_(factors.view(-1, *(1,) * (rows.dim() - 1)))
 
 
 def keep_instantiated(grads: Tensor) -> Kept:

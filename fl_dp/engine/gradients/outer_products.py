@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.gram import gram_product
-from fl_dp.engine.gradients.kept import Kept, keep_instantiated, sum_type, weighted_pair
+from fl_dp.engine.gradients.kept import Copies, Kept, keep_instantiated, sum_type
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.sum_error import MOST_POSITIONS
 
@@ -75,13 +75,13 @@ class Outer(GradientLayout):
 def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """The weighted sum over examples of left^T right: one product, of a few examples at a time.
 
-    The factor that is scaled is copied.
+    It is linear in each of them, so the factors are multiplied into the smaller one.
     """
-    dtype = sum_type(factors, left)
-    numbers = left.shape[1] * min(left.shape[2], right.shape[2])
-    total: Tensor | None = None
+    dtype, total = sum_type(factors, left), None
+    numbers, of_left = left.shape[1] * min(left.shape[2], right.shape[2]), left.numel() <= right.numel()
+    lefts, rights = Copies(dtype), Copies(dtype)
     for part in example_chunks(left.shape[0], numbers, dtype, left.device):
-        a, b = weighted_pair(factors[part], left[part], right[part])
-        a, b = a.flatten(0, 1).T, b.flatten(0, 1)
+        a = lefts.of(left[part], factors[part] if of_left else None).flatten(0, 1).T
+        b = rights.of(right[part], None if of_left else factors[part]).flatten(0, 1)
         total = torch.mm(a, b) if total is None else total.addmm_(a, b)
     return left.new_zeros(left.shape[2], right.shape[2], dtype=dtype) if total is None else total

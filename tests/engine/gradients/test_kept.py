@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fl_dp.engine.gradients.convolution import Conv, Geometry
-from fl_dp.engine.gradients.kept import Kept, keep_instantiated, weighted_pair, weighted_rows
+from fl_dp.engine.gradients.kept import Copies, Kept, keep_instantiated, weighted_rows
 from fl_dp.engine.gradients.outer_products import Outer
 
 FACTORS = torch.tensor([0.5, 0.0, 2.0])
@@ -38,13 +38,17 @@ def test_factors_of_narrow_numbers_lose_nothing() -> None:
     torch.testing.assert_close(weighted_rows(factors, rows)[:, 0], factors, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(("left", "right"), [((3, 2), (3, 9)), ((3, 9), (3, 2))])
-def test_the_smaller_of_a_pair_is_scaled(left: tuple[int, int], right: tuple[int, int]) -> None:
-    one, other = torch.randn(left), torch.randn(right)
-    a, b = weighted_pair(FACTORS, one, other)
-    expected = FACTORS[:, None, None] * one[:, :, None] * other[:, None, :]
-    torch.testing.assert_close(a[:, :, None] * b[:, None, :], expected)
-    assert torch.equal(*((b, other) if left < right else (a, one)))
+def test_copies_are_exact_in_one_memory_and_never_the_rows_themselves_where_they_are_scaled() -> None:
+    rows, copies = torch.randn(3, 2), Copies(torch.float64)
+    scaled = copies.of(rows, FACTORS)
+    assert torch.equal(scaled, rows.double() * FACTORS.double()[:, None])
+    assert copies.of(rows[:2]).data_ptr() == scaled.data_ptr()
+    assert torch.equal(scaled[:2], rows[:2].double())
+    same = Copies(torch.float32)
+    assert same.of(rows) is rows
+    before = rows.clone()
+    assert not torch.equal(same.of(rows, 2 * FACTORS), rows)
+    assert torch.equal(rows, before)
 
 
 def _sums(kept: Kept, count: int, float32_rows: int) -> list[int]:

@@ -1,7 +1,7 @@
 import pytest
 from rich.cells import cell_len
 
-from fl_dp.reporting.wording import counted, duration, folded, in_lines, packed, rough_duration
+from fl_dp.reporting.wording import counted, duration, in_lines, packed, rough_duration
 
 
 @pytest.mark.parametrize(

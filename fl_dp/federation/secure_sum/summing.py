@@ -33,7 +33,7 @@ from fl_dp.federation.secure_sum.messages import (
     Survivors,
     survivors_body,
 )
-from fl_dp.federation.secure_sum.sealing import about_secret
+from fl_dp.federation.secure_sum.sealing import MASK_KEY, SEED, about_secret
 from fl_dp.federation.secure_sum.terms import Head, Member, Terms
 from fl_dp.federation.secure_sum.unmasking import Unmasking
 from fl_dp.kits.keys import is_signed
@@ -144,8 +144,8 @@ class SecureSum:
         terms = self.terms()
         member, numbers = terms.members[place], (self.head.clients, self.head.threshold)
         seed, mask = answer.proofs
-        of_seed = gauges(member.seed_key, seed, *numbers, about_secret(terms, place, "seed"))
-        of_key = gauges(member.mask_key, mask, *numbers, about_secret(terms, place, "mask key"))
+        of_seed = gauges(member.seed_key, seed, *numbers, about_secret(terms, place, SEED))
+        of_key = gauges(member.mask_key, mask, *numbers, about_secret(terms, place, MASK_KEY))
         return list(zip(of_seed, of_key, strict=True)) if of_seed and of_key else None
 
     def inbox(self, site: str) -> Inbox:

@@ -120,23 +120,27 @@ class Participant:
         """
         state = self._state
         with self._stage("shared", "checked"):
-            terms, own = self._terms(), self._own()
-            others = self._others(own)
+            terms = self._terms()
             self._check_signatures(
                 inbox.agreements, AGREEMENT_PURPOSE, "agreed to the same terms of a secure sum"
             )
-            if not len(inbox.ciphertexts) == len(inbox.gauges) == len(others):
+            if not len(inbox.ciphertexts) == len(inbox.gauges) == len(terms.members) - 1:
                 raise DeclinedError(f"A secure sum's inbox that is not of {len(terms.members)} members.")
             private = state.secrets.pop(_SHARE)
-            for place, content, gauges in zip(others, inbox.ciphertexts, inbox.gauges, strict=True):
-                pair = received(private, terms, place, own, content, gauges)
-                if pair is None:
-                    break
-                state.shares[place] = pair
-            else:
+            if self._receive(inbox, private):
                 return Checked(self._key.sign(CHECKED_PURPOSE, terms.digest))
         state.forget()
         return Complaint(private)
+
+    def _receive(self, inbox: Inbox, private: bytes) -> bool:
+        """Keep the key shares for this member, up to one that cannot be read or does not fit; False if so."""
+        terms, own = self._terms(), self._own()
+        for place, content, gauges in zip(self._others(own), inbox.ciphertexts, inbox.gauges, strict=True):
+            pair = received(private, terms, place, own, content, gauges)
+            if pair is None:
+                return False
+            self._state.shares[place] = pair
+        return True
 
     def accept(self, checks: Checks) -> None:
         """Stage 4, before anything is paid: everybody's key shares fit, by their own signatures.

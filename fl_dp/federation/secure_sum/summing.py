@@ -248,9 +248,10 @@ class SecureSum:
     def _are_dealt(self, answer: Opening, opener: int) -> bool:
         """Whether each is the share that this member was dealt of the secret that is to be opened."""
         survivors, shares = self.survivors().places, answer.shares
+        dealt = (self._gauges[dealer][opener] for dealer in self._sites)
         return len(shares) == self.head.clients and all(
-            fits(share, self._gauges[dealer][opener][place not in survivors])
-            for place, (dealer, share) in enumerate(zip(self._sites, shares, strict=True))
+            fits(share, of_seed if place in survivors else of_key)
+            for place, (share, (of_seed, of_key)) in enumerate(zip(shares, dealt, strict=True))
         )
 
     def total(self) -> NDArray[np.int64]:

@@ -247,12 +247,9 @@ def _how_many(signed: int, of: int) -> str:
         return "none is signed by the key beside it."
     if signed < of:
         return f"{signed} signed by the key beside it."
-    return (
-        {1: "", 2: "both are "}.get(of, "all are ")
-        + "signed, "
-        + "each " * (of > 1)
-        + "by the key beside it."
-    )
+    if of == 1:
+        return "signed, by the key beside it."
+    return f"{'both' if of == 2 else 'all'} are signed, each by the key beside it."
 
 
 def any_signed(run: Run) -> bool:

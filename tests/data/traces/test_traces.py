@@ -42,7 +42,7 @@ def test_two_columns_that_tell_records_apart_are_enough_and_known_beside_a_third
 
 
 def test_the_strongest_column_of_a_set_is_judged_without_the_rest_of_its_group() -> None:
-    """Here the rest tells records apart beside the second cell: their sums differ, their differences do not."""
+    """Here the rest tells records apart beside the second cell: sums of both differ, differences do not."""
     strong = DRAW.integers(1, 2**60, 400, dtype=np.uint64)
     number = np.arange(400, dtype=np.uint64)
     second = 100 * (1 + number // 20)

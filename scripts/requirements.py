@@ -67,7 +67,7 @@ def _name(block: str) -> str:
 
 
 def _run(*words: str) -> str:
-    return subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 if __name__ == "__main__":

@@ -135,6 +135,14 @@ def test_what_sites_and_servers_install_is_pinned_with_the_locks_hashes(lock: di
             assert known == set.union(*(locked[package][version] for version in versions)), package
 
 
+def test_of_a_package_without_wheels_for_linux_all_hashes_are_pinned() -> None:
+    files = [
+        {"file": "a-1.tar.gz", "hash": "sha256:a"},
+        {"file": "a-1-py3-none-win32.whl", "hash": "sha256:b"},
+    ]
+    assert hashes(files) == {"sha256:a", "sha256:b"}
+
+
 def test_a_site_installs_all_that_fl_dp_needs_and_no_more(pyproject: dict[str, Any]) -> None:
     """No tracker, no tool of developers, no beta; and no CUDA, which has a file of its own."""
     site, cuda, server = (_pinned(name) for name in ("site", "cuda", "server"))

@@ -48,7 +48,7 @@ from fl_dp.optional import require_package
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
-from fl_dp.reporting.wording import folded
+from fl_dp.reporting.wording import in_lines
 
 if TYPE_CHECKING:
     from fl_dp.kits.kit import ServerKit
@@ -143,7 +143,7 @@ def _begin(
     check_port(host, port)
     folder = claim_folder(out)
     for note in (*request.notes, *notes_of_served(run)):
-        tell.say("\n".join(folded(note, cut=False)))
+        tell.say(in_lines(note))
     with exclusive(folder.lock):
         run = write_config(run, folder)
         tell.run(run, folder)

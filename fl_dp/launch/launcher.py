@@ -38,7 +38,7 @@ from fl_dp.launch.resumption import Launch, check_begun, check_unfinished, to_re
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
-from fl_dp.reporting.wording import counted, folded
+from fl_dp.reporting.wording import counted, in_lines
 from fl_dp.simulation.cluster.runtime import ray_is_there
 
 CHECKING = "checking the settings; importing PyTorch"
@@ -105,7 +105,7 @@ def launch(
             doing = "simulating" if engine else "starting"
             first = f"{doing} {counted(config.clients, 'client')}; files in {folder.shown}"
             for line in (*notes, first, place.line(folder)):
-                tell.say("\n".join(folded(line, cut=False)))
+                tell.say(in_lines(line))
             ledgers = place.within(folder)
             start = Launch(engine, ledgers, ray_address, vary_mechanism, masks, place.one_run)
             start.write(folder)
@@ -151,7 +151,7 @@ def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> Ex
             over = state.rounds if state else 0
             tell.run(config, folder, over)
             tell.say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
-            tell.say("\n".join(folded(ledger_words(start.ledgers, one_run=start.one_run_ledger), cut=False)))
+            tell.say(in_lines(ledger_words(start.ledgers, one_run=start.one_run_ledger)))
             return _run(config, folder, start, ray, tell, resumed=True)
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.link.hub import Hub
-from fl_dp.federation.link.listener import ASGI
+from fl_dp.federation.link.listener import ASGI, DOOR
 from fl_dp.federation.security import SECURITY
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _LONGEST_PATH = 107  # bytes, of a Unix socket on Linux
 _MOST_REASONS = 50
 _IDLE_SECONDS = 5.0
-_DOOR = "door"  # the thread that serves sites
 
 
 class Refusals(logging.Handler):
@@ -61,7 +60,7 @@ class RunMetrics:
     moved: Counter[str] = field(default_factory=Counter)  # bytes, by direction
 
     def health(self) -> dict[str, Any]:
-        serves = any(thread.name == _DOOR for thread in threading.enumerate())
+        serves = any(thread.name == DOOR for thread in threading.enumerate())
         return {
             "status": "ok" if serves else "the port is not served",
             "rounds_done": self.rounds(),

@@ -16,7 +16,7 @@ from fl_dp.reporting.console import marked
 from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.reports import INTERRUPTED, OVER
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
-from fl_dp.reporting.wording import folded
+from fl_dp.reporting.wording import in_lines
 
 _OWN_LOG = "its own log"  # in a refusal whose cause the server is not told (federation/wire/messages.py)
 _LOGS = 4  # that an error names
@@ -83,7 +83,7 @@ def conclude(
     if summary["status"] == "budget-exhausted":
         say(_why_early(summary))
         for line in way_on(folder):
-            say("\n".join(folded(line, cut=False)))
+            say(in_lines(line))
         return ExitCode.BUDGET_EXHAUSTED
     if not end.completed:
         raise LaunchError(f"The server failed after its last round: {end.details} Log: {log}")

@@ -39,6 +39,7 @@ from fl_dp.statements import Stated
 
 logger = logging.getLogger("fl_dp")
 
+_UNWATCHED = Watched()
 _RETRY_SECONDS = 10.0  # until a roster that could not be read is tried again
 _FINAL_SECONDS = 30.0  # that sites have to fetch the final model
 _FAREWELL_SECONDS = 3.0  # that sites have to hear that the run is over
@@ -111,7 +112,7 @@ def serving(
     folder: RunFolder,
     host: str,
     port: int,
-    watched: Watched | None = None,
+    watched: Watched = _UNWATCHED,
     rounds: Callable[[], int] = lambda: 0,
 ) -> Iterator[Serving]:
     """Serve sites on `host`, on a free port if `port` is 0. rounds: how many are over, for metrics.
@@ -122,14 +123,13 @@ def serving(
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = hub.run_id, SUPERLINK_NODE_ID, 1
     look = _Newest(kit.folder, hub).look
     door = Door(hub, look)
-    log, watched = folder.log(SERVER_LOG), watched or Watched()
+    log = folder.log(SERVER_LOG)
     with ExitStack() as logs:
         files = {"fl_dp": log, "flwr": log, "uvicorn": log}
         logs.enter_context(log_files(files, json_log if watched.json_log else OwnersLog))
         if watched.security:
             logs.enter_context(log_files({SECURITY: folder.log(SECURITY_LOG)}, security_log))
-        for quiet in ("flwr", "uvicorn"):
-            logging.getLogger(quiet).setLevel(logging.WARNING)  # Flower logs each request
+        logging.getLogger("flwr").setLevel(logging.WARNING)  # it logs each request
         app: ASGI = door
         if watched.metrics:
             metrics = RunMetrics(hub, folder.path, rounds)

@@ -51,6 +51,11 @@ def folded(text: str, width: int = LINE, *, cut: bool = True) -> list[str]:
     return [indent + line for line in lines if line] or [""]
 
 
+def in_lines(text: str) -> str:
+    """The text in lines of a console, one text again. Words that are longer stay whole."""
+    return "\n".join(folded(text, cut=False))
+
+
 def packed(parts: Sequence[str], width: int = LINE) -> list[str]:
     """The parts side by side, as many in a line as fit; all lines but the first are indented."""
     lines: list[str] = []

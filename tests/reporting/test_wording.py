@@ -1,7 +1,7 @@
 import pytest
 from rich.cells import cell_len
 
-from fl_dp.reporting.wording import counted, duration, folded, packed, rough_duration
+from fl_dp.reporting.wording import counted, duration, in_lines, packed, rough_duration
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_a_part_stands_beside_the_last_as_long_as_the_line_is_not_full() -> None
 
 def test_a_place_is_not_cut() -> None:
     place = "/long/" * 20
-    assert folded(f"ledger in {place}: what", cut=False) == ["ledger in", f"{place}:", "what"]
+    assert in_lines(f"ledger in {place}: what") == f"ledger in\n{place}:\nwhat"

@@ -67,10 +67,10 @@ class _Choice:
         self._best: list[tuple[_Order, Hashes]] = []
         self._strongest: dict[int, tuple[_Order, Hashes]] = {}  # by group
 
-    def take(self, order: _Order, group: int, hashes: Hashes) -> None:
-        """order: the least come first. group: a number that says which column it is."""
+    def take(self, order: _Order, number: int, hashes: Hashes) -> None:
+        """order: the least come first. number: says which column it is."""
         self._best = sorted([*self._best, (order, hashes)], key=_order)[:MOST]
-        key = _hash_of(str(group))
+        key = _hash_of(str(number))
         place = int(key) % _GROUPS
         column = order, hashes * (key | np.uint64(1))  # else answers to two questions could be exchanged
         self.groups[:, place] += column[1]

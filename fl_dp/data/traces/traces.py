@@ -127,13 +127,13 @@ def _telling_sets(cells: Cells, some: Rows, records: int) -> Hashes:
     found, sample = [_no_pieces()], cells.at(some)
     single = [agreement(column) for column in (sample.hashes - sample.rest).T]
     likely: dict[Columns, float] = {}
-    for chosen in (
-        one for size in range(cells.least, number + 1) for one in combinations(range(number), size)
-    ):
+    sets = [one for size in range(cells.least, number + 1) for one in combinations(range(number), size)]
+    for chosen in sets:
         sums = _sums(sample.hashes, chosen)
-        # No two distinct records agree on all: that is rarer than to agree on all but one.
-        all_but_one = min(likely.values(), default=min(single))
-        likely[chosen] = agreement(sums) if len(chosen) < number else all_but_one
+        if len(chosen) < number:
+            likely[chosen] = agreement(sums)
+        else:  # no two distinct records agree on all: that is rarer than to agree on all but one
+            likely[chosen] = min(likely.values(), default=min(single))
         if likely[chosen] * (records - 1) > CHANCE:
             continue
         k = min(chosen, key=single.__getitem__)

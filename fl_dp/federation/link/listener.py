@@ -24,6 +24,7 @@ from fl_dp.kits.kit import ServerKit
 
 logger = logging.getLogger("fl_dp")
 
+DOOR = "door"  # name of the thread that serves it
 _START_SECONDS = 30.0
 _END_SECONDS = 3  # that requests under way have when the server ends
 _MOST_CONNECTIONS = 4096
@@ -61,7 +62,7 @@ def listening(door: ASGI, kit: ServerKit, host: str, port: int) -> Iterator[int]
     )
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of each stranger, and the log is bounded
     server = _Server(config, _Certificate(kit), Places(most))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True, name="door")
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True, name=DOOR)
     thread.start()
     try:
         _wait_until_started(server, thread)

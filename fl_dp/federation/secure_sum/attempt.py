@@ -22,7 +22,10 @@ Turn = Generator[None, None, None]
 Take = Callable[[str, Mapping[str, Any]], None]
 KEY_SECONDS = 60.0  # that a stage may take at most which neither trains nor waits for an operator
 # What each may take at most of the time that is left for the round. Who waits for the round is told in time.
-_PARTS = dict(zip(wire.STAGES, (0.25, 0.25, 0.25, 0.75, 0.4, 0.5), strict=True))
+_PARTS = {
+    wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.CHECK: 0.25,
+    wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5,
+}  # fmt: skip
 _LEAST_SECONDS = 0.1
 _ANSWERED = {STAGE: frozenset((wire.STAGE, wire.SAID)) for STAGE in wire.STAGES} | {
     wire.MASK: frozenset((REPORT, SPENT, ARRAYS))

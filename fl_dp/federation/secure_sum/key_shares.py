@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.secure_sum import keys
-from fl_dp.federation.secure_sum.keys import CURVE, ORDER, SECRET_BYTES
+from fl_dp.federation.secure_sum.keys import CURVE, ORDER, PREFIX, SECRET_BYTES
 from fl_dp.reporting.wording import counted
 
 SHARE_BYTES = SECRET_BYTES
@@ -126,12 +126,12 @@ def _bytes(number: int) -> bytes:
 
 def _commitment(share: int, blind: int) -> bytes:
     """Binding; and hiding, since who guesses a share that it is not told has the secret (see `gauges`)."""
-    return sha256(b"fl_dp secure sum 2 share\0" + _bytes(share) + _bytes(blind)).digest()
+    return sha256(PREFIX + b" share\0" + _bytes(share) + _bytes(blind)).digest()
 
 
 def _challenge(public: bytes, nonce: bytes, commitments: Sequence[bytes], about: bytes) -> int:
     """All parts but the last have fixed lengths, and their number is a part of what the terms say."""
-    text = b"fl_dp secure sum 2 challenge\0" + public + nonce + b"".join(commitments) + about
+    text = PREFIX + b" challenge\0" + public + nonce + b"".join(commitments) + about
     return int.from_bytes(sha256(text).digest()) % ORDER
 
 

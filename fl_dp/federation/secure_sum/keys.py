@@ -20,6 +20,7 @@ from fl_dp.errors import DeclinedError
 SECRET_BYTES, KEY_BYTES = 32, 33  # of a private key, of a public one
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of the group, a prime
 CURVE = ec.SECP256R1()
+PREFIX = b"fl_dp secure sum 2"  # of all that is hashed, so that none of it is taken for anything else
 _NONCE = 12
 OVERHEAD = _NONCE + 16  # bytes by which a sealed text is longer
 
@@ -37,7 +38,7 @@ def public_of(private: bytes) -> bytes:
 
 def derived(secret: bytes, digest: bytes, use: str, *sites: str) -> bytes:
     """32 bytes for one use. digest: of the terms; sites: in the order that the use knows."""
-    info = b"\0".join([b"fl_dp secure sum 2", use.encode(), *(site.encode() for site in sites)])
+    info = b"\0".join([PREFIX, use.encode(), *(site.encode() for site in sites)])
     return HKDF(SHA256(), SECRET_BYTES, salt=digest, info=info).derive(secret)
 
 

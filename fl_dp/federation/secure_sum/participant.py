@@ -36,7 +36,7 @@ from fl_dp.federation.secure_sum.messages import (
     in_pairs,
     survivors_body,
 )
-from fl_dp.federation.secure_sum.sealing import about_secret, received, sealing_key
+from fl_dp.federation.secure_sum.sealing import MASK_KEY, SEED, about_secret, received, sealing_key
 from fl_dp.federation.secure_sum.terms import (
     KEYS_PURPOSE,
     Head,
@@ -49,7 +49,7 @@ from fl_dp.federation.secure_sum.terms import (
 from fl_dp.kits.keys import SigningKey, is_signed
 from fl_dp.reporting.wording import counted
 
-_SEED, _MASK, _SHARE = "seed", "mask key", "share key"  # names of secrets
+_SHARE = "share key"  # a secret that is not dealt
 
 
 class Participant:
@@ -65,7 +65,7 @@ class Participant:
         DeclinedError unless the head's numbers are within the client's `limits`.
         """
         check_head(head, limits)
-        secrets = {name: keys.fresh_secret() for name in (_SEED, _MASK, _SHARE)}
+        secrets = {name: keys.fresh_secret() for name in (SEED, MASK_KEY, _SHARE)}
         public = _public(secrets)
         signature = key.sign(KEYS_PURPOSE, keys_body(head, *public))
         return cls(MemberState("begun", head, secrets), key), Advertisement(*public, signature)
@@ -97,10 +97,10 @@ class Participant:
             state.terms, head, digest = terms, terms.head, terms.digest
             for place in self._others(own):  # else a useless key would be found out after the payment
                 member = terms.members[place]
-                keys.agreed(state.secrets[_MASK], member.mask_key, repr(member.name))
+                keys.agreed(state.secrets[MASK_KEY], member.mask_key, repr(member.name))
             (of_seed, seed), (of_key, mask) = (
                 deal(state.secrets[name], head.clients, head.threshold, about_secret(terms, own, name))
-                for name in (_SEED, _MASK)
+                for name in (SEED, MASK_KEY)
             )
             pairs = in_pairs(of_seed, of_key)
             state.shares = {own: pairs[own]}
@@ -120,23 +120,27 @@ class Participant:
         """
         state = self._state
         with self._stage("shared", "checked"):
-            terms, own = self._terms(), self._own()
-            others = self._others(own)
+            terms = self._terms()
             self._check_signatures(
                 inbox.agreements, AGREEMENT_PURPOSE, "agreed to the same terms of a secure sum"
             )
-            if not len(inbox.ciphertexts) == len(inbox.gauges) == len(others):
+            if not len(inbox.ciphertexts) == len(inbox.gauges) == len(terms.members) - 1:
                 raise DeclinedError(f"A secure sum's inbox that is not of {len(terms.members)} members.")
             private = state.secrets.pop(_SHARE)
-            for place, content, gauges in zip(others, inbox.ciphertexts, inbox.gauges, strict=True):
-                pair = received(private, terms, place, own, content, gauges)
-                if pair is None:
-                    break
-                state.shares[place] = pair
-            else:
+            if self._receive(inbox, private):
                 return Checked(self._key.sign(CHECKED_PURPOSE, terms.digest))
         state.forget()
         return Complaint(private)
+
+    def _receive(self, inbox: Inbox, private: bytes) -> bool:
+        """Keep the key shares for this member, up to one that cannot be read or does not fit; False if so."""
+        terms, own = self._terms(), self._own()
+        for place, content, gauges in zip(self._others(own), inbox.ciphertexts, inbox.gauges, strict=True):
+            pair = received(private, terms, place, own, content, gauges)
+            if pair is None:
+                return False
+            self._state.shares[place] = pair
+        return True
 
     def accept(self, checks: Checks) -> None:
         """Stage 4, before anything is paid: everybody's key shares fit, by their own signatures.
@@ -160,8 +164,8 @@ class Participant:
                 raise DeclinedError(f"A vector that is not {terms.head.numbers} integers of 64 bits.")
             total: NDArray[np.uint64] = integers.copy().view(np.uint64)
             digest, site = terms.digest, self._key.public
-            masks.add_stream(total, masks.own_key(state.secrets.pop(_SEED), digest, site))
-            private = state.secrets.pop(_MASK)
+            masks.add_stream(total, masks.own_key(state.secrets.pop(SEED), digest, site))
+            private = state.secrets.pop(MASK_KEY)
             for place in self._others(own):
                 other = terms.members[place]
                 key = masks.pair_key(private, other.mask_key, digest, site, other.site, repr(other.name))
@@ -262,5 +266,5 @@ class Participant:
 
 def _public(secrets: Mapping[str, bytes]) -> tuple[bytes, bytes, bytes]:
     """In the order of `Member.keys`."""
-    mask_key, share_key, seed_key = (keys.public_of(secrets[name]) for name in (_MASK, _SHARE, _SEED))
+    mask_key, share_key, seed_key = (keys.public_of(secrets[name]) for name in (MASK_KEY, _SHARE, SEED))
     return mask_key, share_key, seed_key

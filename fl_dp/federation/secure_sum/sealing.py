@@ -4,6 +4,8 @@ from fl_dp.federation.secure_sum import keys
 from fl_dp.federation.secure_sum.key_shares import GAUGE_BYTES, SHARE_BYTES, fits
 from fl_dp.federation.secure_sum.terms import Terms
 
+SEED, MASK_KEY = "seed", "mask key"  # the secrets that are dealt in shares
+
 
 def sealing_key(private: bytes, terms: Terms, other: int, sender: int, receiver: int) -> bytes:
     """Of what `sender` seals for `receiver`. private: share key of the one of them that is not `other`."""

@@ -33,7 +33,7 @@ from fl_dp.federation.secure_sum.messages import (
     Survivors,
     survivors_body,
 )
-from fl_dp.federation.secure_sum.sealing import about_secret
+from fl_dp.federation.secure_sum.sealing import MASK_KEY, SEED, about_secret
 from fl_dp.federation.secure_sum.terms import Head, Member, Terms
 from fl_dp.federation.secure_sum.unmasking import Unmasking
 from fl_dp.kits.keys import is_signed
@@ -144,8 +144,8 @@ class SecureSum:
         terms = self.terms()
         member, numbers = terms.members[place], (self.head.clients, self.head.threshold)
         seed, mask = answer.proofs
-        of_seed = gauges(member.seed_key, seed, *numbers, about_secret(terms, place, "seed"))
-        of_key = gauges(member.mask_key, mask, *numbers, about_secret(terms, place, "mask key"))
+        of_seed = gauges(member.seed_key, seed, *numbers, about_secret(terms, place, SEED))
+        of_key = gauges(member.mask_key, mask, *numbers, about_secret(terms, place, MASK_KEY))
         return list(zip(of_seed, of_key, strict=True)) if of_seed and of_key else None
 
     def inbox(self, site: str) -> Inbox:
@@ -248,9 +248,10 @@ class SecureSum:
     def _are_dealt(self, answer: Opening, opener: int) -> bool:
         """Whether each is the share that this member was dealt of the secret that is to be opened."""
         survivors, shares = self.survivors().places, answer.shares
+        dealt = (self._gauges[dealer][opener] for dealer in self._sites)
         return len(shares) == self.head.clients and all(
-            fits(share, self._gauges[dealer][opener][place not in survivors])
-            for place, (dealer, share) in enumerate(zip(self._sites, shares, strict=True))
+            fits(share, of_seed if place in survivors else of_key)
+            for place, (share, (of_seed, of_key)) in enumerate(zip(shares, dealt, strict=True))
         )
 
     def total(self) -> NDArray[np.int64]:

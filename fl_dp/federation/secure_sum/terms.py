@@ -21,7 +21,7 @@ from fl_dp.federation.secure_sum.fields import (
     from_fields,
     to_fields,
 )
-from fl_dp.federation.secure_sum.keys import KEY_BYTES, are_distinct
+from fl_dp.federation.secure_sum.keys import KEY_BYTES, PREFIX, are_distinct
 from fl_dp.federation.secure_sum.limits import Limits, check_threshold, checked_shares
 from fl_dp.kits.keys import is_signed
 from fl_dp.records import MOST_MEMBERS
@@ -32,7 +32,6 @@ MODULUS = "2^64"
 MOST_NUMBERS = 2**31  # of a vector
 KEYS_PURPOSE = "secure sum keys"  # of a signature
 SIGNATURE_BYTES = 64
-_PREFIX = b"fl_dp secure sum 2 "
 
 Sign = Callable[[str, bytes], bytes]  # purpose, body -> signature, as `SigningKey.sign`
 
@@ -236,7 +235,7 @@ def check_terms(terms: Terms, limits: Limits, roster: Collection[str], own: str)
 
 def _digest(what: str, table: Mapping[str, Value]) -> bytes:
     spelled = json.dumps({name: _spelled(one) for name, one in table.items()}, sort_keys=True)
-    return hashlib.sha256(_PREFIX + what.encode() + b"\0" + spelled.encode()).digest()
+    return hashlib.sha256(PREFIX + b" " + what.encode() + b"\0" + spelled.encode()).digest()
 
 
 def _spelled(value: Any) -> Any:

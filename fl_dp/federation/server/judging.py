@@ -59,12 +59,13 @@ class Judging:
         for one in asked:
             reply = answers.get(one.message.metadata.message_id)
             group = group_of(reply) if one.in_sum else None  # else a client has made it up
-            paid = _as_paid(one, reply) if group is not None and reply else one
+            shares = noise_shares_of(reply) if group is not None and reply else 0  # of a secure sum
+            paid = _as_paid(one, shares) if shares else one
             verdict = self._settle(paid, reply, in_group=group is not None)
-            if paid is not one:
+            if shares:
                 verdict = replace(verdict, mechanism=paid.mechanism)
             judged.verdicts[one.client.name] = verdict
-            if group is not None and reply and (paid is not one or verdict.arrays is not None):
+            if group is not None and reply and (shares or verdict.arrays is not None):
                 groups[group].append((one, reply))  # a secure sum holds its vector, believed or not
             elif verdict.arrays is not None:
                 judged.updates.append((verdict.arrays, one.weight))
@@ -99,13 +100,12 @@ class Judging:
                 judged.verdicts[asked.client.name] = Verdict("failed", reason, mechanism=verdict.mechanism)
 
 
-def _as_paid(asked: Asked, reply: Message) -> Asked:
-    """What was asked for, with the shares of the secure sum that the client took part in, if it did.
+def _as_paid(asked: Asked, shares: int) -> Asked:
+    """What was asked for, with the shares of the secure sum that the client took part in.
 
     They are fewer than were asked for where a member was gone before the sum began.
     """
-    shares = noise_shares_of(reply)
-    return replace(asked, mechanism=replace(asked.mechanism, shares=shares)) if shares else asked
+    return replace(asked, mechanism=replace(asked.mechanism, shares=shares))
 
 
 def count_unanswered(registration: Registration, asked: Sequence[Asked]) -> dict[str, Verdict]:

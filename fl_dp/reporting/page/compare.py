@@ -197,18 +197,25 @@ def _signers(run: Run) -> str:
 
 def _beside(run: Run) -> dict[str, str]:
     """What runs can differ in beside their settings. A value is clear without its key."""
-    alone, kinds = of_one_run(run), ("some one-run ledgers", "one-run ledgers")
     data = ", ".join(sorted({one.name or one.kind for one in _signed(run)}))
     return {
-        _LAUNCHED: "simulated"
-        if run.simulated
-        else "one machine"
-        if run.local
-        else "by others, or not known",
-        _LEDGERS: kinds[only_of_one_run(run)] if alone else "lasting ledgers",
+        _LAUNCHED: _launched(run),
+        _LEDGERS: _ledgers(run),
         _SUMS: _masks(run),
         _DATA: f"signed: {data}" if data else "unsigned data",
     }
+
+
+def _launched(run: Run) -> str:
+    if run.simulated:
+        return "simulated"
+    return "one machine" if run.local else "by others, or not known"
+
+
+def _ledgers(run: Run) -> str:
+    if not of_one_run(run):
+        return "lasting ledgers"
+    return "one-run ledgers" if only_of_one_run(run) else "some one-run ledgers"
 
 
 def _masks(run: Run) -> str:

@@ -13,6 +13,7 @@ from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, mo
 from fl_dp.reporting.page.over import only_of_one_run, over_runs, together
 from fl_dp.reporting.page.secure_sums import if_parts_seen
 from fl_dp.reporting.page.table import Table
+from fl_dp.reporting.page.whose import whose_limit
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
@@ -137,9 +138,8 @@ def _budgets(run: Run) -> str:
     largest = max(known, key=lambda one: one.budget or 0.0)
     alone = only_of_one_run(run)
     of = "of this run, the only one that its ledger knows," if alone else "of all runs in its ledger together"
-    limit = "the limit that whoever started this launch set" if run.local else "its own site's limit"
     return (
-        f"No client's epsilon {of} is above its budget, {limit} for one {run.unit}: epsilon "
+        f"No client's epsilon {of} is above its budget, {whose_limit(run)} for one {run.unit}: epsilon "
         f"{epsilon(largest.budget)}"
         f"{'' if len({(one.budget, one.delta) for one in known}) == 1 else ' or less'} "
         f"at delta {plain(largest.delta)}."
@@ -247,12 +247,9 @@ def _how_many(signed: int, of: int) -> str:
         return "none is signed by the key beside it."
     if signed < of:
         return f"{signed} signed by the key beside it."
-    return (
-        {1: "", 2: "both are "}.get(of, "all are ")
-        + "signed, "
-        + "each " * (of > 1)
-        + "by the key beside it."
-    )
+    if of == 1:
+        return "signed, by the key beside it."
+    return f"{'both' if of == 2 else 'all'} are signed, each by the key beside it."
 
 
 def any_signed(run: Run) -> bool:

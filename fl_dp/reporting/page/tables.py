@@ -24,6 +24,7 @@ from fl_dp.reporting.page.over import knows_others, of_one_run
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.secure_sums import parts_hidden
 from fl_dp.reporting.page.table import Table
+from fl_dp.reporting.page.whose import whose_limit
 from fl_dp.reporting.refuted import arithmetic_words
 
 _OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # without one, not used
@@ -35,11 +36,10 @@ _QUANTILE_NAMES = ("least", "10 % have at most", "median", "90 % have at most", 
 def clients(run: Run) -> Table:
     """Budgets and states at the end."""
     in_sums = run.epsilon_alone is not None
-    limit = "the limit that whoever started this launch set" if run.local else "its own site's limit"
     return _of_clients(
         "clients",
         f"What each client's data have spent: epsilon of this run, of others as its {_claimant(run)}, and of "
-        f"both; the budget is {limit} for both"
+        f"both; the budget is {whose_limit(run)} for both"
         + ("; a ledger that was made for this run alone knows of no others" if of_one_run(run) else ""),
         (
             "client",
@@ -76,6 +76,10 @@ def _claimant(run: Run) -> str:
     return "ledger shows" if run.local else "site claims"
 
 
+def _steps_in_all(run: Run) -> str:
+    return f"steps in all: those of this run, and those of others as its {_claimant(run)}"
+
+
 def _used(run: Run, one: Client | DataSet, cell: str) -> str:
     """What is about an epsilon says nothing of data that were trained without one."""
     return cell if run.private or math.isfinite(one.epsilon) else Shown(NOT_USED, None)
@@ -106,7 +110,7 @@ def mechanisms(run: Run) -> Table:
             f"declared size ({run.unit}s)",
             f"expected batch ({run.unit}s)",
             "steps of this run",
-            f"steps in all: those of this run, and those of others as its {_claimant(run)}",
+            _steps_in_all(run),
             "accountant",
             "arithmetic",
         ),
@@ -137,7 +141,7 @@ def ranked(run: Run) -> tuple[Table, ...]:
         for name, share in zip(_QUANTILE_NAMES, QUANTILES, strict=True)
     )
     ends = [*order[:_ENDS], *order[-_ENDS:]]
-    steps = f"steps in all: those of this run, and those of others as its {_claimant(run)}"
+    steps = _steps_in_all(run)
     columns = ("client", "epsilon", "budget", steps, f"declared size ({run.unit}s)", "in the last round")
     rows = tuple(
         (

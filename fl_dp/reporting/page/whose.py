@@ -1,4 +1,4 @@
-"""Whom an epsilon is for, in the words of every sentence that says it."""
+"""Whom an epsilon is for, and who has limited it, in the words of every sentence that says it."""
 
 from fl_dp.config.data import PERSON
 from fl_dp.reporting.page.facts import Run
@@ -11,3 +11,8 @@ def whose(run: Run) -> str:
         return f"{one} at one client"
     what = "data" if run.unit == PERSON else "a record"
     return f"one person with {what} at up to {run.clients_per_person} clients"
+
+
+def whose_limit(run: Run) -> str:
+    """Who has set the budgets."""
+    return "the limit that whoever started this launch set" if run.local else "its own site's limit"

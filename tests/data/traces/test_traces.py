@@ -3,7 +3,7 @@
 import numpy as np
 
 from fl_dp.data.traces.columns import of_columns
-from fl_dp.data.traces.traces import NOTHING, agreement, of_contents
+from fl_dp.data.traces.traces import NOTHING, Cells, Traces, agreement, of_contents
 
 DRAW = np.random.default_rng(0)
 COLUMNS = {name: DRAW.integers(0, 10**6, 80).astype(str).astype(object) for name in "abcdef"}
@@ -39,6 +39,17 @@ def test_two_columns_that_tell_records_apart_are_enough_and_known_beside_a_third
     three = of_columns(500, list(zip(names, cells, strict=True))).digests()
     assert len(two) >= 500
     assert set(two) & set(three)
+
+
+def test_the_strongest_column_of_a_set_is_judged_without_the_rest_of_its_group() -> None:
+    """Here the rest tells records apart beside the second cell: sums of both differ, differences do not."""
+    strong = DRAW.integers(1, 2**60, 400, dtype=np.uint64)
+    number = np.arange(400, dtype=np.uint64)
+    second = 100 * (1 + number // 20)
+    rest = second - number % 20 - 1
+    alone = np.zeros(400, dtype=np.uint64)
+    cells = Cells(np.stack([strong + rest, second], axis=1), np.stack([rest, alone], axis=1), least=2)
+    assert len(Traces(400, (cells,), records_of=strong).digests()) == 400
 
 
 def test_agreement_is_that_of_two_different_records() -> None:

@@ -60,3 +60,5 @@ def test_the_server_is_kept_from_parts_only_where_masks_hid_them(
     run = read_run(launched(opened(make(), masked=masked), engine))
     (clause,) = secure_sums(run)
     assert ("sees no more than such sums, the server included." in clause.text) is hidden
+    assert ("if the assumption fails" in client_table(run).columns) is hidden
+    assert ("against anyone who sees the parts" in client_table(run).columns) is not hidden

@@ -17,6 +17,7 @@ def test_steps_had_noise_only_where_there_were_steps(made_run: MadeRun) -> None:
 
     assert said() == ["the run is private: every step had noise, and no file says otherwise"]
     made_run.files.rounds.unlink()
+    assert said() == ["the run is private: every step had noise, and no file says otherwise"]
     nothing = {"charges": [], "epsilon": 0.0}
     made_run.change_summary(
         lambda summary: [one.update(this_run=nothing) for one in summary["clients"].values()]

@@ -11,7 +11,7 @@ import pytest
 from federation.client.sites import PLAN, Site
 from flwr.app import RecordDict
 
-from fl_dp.errors import CallError, DataError, LedgerError
+from fl_dp.errors import CallError, DataError, LedgerError, TaskError
 from fl_dp.federation.client import app as app_module
 from fl_dp.federation.client import journal
 from fl_dp.federation.client.journal import NAME, OLDER, Line, NewLines, append, journal_folder, read_journal
@@ -20,6 +20,7 @@ from fl_dp.reporting.console import rounded_up
 from fl_dp.tasks import records
 
 UNEXPECTED = "an unexpected error; its own log says which"
+TASK = "its task cannot be used; its own log says why"
 LINE = Line(event="trained", at="2026-01-31T12:00:00+00:00", client="north", run="r", round=3, steps=12)
 
 
@@ -73,6 +74,7 @@ def test_a_run_s_name_brings_no_codes_of_its_own_to_console_and_log(
     [
         (DataError("/data/north.npz: is damaged"), "its data cannot be used; its own log says why", None),
         (ValueError("patient 17"), UNEXPECTED, UNEXPECTED),  # it may quote records
+        (TaskError("patient 17"), TASK, TASK),
         (CallError("The model raised.", "patient 17"), "The model raised.", "The model raised."),
     ],
 )

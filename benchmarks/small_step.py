@@ -72,7 +72,7 @@ def _compared(name: str, options: argparse.Namespace) -> dict[str, int | float]:
     clipped = private.clipped_sums([batch], rows)[0]
 
     def gradient() -> Sequence[Tensor]:
-        losses = private._losses_of(inputs, targets)
+        losses = private._passes.losses_of(inputs, targets)
         return torch.autograd.grad(losses.sum(), parameters)
 
     steps: dict[str, Callable[[], object]] = {

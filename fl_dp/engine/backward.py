@@ -58,8 +58,12 @@ def keep_gradients(
     chooser: KernelChooser,
     *,
     retain_graph: bool = False,
+    settle: bool = True,
 ) -> dict[str, Kept]:
-    """Norms, and what the weighted sum needs, of every parameter that the losses depend on."""
+    """Norms, and what the weighted sum needs, of every parameter that the losses depend on.
+
+    settle: whether output gradients may move, see `Settled`.
+    """
     num_examples = losses.shape[0]
     graph = graph_of(losses)
     uses = find_uses(losses, parameters, axes.shared if axes else frozenset(), graph)
@@ -78,7 +82,7 @@ def keep_gradients(
             watched.note(use, grad)
         node = saved.of(use.node)
         # Of the lowest uses autograd itself holds the gradients until all are there.
-        settled = None if use.frontier else Settled(grad)
+        settled = Settled(grad) if settle and not use.frontier else None
         for argument in use.arguments:
             axis = _axis(argument.key, axes, num_examples)
             if argument.key in slow:

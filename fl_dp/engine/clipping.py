@@ -113,7 +113,7 @@ def clipped_grad_sum(
     Raises NoRuleError for an operator without a rule, ModelError for losses of another shape,
     ConfigError for a bound that bounds nothing or a parameter without one.
     """
-    _check(losses)
+    check_losses(losses)
     return clipped_grad_sums(
         losses,
         parameters,
@@ -144,14 +144,30 @@ def clipped_grad_sums(
     Losses behind those of the last batch count nowhere. Raises the same errors, and ConfigError for sizes
     that add up to more than N.
     """
-    _check(losses)
+    check_losses(losses)
+    checked_groups(max_grad_norm, parameters, checked_clipping(clipping))  # before the pass
+    kept = keep_gradients(losses, parameters, axes, chooser or KernelChooser()) if len(losses) else {}
+    return sums_of(losses, kept, parameters, sizes, max_grad_norm=max_grad_norm, clipping=clipping, most=most)
+
+
+@torch.no_grad()
+def sums_of(
+    losses: Tensor,
+    kept: dict[str, Kept],
+    parameters: Mapping[str, Tensor],
+    sizes: Sequence[int],
+    *,
+    max_grad_norm: Bounds,
+    clipping: ClipFunction | str = "abadi",
+    most: int = MOST_IN_FLOAT32,
+) -> list[ClippedSum]:
+    """`clipped_grad_sums` of what a pass has kept; `kept` is empty afterwards. Raises the same errors."""
     if sum(sizes) > len(losses):
         raise ConfigError(f"Batches of {list(sizes)} examples: there are {len(losses)} losses.")
     clipping = checked_clipping(clipping)
     groups = checked_groups(max_grad_norm, parameters, clipping)
     if len(losses) == 0:
         return [empty_sum(parameters, max_grad_norm, clipping, most=most) for _ in sizes]
-    kept = keep_gradients(losses, parameters, axes, chooser or KernelChooser())
     factors, norms = clip_factors(kept, parameters, losses, groups, clipping)
     batches = _slices(sizes)
     taking_part = _rows(norms, batches)
@@ -190,7 +206,8 @@ def clip_factors(
     return factors, squares[0] if len(squares) == 1 else torch.stack(squares, 1)
 
 
-def _check(losses: Tensor) -> None:
+def check_losses(losses: Tensor) -> None:
+    """ModelError unless there is one for each example."""
     if losses.dim() != 1:
         raise ModelError(
             f'Expected losses of shape (N,), one per example (reduction="none"), got {tuple(losses.shape)}.'

@@ -54,15 +54,15 @@ def check_steady(
     size = rows * sum(parameter.numel() for parameter in parameters.values())
     sets = max(_FEWEST_SETS, min(_MOST_SETS, _NUMBERS // max(1, size)))
     devices = {parameter.device for parameter in parameters.values() if parameter.device.type == "cuda"}
-    with torch.random.fork_rng(devices), _restored(parameters):
+    with torch.random.fork_rng(devices), restored(parameters):
         for number in range(sets):
             torch.manual_seed(_SEED + number)
-            _write_weights(parameters, cancelling=number % 2 == 1)
+            write_weights(parameters, cancelling=number % 2 == 1)
             _compare(run, blank, chooser, rows)
 
 
 @contextmanager
-def _restored(parameters: Mapping[str, Tensor]) -> Iterator[None]:
+def restored(parameters: Mapping[str, Tensor]) -> Iterator[None]:
     before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
     try:
         yield
@@ -73,7 +73,7 @@ def _restored(parameters: Mapping[str, Tensor]) -> Iterator[None]:
 
 
 @torch.no_grad()
-def _write_weights(parameters: Mapping[str, Tensor], *, cancelling: bool) -> None:
+def write_weights(parameters: Mapping[str, Tensor], *, cancelling: bool) -> None:
     """Normal numbers; of matrices over the root of their inputs, where `cancelling` nearly a, -a, a, ..."""
     for parameter in parameters.values():
         drawn = torch.randn(parameter.shape, dtype=parameter.dtype)
@@ -88,7 +88,7 @@ def _write_weights(parameters: Mapping[str, Tensor], *, cancelling: bool) -> Non
 
 def _compare(run: Run, blank: Callable[[int], Batch], chooser: KernelChooser, rows: int) -> None:
     """Three passes: some examples, the same in another order, half of them in a third one beside others."""
-    examples, others = _scaled(blank(rows), _LONG), _scaled(blank(rows), _HUGE)
+    examples, others = scaled(blank(rows), _LONG), scaled(blank(rows), _HUGE)
     half, everyone = torch.arange(rows) % 2 == 0, torch.ones(rows, dtype=torch.bool)
     mixed = tuple(
         torch.where(half.view(-1, *(1,) * (one.dim() - 1)), one, other)
@@ -104,7 +104,7 @@ def _compare(run: Run, blank: Callable[[int], Batch], chooser: KernelChooser, ro
             raise UnsteadyError(_words(found, chooser, rows))
 
 
-def _scaled(batch: Batch, times: float) -> Batch:
+def scaled(batch: Batch, times: float) -> Batch:
     """With the inputs of every fourth example so many times as large, where they are numbers."""
     inputs, *rest = batch
     if inputs.is_floating_point():

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
-from fl_dp.engine.clipping import ClippedSum, clipped_grad_sums, empty_sum
+from fl_dp.engine.clipping import ClippedSum, empty_sum, sums_of
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
@@ -24,7 +24,7 @@ from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.engine.steady_rows import check_steady
 from fl_dp.engine.sum_error import float32_rows, most_drawn
-from fl_dp.errors import ENDS, ConfigError, ProbeError, UnsteadyError
+from fl_dp.errors import ENDS, ConfigError, UnsteadyError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.clipping_bound import bound_of
 from fl_dp.training.examples import examples_of
@@ -32,7 +32,9 @@ from fl_dp.training.local_algorithm import algorithm_of
 from fl_dp.training.mixing_watch import MixingWatch, words_of
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.optimizers import descent_of
-from fl_dp.training.precision import check_precision, computed_in, in_full
+from fl_dp.training.passes import Passes
+from fl_dp.training.precision import check_precision
+from fl_dp.training.recorder import Recorder
 from fl_dp.training.rehearsing import chooser_that_fits, quickest_rows, steady_rows
 from fl_dp.training.rows import filled, steady
 
@@ -45,7 +47,7 @@ class PrivateTrainer:
     With `plan.one_by_one` every record has a pass of its own, which neither rows nor kernels are chosen for.
     chooser: that of an earlier trainer of the same model, to use its kernels again. randomness: where the
     draws, the model's own random numbers (dropout) and the noise of all its steps come from, used for nothing
-    else; None for the system's entropy.
+    else; None for the system's entropy. recorder: of the passes of all trainers of this very model.
     fits: most examples in memory at once that are known to fit; halved when memory runs out.
     share: of a plan whose one step goes into a secure sum, what the step gave to it, in integers.
     """
@@ -60,12 +62,13 @@ class PrivateTrainer:
         device: torch.device,
         chooser: KernelChooser | None = None,
         randomness: Randomness | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
-        # After a payment no check of real data may end a round: it tells the client's own log.
-        self._axes = axes.reporting(_note)
         self._model, self.plan, self.device = model, plan, device
-        self._objective = objective
-        self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._passes = Passes(
+            model, axes, objective, chooser or KernelChooser(), precision=plan.precision, device=device
+        )
+        self._objective, self._parameters = objective, self._passes.parameters
         count = sum(p.numel() * (1 + p.is_complex()) for p in self._parameters.values())
         # refuses what it cannot, before a payment; one more number: that of a bound that follows
         noise_grid(plan.max_grad_norm, plan.noise_multiplier / math.sqrt(max(1, plan.shares)), count + 1)
@@ -75,10 +78,10 @@ class PrivateTrainer:
         check_precision(plan.precision, device)
         self.descent = descent_of(plan, list(self._parameters.values()), divisor=plan.expected_batch_size)
         self.algorithm = algorithm_of(plan, self._parameters)
-        self._watch = MixingWatch(self._losses_of)
-        self._chooser = chooser or KernelChooser()
+        self._watch = MixingWatch(self._passes.losses_of)
         self._steady: set[tuple[object, ...]] = set()  # rows, with kernels, that were checked
         self._randomness = randomness or Randomness.system()
+        self._recorder = recorder
         self._steps = 0
         self._step_randomness: tuple[Randomness, int, Randomness] | None = None
         self._begun: ClippedSum | None = None
@@ -113,14 +116,14 @@ class PrivateTrainer:
         self.rehearse(rows)  # chooses kernels, where none are chosen yet
 
         def rehearse(chooser: KernelChooser) -> ClippedSum:
-            self._chooser = chooser
+            self._passes.chooser = chooser
             return self.rehearse(rows)
 
-        self._chooser = chooser_that_fits(self._chooser, rehearse, memory, rows, self.device)
+        self._passes.chooser = chooser_that_fits(self._passes.chooser, rehearse, memory, rows, self.device)
 
     def use_kernels(self, kernels: Mapping[str, str]) -> None:
         """Take these, by parameter, and measure none."""
-        self._chooser = KernelChooser(fixed=kernels)
+        self._passes.chooser = KernelChooser(fixed=kernels)
 
     def choose_rows(self, at_most: int) -> int:
         """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take.
@@ -142,13 +145,13 @@ class PrivateTrainer:
             return
 
         def run(chooser: KernelChooser, examples: Batch) -> Tensor:
-            before, self._chooser = self._chooser, chooser
+            before, self._passes.chooser = self._passes.chooser, chooser
             try:
                 return self.clipped_sums([examples], rows)[0].norms
             finally:
-                self._chooser = before
+                self._passes.chooser = before
 
-        check_steady(run, self._objective.blank, self._parameters, self._chooser, rows)
+        check_steady(run, self._objective.blank, self._parameters, self._passes.chooser, rows)
         self._steady.add((rows, *self.kernels.items()))
 
     def check_losses(self) -> None:
@@ -165,7 +168,7 @@ class PrivateTrainer:
     @property
     def kernels(self) -> Mapping[str, str]:
         """The kernels chosen in the latest batch; may be given to another chooser as `fixed`."""
-        return self._chooser.kernels
+        return self._passes.chooser.kernels
 
     def step(self, data: Examples, sample_rate: float, physical_batch_size: int) -> None:
         """One logical batch, in passes of `physical_batch_size` rows (see `rows.py`).
@@ -257,15 +260,16 @@ class PrivateTrainer:
         example can influence what is added for another one. What one example may spoil for the others
         raises: see `clipped_grad_sum`.
         """
-        together = [torch.cat(parts) for parts in zip(*batches, strict=True)]
-        losses = self._losses_of(*filled(rows, together))
-        return clipped_grad_sums(
+        together = filled(rows, [torch.cat(parts) for parts in zip(*batches, strict=True)])
+        losses, kept = (
+            self._recorder.kept(self._passes, together) if self._recorder else self._passes.kept(together)
+        )
+        return sums_of(
             losses,
+            kept,
             self._parameters,
             [len(batch[0]) for batch in batches],
             max_grad_norm=self.bound.value,
-            axes=self._axes,
-            chooser=self._chooser,
             most=self.most,
         )
 
@@ -281,7 +285,7 @@ class PrivateTrainer:
                 examples = self.examples(data, indices)
                 batch = self.clipped_or_none([examples], rows)[0]
                 if self._watch.look(*examples):
-                    self._as_before()  # whatever an example has left behind there
+                    self._passes.as_before()  # whatever an example has left behind there
                 clipped = batch if clipped is None else clipped + batch
             return clipped or self.nothing()
         except RuntimeError as error:
@@ -319,29 +323,17 @@ class PrivateTrainer:
         total = OneByOneSum(self._parameters, max_grad_norm=self.bound.value, most=self.most)
         for example in examples:
             try:
-                total.add(self._losses_of(*example))
+                total.add(self._passes.losses_of(*example))
             except BaseException as error:
                 if all_count or isinstance(error, (*ENDS, torch.AcceleratorError)):
                     raise
                 self._forget(error)
         return total.total()
 
-    def _losses_of(self, *examples: Tensor) -> Tensor:
-        batch = tuple(part.to(self.device) for part in examples)
-        # with gradients, whatever an example that raised midway has left
-        with torch.enable_grad(), computed_in(self.plan.precision, self.device):
-            return in_full(self._objective.losses(self._model, batch))
-
     def _forget(self, error: BaseException) -> None:
         """An example has raised: it contributes nothing, and what it has left behind counts for no other."""
         logger.warning("an example contributes nothing: %s", words_of(error))
-        self._as_before()
-
-    def _as_before(self) -> None:
-        """Modules and parameters as every pass finds them, after one that ended midway."""
-        self._model.train()
-        for parameter in self._parameters.values():
-            parameter.requires_grad_()
+        self._passes.as_before()
 
     def clipped_or_none(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
         """As `clipped_sums`, but an example that makes it raise contributes nothing, and the others all.
@@ -355,7 +347,7 @@ class PrivateTrainer:
             if isinstance(error, ENDS) or _is_the_machines(error):
                 raise
             logger.warning("examples are computed one by one: %s", words_of(error))
-            self._as_before()
+            self._passes.as_before()
         return [
             reduce(add, (self._alone(one, rows) for one in _each(batch)), self.nothing()) for batch in batches
         ]
@@ -372,10 +364,6 @@ class PrivateTrainer:
     def nothing(self) -> ClippedSum:
         """The clipped sum of no examples."""
         return empty_sum(self._parameters, self.bound.value, most=self.most)
-
-
-def _note(error: ProbeError) -> None:
-    logger.warning("a batch does not look as the model was checked: %s", error)
 
 
 def _each(batch: Batch) -> Iterator[Batch]:

@@ -15,6 +15,7 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.records import RoundPlan
 from fl_dp.training.objective import Objective
 from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.recorder import Recorder
 from fl_dp.training.unprotected import UnprotectedTrainer
 
 Trainer = PrivateTrainer | UnprotectedTrainer
@@ -29,14 +30,16 @@ def trainer_of(
     *,
     chooser: KernelChooser | None = None,
     randomness: Randomness | None = None,
+    recorder: Recorder | None = None,
 ) -> Trainer:
     """The trainer that `plan` asks for, of a model that is on `device`. axes: not needed without privacy."""
     if not plan.private:
         return UnprotectedTrainer(model.train(), plan, objective, device=device, randomness=randomness)
     assert axes is not None
     return PrivateTrainer(
-        model.train(), axes, plan, objective, device=device, chooser=chooser, randomness=randomness
-    )
+        model.train(), axes, plan, objective, device=device, chooser=chooser, randomness=randomness,
+        recorder=recorder,
+    )  # fmt: skip
 
 
 def take_steps(trainer: Trainer, data: Examples, steps: int, sample_rate: float, at_once: int) -> None:

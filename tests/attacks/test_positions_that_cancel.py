@@ -51,7 +51,7 @@ def test_a_record_does_not_change_the_rounding_of_the_others(kernel):
     generator = torch.Generator().manual_seed(1)
     model, rows = build_model("tanh-cnn", Form((1, 28, 28), 10), seed=0), 64
     trainer = trainer_for(model, torch.zeros(2, 1, 28, 28))
-    trainer._chooser = KernelChooser(fixed={"3.weight": kernel})
+    trainer._passes.chooser = KernelChooser(fixed={"3.weight": kernel})
     for _ in range(TRIALS):
         _cancelling(model, generator)
         grey = torch.randint(0, 256, (8,), generator=generator).to(torch.uint8)

@@ -56,9 +56,9 @@ def test_a_record_never_adds_more_than_the_bound_and_does_not_depend_on_its_plac
         for one in range(8):
             (alone,) = ours.clipped_sums([(inputs[one : one + 1], labels[one : one + 1])], rows)
             assert 0.3 * (1 - 1e-3) < length(alone.grads) <= 0.3 * (1 + 1e-5)
-        turned, first = torch.arange(rows).roll(3), ours._losses_of(inputs, labels)
-        assert torch.equal(ours._losses_of(inputs[turned], labels[turned]), first[turned])
-        copies = ours._losses_of(inputs[:1].expand(rows, *inputs.shape[1:]), labels[:1].expand(rows))
+        turned, first = torch.arange(rows).roll(3), ours._passes.losses_of(inputs, labels)
+        assert torch.equal(ours._passes.losses_of(inputs[turned], labels[turned]), first[turned])
+        copies = ours._passes.losses_of(inputs[:1].expand(rows, *inputs.shape[1:]), labels[:1].expand(rows))
         assert torch.equal(copies[:1], first[:1])
 
 

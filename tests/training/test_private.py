@@ -200,7 +200,7 @@ def test_with_proven_arithmetic_every_record_has_a_pass_of_its_own(data, no_nois
 def test_with_proven_arithmetic_memory_is_a_records_own_fault(data, monkeypatch, caplog):
     """A tensor as large as a record says: all others count, and an answer comes."""
     trainer = trainer_of(linear(), data, arithmetic="proven")
-    honest = trainer._losses_of
+    honest = trainer._passes.losses_of
     expected = trainer._clipped_sum(data, torch.tensor([0, 1, 3, 4]), 64)
 
     def hungry(inputs, labels):
@@ -208,7 +208,7 @@ def test_with_proven_arithmetic_memory_is_a_records_own_fault(data, monkeypatch,
             torch.empty(2**60)
         return honest(inputs, labels)
 
-    monkeypatch.setattr(trainer, "_losses_of", hungry)
+    monkeypatch.setattr(trainer._passes, "losses_of", hungry)
     found = trainer._clipped_sum(data, torch.arange(5), 64)
     assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
     assert "contributes nothing" in caplog.text

@@ -53,7 +53,7 @@ FASTEST, SECOND = "instantiate-patches", "ghost-matmul"
 
 def _timed(trainer):
     """The layer in question, and a chooser with times that are no machine's: FASTEST 1 s, SECOND 2 s."""
-    chooser = trainer._chooser
+    chooser = trainer._passes.chooser
     (row,) = [row for row in chooser.rows if row.kept]
     object.__setattr__(row, "seconds", dict.fromkeys(row.seconds, 9.0) | {FASTEST: 1.0, SECOND: 2.0})
     return row.parameter, chooser
@@ -61,7 +61,7 @@ def _timed(trainer):
 
 def _fit(trainer, chooser, memory):
     """The kernels of passes after the trainer was fitted, from what `chooser` knows."""
-    trainer._chooser = chooser
+    trainer._passes.chooser = chooser
     trainer.fit_kernels(memory, ROWS)
     kernels = dict(trainer.kernels)
     trainer.rehearse(ROWS)

@@ -82,7 +82,9 @@ class Copies:
         self._memory: Tensor | None = None
 
     def of(self, rows: Tensor, factors: Tensor | None = None) -> Tensor:
-        """`rows` (n, ...) in the type, times the factors (n,); there until the next call. The first are most."""
+        """`rows` (n, ...) in the type, times the factors (n,), until the next call. None has more than
+        the first.
+        """
         if factors is None and rows.dtype == self._dtype:
             return rows
         if self._memory is None:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -62,25 +63,28 @@ def call(
 
 
 @contextmanager
-def in_place_of(model: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[None]:
-    """Within it, `parameters` stand in the model for its own of the same names, tied ones in all places.
+def in_place_of(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Within it, `tensors` stand in the model for its own parameters and buffers of the same names, tied ones
+    in all places.
 
     `call` itself does so, but only for the forward pass: a part that is checkpointed runs again later.
     """
-    by_tensor = {id(own): parameters[name] for name, own in model.named_parameters() if name in parameters}
-    places = [
-        (module, name, own)
+    own_tensors = (*model.named_parameters(), *model.named_buffers())
+    by_tensor = {id(own): tensors[name] for name, own in own_tensors if name in tensors}
+    places: list[tuple[dict[str, Any], str, Tensor]] = [
+        (table, name, own)
         for module in model.modules()
-        for name, own in module._parameters.items()
-        if id(own) in by_tensor
+        for table in (module._parameters, module._buffers)
+        for name, own in table.items()
+        if own is not None and id(own) in by_tensor
     ]
     try:
-        for module, name, own in places:
-            module._parameters[name] = by_tensor[id(own)]  # type: ignore[assignment]
+        for table, name, own in places:
+            table[name] = by_tensor[id(own)]
         yield
     finally:
-        for module, name, own in places:
-            module._parameters[name] = own
+        for table, name, own in places:
+            table[name] = own
 
 
 def check_independence(

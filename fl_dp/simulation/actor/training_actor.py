@@ -15,6 +15,7 @@ from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import UnsteadyError
 from fl_dp.federation.client.attempt import attempt
+from fl_dp.models.names import is_own_code
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
@@ -26,6 +27,7 @@ from fl_dp.tasks.task import Task
 from fl_dp.training.examples import axes_of
 from fl_dp.training.kept import go_on_from, state_of
 from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.recorder import Recorder
 from fl_dp.training.trainer import (
     Trainer,
     as_arrays,
@@ -67,6 +69,8 @@ class TrainingActor:
         )
         self._task.form = self._parts[0].form
         self._device = torch.device(settings.device)
+        is_ours = self._task.built_in and not is_own_code(self._task.settings.model)
+        self._recorder = Recorder() if is_ours and self._device.type == "cpu" else None
         self._at_once = self._fits = sys.maxsize
         self._model: nn.Module | None = None
         self._axes: Axes | None = None
@@ -237,7 +241,7 @@ class TrainingActor:
         randomness = Randomness(item.key) if item else None
         trainer = trainer_of(
             self._model, plan, self._task.objective, self._device, self._axes,
-            chooser=chooser, randomness=randomness,
+            chooser=chooser, randomness=randomness, recorder=self._recorder if item else None,
         )  # fmt: skip
         if item:
             go_on_from(trainer, self._start, item.state)

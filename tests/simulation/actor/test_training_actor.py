@@ -11,6 +11,7 @@ import torch
 
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.engine.recording import Recorded
 from fl_dp.errors import ConfigError, UnsteadyError
 from fl_dp.federation.client.attempt import NOT_FINITE
 from fl_dp.simulation.actor import update_sum
@@ -66,6 +67,23 @@ def test_what_is_added_up_is_what_is_sent_alone(federation):
         assert array.dtype == np.float64
         assert np.abs(array - expected).max() <= 1e-12 * np.abs(expected).max()
     assert actor.take_sum() == {}
+
+
+def test_passes_are_replayed_once_they_have_taken_a_while_and_no_bit_changes(federation, monkeypatch):
+    replays: list[int] = []
+    replay = Recorded.__call__
+    monkeypatch.setattr(Recorded, "__call__", lambda *told: (replays.append(1), replay(*told))[1])
+    items = [item(federation, k) for k in range(3)]
+    actor = federation.actor()
+    first = train(actor, federation, items)
+    assert not replays
+    assert actor._recorder is not None
+    actor._recorder._after = 0.0
+    train(actor, federation, items[:1])
+    recorded = len(replays)
+    again = train(actor, federation, items)
+    assert all(map(same, first, again))
+    assert len(replays) >= recorded + sum(one.steps for one in items)
 
 
 def grouped(
@@ -235,7 +253,7 @@ def test_measuring_finds_kernels_and_memory(federation):
 def test_measuring_gives_the_kernels_that_fit_the_memory(federation, monkeypatch):
     def fit(trainer: PrivateTrainer, memory: int, rows: int) -> None:
         assert (memory, rows) == (5 * 2**20, measured_rows)
-        trainer._chooser = KernelChooser(fixed=dict.fromkeys(KERNELS, "instantiate"))
+        trainer._passes.chooser = KernelChooser(fixed=dict.fromkeys(KERNELS, "instantiate"))
         trainer.rehearse(rows)
 
     measured_rows = federation.actor(memory_mib=5).measure(federation.plan()).most

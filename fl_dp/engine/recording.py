@@ -1,0 +1,148 @@
+"""A pass that is recorded once, as a list of operators, and replayed: the time that Python takes is saved.
+
+The list is made by `make_fx` from the engine's own pass: forward, backward, rules and kernels, up to what is
+kept of each gradient. Factors, sums and noise are computed as ever. Weights and buffers are inputs as the
+examples are. The list is admitted only if it gives the bits of the pass itself, for ordinary examples and
+weights and for hostile ones. So what was checked of the one holds for the other: which rows are steady, how
+far rounding can move a sum, what a round that is repeated gives.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+
+from fl_dp.engine.gradients.kept import Combine, Kept
+from fl_dp.engine.steady_rows import scaled, write_weights
+
+Batch = tuple[Tensor, ...]
+Passed = tuple[Tensor, dict[str, Kept]]  # losses (N,), and what is kept
+Pass = Callable[[Batch, Mapping[str, Tensor]], Passed]  # of a batch, at parameters and buffers by name
+
+_LARGE, _HUGE = 1e3, 1e20  # times the inputs of every fourth example; squares of the second overflow
+_BY_DATA = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+
+
+class NotRecordedError(Exception):
+    """A pass that a list of operators cannot stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Of a `Kept`, all but its tensors. parts: how many it has."""
+
+    name: str
+    parts: int
+    combine: Combine
+    positions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A `Pass` of one shape and one set of kernels."""
+
+    _operators: GraphModule
+    _forms: tuple[_Form, ...]
+
+    @torch.no_grad()
+    def __call__(self, batch: Batch, state: Mapping[str, Tensor]) -> Passed:
+        losses, *tensors = self._operators(*batch, *state.values())
+        left = iter(tensors)
+        return losses, {form.name: _kept(form, left) for form in self._forms}
+
+
+def record(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
+    """`run`, recorded and admitted. NotRecordedError where it cannot be: then `run` itself must be used.
+
+    blank: examples of random numbers, others in each call. Nothing of real data is read, and nothing is kept:
+    torch's global random state is as before.
+    """
+    devices = {tensor.device for tensor in state.values() if tensor.device.type == "cuda"}
+    with torch.random.fork_rng(devices):
+        try:
+            return _admitted(run, blank, state)
+        except NotRecordedError:
+            raise
+        except Exception as error:  # of a model, or of PyTorch's tracing: of any kind
+            raise NotRecordedError(f"{type(error).__name__}: {error}") from error
+
+
+def _admitted(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
+    recorded, again = (_recorded(run, blank(), _copies(state)) for _ in range(2))
+    if recorded._operators.code != again._operators.code:
+        raise NotRecordedError("it takes other operators from call to call")
+    _check(recorded._operators)
+    for cancelling in (None, False, True):
+        weights = _copies(state)
+        if cancelling is not None:
+            trained = {name: one.detach() for name, one in weights.items() if one.requires_grad}
+            write_weights(trained, cancelling=cancelling)
+        for batch in (blank(), scaled(blank(), _LARGE), scaled(blank(), _HUGE)):
+            _compare(run, recorded, batch, weights)
+    return recorded
+
+
+def _recorded(run: Pass, batch: Batch, state: Mapping[str, Tensor]) -> Recorded:
+    from torch.fx.experimental.proxy_tensor import make_fx  # late: it takes a second, and few need it
+
+    forms: list[_Form] = []
+
+    def flat(*tensors: Tensor) -> list[Tensor]:
+        examples, weights = tensors[: len(batch)], tensors[len(batch) :]
+        losses, kept = run(examples, dict(zip(state, weights, strict=True)))
+        forms[:] = [_Form(n, len(one.parts), one.combine, one.positions) for n, one in kept.items()]
+        return _flat(losses, kept)
+
+    operators = make_fx(flat, tracing_mode="real")(*batch, *state.values())
+    return Recorded(operators, tuple(forms))
+
+
+def _check(operators: GraphModule) -> None:
+    """No tensor but the inputs, and no operator whose data decide how its result looks."""
+    for node in operators.graph.nodes:
+        if node.op == "get_attr":
+            raise NotRecordedError(f"{node.target} is neither an example nor a weight")
+        if set(_BY_DATA) & set(getattr(node.target, "tags", ())):
+            raise NotRecordedError(f"data decide the shape of what {node.target} gives")
+
+
+def _compare(run: Pass, recorded: Recorded, batch: Batch, state: Mapping[str, Tensor]) -> None:
+    """NotRecordedError unless both give the same bits, draw as much, and write to no input."""
+    inputs = [*batch, *state.values()]
+    versions, before = [one._version for one in inputs], torch.get_rng_state()
+    expected, after = run(batch, state), torch.get_rng_state()
+    torch.set_rng_state(before)
+    found = recorded(batch, state)
+    if not torch.equal(after, torch.get_rng_state()) or versions != [one._version for one in inputs]:
+        raise NotRecordedError("it draws or writes otherwise")
+    pairs = zip(_numbers(*expected), _numbers(*found), strict=True)
+    if not all(_same(one, other) for one, other in pairs):
+        raise NotRecordedError("its numbers have other bits")
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    if (a.dtype, a.shape, a.stride()) != (b.dtype, b.shape, b.stride()):
+        return False
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
+def _flat(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
+    return [losses.detach(), *(one for each in kept.values() for one in (each.norm_squared, *each.parts))]
+
+
+@torch.no_grad()
+def _numbers(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
+    """What a pass gives, and sums of it with factors that differ from example to example."""
+    factors = torch.linspace(0.5, 1, len(losses))
+    return _flat(losses, kept) + [one.weighted_sum(factors, None) for one in kept.values()]
+
+
+def _copies(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: one.detach().clone().requires_grad_(one.requires_grad) for name, one in state.items()}
+
+
+def _kept(form: _Form, left: Iterator[Tensor]) -> Kept:
+    return Kept(next(left), tuple(islice(left, form.parts)), form.combine, form.positions)

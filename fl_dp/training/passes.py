@@ -1,0 +1,77 @@
+"""The passes of a model's examples: their losses, and what is kept of each one's gradient."""
+
+import logging
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from fl_dp.engine.backward import Axes, keep_gradients
+from fl_dp.engine.clipping import check_losses
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.recording import Passed
+from fl_dp.engine.tracing.independence import in_place_of
+from fl_dp.errors import ProbeError
+from fl_dp.training.objective import Batch, Objective
+from fl_dp.training.precision import computed_in, in_full
+
+logger = logging.getLogger("fl_dp")
+
+
+class Passes:
+    """axes: from `probe`. chooser: of the kernels; it may be replaced. precision: of a plan."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        axes: Axes,
+        objective: Objective,
+        chooser: KernelChooser,
+        *,
+        precision: str,
+        device: torch.device,
+    ) -> None:
+        self.model, self.objective, self.chooser = model, objective, chooser
+        self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        # After a payment no check of real data may end a round: it tells the client's own log.
+        self._axes = axes.reporting(_note)
+        self._precision, self._device = precision, device
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What decides which operators a pass takes, beside the model and the shapes of its examples."""
+        return self.objective, self._precision, *self.chooser.fixed.items()
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """All parameters and buffers of the model, by name; its own memory."""
+        return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+
+    def losses_of(self, *examples: Tensor) -> Tensor:
+        batch = tuple(part.to(self._device) for part in examples)
+        # with gradients, whatever an example that raised midway has left
+        with torch.enable_grad(), computed_in(self._precision, self._device):
+            return in_full(self.objective.losses(self.model, batch))
+
+    def kept(self, batch: Batch) -> Passed:
+        """Losses, and what is kept of each parameter's gradients, at the model's weights."""
+        losses = self.losses_of(*batch)
+        check_losses(losses)
+        return losses, keep_gradients(losses, self.parameters, self._axes, self.chooser)
+
+    def kept_at(self, batch: Batch, state: Mapping[str, Tensor]) -> Passed:
+        """The same at these parameters and buffers, by name; no number moves to other memory."""
+        parameters = {name: state[name] for name in self.parameters}
+        with in_place_of(self.model, state):
+            losses = self.losses_of(*batch)
+            return losses, keep_gradients(losses, parameters, self._axes, self.chooser, settle=False)
+
+    def as_before(self) -> None:
+        """Modules and parameters as every pass finds them, after one that ended midway."""
+        self.model.train()
+        for parameter in self.parameters.values():
+            parameter.requires_grad_()
+
+
+def _note(error: ProbeError) -> None:
+    logger.warning("a batch does not look as the model was checked: %s", error)

@@ -1,0 +1,111 @@
+"""Trainers with a recorder take the steps of those without one, to the bit."""
+
+import dataclasses
+
+import pytest
+import torch
+from objectives import objective_for
+from torch import nn
+
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.engine.probe import probe
+from fl_dp.form import Form
+from fl_dp.records import RoundPlan
+from fl_dp.training import recorder as module
+from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.recorder import Recorder
+
+PLAN = RoundPlan(
+    run="run", server_round=1, model="mlp", steps=4, expected_batch_size=20, learning_rate=0.5, momentum=0.0,
+    noise_multiplier=1.0, max_grad_norm=1.0,
+)  # fmt: skip
+CPU, ROWS = torch.device("cpu"), 24
+OBJECTIVE = objective_for(Form((5,), 3))  # all clients of a process have the same
+
+
+def mlp(dropout=0.2):
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(5, 8), nn.Dropout(dropout), nn.Tanh(), nn.Linear(8, 3)).train()
+
+
+def trainer_of(model, data, recorder=None, fixed=True, **plan):
+    asked, axes, objective = dataclasses.replace(PLAN, **plan), probe(model, data.x), OBJECTIVE
+    kernels = {name: "instantiate" for name, _ in model.named_parameters()} if fixed else {}
+    return PrivateTrainer(
+        model, axes, asked, objective, device=CPU, chooser=KernelChooser(fixed=kernels),
+        randomness=Randomness(bytes(32)), recorder=recorder,
+    )  # fmt: skip
+
+
+def after_steps(data, recorder, **plan):
+    model = mlp()
+    trainer = trainer_of(model, data, recorder, **plan)
+    for _ in range(6):
+        trainer.step(data, 0.5, ROWS)
+    return [p.detach() for p in model.parameters()]
+
+
+@pytest.fixture
+def replays(monkeypatch):
+    seen = []
+    replay = module.Recorded.__call__
+    monkeypatch.setattr(module.Recorded, "__call__", lambda *a: (seen.append(1), replay(*a))[1])
+    return seen
+
+
+@pytest.mark.parametrize("plan", [{}, {"precision": "bf16"}, {"momentum": 0.9, "max_grad_norm": 0.1}])
+def test_steps_are_the_same_to_the_bit(data, replays, plan):
+    own, recorded = (after_steps(data, recorder, **plan) for recorder in (None, Recorder(after=0.0)))
+    assert all(map(torch.equal, own, recorded))
+    assert len(replays) > 4
+
+
+@pytest.mark.parametrize("harm", ["not finite", "no class"])
+def test_a_bad_example_contributes_nothing_and_the_others_as_ever(data, replays, harm):
+    """A label that is no class raises: all examples are then computed one by one, as without a recorder."""
+    x, y = (part.clone() for part in data.batch(torch.arange(10)))
+    if harm == "not finite":
+        x[3] = torch.nan
+    else:
+        y[3] = 99
+    own, recorded = (trainer_of(mlp(dropout=0.0), data, one) for one in (None, Recorder(after=0.0)))
+    recorded.clipped_sums([data.batch(torch.arange(10))], ROWS)
+    replays.clear()
+    (expected,), (found,) = own.clipped_or_none([(x, y)], ROWS), recorded.clipped_or_none([(x, y)], ROWS)
+    assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
+    assert len(replays) == (1 if harm == "not finite" else 11)
+
+
+def test_later_trainers_of_the_model_replay_at_their_own_weights_and_bounds(data, replays):
+    model, recorder, batch = mlp(dropout=0.0), Recorder(after=0.0), data.batch(torch.arange(10))
+    trainer_of(model, data, recorder).clipped_sums([batch], ROWS)
+    replays.clear()
+    for bound in (1.0, 0.01):
+        with torch.no_grad():
+            model[0].weight.mul_(0.5)
+        trainers = [trainer_of(model, data, one, max_grad_norm=bound) for one in (recorder, None)]
+        (found,), (expected,) = (trainer.clipped_sums([batch], ROWS) for trainer in trainers)
+        assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
+    assert len(replays) == 2
+
+
+@pytest.mark.parametrize("why", ["few", "long", "kernels not fixed", "refused"])
+def test_passes_that_are_few_or_long_or_may_change_are_never_replayed(
+    data, replays, monkeypatch, caplog, why
+):
+    if why == "long":
+        monkeypatch.setattr(module, "_LONGEST", 0.0)
+    if why == "refused":
+        monkeypatch.setattr(module, "record", refuse)
+        caplog.set_level("INFO")
+    recorder = Recorder(after=1e9 if why == "few" else 0.0)
+    trainer = trainer_of(mlp(), data, recorder, fixed=why != "kernels not fixed")
+    for _ in range(3):
+        trainer.step(data, 0.5, ROWS)
+    assert not replays
+    assert ("not recorded: no" in caplog.text) == (why == "refused")
+
+
+def refuse(*_):
+    raise module.NotRecordedError("no")

@@ -110,14 +110,13 @@ def _check(operators: GraphModule) -> None:
 
 
 def _compare(run: Pass, recorded: Recorded, batch: Batch, state: Mapping[str, Tensor]) -> None:
-    """NotRecordedError unless both give the same bits, draw as much, and write to no input."""
-    inputs = [*batch, *state.values()]
-    versions, before = [one._version for one in inputs], torch.get_rng_state()
+    """NotRecordedError unless both give the same bits, and draw as much."""
+    before = torch.get_rng_state()
     expected, after = run(batch, state), torch.get_rng_state()
     torch.set_rng_state(before)
     found = recorded(batch, state)
-    if not torch.equal(after, torch.get_rng_state()) or versions != [one._version for one in inputs]:
-        raise NotRecordedError("it draws or writes otherwise")
+    if not torch.equal(after, torch.get_rng_state()):
+        raise NotRecordedError("it draws otherwise")
     pairs = zip(_numbers(*expected), _numbers(*found), strict=True)
     if not all(_same(one, other) for one, other in pairs):
         raise NotRecordedError("its numbers have other bits")

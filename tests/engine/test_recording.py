@@ -150,15 +150,14 @@ class BranchesOnData(Refused):
         return self.layer(x.flatten(1)) * (2 if bool(x[0, 0, 0, 0] > 1e6) else 1)
 
 
-class Alternates(Refused):
-    """Its numbers are the same in each call, and its operators are not."""
+class Counts(Refused):
+    """Its numbers and its graph are the same in each call; one constant is not."""
 
     times = 0
 
     def forward(self, x):
-        Alternates.times += 1
-        x = self.layer(x.flatten(1))
-        return x + 0 if Alternates.times % 2 else x
+        Counts.times += 1
+        return self.layer(x.flatten(1)) + 1e-44 * Counts.times
 
 
 class Hides(Refused):
@@ -174,16 +173,21 @@ class Chooses(Refused):
         return self.layer(x.flatten(1)) + large.nonzero().sum()
 
 
-@pytest.mark.parametrize("kind", [BranchesOnWeights, BranchesOnData, Alternates, Hides, Chooses])
+@pytest.mark.parametrize("kind", [BranchesOnWeights, BranchesOnData, Counts, Hides, Chooses])
 def test_what_a_list_of_operators_cannot_stand_for_is_refused(kind):
     with pytest.raises(NotRecordedError):
         of_images(kind()).record()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [lambda a: a * (1 + 2**-23), lambda a: a.where(a.isfinite(), 0.0), lambda a: a + torch.rand(1) * 0],
-)
+CHANGES = [
+    lambda norms: norms * (1 + 2**-23),
+    lambda norms: norms.where(norms.isfinite(), 0.0),
+    lambda norms: norms.where(norms.isfinite(), torch.nan),
+    lambda norms: norms + torch.rand(1) * 0,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_list_with_other_bits_at_hostile_weights_or_other_draws_is_not_admitted(change, monkeypatch):
     own = of_images(nn.Sequential(nn.Flatten(), nn.Linear(784, 3)))
     assert own.record()
@@ -197,3 +201,24 @@ def test_a_list_with_other_bits_at_hostile_weights_or_other_draws_is_not_admitte
     monkeypatch.setattr(recording.Recorded, "__call__", wrong)
     with pytest.raises(NotRecordedError):
         own.record()
+
+
+def test_a_sum_that_is_made_of_other_tensors_than_those_that_are_kept_is_not_admitted():
+    """They would be those of the examples that it was recorded with."""
+
+    def by_its_own(kept):
+        return lambda factors, *_: kept.combine(factors, *kept.parts)
+
+    class Holds(PassOf):
+        def __call__(self, batch, state):
+            losses, kept = super().__call__(batch, state)
+            held = {
+                n: dataclasses.replace(k, combine=lambda f, *_, k=k: k.combine(f, *k.parts))
+                for n, k in kept.items()
+            }
+            return losses, held
+
+    images = of_images(nn.Sequential(nn.Flatten(), nn.Linear(784, 3)))
+    assert images.record()
+    with pytest.raises(NotRecordedError, match="other bits"):
+        Holds(images.model, images.blank).record()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from fl_dp.config.task import TaskSettings
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.recording import Recorded
@@ -19,6 +20,7 @@ from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ClientWork, Round
+from fl_dp.tasks.task import Task
 from fl_dp.training.private import PrivateTrainer
 
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
@@ -84,6 +86,16 @@ def test_passes_are_replayed_once_they_have_taken_a_while_and_no_bit_changes(fed
     again = train(actor, federation, items)
     assert all(map(same, first, again))
     assert len(replays) >= recorded + sum(one.steps for one in items)
+
+
+def test_passes_of_others_code_are_never_replayed(federation):
+    """It may count calls, or look at a clock."""
+
+    class Own(Task):
+        pass
+
+    assert federation.actor()._recorder is not None
+    assert TrainingActor(federation.shared, federation.settings(), Own(TaskSettings()))._recorder is None
 
 
 def grouped(

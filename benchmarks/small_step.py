@@ -6,6 +6,7 @@ Both are steps of the trainers, of 20 records in the mean of 60: the private one
 of one public shape, clipping, and noise in integers; the plain one with 20 records. In turns, one thread,
 memory kept from step to step as in the simulation's processes.
 
+"replayed": the private step with its passes recorded, as a simulation's become that go on for a while.
 "floor": a plain gradient of as many rows as the private step's passes have, and the noise; nothing else.
 """
 
@@ -29,6 +30,7 @@ from fl_dp.simulation.actor.process_memory import keep_freed_memory
 from fl_dp.tasks.task import Task
 from fl_dp.training.examples import axes_of
 from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.recorder import Recorder
 from fl_dp.training.rows import filled
 from fl_dp.training.unprotected import UnprotectedTrainer
 
@@ -70,6 +72,8 @@ def _compared(name: str, options: argparse.Namespace) -> dict[str, int | float]:
     inputs, targets = filled(rows, batch)
     parameters = list(private._parameters.values())
     clipped = private.clipped_sums([batch], rows)[0]
+    replayed = _private(name, data, device, Recorder(after=0.0))
+    replayed.use_kernels(private.kernels)
 
     def gradient() -> Sequence[Tensor]:
         losses = private._passes.losses_of(inputs, targets)
@@ -78,6 +82,7 @@ def _compared(name: str, options: argparse.Namespace) -> dict[str, int | float]:
     steps: dict[str, Callable[[], object]] = {
         "plain": lambda: plain.step(data, 0.0, 2 * _MEAN),
         "private": lambda: private.step(data, _MEAN / _RECORDS, rows),
+        "replayed": lambda: replayed.step(data, _MEAN / _RECORDS, rows),
         "gradient": gradient,
         "noise": lambda: add_gaussian_noise(clipped, noise_multiplier=1.0, generator=Randomness.system()),
     }
@@ -91,16 +96,19 @@ def _compared(name: str, options: argparse.Namespace) -> dict[str, int | float]:
     settled = {key: times[_SETTLED:] for key, times in seconds.items()}
     found: dict[str, int | float] = {"rows": rows}
     found |= {f"{key}, ms": 1e3 * statistics.median(times) for key, times in settled.items()}
-    ratios = zip(*(settled[key] for key in ("plain", "private", "gradient", "noise")), strict=True)
-    over = [(private / plain, (gradient + noise) / plain) for plain, private, gradient, noise in ratios]
-    found["private / plain"], found["floor / plain"] = map(statistics.median, zip(*over, strict=True))
+    settled["floor"] = [sum(both) for both in zip(settled["gradient"], settled["noise"], strict=True)]
+    for key in ("private", "replayed", "floor"):
+        pairs = zip(settled[key], settled["plain"], strict=True)
+        found[f"{key} / plain"] = statistics.median(one / plain for one, plain in pairs)
     return found
 
 
-def _private(name: str, data: TensorData, device: torch.device) -> PrivateTrainer:
+def _private(
+    name: str, data: TensorData, device: torch.device, recorder: Recorder | None = None
+) -> PrivateTrainer:
     model, task = build_model(name, data.form, seed=0).to(device).train(), _task(data)
     axes = axes_of(model, task.objective, device)
-    return PrivateTrainer(model, axes, _plan(name), task.objective, device=device)
+    return PrivateTrainer(model, axes, _plan(name), task.objective, device=device, recorder=recorder)
 
 
 def _plain(name: str, data: TensorData, device: torch.device) -> UnprotectedTrainer:

@@ -22,7 +22,7 @@ When the roster ends, or a site joins or leaves: who provisions sends a new rost
 
     fl-dp accept PATH/TO/roster.json --kit .
 
-and start the client again.
+A running client goes on with it by itself. One that ended because its roster was over is started again.
 If site.key is stolen or lost: say so to who provisions, at once, and make a new kit by fl-dp join-request.
 """
 
@@ -37,12 +37,15 @@ It was killed? Go on:  fl-dp server --kit . --resume DIR
 Secret:      server.key, tls.key. Whoever has them can stand in for the server.
 Not secret:  tls.crt, roster.json, trusted.json.
 
+server.key is made once. What fl-dp provision makes later may come without it: the server keeps its own.
+
 A new roster alone is taken by
 
     fl-dp accept PATH/TO/roster.json --kit .
 
 and a running server goes on with it by itself. When the certificate ends: who provisions runs fl-dp provision
-again; copy tls.key and tls.crt here, accept the roster, and start the server again.
+again; copy tls.key and tls.crt here, and accept the roster. A running server takes them, too. Only another
+server.key, by fl-dp provision --new-server-key, needs a new start.
 """
 
 

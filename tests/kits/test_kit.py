@@ -33,7 +33,9 @@ def test_a_site_is_who_its_key_is(made: Made) -> None:
         (made.server, ("fl-dp server --kit . --config", "Secret:      server.key, tls.key.")),
         (made.kit("north"), ("fl-dp client --kit . --data", "Secret:      site.key.", "north.join.json")),
     ):
-        assert all(word in (folder / "README.txt").read_text() for word in words)
+        text = (folder / "README.txt").read_text()
+        assert all(word in text for word in words)
+        assert "goes on with it by itself" in text
 
 
 def test_an_old_kit_that_is_replayed_is_refused(made: Made) -> None:

@@ -1,12 +1,12 @@
 """Numbers in words, the same wherever they are shown: counts and times; and lines that fit a console."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, chop_cells
 
 LINE = 80  # columns of a console, where nobody says how many
 _INDENT = "  "  # of a line that goes on, and between two parts of one
-
+_MOST_NAMES = 5  # in one line
 _DAY, _HOUR, _MINUTE = 86400, 3600, 60
 
 
@@ -66,3 +66,29 @@ def packed(parts: Sequence[str], width: int = LINE) -> list[str]:
             for one in folded(part, width - len(_INDENT)):
                 lines.append(_INDENT * bool(lines) + one)
     return lines
+
+
+def by_reason(reasons: Iterable[tuple[str, str]]) -> str:
+    """ "north, south: no budget; east: no data". reasons: name and reason; empty ones are left out."""
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons:
+        if reason:
+            names.setdefault(reason, []).append(name)
+    return "; ".join(f"{some(known)}: {reason}" for reason, known in names.items())
+
+
+def some(names: Sequence[str]) -> str:
+    """The names, or a few of them and how many more there are."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def roster_too_small(sites: int, least: int) -> str:
+    """Why no round can start, and what next; empty where the roster has sites enough."""
+    if sites >= least:
+        return ""
+    new = f", or stop this run and start a new one with min-clients = {sites}" if sites else ""
+    return (
+        f"the roster has {counted(sites, 'site')} and min-clients is {least}, so that no round can start: "
+        f"give the server's kit a roster with more sites (fl-dp provision){new}"
+    )

@@ -3,13 +3,14 @@
 import dataclasses
 import heapq
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from fl_dp.accounting.budget import BudgetReport, federation_budget
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.replies import Verdict
 from fl_dp.reporting.reports import (
+    RUN_EPSILON_SPENT,
     THIS_RUN,
     ClientBudget,
     ClientRound,
@@ -18,6 +19,7 @@ from fl_dp.reporting.reports import (
     RunCost,
     RunStatus,
 )
+from fl_dp.reporting.wording import by_reason
 
 
 def guarantee(
@@ -141,16 +143,14 @@ def outcome(
             return "budget-exhausted", (
                 "Fewer clients than min-updates asks for are there with budget for one more step."
                 if any(client.can_take_part() for client in clients)
+                else RUN_EPSILON_SPENT
+                if any(client.run_is_spent for client in clients)
                 else "No client has budget for one more step."
             )
-        return "failed", _each_once(client.reason for client in clients)
+        return "failed", by_reason((client.name, client.reason) for client in clients)
     if last and last.lost and last.lost_rounds == last.round:
         return "failed", f"No round has changed the model. The last one: {last.lost}"
     if not any(client.rounds for client in clients):
-        reasons = _each_once(client.reason for client in last.clients.values()) if last else ""
+        reasons = by_reason((name, one.reason) for name, one in last.clients.items()) if last else ""
         return "failed", f"No client ever trained: {reasons}"
     return "completed", ""
-
-
-def _each_once(reasons: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(reason for reason in reasons if reason))

@@ -2,9 +2,10 @@
 
 The list is made by `make_fx` from the engine's own pass: forward, backward, rules and kernels, up to what is
 kept of each gradient. Factors, sums and noise are computed as ever. Weights and buffers are inputs as the
-examples are. The list is admitted only if it gives the bits of the pass itself, for ordinary examples and
-weights and for hostile ones. So what was checked of the one holds for the other: which rows are steady, how
-far rounding can move a sum, what a round that is repeated gives.
+examples are, and `make_fx` refuses whatever branches on them. The list is admitted only if it gives the bits
+of the pass itself, on random examples, of which some are so large that squares overflow, and at several
+weights. So what was checked of the one holds for the other: which rows are steady, how far rounding can move a
+sum, what a round that is repeated gives.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +33,7 @@ class NotRecordedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Of a `Kept`, all but its tensors. parts: how many it has."""
+    """What makes a `Kept` of tensors. parts: how many it has. combine: may hold what it was recorded with."""
 
     name: str
     parts: int
@@ -57,11 +58,10 @@ class Recorded:
 def record(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
     """`run`, recorded and admitted. NotRecordedError where it cannot be: then `run` itself must be used.
 
-    blank: examples of random numbers, others in each call. Nothing of real data is read, and nothing is kept:
-    torch's global random state is as before.
+    On CPUs. blank: examples of random numbers, others in each call; no real data are read. torch's global
+    random state is then as before.
     """
-    devices = {tensor.device for tensor in state.values() if tensor.device.type == "cuda"}
-    with torch.random.fork_rng(devices):
+    with torch.random.fork_rng(devices=()):
         try:
             return _admitted(run, blank, state)
         except NotRecordedError:
@@ -86,7 +86,7 @@ def _admitted(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]
 
 
 def _recorded(run: Pass, batch: Batch, state: Mapping[str, Tensor]) -> Recorded:
-    from torch.fx.experimental.proxy_tensor import make_fx  # late: it takes a second, and few need it
+    from torch.fx.experimental.proxy_tensor import make_fx  # late: few need it; its first call takes a second
 
     forms: list[_Form] = []
 

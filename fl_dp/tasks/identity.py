@@ -17,6 +17,8 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from torch import nn
+
 from fl_dp.config.task import task_file
 from fl_dp.data.fixed_features import features_of
 from fl_dp.models.names import is_own_code
@@ -24,6 +26,9 @@ from fl_dp.tasks.load import OwnModelTask, in_task_code
 from fl_dp.tasks.own_code import imported
 from fl_dp.tasks.sources import OF_THE_SITE, plain, sources
 from fl_dp.tasks.task import Task
+from fl_dp.training.loss import loss_of
+
+_OURS = frozenset({"fl_dp", "torch", "torchvision"})  # packages
 
 
 def identity(task: Task) -> str:
@@ -59,6 +64,12 @@ def _digest(parts: Parts) -> str:
 
 def _of_code(task: Task) -> Parts:
     return _of_task(task) + _of_model(task)
+
+
+def is_our_code(task: Task, model: nn.Module) -> bool:
+    """Whether all code of the model's passes, losses included, is fl_dp's own or PyTorch's."""
+    kinds = [loss_of(task.settings.loss).per_example, *(type(one) for one in model.modules())]
+    return type(task) is Task and {one.__module__.partition(".")[0] for one in kinds} <= _OURS
 
 
 def _of_task(task: Task) -> Parts:

@@ -13,14 +13,18 @@ from fl_dp.training.passes import Passes
 
 logger = logging.getLogger("fl_dp")
 
-AFTER = 15.0  # seconds that passes of a kind have taken: recording takes two of them, and saves up to a sixth
+AFTER = (
+    15.0  # seconds that passes of a kind have taken: recording takes 1 to 4, and saves 5 to 30 % of a pass
+)
 _LONGEST = 0.05  # seconds of a pass: in a longer one Python's time does not count
+# That a process may grow by: 150 for what PyTorch loads, and some passes that are held at once.
+RECORDING_BYTES = 2**28
 
 
 class Recorder:
     """Of the passes of one model on a CPU, whichever trainer takes them, with kernels that are fixed.
 
-    For models and losses of fl_dp's own: other code may remember something from pass to pass, unseen.
+    For code that is fl_dp's own or PyTorch's: others' may remember something from pass to pass, unseen.
     after: seconds that passes of a kind must have taken before one is recorded.
     """
 
@@ -42,7 +46,7 @@ class Recorder:
         seconds = time.thread_time() - started
         self._seconds[kind] += seconds
         if kind not in self._recorded and self._seconds[kind] >= self._after:
-            self._recorded[kind] = _recorded(passes, len(batch[0])) if seconds < _LONGEST else None
+            self._recorded[kind] = _try_to_record(passes, len(batch[0])) if seconds < _LONGEST else None
         return kept
 
     def _state_of(self, passes: Passes) -> Mapping[str, Tensor]:
@@ -52,7 +56,7 @@ class Recorder:
         return self._newest[1]
 
 
-def _recorded(passes: Passes, rows: int) -> Recorded | None:
+def _try_to_record(passes: Passes, rows: int) -> Recorded | None:
     try:
         return record(passes.kept_at, lambda: passes.objective.blank(rows), passes.state)
     except NotRecordedError as error:

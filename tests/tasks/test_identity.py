@@ -4,12 +4,17 @@ import importlib
 import sys
 
 import pytest
+from torch import nn
 
+from fl_dp.audit.given_task import GivenTask
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import TaskError
-from fl_dp.tasks.identity import identity
+from fl_dp.form import Form
+from fl_dp.models.build import build_model
+from fl_dp.tasks.identity import identity, is_our_code
 from fl_dp.tasks.load import _task as task_of_cache
 from fl_dp.tasks.load import task_of
+from fl_dp.training.loss import Loss
 
 
 def of(path):
@@ -167,3 +172,18 @@ def test_no_part_of_what_is_computed_is_overlooked(task, files, tmp_path, monkey
         task_of_cache.cache_clear()
     unload("pkg", "helper", "layers")
     assert found[0] == found[2] != found[1]
+
+
+class Foreign(nn.Linear):
+    """Of another package."""
+
+
+def test_our_code_is_that_of_fl_dp_and_of_pytorch_alone(monkeypatch):
+    """A model that an audit was given, another package's architecture, and its loss are not."""
+    task, ours = task_of(TaskSettings()), build_model("norm-linear", Form((4,), 2), seed=0)
+    assert is_our_code(task, ours)
+    assert not is_our_code(task, nn.Sequential(ours, Foreign(2, 2)))
+    assert not is_our_code(GivenTask(ours, TaskSettings()), ours)
+    loss = Loss(per_example=lambda outputs, targets: outputs[:, 0], targets=("class",), metrics=())
+    monkeypatch.setattr("fl_dp.tasks.identity.loss_of", lambda name: loss)
+    assert not is_our_code(task, ours)

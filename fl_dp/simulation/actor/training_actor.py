@@ -15,19 +15,19 @@ from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import UnsteadyError
 from fl_dp.federation.client.attempt import attempt
-from fl_dp.models.names import is_own_code
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.update_sum import UpdateSum
 from fl_dp.simulation.work import ActorSettings, Array, ChunkDone, ClientWork, Done, Measured, Round
+from fl_dp.tasks.identity import is_our_code
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.examples import axes_of
 from fl_dp.training.kept import go_on_from, state_of
 from fl_dp.training.private import PrivateTrainer
-from fl_dp.training.recorder import Recorder
+from fl_dp.training.recorder import RECORDING_BYTES, Recorder
 from fl_dp.training.trainer import (
     Trainer,
     as_arrays,
@@ -69,8 +69,7 @@ class TrainingActor:
         )
         self._task.form = self._parts[0].form
         self._device = torch.device(settings.device)
-        is_ours = self._task.built_in and not is_own_code(self._task.settings.model)
-        self._recorder = Recorder() if is_ours and self._device.type == "cpu" else None
+        self._recorder: Recorder | None = None
         self._at_once = self._fits = sys.maxsize
         self._model: nn.Module | None = None
         self._axes: Axes | None = None
@@ -122,7 +121,7 @@ class TrainingActor:
             at_once=min(rows, size),
             together=_steady_or_none(trainer, min(together, size)),
             step_bytes=needed + self._round_bytes(first.algorithm.controlled),
-            process_bytes=own_bytes(),
+            process_bytes=own_bytes() + (RECORDING_BYTES if self._recorder and is_little(step) else 0),
             gpu_bytes=held,
             gpu_total=total,
             most=at_most if size == tried else size,
@@ -172,6 +171,8 @@ class TrainingActor:
             with in_task_code(type(self._task), "a check of its model"):
                 self._axes = axes_of(model, self._task.objective, self._device)
             self._model = model
+            if self._device.type == "cpu" and is_our_code(self._task, model):
+                self._recorder = Recorder()
 
     def _try(self, item: ClientWork, *, together: bool) -> Done:
         """Train one client. What it raises is its own failure, and not the others'."""

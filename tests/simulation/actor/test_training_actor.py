@@ -9,19 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from fl_dp.config.task import TaskSettings
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.recording import Recorded
 from fl_dp.errors import ConfigError, UnsteadyError
 from fl_dp.federation.client.attempt import NOT_FINITE
-from fl_dp.simulation.actor import update_sum
+from fl_dp.simulation.actor import training_actor, update_sum
 from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ClientWork, Round
-from fl_dp.tasks.task import Task
 from fl_dp.training.private import PrivateTrainer
+from fl_dp.training.recorder import RECORDING_BYTES
 
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
 
@@ -88,14 +87,12 @@ def test_passes_are_replayed_once_they_have_taken_a_while_and_no_bit_changes(fed
     assert len(replays) >= recorded + sum(one.steps for one in items)
 
 
-def test_passes_of_others_code_are_never_replayed(federation):
-    """It may count calls, or look at a clock."""
-
-    class Own(Task):
-        pass
-
-    assert federation.actor()._recorder is not None
-    assert TrainingActor(federation.shared, federation.settings(), Own(TaskSettings()))._recorder is None
+def test_what_a_recording_takes_is_planned_for(federation, monkeypatch):
+    sizes = []
+    for ours in (True, False):
+        monkeypatch.setattr(training_actor, "is_our_code", lambda task, model, ours=ours: ours)
+        sizes.append(federation.actor().measure(federation.plan()).process_bytes)
+    assert sizes[0] - sizes[1] > 0.5 * RECORDING_BYTES
 
 
 def grouped(

@@ -217,8 +217,10 @@ class RunConfig(TaskSettings):
         page="clipping.md#a-bound-that-follows",
     )  # fmt: skip
     epsilon: Annotated[float, Range(0, MOST_EPSILON, open=True)] = setting(
-        3.0, _PRIVACY, "the budget of every client, over all rounds; smaller protects more", common=True
-    )
+        3.0, _PRIVACY,
+        "the most that all rounds of this run cost any client; smaller protects more. A site's own epsilon "
+        "may end it before; of delta and accountant its own count", common=True,
+    )  # fmt: skip
     delta: Annotated[float, Range(0, MOST_DELTA, open=True)] | Auto = setting(
         "auto", _PRIVACY, "at which epsilon holds; auto: the largest power of ten below 1/n, at most 1e-5"
     )

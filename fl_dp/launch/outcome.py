@@ -14,7 +14,7 @@ from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import marked
 from fl_dp.reporting.read_results import read_summary
-from fl_dp.reporting.reports import INTERRUPTED, OVER
+from fl_dp.reporting.reports import INTERRUPTED, OVER, RUN_EPSILON_SPENT
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.wording import in_lines
 
@@ -116,6 +116,8 @@ def _why_early(summary: Mapping[str, Any]) -> str:
     rounds, clients = summary["rounds"], summary["clients"].values()
     if rounds or any(client["steps"] for client in clients):
         when = f"after round {rounds}" if rounds else "not one step fits"
-        return f"stopped early: the clients' privacy budgets are spent ({when})"
+        of_run = summary["reason"] == RUN_EPSILON_SPENT
+        what = "the run's epsilon is" if of_run else "the clients' privacy budgets are"
+        return f"stopped early: {what} spent ({when})"
     reasons = "; ".join(dict.fromkeys(client["reason"] for client in clients if client["reason"]))
     return f"nothing was trained: no step meets the clients' privacy budgets{': ' * bool(reasons)}{reasons}"

@@ -17,6 +17,7 @@ from fl_dp.records import REFUTED, ClientStatus, Entry
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
 OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # of runs with nothing left to do
 INTERRUPTED = "interrupted"  # the reason of a failed run that was ended from outside, by Ctrl-C or a signal
+RUN_EPSILON_SPENT = "One more step would cost a client more than the run's epsilon."  # of "budget-exhausted"
 
 NOT_PRIVATE = "NOT PRIVATE"  # marks everything that comes from a run without privacy
 

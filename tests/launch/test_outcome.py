@@ -7,6 +7,7 @@ import pytest
 from fl_dp.errors import ConfigError, LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.outcome import RunEnd, conclude, tried
+from fl_dp.reporting.reports import RUN_EPSILON_SPENT
 from fl_dp.reporting.run_folder import RunFolder
 
 GOOD = RunEnd(completed=True)
@@ -47,6 +48,9 @@ def test_spent_budgets_are_a_normal_end_and_said(folder, said):
     write(folder, "budget-exhausted")
     assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED == 3
     assert "budgets are spent (after round 2)" in said[-1]
+    write(folder, "budget-exhausted", RUN_EPSILON_SPENT)
+    conclude(GOOD, folder, said.append)
+    assert "the run's epsilon is spent (after round 2)" in said[-1]
     fresh = {**CLIENT, "steps": 0, "rounds": 0, "status": "idle", "reason": "No noise is enough."}
     write(folder, "budget-exhausted", rounds=0, clients={"0": fresh, "1": fresh})  # nothing was ever spent
     assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED

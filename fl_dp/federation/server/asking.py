@@ -74,9 +74,9 @@ class Asking:
         content: Callable[[RoundPlan, float], RecordDict],
         in_sum: bool,
     ) -> Asked:
-        assert client.mechanism is not None
+        mechanism = client.to_ask
         plan = round_plan(
-            client.profile, client.mechanism, self._config, self._run, server_round, self._task, self.origin
+            client.profile, mechanism, self._config, self._run, server_round, self._task, self.origin
         )
         message = Message(
             content(plan, weight),
@@ -85,4 +85,4 @@ class Asking:
             ttl=self._config.round_timeout,  # a client that sees it later does not train for nothing
             group_id=str(server_round),
         )
-        return Asked(client, client.mechanism, weight, message, in_sum, plan)
+        return Asked(client, mechanism, weight, message, in_sum, plan)

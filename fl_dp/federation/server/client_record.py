@@ -2,8 +2,9 @@
 
 import dataclasses
 import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
@@ -29,6 +30,7 @@ class ClientRecord:
     exhausted: it cannot take part for want of budget.
     before: what it said that it had spent, when it first registered in this run.
     asked: the steps that this run has asked it for, as many as it said that it took, or may have taken.
+    run_epsilon: the most that they may cost it, by the run's config, which no row repeats.
     rounds: its accepted updates. arithmetic: of all that is counted as spent and of this run's rounds.
     """
 
@@ -43,11 +45,12 @@ class ClientRecord:
     arithmetic: str = STEADY_ROWS
     before: tuple[Entry, ...] = ()
     asked: tuple[Entry, ...] = ()
+    run_epsilon: float = math.inf
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field, and clear the cached results. The values themselves never change."""
         object.__setattr__(self, name, value)
-        for cached in ("budget", "row", "_history", "_of_run"):
+        for cached in ("budget", "row", "_history", "_of_run", "_run_wall"):
             self.__dict__.pop(cached, None)
 
     @property
@@ -77,6 +80,32 @@ class ClientRecord:
         """
         shown = beyond((*self.spent, *self.unconfirmed), self.before)
         return history_of(self.budget, self.mechanism, covered(self.asked, shown))
+
+    @cached_property
+    def _run_wall(self) -> History | None:
+        """What this run has cost it, held against `run_epsilon`; None where its own budget ends before."""
+        if self.run_epsilon >= self.budget.epsilon:
+            return None
+        wall = replace(self.budget, epsilon=self.run_epsilon, epsilon_alone=None)
+        return history_of(wall, self.mechanism, self._of_run.spent)
+
+    @property
+    def run_is_spent(self) -> bool:
+        """Whether it has budget for a step that would cost more than the run's epsilon."""
+        if self._run_wall is None or self.exhausted or self.can_take_part():
+            return False
+        try:
+            return self._history.steps_left(1) > 0
+        except AccountingError:
+            return False
+
+    @property
+    def to_ask(self) -> Entry:
+        """What its next round asks for: fewer steps where the run's epsilon ends within it."""
+        assert self.mechanism is not None  # only clients that can take a step are asked
+        if self._run_wall is None:
+            return self.mechanism
+        return self.mechanism.taking(max(1, self._run_wall.steps_left(self.mechanism.steps)))
 
     @property
     def has_cost(self) -> bool:
@@ -134,8 +163,11 @@ class ClientRecord:
         """What it will have spent if it takes part in `rounds` rounds more, as far as its budget goes."""
         if self.mechanism is None or self.exhausted:
             return self.epsilon()
+        steps = rounds * self.mechanism.steps
+        if self._run_wall and not (steps := self.steps_left(steps)):
+            return self.epsilon()
         try:
-            return self._history.epsilon_after(rounds * self.mechanism.steps)
+            return self._history.epsilon_after(steps)
         except AccountingError:  # its ledger declines them, too
             return self.epsilon()
 
@@ -150,19 +182,21 @@ class ClientRecord:
         return self.mechanism is not None and self.steps_left(self.mechanism.steps) > 0
 
     def steps_left(self, planned: int) -> int:
-        """How many of `planned` steps fit its budget, without privacy all; 0 if it takes no part.
+        """How many of `planned` steps fit its budget and the run's epsilon, without privacy all.
 
-        0 too where the accountant cannot resolve its delta over more steps: its own ledger then declines.
+        0 if it takes no part, and where the accountant cannot resolve its delta over more steps: its own
+        ledger then declines.
         """
-        try:
-            return 0 if self.exhausted else self._history.steps_left(planned)
-        except AccountingError:
-            return 0
+        return self._left(lambda history: history.steps_left(planned))
 
     def rounds_left(self, at_most: int) -> int:
         """In how many of `at_most` rounds more it could take part; the last one may be a short one."""
+        return self._left(lambda history: history.rounds_left(at_most))
+
+    def _left(self, of: Callable[[History], int]) -> int:
+        walls = (self._history, self._run_wall) if self._run_wall else (self._history,)
         try:
-            return 0 if self.exhausted else self._history.rounds_left(at_most)
+            return 0 if self.exhausted else min(of(wall) for wall in walls)
         except AccountingError:
             return 0
 
@@ -180,7 +214,9 @@ class ClientRecord:
 
 
 _PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
-_RECORD = tuple(one.name for one in dataclasses.fields(ClientRecord) if one.name != "profile")
+_RECORD = tuple(
+    one.name for one in dataclasses.fields(ClientRecord) if one.name not in ("profile", "run_epsilon")
+)
 _values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_RECORD)
 
 

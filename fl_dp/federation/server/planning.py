@@ -1,5 +1,6 @@
 """What one round of this run does at one client: its mechanism, from public numbers alone."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 from fl_dp.accounting.budget import Budget
@@ -26,7 +27,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
 
     noise-multiplier "auto" is what the client's data were trained with before, if the client keeps to
     that; else it is calibrated so that all rounds, or `participations`, fit the client's own budget at its
-    own delta, over what it has spent already, and is at least what the client accepts. Without privacy there
+    own delta, over what it has spent already, and by themselves the run's epsilon; and is at least what the
+    client accepts. Without privacy there
     is no noise, and no budget. Raises AccountingError when the budget is spent or no noise is enough, and
     FederationError when the client's data, history or policy do not suit the run.
     """
@@ -169,9 +171,11 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
     if profile.spent and not profile.vary_mechanism:
         return profile.spent[0].noise_multiplier
     rate = expected_batch(config, profile.public_size) / profile.public_size
-    noise = _calibrated(
-        rate, steps * participations(config), _budget(profile), profile.spent, copies_of(config)
-    )
+    steps, copies, budget = steps * participations(config), copies_of(config), _budget(profile)
+    noise = _calibrated(rate, steps, budget, profile.spent, copies)
+    if config.epsilon < budget.epsilon:
+        of_run = replace(budget, epsilon=config.epsilon)
+        noise = max(noise, _calibrated(rate, steps, of_run, (), copies))
     return max(noise, profile.min_noise_multiplier)
 
 

@@ -29,6 +29,7 @@ from fl_dp.reporting.wording import counted
 logger = logging.getLogger("fl_dp")
 
 PATIENCE = 60.0  # seconds that a round waits for the answers of nodes that were just asked
+RUN_IS_SPENT = "one more step would cost it more than the run's epsilon"
 REVOKED = "was revoked: the roster no longer has it"
 _LONG = 5.0  # seconds of accounting for one site; one that takes longer
 _REST = 20.0  # is asked again after so many times as long
@@ -66,7 +67,7 @@ class Registration:
 
     def restore(self, clients: Iterable[ClientRecord], registered: Collection[str]) -> None:
         """Know the clients as they were; those that are not `registered` are asked again when they come."""
-        self.clients = {client.name: client for client in clients}
+        self.clients = {client.name: replace(client, run_epsilon=self._config.epsilon) for client in clients}
         self._registered = {client.node_id for client in self.clients.values() if client.name in registered}
 
     @property
@@ -144,6 +145,8 @@ class Registration:
             return self._refused[client.node_id].why
         if client.node_id in self._unsure:
             return "has not said yet what its last round has cost"
+        if client.run_is_spent:
+            return RUN_IS_SPENT
         if not client.can_take_part():
             return "no budget is left for one more step"
         return self.silent.why(client.name) if self.silent.rests(client.name, self._round) else ""
@@ -274,6 +277,7 @@ class Registration:
             arithmetic=_arithmetic(profile, self._config),
             before=known.before,
             asked=known.asked,
+            run_epsilon=self._config.epsilon,
         )
 
     def _client(self, node: int, profile: ClientProfile, rounds: int = 0) -> ClientRecord:
@@ -317,6 +321,7 @@ def record_of(profile: ClientProfile, config: RunConfig, node: int = 0, rounds: 
         rounds=rounds,
         arithmetic=_arithmetic(profile, config),
         before=profile.spent,
+        run_epsilon=config.epsilon,
     )
 
 

@@ -10,6 +10,7 @@ from fl_dp.accounting.budget import BudgetReport, federation_budget
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.replies import Verdict
 from fl_dp.reporting.reports import (
+    RUN_EPSILON_SPENT,
     THIS_RUN,
     ClientBudget,
     ClientRound,
@@ -141,6 +142,8 @@ def outcome(
             return "budget-exhausted", (
                 "Fewer clients than min-updates asks for are there with budget for one more step."
                 if any(client.can_take_part() for client in clients)
+                else RUN_EPSILON_SPENT
+                if any(client.run_is_spent for client in clients)
                 else "No client has budget for one more step."
             )
         return "failed", _each_once(client.reason for client in clients)

@@ -63,7 +63,7 @@ def ending(run: Run) -> str:
         "completed": "",
         "budget-exhausted": (
             f"This run ended early, after {run.rounds}{planned} rounds: too few clients had room for another "
-            f"round in their {whose}budgets."
+            f"round in their {whose}budgets, or in the run's epsilon."
         ),
         "failed": f"This run has failed.{_begun(run)}",
         INTERRUPTED: (

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fl_dp.clean_text import clean
+from fl_dp.errors import ConfigError
 from fl_dp.records import REFUTED, Entry
 from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
 from fl_dp.reporting.reports import THIS_RUN, epsilon_from_json
@@ -17,6 +18,7 @@ from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.claims import ROUNDING, Charges, Claim, ClientClaim, CostClaim, alone, merged, missing
 from fl_dp.verify.findings import Found
 from fl_dp.verify.independent import ABSOLUTE, LOOSER, RELATIVE, allowed, can_resolve, contradicts, epsilon_of
+from fl_dp.verify.reading import is_there, number, read_toml
 
 _MOST_HISTORIES = 500_000  # that are kept in memory
 _FAR_ABOVE, _FAR_ABOVE_ABSOLUTE = 0.05, 0.05  # for "pld", which is as tight as dp_accounting
@@ -108,12 +110,12 @@ class _Recomputed:
         """Hold all claims against dp_accounting. Histories of one mechanism follow each other: it is kept."""
         began = said = time.monotonic()
         looser: dict[str, float] = {}
-        for number, (history, claimed) in enumerate(
+        for place, (history, claimed) in enumerate(
             sorted(self._histories.items(), key=lambda one: one[0]), 1
         ):
             if time.monotonic() - said > _SECONDS:
                 said = time.monotonic()
-                evidence.progress(f"epsilon {number} of {len(self._histories)}, {said - began:.0f} s")
+                evidence.progress(f"epsilon {place} of {len(self._histories)}, {said - began:.0f} s")
             self._compare(history, claimed, looser)
         for accountant, most in sorted(looser.items()):
             self._found.note(
@@ -174,7 +176,7 @@ def _run(evidence: Evidence, found: Found) -> None:
                 last_steps[client.name] = client.own_steps
         _check_together(claim, found)
     if evidence.summary is not None and evidence.summary.private:
-        _check_planned(evidence.summary, last_steps, found)
+        _check_planned(evidence.summary, last_steps, _run_epsilon(evidence), found)
     recomputed.compare(evidence)
     recomputed.conclude()
     _note_last(evidence, found)
@@ -241,7 +243,17 @@ def _check_together(claim: Claim, found: Found) -> None:
             )
 
 
-def _check_planned(summary: Claim, last_steps: Mapping[str, int], found: Found) -> None:
+def _run_epsilon(evidence: Evidence) -> float:
+    """The most that the run may cost a client, by config.toml; infinite where nothing says it."""
+    if not is_there(evidence.folder.config):
+        return math.inf
+    try:
+        return number(read_toml(evidence.folder.config).get("epsilon", math.inf))
+    except (ConfigError, ValueError):  # the check `config` says so
+        return math.inf
+
+
+def _check_planned(summary: Claim, last_steps: Mapping[str, int], run_epsilon: float, found: Found) -> None:
     """What somebody has learnt who stopped the run on its results: never less than what was spent."""
     ahead = summary.together.rounds_ahead if summary.together else 0
     known = [one for one in summary.clients.values() if one.planned_epsilon is not None]
@@ -257,7 +269,7 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], found: Found) 
                 f"planned epsilon {planned:.4f} of a budget of {one.budget:g}", one.where,
                 "no ledger would have allowed that",
             )  # fmt: skip
-        _check_plan_ahead(one, ahead, last_steps.get(one.name, 0), planned, found)
+        _check_plan_ahead(one, ahead, last_steps.get(one.name, 0), planned, found, run_epsilon)
     if summary.planned_epsilon is None or summary.together is None:
         return
     if any(one.cost.planned_epsilon is None for one in summary.counted):
@@ -292,9 +304,12 @@ def _check_planned_costs(summary: Claim, found: Found) -> None:
             )  # fmt: skip
 
 
-def _check_plan_ahead(one: ClientClaim, ahead: int, own: int, planned: float, found: Found) -> None:
-    """The rounds ahead, each with the steps of the client's last one, if the budget surely has room for them;
-    else a single step. Where the budget ends within the plan, no more than that is asked.
+def _check_plan_ahead(
+    one: ClientClaim, ahead: int, own: int, planned: float, found: Found, run_epsilon: float = math.inf
+) -> None:
+    """The rounds ahead, each with the steps of the client's last one, if the budget and what the run may
+    cost surely have room for them; else a single step. Where either ends within the plan, no more than that
+    is asked.
     """
     rate, noise = one.sample_rate, one.noise_multiplier
     if not (ahead and own and one.charges and one.budget and rate and noise and one.delta):
@@ -305,9 +320,10 @@ def _check_plan_ahead(one: ClientClaim, ahead: int, own: int, planned: float, fo
         (e.copies for e in one.charges if (e.sample_rate, e.noise_multiplier) == (rate, noise)), default=1
     )
     for steps in (ahead * own, 1):
-        plan = merged((*one.charges, Entry(rate, noise, steps, copies=copies)))
-        truth = epsilon_of(plan, one.delta) if can_resolve(plan, one.delta) else math.inf
-        if truth > _SURELY * one.budget:
+        more = Entry(rate, noise, steps, copies=copies)
+        truth = _cost(merged((*one.charges, more)), one.delta)
+        of_run = _cost(merged((*(one.cost.charges or ()), more)), one.delta) if one.this_run else truth
+        if truth > _SURELY * one.budget or of_run > _SURELY * run_epsilon:
             continue
         if planned < allowed(truth):
             found.differs(
@@ -315,6 +331,10 @@ def _check_plan_ahead(one: ClientClaim, ahead: int, own: int, planned: float, fo
                 "the rounds that were not run would have cost more",
             )  # fmt: skip
         return
+
+
+def _cost(charges: Charges, delta: float) -> float:
+    return epsilon_of(charges, delta) if can_resolve(charges, delta) else math.inf
 
 
 def _same(truth: float, claimed: float | None) -> bool:

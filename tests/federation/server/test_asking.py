@@ -4,9 +4,11 @@ import pytest
 from federation.server.short_run import START, adding_up, run, settings, strategy_of
 from flwr.app import ConfigRecord
 
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import plan_from_content
 from fl_dp.federation.wire.partial_sums import ADD_UP
+from fl_dp.records import Entry
 
 
 def test_clients_that_are_asked_for_the_same_share_one_content(fakes):
@@ -29,6 +31,25 @@ def test_the_plan_is_the_configuration(fakes):
     assert (plan.run, plan.server_round, plan.model) == ("run-1", 1, "linear")
     assert plan.steps == 21  # ceil(2 * 650 / 64)
     assert (plan.noise_multiplier, plan.max_grad_norm, plan.momentum) == (2.0, 1.0, 0.0)
+
+
+def test_a_run_ends_when_it_has_cost_a_client_the_runs_epsilon(fakes):
+    """Whatever its data have spent before: that counts for its own budget, 30, alone."""
+    before = (Entry(0.1, 2.0, 40),)
+    client = fakes.Client("0", epsilon=30.0, spent=before)
+    config = settings(clients=1, min_clients=1, fit_clients=1, rounds=9, epsilon=1.0)
+    strategy, _ = run([client], fakes, config)
+    (all_of_it,) = client.spent
+    taken = all_of_it.steps - 40
+    assert compute_epsilon([Entry(0.1, 2.0, taken)], 1e-5, "rdp") <= 1.0
+    assert compute_epsilon([Entry(0.1, 2.0, taken + 1)], 1e-5, "rdp") > 1.0
+    assert strategy.outcome() == (
+        "budget-exhausted",
+        "One more step would cost a client more than the run's epsilon.",
+    )
+    (budget,) = strategy.budgets().values()
+    assert budget.this_run.planned_epsilon == budget.this_run.epsilon <= 1.0
+    assert (budget.rounds_left, budget.status) == (0, "trained")
 
 
 def added_up(fakes, nodes, config):

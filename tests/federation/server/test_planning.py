@@ -46,6 +46,13 @@ def test_auto_noise_counts_what_was_spent_before():
     assert compute_epsilon([*spent, mechanism.taking(3)], 1e-5, "rdp") <= 3.0
 
 
+@pytest.mark.parametrize(("of_run", "spends"), [(1.0, 1.0), (8.0, 3.0)])
+def test_auto_noise_is_for_the_smaller_of_the_runs_epsilon_and_the_clients_own(of_run, spends):
+    mechanism = round_mechanism(PROFILE, replace(AUTO, epsilon=of_run))
+    cost = compute_epsilon([mechanism.taking(3 * mechanism.steps)], 1e-5, "rdp")
+    assert 0.97 * spends < cost <= spends
+
+
 def test_a_budget_that_is_spent_has_no_mechanism():
     """Also to the last digit, or to next to nothing."""
     spent, ten = (Entry(0.1, 0.5, 100),), (Entry(0.1, 1.0, 10),)

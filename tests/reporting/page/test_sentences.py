@@ -240,7 +240,9 @@ FOLLOWS = {
 
 # What the code puts together from several pieces, and what is too short for a sentence: with both cases, too.
 JOINED = {
-    "for another round in their own sites' budgets.": ("budget spent at sites", "budget spent"),
+    "for another round in their own sites' budgets, or in the run's": (
+        "budget spent at sites", "budget spent"
+    ),
     "none: nothing was trained": ("no round", "paid, no round"),
     "what was to run": ("no round", "paid, no round"),
     ": planned, not run": ("no round", "paid, no round"),

@@ -237,6 +237,16 @@ def test_a_whole_plan_that_its_budget_allows_costs_all_of_its_steps() -> None:
     assert claimed[60] == []
 
 
+def test_no_step_ahead_costs_where_the_run_may_cost_no_more() -> None:
+    """Though the client's budget has room."""
+    client, found = of_client(charges=[{"sample_rate": 0.1, "noise_multiplier": 6.0, "steps": 20}]), Found()
+    spent = compute_epsilon([Entry(0.1, 6.0, 20)], 1e-5)
+    _check_plan_ahead(client, 2, 20, spent, found, run_epsilon=spent)
+    assert not found.any_differ
+    _check_plan_ahead(client, 2, 20, spent, found, run_epsilon=2 * spent)
+    assert found.any_differ
+
+
 def test_steps_ahead_cost_as_much_as_those_that_were_charged_for_several_members() -> None:
     mechanism = {"sample_rate": 0.1, "noise_multiplier": 6.0, "shares": 3, "copies": 2}
     client = of_client(charges=[{**mechanism, "steps": 20}])

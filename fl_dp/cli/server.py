@@ -43,7 +43,7 @@ from fl_dp.launch.preflight import (
 )
 from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
 from fl_dp.launch.request import RunRequest
-from fl_dp.launch.resumption import check_served, check_unfinished, to_resume
+from fl_dp.launch.resumption import check_served, check_unfinished, to_resume, write_kit
 from fl_dp.optional import require_package
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
@@ -99,13 +99,15 @@ def serve(
     watched = Watched(log_json, security=kit is not None, metrics=metrics)
     with reporting_progress(say) as tell:
         tell.doing(CHECKING)
+        if resume is not None:
+            check_served(RunFolder(resume.absolute()), kit)
         server = _kit(kit, address)
         host, port = _place(server, kit, address)
         if resume is not None:
             refuse_beside(context, "resume", "kit", "address", "log_json", "metrics")
             return _resume(resume, server, host, port, tell, watched)
         request = read_request(config, settings=with_track(settings, track))
-        return _begin(request, out, server, host, port, tell, watched)
+        return _begin(request, out, kit, server, host, port, tell, watched)
 
 
 def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[str, int]:
@@ -125,6 +127,7 @@ def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[
 def _begin(
     request: RunRequest,
     out: Path | None,
+    named: Path | None,
     kit: "ServerKit",
     host: str,
     port: int,
@@ -146,6 +149,8 @@ def _begin(
         tell.say(in_lines(note))
     with exclusive(folder.lock):
         run = write_config(run, folder)
+        if named is not None:
+            write_kit(folder, named)
         tell.run(run, folder)
         return _serve(run, folder, kit, host, port, tell, watched, resumed=False)
 
@@ -168,7 +173,6 @@ def _resume(
 ) -> ExitCode:
     """Go on with the run in the folder `path` after its last completed round."""
     folder = RunFolder(path.absolute())
-    check_served(folder)
     with exclusive(folder.lock):
         check_unfinished(folder)
         config, state = to_resume(folder)

@@ -84,12 +84,34 @@ def check_begun(folder: RunFolder) -> None:
         raise ConfigError(f"--resume {folder.shown}: holds no run of run.sh that has begun; start a new one.")
 
 
-def check_served(folder: RunFolder) -> None:
-    """ConfigError unless the folder holds a run of server.py, whose clients are elsewhere."""
+def write_kit(folder: RunFolder, kit: Path) -> None:
+    """Keep which kit the run was begun with: a run that goes on needs one."""
+    write_whole(folder.served, lambda file: tomli_w.dump({"kit": str(kit.absolute())}, file))
+
+
+def _kit_of(folder: RunFolder) -> str:
+    """The kit that the run was begun with; empty where it had none, or an older fl_dp began it."""
+    if not folder.served.exists():
+        return ""
+    kit = read_toml(folder.served).get("kit")
+    if not isinstance(kit, str):
+        raise ConfigError(f"{folder.served}: is damaged: kit is no text; name the kit's folder there.")
+    return str(RunFolder(Path(kit)).shown)
+
+
+def check_served(folder: RunFolder, kit: Path | None) -> None:
+    """ConfigError unless the folder holds a run of server.py, whose clients are elsewhere, begun with a kit
+    only if one is given now.
+    """
     if not folder.config.exists():
         raise ConfigError(f"--resume {folder.shown}: holds no run; start a new one.")
     if folder.launch.exists():
         raise ConfigError(f"--resume {folder.shown}: a run of run.sh; resume it by: fl-dp run --resume DIR.")
+    if kit is None and _kit_of(folder):
+        raise ConfigError(
+            f"--resume {folder.shown}: the run was begun with a kit; without one its sites could not join. "
+            f"Go on with: {go_on_with(folder)}"
+        )
 
 
 def check_unfinished(folder: RunFolder) -> None:
@@ -112,8 +134,10 @@ def check_going_on(folder: RunFolder) -> None:
 
 def go_on_with(folder: RunFolder) -> str:
     """The command that goes on with the run in the folder, which was stopped."""
-    how = "fl-dp run --resume" if folder.launch.exists() else "fl-dp server --resume"
-    return f"{how} {folder.shown}"
+    if folder.launch.exists():
+        return f"fl-dp run --resume {folder.shown}"
+    kit = _kit_of(folder)
+    return f"fl-dp server --resume {folder.shown}" + (f" --kit {kit}" if kit else "")
 
 
 def kept_config(folder: RunFolder) -> RunConfig:

@@ -36,6 +36,11 @@ class RunFolder:
         return self.path / "launch.toml"
 
     @property
+    def served(self) -> Path:
+        """Which kit it was begun with, for a run of `fl-dp server --kit`."""
+        return self.path / "served.toml"
+
+    @property
     def lock(self) -> Path:
         """Held by whoever has launched the run, for as long as that goes on."""
         return self.path / ".lock"

@@ -135,6 +135,20 @@ def test_nothing_may_change_in_a_run_that_is_resumed_and_only_its_own_are(served
     assert "a run of run.sh; resume it by: fl-dp run --resume DIR" in refused("out")
 
 
+def test_a_run_that_was_begun_with_a_kit_goes_on_with_one_alone(served, capsys):
+    provision(Wishes("study", ("fl.example.org:7000",), (), 30), Path("made"))
+    assert server("--kit", "made/server", "--out", "out") == 0
+    go_on = "--resume out --kit made/server"
+    assert server("--resume", "out") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert (
+        f"was begun with a kit; without one its sites could not join. Go on with: fl-dp server {go_on}"
+        in said
+    )
+    assert server(*go_on.split()) == 0
+    assert served == [("study", "0.0.0.0", 7000, False), ("study", "0.0.0.0", 7000, True)]
+
+
 def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch):
     said, done = [], []
     told = SimpleNamespace(say=said.append, doing=lambda words, said: done.append(words))

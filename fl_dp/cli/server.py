@@ -48,7 +48,7 @@ from fl_dp.optional import require_package
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
-from fl_dp.reporting.wording import in_lines
+from fl_dp.reporting.wording import in_lines, roster_too_small
 
 if TYPE_CHECKING:
     from fl_dp.kits.kit import ServerKit
@@ -216,6 +216,8 @@ def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> No
         words = f"{len(here)} of {least} sites are there" + (f": {', '.join(here)}" if here else "")
         if missing:
             words += f"; waiting for {_some(missing)}"
+        if why := roster_too_small(len(served.hub.roster.sites), least):
+            words += f"; {why}"
         if words != said:
             tell.say(f"{words} (since {since})")
             said = words

@@ -13,7 +13,7 @@ from fl_dp.federation.wire.older_grid import OlderGrid, site_at, sites_of
 from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.federation.wire.send_receive import give_up
 from fl_dp.launch.progress_reporter import ProgressReporter
-from fl_dp.reporting.wording import counted
+from fl_dp.reporting.wording import counted, in_lines, roster_too_small
 
 
 class ProgressGrid(OlderGrid):
@@ -25,6 +25,7 @@ class ProgressGrid(OlderGrid):
     def __init__(self, grid: Grid, config: RunConfig, tell: ProgressReporter, *, counts: bool = True) -> None:
         self._grid, self._config, self._tell, self._counts = grid, config, tell, counts
         self._round, self._waiting = 0, 0  # for so many answers of the round
+        self._said = ""  # of a roster that is too small
         self.adds_up = adds_up(grid)
 
     def set_run(self, run: Any) -> None:
@@ -43,7 +44,16 @@ class ProgressGrid(OlderGrid):
         wanted = self._config.min_clients if self._tell.rounds_over else self._config.clients
         if len(nodes) < wanted:
             self._tell.doing(f"{len(nodes)} of {counted(wanted, 'client')} are there")
+            self._say_if_too_small()
         return nodes
+
+    def _say_if_too_small(self) -> None:
+        """Why those that are missing cannot come, once."""
+        sites = self.sites
+        why = "" if sites is None else roster_too_small(len(sites), self._config.min_clients)
+        if why and why != self._said:
+            self._tell.say(in_lines(why))
+        self._said = why
 
     def get_nodes(self) -> Iterable[NodeInfo]:
         return self._grid.get_nodes()

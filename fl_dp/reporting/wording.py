@@ -66,3 +66,14 @@ def packed(parts: Sequence[str], width: int = LINE) -> list[str]:
             for one in folded(part, width - len(_INDENT)):
                 lines.append(_INDENT * bool(lines) + one)
     return lines
+
+
+def roster_too_small(sites: int, least: int) -> str:
+    """Why no round can start, and what next; empty where the roster has sites enough."""
+    if sites >= least:
+        return ""
+    new = f", or stop this run and start a new one with min-clients = {sites}" if sites else ""
+    return (
+        f"the roster has {counted(sites, 'site')} and min-clients is {least}, so that no round can start: "
+        f"give the server's kit a roster with more sites (fl-dp provision){new}"
+    )

@@ -160,6 +160,11 @@ def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch):
     module._wait_for_sites(2, served, told)
     assert done == ["1 of 2 sites are there: north; waiting for south"] * 2
     assert len(said) == 1
+    roster.sites, here = roster.sites[:1], iter([["north"], ["north", "south"]])
+    module._wait_for_sites(2, served, told)
+    assert done[-1].startswith(
+        "1 of 2 sites are there: north; the roster has 1 site and min-clients is 2, so"
+    )
 
 
 @pytest.fixture

@@ -59,6 +59,9 @@ class Told:
     def doing(self, words: str) -> None:
         self.events.append(words.partition(":")[0])
 
+    def say(self, words: str) -> None:
+        self.events.append(" ".join(words.split()))
+
     def asked(self, server_round: int, clients: int) -> None:
         self.events.append(("asked", server_round, clients))
 
@@ -81,6 +84,20 @@ def test_clients_that_are_missing_are_counted_until_all_have_come():
     tell.rounds_over = 1
     grid.get_node_ids()  # later on min-clients are enough
     assert tell.events == ["2 of 3 clients are there"]
+
+
+def test_a_roster_with_too_few_sites_is_named_once_with_what_next():
+    nodes = Nodes(1)
+    nodes.sites = ["north"]
+    grid, tell = told(nodes, min_clients=2)
+    for _ in range(2):
+        grid.get_node_ids()
+    assert tell.events == [
+        "1 of 3 clients are there",
+        "the roster has 1 site and min-clients is 2, so that no round can start: give the server's kit a "
+        "roster with more sites (fl-dp provision), or stop this run and start a new one with min-clients = 1",
+        "1 of 3 clients are there",
+    ]
 
 
 @pytest.mark.parametrize(

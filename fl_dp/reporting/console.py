@@ -46,6 +46,8 @@ def epsilon_means(record: Mapping[str, Any]) -> str:
     if not record["private"]:
         return ""
     together = record["federation"]
+    if not together["accountants"]:
+        return "eps: nothing was spent, as no client has trained"
     whose = f"one {together.get('unit', RECORD)}"  # older reports have none
     if (count := together.get("clients_per_person", 1)) > 1:
         whose = f"one person at up to {count} clients"

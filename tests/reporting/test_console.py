@@ -34,6 +34,8 @@ def test_what_its_epsilon_means_is_said_once_and_again_when_it_is_another():
     assert lines.of(of_run, 3, 3.0) == round_line(of_run, rounds=3, budget=3.0)
     other = {**of_run, "federation": {**of_run["federation"], "accountants": ["pld", "rdp"]}}
     assert "by pld, rdp, arithmetic" in lines.of(other, 3, 3.0).replace("\n", " ")
+    nobody = {**of_run, "federation": {**of_run["federation"], "accountants": []}, "delta": 0.0}
+    assert lines.of(nobody, 3, 3.0).startswith("eps: nothing was spent, as no client has trained\n")
     older = RoundLines().of(RECORD, 3, 3.0).replace("\n", " ")
     assert "all runs have cost one record, as the clients' ledgers show" in older
 

@@ -224,6 +224,11 @@ class Run:
         return known and all(total_steps(one.charges) == total_steps(one.before) for one in self.clients)
 
     @property
+    def spent_nothing(self) -> bool:
+        """Whether rounds were run, and no client has paid for one."""
+        return self.private and self.of_this_run and bool(self.rounds) and not self.counted
+
+    @property
     def has_model(self) -> bool:
         """Whether it left one. An older fl_dp wrote no digest of it."""
         digests = dict(self.digests)

@@ -18,6 +18,10 @@ def amount(run: Run) -> Clause:
     heading = "How much, and for whom"
     if not math.isfinite(run.epsilon):
         return Clause(heading, f"No epsilon holds for {whose(run)}: what was spent has none that is finite.")
+    if run.spent_nothing:
+        return Clause(
+            heading, "Nothing: no client has trained in this run, and none has spent anything in it."
+        )
     text = (
         f"Epsilon {epsilon(run.epsilon)} (rounded up) and delta {plain(run.delta)}, for {whose(run)}"
         f"{' in this run' if run.of_this_run else ''}, computed by the accountant "

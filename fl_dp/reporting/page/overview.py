@@ -85,7 +85,8 @@ def _if_parts_seen(run: Run) -> Named:
 def _delta(run: Run) -> str:
     if not run.private:
         return "none holds"
-    return _NOTHING_TRAINED if run.released_nothing and run.clients else plain(run.delta)
+    nothing = run.spent_nothing or (run.released_nothing and run.clients)
+    return _NOTHING_TRAINED if nothing else plain(run.delta)
 
 
 def _built_in(run: Run, key: str) -> str:
@@ -149,7 +150,7 @@ def _budgets(run: Run) -> str:
 def _epsilon(run: Run) -> str:
     if run.private and not run.clients:
         return "none: no client was there"
-    if run.private and run.released_nothing:
+    if run.private and (run.released_nothing or run.spent_nothing):
         return _NOTHING_TRAINED
     if not math.isfinite(run.epsilon) or not run.private:
         return "none holds: it is infinite"

@@ -41,6 +41,8 @@ def headline(run: Run) -> str:
             f"{_spent_earlier(run)}"
         )
     so_far = "" if run.over else f" After round {run.rounds}: what was spent since is NOT in it."
+    if run.spent_nothing:
+        return f"Nothing was spent in this run: by its files, no client has trained.{so_far}"
     others = with_other_runs(run)
     what = f"in this run. {others}" if others else over_runs(run)
     bound = f"epsilon {epsilon(run.epsilon)}, delta {plain(run.delta)}"

@@ -176,6 +176,9 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "of this run, no round": lambda make: untrained(
         make(federation={"scope": THIS_RUN}), this_run={"charges": [], "epsilon": 0.0}
     ),
+    "of this run, all declined": lambda make: of_clients(
+        make(federation={"scope": THIS_RUN}), this_run={"charges": [], "epsilon": 0.0}
+    ),
     "of this run, and others": lambda make: of_clients(
         make(federation={"scope": THIS_RUN}),
         this_run={"charges": [BEFORE[0].to_dict()], "epsilon": 0.5, "claimed_epsilon": 0.25},

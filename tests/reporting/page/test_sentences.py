@@ -39,6 +39,8 @@ FOLLOWS = {
     # What was trained, how, and what is left of it.
     "No round was run, and no account holds more than before:": ("no round", "paid, no round"),
     "No round was run and no client had registered: there is no model": ("nobody came", "no round"),
+    "Nothing was spent in this run: by its files, no client": ("of this run, all declined", "of this run"),
+    "Nothing: no client has trained in this run, and none has": ("of this run, all declined", "of this run"),
     "Nothing was trained: by this run's files, no model and no update": ("no round", "paid, no round"),
     ": no protection was asked for. Nothing was trained": ("unprotected, no round", "unprotected"),
     ": trained without protection. No epsilon holds.": ("unprotected", "unprotected, no round"),

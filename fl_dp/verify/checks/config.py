@@ -19,9 +19,11 @@ def _run(evidence: Evidence, found: Found) -> None:
         found.not_given("config.toml", "nothing says what was asked for")
         return
     asked = read_toml(folder.config)
-    _check_digest(evidence, found)
+    digest = "config.toml has its digest; " if _check_digest(evidence, found) else ""
+    keep = ["the rounds"]
     if is_there(folder.resolved):
         _check_resolved(asked, read_toml(folder.resolved), found)
+        keep.append("resolved.toml")
     else:
         found.not_given("resolved.toml", "what auto became is known from the rounds alone")
     if summary is not None:
@@ -29,12 +31,14 @@ def _run(evidence: Evidence, found: Found) -> None:
         rates = [_own_rate(asked, one) for one in summary.clients.values() if one.rounds]
         for client in summary.clients.values():
             _check_client(asked, client, max(filter(None, rates), default=0.0), found)
+        keep.append("summary and clients")
     _check_sums(asked, evidence, found)
     if not found.any_differ:
-        found.agrees("config.toml has its digest, and resolved.toml, summary and clients keep to it")
+        found.agrees(f"{digest}{', '.join(keep)} keep to config.toml")
 
 
-def _check_digest(evidence: Evidence, found: Found) -> None:
+def _check_digest(evidence: Evidence, found: Found) -> bool:
+    """Whether there is one to compare."""
     claimed = _digests(evidence.summary).get("config")
     if not claimed:
         found.not_given("a digest of config.toml", "the summary has none")
@@ -43,6 +47,7 @@ def _check_digest(evidence: Evidence, found: Found) -> None:
             "config.toml has another digest than summary.json says", "config.toml",
             "the settings were changed after the run",
         )  # fmt: skip
+    return bool(claimed)
 
 
 def _digests(summary: Claim | None) -> Mapping[str, Any]:

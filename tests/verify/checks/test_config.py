@@ -3,11 +3,24 @@
 import pytest
 from verify.made_run import MadeRun
 
+from fl_dp.verify.findings import Outcome
+
 
 def test_changed_settings_have_another_digest(made_run: MadeRun) -> None:
     path = made_run.files.config
     path.write_text(path.read_text().replace("rounds = 3", "rounds = 3 "))
     assert made_run.words("config") == "config.toml has another digest than summary.json says (config.toml)"
+
+
+def test_what_is_not_there_agrees_with_nothing(made_run: MadeRun) -> None:
+    def agrees() -> list[str]:
+        found = made_run.check()["config"].findings
+        return [one.what for one in found if one.outcome is Outcome.AGREES]
+
+    keep = "the rounds, resolved.toml, summary and clients keep to config.toml"
+    assert agrees() == [f"config.toml has its digest; {keep}"]
+    made_run.files.summary.unlink()
+    assert agrees() == ["the rounds, resolved.toml keep to config.toml"]
 
 
 @pytest.mark.parametrize(

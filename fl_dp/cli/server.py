@@ -48,7 +48,7 @@ from fl_dp.optional import require_package
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
-from fl_dp.reporting.wording import in_lines, roster_too_small
+from fl_dp.reporting.wording import in_lines, roster_too_small, some
 
 if TYPE_CHECKING:
     from fl_dp.kits.kit import ServerKit
@@ -215,7 +215,7 @@ def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> No
         missing = [site.name for site in served.hub.roster.sites if site.name not in here]
         words = f"{len(here)} of {least} sites are there" + (f": {', '.join(here)}" if here else "")
         if missing:
-            words += f"; waiting for {_some(missing)}"
+            words += f"; waiting for {some(missing)}"
         if why := roster_too_small(len(served.hub.roster.sites), least):
             words += f"; {why}"
         if words != said:
@@ -224,11 +224,6 @@ def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> No
         tell.doing(words, said=True)  # with the names, whenever it is said again
         served.look()
         time.sleep(_POLL_SECONDS)
-
-
-def _some(names: list[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 server_app = typer.Typer(invoke_without_command=True, callback=serve, **APP_OPTIONS)

@@ -1,12 +1,12 @@
 """Numbers in words, the same wherever they are shown: counts and times; and lines that fit a console."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, chop_cells
 
 LINE = 80  # columns of a console, where nobody says how many
 _INDENT = "  "  # of a line that goes on, and between two parts of one
-
+_MOST_NAMES = 5  # in one line
 _DAY, _HOUR, _MINUTE = 86400, 3600, 60
 
 
@@ -66,6 +66,21 @@ def packed(parts: Sequence[str], width: int = LINE) -> list[str]:
             for one in folded(part, width - len(_INDENT)):
                 lines.append(_INDENT * bool(lines) + one)
     return lines
+
+
+def by_reason(reasons: Iterable[tuple[str, str]]) -> str:
+    """ "north, south: no budget; east: no data". reasons: name and reason; empty ones are left out."""
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons:
+        if reason:
+            names.setdefault(reason, []).append(name)
+    return "; ".join(f"{some(known)}: {reason}" for reason, known in names.items())
+
+
+def some(names: Sequence[str]) -> str:
+    """The names, or a few of them and how many more there are."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def roster_too_small(sites: int, least: int) -> str:

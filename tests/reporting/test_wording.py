@@ -1,7 +1,7 @@
 import pytest
 from rich.cells import cell_len
 
-from fl_dp.reporting.wording import counted, duration, in_lines, packed, rough_duration
+from fl_dp.reporting.wording import by_reason, counted, duration, in_lines, packed, rough_duration
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,9 @@ def test_a_part_stands_beside_the_last_as_long_as_the_line_is_not_full() -> None
 def test_a_place_is_not_cut() -> None:
     place = "/long/" * 20
     assert in_lines(f"ledger in {place}: what") == f"ledger in\n{place}:\nwhat"
+
+
+def test_who_has_a_reason_stands_before_it():
+    known = [("north", "no budget"), ("east", ""), ("south", "no data"), ("west", "no budget")]
+    assert by_reason(known) == "north, west: no budget; south: no data"
+    assert by_reason((str(number), "late") for number in range(1007)) == "0, 1, 2, 3, 4 and 1,002 more: late"

@@ -23,9 +23,10 @@ class Question:
 class Refused:
     """A node that takes no part. passing: it did before, and could not answer now, say for a full disk.
 
-    again: when it is asked next; earlier where the next round begins earlier.
+    again: when it is asked next; earlier where the next round begins earlier. who: its site, or its node.
     """
 
+    who: str
     why: str
     passing: bool
     again: float

@@ -24,7 +24,7 @@ from fl_dp.federation.wire.messages import profile_from_content
 from fl_dp.federation.wire.older_grid import site_at, sites_of
 from fl_dp.federation.wire.send_receive import give_up, pause, pull, require_answer, send
 from fl_dp.records import ClientProfile, Refusal, weakest
-from fl_dp.reporting.wording import counted
+from fl_dp.reporting.wording import by_reason, counted
 
 logger = logging.getLogger("fl_dp")
 
@@ -244,10 +244,11 @@ class Registration:
             self._costly[question.site] = time.monotonic() + _REST * took
 
     def _refuse(self, node: int, why: str, *, passing: bool, site: str | None) -> None:
+        who = site or f"node {node}"
         if node not in self._refused or self._refused[node].why != why:
-            security_event("join refused", why, who=site or f"node {node}")
+            security_event("join refused", why, who=who)
             logger.warning("node %d is no part of this run: %s", node, why)
-        self._refused[node] = Refused(why, passing, time.monotonic() + RETRY)
+        self._refused[node] = Refused(who, why, passing, time.monotonic() + RETRY)
 
     def _is_known(self, node: int) -> bool:
         return any(client.node_id == node for client in self.clients.values())
@@ -294,7 +295,7 @@ class Registration:
             self._announced = text
 
     def _too_few(self, here: int, seconds: float) -> str:
-        whys = "; ".join(dict.fromkeys(one.why for one in self._refused.values()))  # each reason once
+        whys = by_reason((one.who, one.why) for one in self._refused.values())
         refused = f" {len(self._refused)} were refused: {whys}." if self._refused else ""
         return (
             f"A round needs min-clients = {self._config.min_clients} clients, {here} are there "

@@ -3,7 +3,7 @@
 import dataclasses
 import heapq
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from fl_dp.accounting.budget import BudgetReport, federation_budget
@@ -19,6 +19,7 @@ from fl_dp.reporting.reports import (
     RunCost,
     RunStatus,
 )
+from fl_dp.reporting.wording import by_reason
 
 
 def guarantee(
@@ -146,14 +147,10 @@ def outcome(
                 if any(client.run_is_spent for client in clients)
                 else "No client has budget for one more step."
             )
-        return "failed", _each_once(client.reason for client in clients)
+        return "failed", by_reason((client.name, client.reason) for client in clients)
     if last and last.lost and last.lost_rounds == last.round:
         return "failed", f"No round has changed the model. The last one: {last.lost}"
     if not any(client.rounds for client in clients):
-        reasons = _each_once(client.reason for client in last.clients.values()) if last else ""
+        reasons = by_reason((name, one.reason) for name, one in last.clients.items()) if last else ""
         return "failed", f"No client ever trained: {reasons}"
     return "completed", ""
-
-
-def _each_once(reasons: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(reason for reason in reasons if reason))

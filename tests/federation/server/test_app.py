@@ -48,7 +48,7 @@ def test_a_failure_is_written_down_and_raised(tmp_path, fakes):
 def test_a_run_that_trained_nobody_is_a_failure(tmp_path, fakes):
     refusal = fakes.Refusal("declined", "no, thank you")
     nodes = [fakes.Client(name, mishaps={1: refusal, 2: refusal}) for name in "01"]
-    with pytest.raises(FlDpError, match="no, thank you"):
+    with pytest.raises(FlDpError, match="No client ever trained: 0, 1: no, thank you"):
         run(tmp_path, fakes, nodes)
     assert left(tmp_path)[1]["status"] == "failed"
 

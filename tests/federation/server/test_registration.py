@@ -172,7 +172,7 @@ def test_when_too_many_are_refused_it_does_not_wait_for_the_timeout(fakes):
     no_data = fakes.refuse("failed", "data = 'digits' cannot be read")
     grid = fakes.Grid({1: no_data, 2: no_data, 3: fakes.Client("c")})
     registration = Registration(replace(CONFIG, round_timeout=3600.0))
-    with pytest.raises(FlDpError, match="2 were refused: data = 'digits' cannot be read"):
+    with pytest.raises(FlDpError, match="2 were refused: node 1, node 2: data = 'digits' cannot be read"):
         registration.gather(grid)
 
 
@@ -375,7 +375,7 @@ def test_a_ban_ends_no_run_that_waits_for_more(fakes, tmp_path):
     write_banned(tmp_path, ["2"])
     registration.begin(1)
     with pytest.raises(
-        FlDpError, match=r"min-clients = 2 clients, 1 are there after .* refused: client 2 is"
+        FlDpError, match=r"min-clients = 2 clients, 1 are there after .* refused: node 2: client 2 is"
     ):
         registration.gather(grid)
     assert time.monotonic() - began >= 0.2

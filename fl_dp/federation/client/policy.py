@@ -29,6 +29,10 @@ MAX_RUN_NAME = 64  # characters; it is written into the ledger
 # Within these, clipped gradients and noise are ordinary float32 numbers. Near 1e-45 noise rounds to zero
 # while a clipped gradient need not, and near 1e38 a sum overflows, which noise cannot hide.
 LEAST_GRAD_NORM, MOST_GRAD_NORM = 1e-12, 1e12
+_OF_TASK = (
+    ". Usually the server's data are of another form: give both sides the same schema (the server's data and "
+    "schema, too), task file and features"
+)
 
 
 def check_run_name(name: str) -> None:
@@ -91,7 +95,7 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
         ("training on", plan.seen, config.seen),
         ("class-weights", _closed(plan.class_weights), _closed(config.class_weights)),
     ):
-        with_it = " (its code, a table's schema, features)" if what == "task" else ""
+        with_it = _OF_TASK if what == "task" else ""
         _require(
             asked == own,
             f"asks for {what} {_short(asked)}, this client's own settings have {_short(own)}{with_it}",

@@ -56,7 +56,11 @@ def test_numbers_that_no_round_has_are_declined(field, values):
             {"trained": "body.*"},
             "training of 'body.*', this client's own settings have none of its own",
         ),
-        ({"task": "0123abcd"}, "asks for task '0123abcd', this client's own settings have none of its own"),
+        (
+            {"task": "0123abcd"},
+            "asks for task '0123abcd', this client's own settings have none of its own. Usually the server's "
+            "data are of another form: give both sides the same schema",
+        ),
         (
             {"unit": "person, first 8 records"},
             "first 8 records', this client's own settings have 'record'",

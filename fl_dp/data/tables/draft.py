@@ -57,6 +57,8 @@ def _preface(wishes: Wishes, file: str) -> Iterator[str]:
     else:
         yield f"# A draft for {file}. Fill in ranges and categories from what is known without the records:"
         yield "# what you take from private records is published with this file."
+    if not wishes.label:
+        yield '# What is predicted? Give its column kind = "label", classes = [...]; a number is a "target".'
     yield "# Kinds (number, category, label, target, group, site, subgroup, split, ignore) are guesses: check"
     yield "# each."
     yield '# A file with a blank cell is refused, unless its column says if-missing = "drop" (the record), or'

@@ -64,6 +64,11 @@ def test_a_column_of_many_texts_is_left_out(tmp_path: Path) -> None:
     assert content["columns"]["name"] == {"kind": "ignore"}
 
 
+def test_without_a_label_the_draft_says_how_to_give_one(table: Table) -> None:
+    assert '# What is predicted? Give its column kind = "label"' in draft_schema(table, Wishes(), "t.csv")
+    assert "What is predicted?" not in draft_schema(table, Wishes(label="ill"), "t.csv")
+
+
 def draft(path: Path, rows: Iterable[str], **wishes: Any) -> str:
     path.write_text("\n".join(["a;b;y", *rows]) + "\n")
     return draft_schema(read_csv(path, separator=";"), Wishes(label="y", **wishes), "t.csv", ";")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fl_dp.accounting.ledger.files import lasting_ledger, ledger_file
+from fl_dp.accounting.ledger.files import LEDGER, lasting_ledger, ledger_file
 from fl_dp.cli.arguments import placed, read_settings
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.files import read_toml
@@ -48,6 +48,7 @@ def own_settings(
     elif "ledger" not in base:
         base["ledger"] = str(ledger_file(lasting_ledger()))
     flat = {**base, **given, "client": client}
+    _check_ledger(flat["ledger"])
     if flat.get("one-run-ledger") and not _is_of_a_run(file, flat["ledger"]):
         raise ConfigError(
             "one-run-ledger = true: a site's ledger lasts, and cannot say that it was made for one run; "
@@ -61,6 +62,15 @@ def own_settings(
     if "data" not in flat:
         check_data_named(own)
     return own
+
+
+def _check_ledger(ledger: Any) -> None:
+    """ConfigError for what looks like a folder, as --ledger names one: it would become a file."""
+    if isinstance(ledger, str) and ledger and Path(ledger).suffix != ".sqlite":
+        raise ConfigError(
+            f"ledger = {ledger!r}: expected a file whose name ends in .sqlite; name {Path(ledger) / LEDGER}. "
+            "If a ledger stands under the other name already, move it there first: what it holds must count."
+        )
 
 
 def _is_of_a_run(file: Path | None, ledger: Any) -> bool:

@@ -65,7 +65,8 @@ class ClientConfig(TaskSettings):
     )
     ledger: str = field(
         metadata=about(
-            _CLIENT, "the SQLite file of what these data have spent; left out: one below ~/.local/state",
+            _CLIENT, "the SQLite file of what these data have spent, NAME.sqlite; left out: one below "
+            "~/.local/state",
             page="ledger.md", common=True,
         )
     )  # fmt: skip

@@ -4,8 +4,8 @@ The list is made by `make_fx` from the engine's own pass: forward, backward, rul
 kept of each gradient. Factors, sums and noise are computed as ever. Weights and buffers are inputs as the
 examples are, and `make_fx` refuses whatever branches on them. The list is admitted only if it gives the bits
 of the pass itself, on random examples, of which some are so large that squares overflow, and at several
-weights. So what was checked of the one holds for the other: which rows are steady, how far rounding can move a
-sum, what a round that is repeated gives.
+weights. So what was checked of the one holds for the other: which rows are steady, how far rounding can move
+a sum, what a round that is repeated gives.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -13,9 +13,7 @@ from fl_dp.training.passes import Passes
 
 logger = logging.getLogger("fl_dp")
 
-AFTER = (
-    15.0  # seconds that passes of a kind have taken: recording takes 1 to 4, and saves 5 to 30 % of a pass
-)
+AFTER = 15.0  # seconds of passes of a kind: recording takes 1 to 4, and saves 5 to 30 % of a pass
 _LONGEST = 0.05  # seconds of a pass: in a longer one Python's time does not count
 # That a process may grow by: 150 for what PyTorch loads, and some passes that are held at once.
 RECORDING_BYTES = 2**28

@@ -180,7 +180,7 @@ class Foreign(nn.Linear):
 
 def test_our_code_is_that_of_fl_dp_and_of_pytorch_alone(monkeypatch):
     """A model that an audit was given, another package's architecture, and its loss are not."""
-    task, ours = task_of(TaskSettings()), build_model("norm-linear", Form((4,), 2), seed=0)
+    task, ours = task_of(TaskSettings()), build_model("norm-linear", Form((1, 4, 4), 2), seed=0)
     assert is_our_code(task, ours)
     assert not is_our_code(task, nn.Sequential(ours, Foreign(2, 2)))
     assert not is_our_code(GivenTask(ours, TaskSettings()), ours)

@@ -1,5 +1,6 @@
 """Who is there: registrations, restarts, names, refusals."""
 
+import json
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.server import registration as module
 from fl_dp.federation.server.banned import BANNED, write_banned
-from fl_dp.federation.server.client_record import ClientRecord, shows_less
+from fl_dp.federation.server.client_record import ClientRecord, client_of, shows_less
 from fl_dp.federation.server.registration import Registration
 from fl_dp.records import Entry
 
@@ -379,3 +380,10 @@ def test_a_ban_ends_no_run_that_waits_for_more(fakes, tmp_path):
     ):
         registration.gather(grid)
     assert time.monotonic() - began >= 0.2
+
+
+def test_a_client_of_a_resumed_run_knows_what_the_run_may_cost_it(registration, fakes):
+    known = registration.gather(fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2")}))
+    resumed = Registration(replace(CONFIG, epsilon=1.0))
+    resumed.restore([client_of(json.loads(one.row)) for one in known], ["1"])
+    assert [one.run_epsilon for one in resumed.clients.values()] == [1.0, 1.0]

@@ -54,7 +54,7 @@ def check_steady(
     size = rows * sum(parameter.numel() for parameter in parameters.values())
     sets = max(_FEWEST_SETS, min(_MOST_SETS, _NUMBERS // max(1, size)))
     devices = {parameter.device for parameter in parameters.values() if parameter.device.type == "cuda"}
-    with torch.random.fork_rng(devices), restored(parameters):
+    with torch.random.fork_rng(devices), _restored(parameters):
         for number in range(sets):
             torch.manual_seed(_SEED + number)
             write_weights(parameters, cancelling=number % 2 == 1)
@@ -62,7 +62,7 @@ def check_steady(
 
 
 @contextmanager
-def restored(parameters: Mapping[str, Tensor]) -> Iterator[None]:
+def _restored(parameters: Mapping[str, Tensor]) -> Iterator[None]:
     before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
     try:
         yield

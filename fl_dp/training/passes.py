@@ -48,6 +48,7 @@ class Passes:
         return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
 
     def losses_of(self, *examples: Tensor) -> Tensor:
+        """(N,) each example's own loss, in float32 at least, of a batch's tensors."""
         batch = tuple(part.to(self._device) for part in examples)
         # with gradients, whatever an example that raised midway has left
         with torch.enable_grad(), computed_in(self._precision, self._device):

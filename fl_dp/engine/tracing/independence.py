@@ -63,14 +63,14 @@ def call(
 
 
 @contextmanager
-def in_place_of(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """Within it, `tensors` stand in the model for its own parameters and buffers of the same names, tied ones
+def in_place_of(model: nn.Module, given: Mapping[str, Tensor]) -> Iterator[None]:
+    """Within it, `given` stand in the model for its own parameters and buffers of the same names, tied ones
     in all places.
 
     `call` itself does so, but only for the forward pass: a part that is checkpointed runs again later.
     """
     own_tensors = (*model.named_parameters(), *model.named_buffers())
-    by_tensor = {id(own): tensors[name] for name, own in own_tensors if name in tensors}
+    by_tensor = {id(own): given[name] for name, own in own_tensors if name in given}
     places: list[tuple[dict[str, Any], str, Tensor]] = [
         (table, name, own)
         for module in model.modules()

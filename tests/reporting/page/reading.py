@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.run_folder import RunFolder
+
 _EMPTY = {"meta", "path", "use", "rect", "br", "link"}
 
 
@@ -42,3 +45,7 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if "style" not in self.open:
             self._text.append(data)
+
+
+def page_of(*folders: RunFolder) -> Page:
+    return Page(render_page(folders))

@@ -19,7 +19,7 @@ _FIXED = 320  # bits behind the point while it is computed
 _SMALLEST = 150  # probabilities below 2^-150 of the largest one are taken as zero
 _FIRST = 16  # bits that are drawn for every number
 _OPEN = np.iinfo(np.int16).min  # stands in the table where the first bits do not decide
-_LOW = (1 << 64) - 1
+_AT_ONCE = 1 << 14  # lookups: NumPy makes eight bytes of each index, which stay in the cache
 
 
 def probabilities(width: int) -> list[int]:
@@ -67,21 +67,24 @@ class CumulativeTable:
     def draw(self, count: int, streams: "Streams") -> NDArray[np.int16]:
         """(count,) numbers."""
         bits = streams.first.words(count, np.uint16)
-        numbers = np.take(self._first, bits, mode="clip")
-        (undecided,) = np.nonzero(numbers == _OPEN)
+        numbers = np.empty(count, np.int16)
+        for start in range(0, count, _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            self._first.take(bits[part], mode="clip", out=numbers[part])
+        (undecided,) = (numbers == _OPEN).nonzero()
         if len(undecided):
-            numbers[undecided] = self._by_more_bits(bits[undecided], streams)
+            numbers[undecided] = self._by_more_bits(bits.take(undecided), streams)
         return numbers
 
     def _by_more_bits(self, first: NDArray[np.uint16], streams: "Streams") -> NDArray[np.int64]:
-        more = streams.more.words(len(first), np.uint64) >> np.uint64(_FIRST)
-        bits = (first.astype(np.uint64) << np.uint64(64 - _FIRST)) | more
-        below = self._below[first].astype(np.intp)
-        below += self._high[below] < bits
-        (several,) = np.nonzero(self._several[first])
+        bits = streams.more.words(len(first), np.uint64) >> np.uint64(_FIRST)
+        bits |= first.astype(np.uint64) << np.uint64(64 - _FIRST)
+        below = self._below.take(first).astype(np.intp)
+        below += self._high.take(below, mode="clip") < bits
+        (several,) = self._several.take(first).nonzero()
         below[several] = np.searchsorted(self._high, bits[several], side="left")
-        same = self._high[np.minimum(below, len(self._high) - 1)] == bits
-        for place in np.nonzero(same)[0]:  # once in 2^50 numbers
+        same = self._high.take(below, mode="clip") == bits
+        for place in same.nonzero()[0]:  # once in 2^50 numbers
             rest = int(streams.last.words(1, np.uint64)[0])
             whole = int(bits[place]) << 64 | rest
             while below[place] < len(self._thresholds) and self._thresholds[below[place]] <= whole:

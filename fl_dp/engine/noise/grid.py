@@ -21,6 +21,7 @@ whose multiplier is smaller by a factor of sqrt(1 - s^2 / w^2) > 1 - 2^-42, whic
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fl_dp.engine.noise.discrete_gaussian import FEWEST, MOST, width
 from fl_dp.engine.sum_error import MOST_ERROR
@@ -41,6 +42,7 @@ class NoiseGrid:
     deviation: float
 
 
+@lru_cache(maxsize=64)
 def noise_grid(
     sensitivity: float, noise_multiplier: float, count: int, error: float = MOST_ERROR
 ) -> NoiseGrid:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
+from fl_dp.decoding import Range
 from fl_dp.errors import ConfigError
 
+MOST_RECORDS = 10**15  # of one data set: of more, no delta below 1 / n is resolved
 MOST_MEMBERS = 100  # of a secure sum
 
 # Whatever tells one mechanism from another: sample rate, noise multiplier, shares, copies.
@@ -175,7 +177,8 @@ MOST_WEIGHT = 1e6
 # Noise multipliers that clients accept, and so what a ledger can show beside unprotected steps.
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e6  # of a client's budget
-MOST_DELTA = 0.1  # of a client's budget: at a larger one next to nothing is promised
+LEAST_DELTA, MOST_DELTA = 1e-100, 0.1  # of a client's budget: a larger one promises next to nothing
+MOST_RETIRED = 10**6  # accounts of a ledger
 
 # Test examples on which a number of a class or subgroup depends at least: few are told apart too easily.
 LEAST_CELL = 20
@@ -270,14 +273,14 @@ class ClientProfile:
     """
 
     client: Annotated[str, Leaves("its operator's choice; else the kit's name, or without a kit the host's")]
-    public_size: Annotated[int, Leaves("declared public by its operator")]
-    epsilon: Annotated[float, Leaves("its operator's choice")]
-    delta: Annotated[float, Leaves("its operator's choice")]
+    public_size: Annotated[int, Range(1, MOST_RECORDS), Leaves("declared public by its operator")]
+    epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON), Leaves("its operator's choice")]
+    delta: Annotated[float, Range(LEAST_DELTA, MOST_DELTA), Leaves("its operator's choice")]
     spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
     accountant: Annotated[str, Leaves("its operator's choice")]
-    min_noise_multiplier: Annotated[float, Leaves("its operator's choice")] = 0.0
+    min_noise_multiplier: Annotated[float, Range(0, MOST_NOISE), Leaves("its operator's choice")] = 0.0
     vary_mechanism: Annotated[bool, Leaves("its operator's choice")] = False
-    retired: Annotated[int, Leaves("its operator's acts")] = 0
+    retired: Annotated[int, Range(0, MOST_RETIRED), Leaves("its operator's acts")] = 0
     allow_unprotected: Annotated[bool, Leaves("its operator's choice")] = False
     arithmetic: Annotated[str, Leaves("from plans, which servers chose")] = STEADY_ROWS
     allow_secure_sum: Annotated[bool, Leaves("its operator's choice")] = False

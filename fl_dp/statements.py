@@ -7,19 +7,18 @@ entry to somebody who has guessed the others.
 
 import hashlib
 import json
-import math
-import typing
-from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Self
 
+from fl_dp.decoding import By, Count, Digits, Range, decode, one_of
 from fl_dp.errors import ConfigError
 from fl_dp.records import PAID_UNDER, Entry, Leaves
 
 PURPOSE = "statement"  # of the signature
 SALT_BYTES = 32
 MOST_CHARACTERS = 2**20  # of one real site's; the server reads no longer one
-_HEX = 64  # digits of a digest
+Digest = Annotated[str, Digits(64)]
+NotNegative = Annotated[float, Range(0, 1.7e308)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +37,14 @@ class AccountStatement:
         Leaves("its operator's choice; else of a file's name only the kind, of a task the name of its class"),
     ]
     unit: Annotated[str, Leaves("its operator's choice")]
-    public_size: Annotated[int, Leaves("declared public by its operator")]
+    public_size: Annotated[Count, Leaves("declared public by its operator")]
     spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
-    epsilon: Annotated[float | None, Leaves("computed from spent")]
-    delta: Annotated[float, Leaves("its operator's choice")]
-    budget: Annotated[float, Leaves("its operator's choice")]
+    epsilon: Annotated[NotNegative | None, Leaves("computed from spent")]
+    delta: Annotated[NotNegative, Leaves("its operator's choice")]
+    budget: Annotated[NotNegative, Leaves("its operator's choice")]
     accountant: Annotated[str, Leaves("its operator's choice")]
-    arithmetic: Annotated[str, Leaves("from plans, which servers chose")]
-    epsilon_alone: Annotated[float | None, Leaves("computed from spent")] = None
+    arithmetic: Annotated[str, By(one_of(PAID_UNDER)), Leaves("from plans, which servers chose")]
+    epsilon_alone: Annotated[NotNegative | None, Leaves("computed from spent")] = None
     kind: Annotated[str, Leaves("of a file's name only the kind, of a task the name of its class")] = ""
     other_runs: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose")] = ()
 
@@ -61,9 +60,9 @@ class Statement:
     """
 
     run: Annotated[str, Leaves("the server's choice")]
-    weights: Annotated[str, Leaves("of what the server has sent")]
-    commitment: Annotated[str, Leaves("hidden by 32 secret bytes of its own")]
-    retired: Annotated[int, Leaves("its operator's acts")]
+    weights: Annotated[Digest, Leaves("of what the server has sent")]
+    commitment: Annotated[Digest, Leaves("hidden by 32 secret bytes of its own")]
+    retired: Annotated[Count, Leaves("its operator's acts")]
     date: Annotated[str, Leaves("when the message came")]
     version: Annotated[str, Leaves("of the software")]
     accounts: Annotated[tuple[AccountStatement, ...], Leaves("see there")]
@@ -88,8 +87,10 @@ class Statement:
     def from_text(cls, text: str) -> Self:
         """ConfigError unless the text is a statement, in that spelling."""
         try:
-            statement = cls(**_fields(cls, json.loads(text)))
-        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            statement = decode(cls, json.loads(text))
+        except ConfigError as error:
+            raise ConfigError(f"no readable statement: {error}") from None
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"no readable statement ({type(error).__name__}).") from None
         if statement.to_text() != text:
             raise ConfigError("no readable statement (another spelling).")
@@ -128,51 +129,3 @@ def commitment(salt: bytes, head: str) -> str:
     Binding, because SHA-256 has no known collisions; hiding, because nobody can guess the salt.
     """
     return hashlib.sha256(b"fl_dp ledger head\0" + salt + head.encode()).hexdigest()
-
-
-def _fields(kind: Any, found: Any) -> dict[str, Any]:
-    """The fields of `kind`, checked; ValueError or TypeError where one is missing, unknown or impossible."""
-    hints = typing.get_type_hints(kind)
-    optional = {field.name for field in fields(kind) if field.default is not MISSING}
-    if not isinstance(found, Mapping) or found.keys() | optional != hints.keys():
-        raise TypeError(kind.__name__)
-    return {name: _value(name, found[name], hint) for name, hint in hints.items() if name in found}
-
-
-def _value(name: str, found: Any, hint: Any) -> Any:
-    kind = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
-    if kind is not None:
-        if not isinstance(found, list):
-            raise TypeError(name)
-        return tuple(_entry(one) if kind is Entry else kind(**_fields(kind, one)) for one in found)
-    if hint is float or (hint == float | None and found is not None):
-        return _number(name, found)
-    if hint == float | None:
-        return None
-    if type(found) is not hint or (hint is int and not 0 <= found < 2**53):
-        raise TypeError(name)
-    if name == "arithmetic" and found not in PAID_UNDER:
-        raise ValueError(name)
-    if name in ("weights", "commitment") and not (
-        len(found) == _HEX and all(digit in "0123456789abcdef" for digit in found)
-    ):
-        raise ValueError(name)
-    return found
-
-
-def _entry(found: Any) -> Entry:
-    """Shares and copies are there where they are not 1; the one spelling of a statement sees to that."""
-    always, sometimes = {"sample_rate", "noise_multiplier", "steps"}, {"shares", "copies"}
-    if not isinstance(found, Mapping) or found.keys() - sometimes != always:
-        raise TypeError("entry")
-    steps = found["steps"]
-    if type(steps) is not int or steps >= 2**53:
-        raise TypeError("steps")
-    rate, noise = (_number(key, found[key]) for key in ("sample_rate", "noise_multiplier"))
-    return Entry(rate, noise, steps, found.get("shares", 1), found.get("copies", 1))
-
-
-def _number(name: str, found: Any) -> float:
-    if type(found) not in (int, float) or not (math.isfinite(found) and found >= 0):
-        raise ValueError(name)
-    return float(found)

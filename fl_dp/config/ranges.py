@@ -5,38 +5,15 @@ memory or time than any machine has.
 """
 
 import dataclasses
-import math
 import types
 import typing
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
+from fl_dp.decoding import Range
+from fl_dp.records import MOST_RECORDS
+
 MOST_SEED = 2**63 - 1  # what messages and libraries take
-MOST_RECORDS = 10**15  # of more, no delta below 1 / n is resolved
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """From `least` to `most`, both included. open: `least` itself is not included."""
-
-    least: float
-    most: float
-    open: bool = False
-
-    def holds(self, value: float) -> bool:
-        """False for NaN as well."""
-        return (value > self.least if self.open else value >= self.least) and value <= self.most
-
-    def in_words(self, whole: bool) -> str:
-        """ "an integer from 1 to 100", "a number > 0 and <= 100"."""
-        kind = "an integer" if whole else "a number"
-        if not self.open and self.most < math.inf:
-            return f"{kind} from {_short(self.least)} to {_short(self.most)}"
-        most = f" and <= {_short(self.most)}" if self.most < math.inf else ""
-        return f"{kind} {'>' if self.open else '>='} {_short(self.least)}{most}"
-
-
 MOST_CLIENTS = 10**6
 Clients = Annotated[int, Range(1, MOST_CLIENTS)]
 Rounds = Annotated[int, Range(1, 10**6)]
@@ -79,10 +56,6 @@ def _parts(hint: Any) -> tuple[Any, ...]:
 
 def _plain(hint: Any) -> Any:
     return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
-
-
-def _short(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def shown(value: Any) -> str:

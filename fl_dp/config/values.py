@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from fl_dp.choices import Choices, nearest, one_of
 from fl_dp.config.mistakes import Mistake, SettingsError
-from fl_dp.config.ranges import Range, range_problem, ranges_of
+from fl_dp.config.ranges import range_problem, ranges_of
 from fl_dp.config.setting import About, abouts_of, needed
 from fl_dp.config.texts import text_problem
+from fl_dp.decoding import Range
 from fl_dp.errors import ConfigError
 
 _UNIONS = (typing.Union, types.UnionType)

@@ -9,8 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+from fl_dp.decoding import EXACT, Range, UnfitError, decode
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.kits.certificates import check_text
@@ -42,7 +43,7 @@ class Roster:
     """
 
     federation: str
-    serial: int
+    serial: Annotated[int, Range(1, EXACT - 1)]
     expires: str
     authority: str
     server: str
@@ -77,7 +78,11 @@ class Roster:
     def parse(cls, content: bytes, path: Path, authority: str | None = None) -> Self:
         """As `read`, of what was read from `path` before: what is kept is then what was checked."""
         body = _signed_body(content, path, "roster", PURPOSE, "authority")
-        roster = cls(**_fields(path, body))
+        try:
+            roster = decode(cls, body)
+        except UnfitError as error:
+            raise ConfigError(f"{path}: no roster of this fl_dp: {error.problem}.") from None
+        _check(path, roster)
         if authority is not None and roster.authority != authority:
             raise ConfigError(
                 f"{path}: signed by another authority, {fingerprint(roster.authority)}; "
@@ -102,9 +107,12 @@ def write_join_request(path: Path, name: str, key: SigningKey) -> None:
 def read_join_request(path: Path) -> Site:
     """The site that asks; ConfigError unless it has signed its request."""
     body = _signed_body(read_bounded(path, _MOST_REQUEST_BYTES), path, "request", _REQUEST, "key")
-    if body.keys() != {"name", "key"}:
-        raise ConfigError(f"{path}: fields {sorted(body)[:9]}, expected key and name.")
-    return Site(check_name(body["name"], f"{path}: site"), body["key"])
+    try:
+        site = decode(Site, body)
+    except UnfitError as error:
+        raise ConfigError(f"{path}: no join request: {error.problem}.") from None
+    check_name(site.name, f"{path}: site")
+    return site
 
 
 def check_sites(sites: tuple[Site, ...], where: str, taken: tuple[str, ...] = ()) -> None:
@@ -159,32 +167,27 @@ def _signed_body(content: bytes, path: Path, name: str, purpose: str, signer: st
     return dict(body)
 
 
-def _fields(path: Path, body: dict[str, Any]) -> dict[str, Any]:
-    """The roster's fields, of the types that they have."""
-    names = {field.name for field in dataclasses.fields(Roster)}
-    if body.keys() != names:
-        raise ConfigError(f"{path}: fields {sorted(body)[:12]}, expected {sorted(names)}.")
-    try:
-        sites = tuple(Site(check_name(one["name"], "site"), one["key"]) for one in body["sites"])
-        expires = datetime.fromisoformat(body["expires"])
-        check_text(body["certificate"])
-        sound = (
-            type(body["serial"]) is int
-            and 0 < body["serial"] < 2**63
-            and isinstance(body["addresses"], list)
-            and bool(body["addresses"])
-            and all(is_public_key(key) for key in (body["server"], *(site.key for site in sites)))
-            and expires.tzinfo == UTC
-            and expires.isoformat(timespec="seconds") == body["expires"]  # no other spelling: it is printed
-        )
-        for address in body["addresses"]:
-            split_address(address, f"{path}: addresses")
-    except ConfigError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{path}: no roster of this fl_dp ({type(error).__name__}).") from None
-    if not sound:
+def _check(path: Path, roster: Roster) -> None:
+    """ConfigError for fields of the right types that no authority of fl_dp writes."""
+    keys = (roster.authority, roster.server, *(site.key for site in roster.sites))
+    if not roster.addresses or not all(map(is_public_key, keys)) or not _is_time(roster.expires):
         raise ConfigError(f"{path}: no roster of this fl_dp.")
-    check_sites(sites, str(path), taken=(body["authority"], body["server"]))
-    check_name(body["federation"], f"{path}: federation")
-    return {**body, "sites": sites, "addresses": tuple(body["addresses"])}
+    try:
+        check_text(roster.certificate)
+    except ValueError as error:
+        raise ConfigError(f"{path}: no roster of this fl_dp ({type(error).__name__}).") from None
+    for address in roster.addresses:
+        split_address(address, f"{path}: addresses")
+    for site in roster.sites:
+        check_name(site.name, "site")
+    check_sites(roster.sites, str(path), taken=(roster.authority, roster.server))
+    check_name(roster.federation, f"{path}: federation")
+
+
+def _is_time(text: str) -> bool:
+    """Of UTC, in its one spelling: it is printed."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return time.tzinfo == UTC and time.isoformat(timespec="seconds") == text

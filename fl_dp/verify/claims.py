@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from fl_dp.clean_text import clean
+from fl_dp.decoding import By, Count, UnfitError, fields_of, one_of
 from fl_dp.errors import ConfigError
-from fl_dp.records import CLIENT_STATUSES, REFUTED, Entry, Mechanism
+from fl_dp.records import REFUTED, ClientStatus, Entry, Mechanism
 from fl_dp.reporting.reports import ALL_RUNS, SCOPES, THIS_RUN
-from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, text, whole
+from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, whole
 
 Charges = tuple[Entry, ...]
 # By how much two numbers that must be equal may differ, relatively: both are computed from the same values on
@@ -21,16 +22,47 @@ _MOST_MECHANISMS = 1000  # of one client
 _FEW_MECHANISMS = 8
 
 
+def _charges(found: Any) -> Charges:
+    """Sorted entries, no mechanism twice; ValueError for anything else."""
+    if type(found) is not list or len(found) > _MOST_MECHANISMS:
+        raise ValueError("no list of charges")
+    key = tuple(
+        (
+            number(one.get("sample_rate")),
+            number(one.get("noise_multiplier")),
+            whole(one.get("steps")),
+            whole(one.get("shares", 1)),
+            whole(one.get("copies", 1)),
+        )
+        for one in map(table, found)
+    )
+    return _known_entries(key) if len(key) <= _FEW_MECHANISMS else _entries(key)
+
+
+Number = Annotated[float | None, By(optional)]  # None: not finite, or not known
+_Charges = Annotated[Charges | None, By(_charges)]
+
+
 @dataclass(frozen=True, slots=True)
 class CostClaim:
     """What this run is said to have cost a client, and in `claimed_epsilon` what everything else has."""
 
-    epsilon: float | None
-    charges: Charges | None
-    epsilon_alone: float | None
-    says_alone: bool
-    planned_epsilon: float | None
-    claimed_epsilon: float | None = None
+    epsilon: Number
+    charges: _Charges
+    planned_epsilon: Number = None
+    claimed_epsilon: Number = None
+    epsilon_alone: Number = None
+    says_alone: bool = False
+
+
+def _read(kind: type, found: Any, *apart: str) -> dict[str, Any]:
+    """The fields; other keys may stand beside them."""
+    read = fields_of(kind, found, apart=(*apart, "says_alone"), others=True)
+    return read | {"says_alone": "epsilon_alone" in found}
+
+
+def _cost(found: Any) -> CostClaim:
+    return CostClaim(**_read(CostClaim, found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +80,27 @@ class ClientClaim:
 
     name: str
     where: str
-    epsilon: float | None
-    delta: float | None
-    budget: float | None
+    epsilon: Number
     accountant: str
-    status: str
-    steps: int
-    charges: Charges | None
-    sample_rate: float | None
-    noise_multiplier: float | None
-    own_steps: int
-    before: Charges
-    public_size: int
-    planned_epsilon: float | None
-    rounds: int
-    retired: int
-    shares: int
-    copies: int
-    epsilon_alone: float | None
-    says_alone: bool
-    arithmetic: object
-    this_run: CostClaim | None
+    status: ClientStatus
+    steps: Count
+    delta: Number = None
+    budget: Number = None
+    charges: _Charges = None
+    sample_rate: Number = None
+    noise_multiplier: Number = None
+    own_steps: int = 0
+    before: Annotated[Charges, By(_charges)] = ()
+    public_size: Count = 0
+    planned_epsilon: Number = None
+    rounds: Count = 0
+    retired: Count = 0
+    shares: Count = 1
+    copies: Count = 1
+    epsilon_alone: Number = None
+    says_alone: bool = False
+    arithmetic: Annotated[object, By(lambda found: found)] = REFUTED
+    this_run: Annotated[CostClaim | None, By(_cost)] = None
 
     @property
     def cost(self) -> CostClaim:
@@ -76,7 +108,7 @@ class ClientClaim:
         if self.this_run is not None:
             return self.this_run
         return CostClaim(
-            self.epsilon, self.charges, self.epsilon_alone, self.says_alone, self.planned_epsilon
+            self.epsilon, self.charges, self.planned_epsilon, None, self.epsilon_alone, self.says_alone
         )
 
 
@@ -84,14 +116,14 @@ class ClientClaim:
 class Together:
     """The federation's budgets, as claimed."""
 
-    largest: float | None
-    median: float | None
-    least: float | None
-    clients_per_person: int
-    rounds_ahead: int
-    epsilon_alone: float | None
-    says_alone: bool
-    scope: str
+    largest: Number
+    median: Number
+    least: Number
+    clients_per_person: Count
+    rounds_ahead: Count
+    epsilon_alone: Number = None
+    says_alone: bool = False
+    scope: Annotated[str, By(one_of(SCOPES))] = ALL_RUNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,103 +168,28 @@ def _claim(found: Any, where: str, counter: str) -> Claim:
     try:
         found = table(found)
         together = found.get("federation")
-        return Claim(
-            where=where,
-            round=whole(found[counter]),
-            private=_truth(found["private"]),
-            epsilon=optional(found["epsilon"]),
-            delta=optional(found["delta"]),
-            together=None if together is None else _together(table(together)),
-            clients={
-                name: _client(name, one, f"{where}, client {clean(name)}")
-                for name, one in table(found["clients"]).items()
-            },
-            planned_epsilon=optional(found.get("planned_epsilon")),
-            raw=found,
-        )
-    except ConfigError:
-        raise
+        read: dict[str, Any] = {
+            "round": whole(found[counter]),
+            "private": _truth(found["private"]),
+            "epsilon": optional(found["epsilon"]),
+            "delta": optional(found["delta"]),
+            "together": None if together is None else Together(**_read(Together, together)),
+            "planned_epsilon": optional(found.get("planned_epsilon")),
+        }
+        rows = table(found["clients"])
     except (ValueError, KeyError) as error:
         raise ConfigError(f"{where} is damaged: {_words(error)}.") from None
+    clients = {name: _client(name, one, f"{where}, client {clean(name)}") for name, one in rows.items()}
+    return Claim(where=where, clients=clients, raw=found, **read)
 
 
 def _client(name: str, found: Any, where: str) -> ClientClaim:
     try:
-        found = table(found)
-        status = text(found["status"])
-        if status not in CLIENT_STATUSES:
-            raise ValueError("an unknown status")
-        return ClientClaim(
-            name=name,
-            where=where,
-            epsilon=optional(found["epsilon"]),
-            delta=optional(found.get("delta")),
-            budget=optional(found.get("budget")),
-            accountant=text(found["accountant"]),
-            status=status,
-            steps=whole(found["steps"]),
-            charges=charges(found["charges"]) if "charges" in found else None,
-            sample_rate=optional(found.get("sample_rate")),
-            noise_multiplier=optional(found.get("noise_multiplier")),
-            own_steps=whole(table(found.get("reported", {})).get("steps", 0)),
-            before=charges(found.get("before", [])),
-            public_size=whole(found.get("public_size", 0)),
-            planned_epsilon=optional(found.get("planned_epsilon")),
-            rounds=whole(found.get("rounds", 0)),
-            retired=whole(found.get("retired", 0)),
-            shares=whole(found.get("shares", 1)),
-            copies=whole(found.get("copies", 1)),
-            epsilon_alone=optional(found.get("epsilon_alone")),
-            says_alone="epsilon_alone" in found,
-            arithmetic=found.get("arithmetic", REFUTED),
-            this_run=_cost(table(found["this_run"])) if "this_run" in found else None,
-        )
-    except (ValueError, KeyError) as error:
+        read = _read(ClientClaim, found, "name", "where", "own_steps")
+        steps = whole(table(found.get("reported", {})).get("steps", 0))
+        return ClientClaim(name, where, own_steps=steps, **read)
+    except ValueError as error:
         raise ConfigError(f"{where} is damaged: {_words(error)}.") from None
-
-
-def _cost(found: Mapping[str, Any]) -> CostClaim:
-    return CostClaim(
-        optional(found["epsilon"]),
-        charges(found["charges"]),
-        optional(found.get("epsilon_alone")),
-        "epsilon_alone" in found,
-        optional(found.get("planned_epsilon")),
-        optional(found.get("claimed_epsilon")),
-    )
-
-
-def _together(found: Mapping[str, Any]) -> Together:
-    scope = text(found.get("scope", ALL_RUNS))
-    if scope not in SCOPES:
-        raise ValueError("an unknown scope")
-    return Together(
-        optional(found["largest"]),
-        optional(found["median"]),
-        optional(found["least"]),
-        whole(found["clients_per_person"]),
-        whole(found["rounds_ahead"]),
-        optional(found.get("epsilon_alone")),
-        "epsilon_alone" in found,
-        scope,
-    )
-
-
-def charges(found: Any) -> Charges:
-    """Sorted entries, no mechanism twice; ValueError for anything else."""
-    if type(found) is not list or len(found) > _MOST_MECHANISMS:
-        raise ValueError("no list of charges")
-    key = tuple(
-        (
-            number(one["sample_rate"]),
-            number(one["noise_multiplier"]),
-            whole(one["steps"]),
-            whole(one.get("shares", 1)),
-            whole(one.get("copies", 1)),
-        )
-        for one in map(table, found)
-    )
-    return _known_entries(key) if len(key) <= _FEW_MECHANISMS else _entries(key)
 
 
 def _entries(key: tuple[tuple[float, float, int, int, int], ...]) -> Charges:
@@ -291,4 +248,6 @@ def _truth(found: object) -> bool:
 
 def _words(error: Exception) -> str:
     """ConfigError is a ValueError, too: an entry that is out of range has words of its own."""
+    if isinstance(error, UnfitError):
+        return error.problem
     return f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")

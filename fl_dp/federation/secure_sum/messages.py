@@ -15,26 +15,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from fl_dp.federation.secure_sum.fields import (
-    Value,
-    Within,
-    exactly,
-    from_fields,
-    to_fields,
-)
+from fl_dp.decoding import Range, decode, encoded, length
 from fl_dp.federation.secure_sum.key_shares import GAUGE_BYTES, SHARE_BYTES, Proof
 from fl_dp.federation.secure_sum.keys import KEY_BYTES, OVERHEAD, SECRET_BYTES
-from fl_dp.federation.secure_sum.terms import MOST_NUMBERS, SIGNATURE_BYTES
+from fl_dp.federation.secure_sum.terms import MEMBERS, MOST_NUMBERS, SIGNATURE_BYTES
 from fl_dp.records import MOST_MEMBERS
 
 AGREEMENT_PURPOSE = "secure sum terms"  # of a signature, over the digest of the terms
 CHECKED_PURPOSE = "secure sum key shares fit"  # over the digest of the terms
 SURVIVORS_PURPOSE = "secure sum survivors"  # over `survivors_body`
 SEALED_BYTES = 2 * SHARE_BYTES + OVERHEAD  # a share of a seed and one of a mask key
-Place = Annotated[tuple[int, ...], Within(0, MOST_MEMBERS - 1)]
-Signatures = Annotated[tuple[bytes, ...], exactly(SIGNATURE_BYTES)]
-Pairs = Annotated[tuple[bytes, ...], exactly(2 * SHARE_BYTES)]  # of a seed and of a mask key, as all pairs
-Sealed = Annotated[tuple[bytes, ...], exactly(SEALED_BYTES)]
+Place = Annotated[tuple[int, ...], MEMBERS, Range(0, MOST_MEMBERS - 1)]
+Signatures = Annotated[tuple[bytes, ...], MEMBERS, length(SIGNATURE_BYTES)]
+Pairs = Annotated[tuple[bytes, ...], MEMBERS, length(2 * SHARE_BYTES)]  # a seed's and a mask key's
+Sealed = Annotated[tuple[bytes, ...], MEMBERS, length(SEALED_BYTES)]
 
 
 class _Message:
@@ -42,23 +36,23 @@ class _Message:
 
     __slots__ = ()
 
-    def to_fields(self) -> dict[str, Value]:
-        return to_fields(self)
+    def to_fields(self) -> dict[str, Any]:
+        return encoded(self)
 
     @classmethod
     def from_fields(cls, found: Mapping[str, Any]) -> Self:
         """ConfigError for what no honest sender sends."""
-        return from_fields(cls, found)
+        return decode(cls, found)
 
 
 @dataclass(frozen=True, slots=True)
 class Advertisement(_Message):
     """A member's fresh public keys and its site's signature: see `Member`."""
 
-    mask_key: Annotated[bytes, exactly(KEY_BYTES)]
-    share_key: Annotated[bytes, exactly(KEY_BYTES)]
-    seed_key: Annotated[bytes, exactly(KEY_BYTES)]
-    signature: Annotated[bytes, exactly(SIGNATURE_BYTES)]
+    mask_key: Annotated[bytes, length(KEY_BYTES)]
+    share_key: Annotated[bytes, length(KEY_BYTES)]
+    seed_key: Annotated[bytes, length(KEY_BYTES)]
+    signature: Annotated[bytes, length(SIGNATURE_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +62,10 @@ class Sharing(_Message):
     commitments, nonces, answers: pairs, of the two proofs that the shares fit the two keys: see `Proof`.
     """
 
-    agreement: Annotated[bytes, exactly(SIGNATURE_BYTES)]
+    agreement: Annotated[bytes, length(SIGNATURE_BYTES)]
     ciphertexts: Sealed
     commitments: Pairs
-    nonces: Annotated[bytes, exactly(2 * SHARE_BYTES)]
+    nonces: Annotated[bytes, length(2 * SHARE_BYTES)]
     answers: Pairs
 
     @classmethod
@@ -104,14 +98,14 @@ class Inbox(_Message):
 
     agreements: Signatures
     ciphertexts: Sealed
-    gauges: Annotated[tuple[bytes, ...], exactly(2 * GAUGE_BYTES)]
+    gauges: Annotated[tuple[bytes, ...], MEMBERS, length(2 * GAUGE_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
 class Checked(_Message):
     """signature: the site's, of the terms' digest: all key shares that are for it can be read, and fit."""
 
-    signature: Annotated[bytes, exactly(SIGNATURE_BYTES)]
+    signature: Annotated[bytes, length(SIGNATURE_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +115,7 @@ class Complaint(_Message):
     is over with it: nobody honest masks without everybody's `Checked`.
     """
 
-    share_key: Annotated[bytes, exactly(SECRET_BYTES)]
+    share_key: Annotated[bytes, length(SECRET_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +129,7 @@ class Checks(_Message):
 class Masked(_Message):
     """vector: the masked numbers, 8 bytes each, little-endian."""
 
-    vector: Annotated[bytes, Within(8, 8 * MOST_NUMBERS)]
+    vector: Annotated[bytes, Range(8, 8 * MOST_NUMBERS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +143,7 @@ class Survivors(_Message):
 class Confirmation(_Message):
     """signature: the site's, of the terms' digest and the survivors."""
 
-    signature: Annotated[bytes, exactly(SIGNATURE_BYTES)]
+    signature: Annotated[bytes, length(SIGNATURE_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +158,7 @@ class Confirmations(_Message):
 class Opening(_Message):
     """shares: by place; of a survivor its seed's, of another its mask key's."""
 
-    shares: Annotated[tuple[bytes, ...], exactly(SHARE_BYTES)]
+    shares: Annotated[tuple[bytes, ...], MEMBERS, length(SHARE_BYTES)]
 
 
 def survivors_body(digest: bytes, places: tuple[int, ...]) -> bytes:

@@ -12,15 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
 
+from fl_dp.decoding import AtMost, Digits, Range, decode, encoded, length
 from fl_dp.errors import ConfigError, DeclinedError
-from fl_dp.federation.secure_sum.fields import (
-    Digits,
-    Value,
-    Within,
-    exactly,
-    from_fields,
-    to_fields,
-)
 from fl_dp.federation.secure_sum.keys import KEY_BYTES, PREFIX, are_distinct
 from fl_dp.federation.secure_sum.limits import Limits, check_threshold, checked_shares
 from fl_dp.kits.keys import is_signed
@@ -29,6 +22,7 @@ from fl_dp.reporting.wording import counted
 
 ATTEMPT_DIGITS = 32
 MODULUS = "2^64"
+MEMBERS = AtMost(MOST_MEMBERS)  # entries of a list by place
 MOST_NUMBERS = 2**31  # of a vector
 KEYS_PURPOSE = "secure sum keys"  # of a signature
 SIGNATURE_BYTES = 64
@@ -48,26 +42,26 @@ class Head:
     clients, dropouts, colluders, threshold: K, d, c, t.
     """
 
-    run: Annotated[str, Within(1, 200)]
-    server_round: Annotated[int, Within(0, 2**31)]
+    run: Annotated[str, Range(1, 200)]
+    server_round: Annotated[int, Range(0, 2**31)]
     attempt: Annotated[str, Digits(ATTEMPT_DIGITS)]
     plan: Annotated[str, Digits(64)]
     weights: Annotated[str, Digits(64)]
-    max_grad_norm: Annotated[float, Within(1e-100, 1e100)]
-    sensitivity: Annotated[float, Within(1e-100, 1e100)]
-    noise_multiplier: Annotated[float, Within(1e-100, 1e100)]
-    spacing: Annotated[float, Within(1e-100, 1e100)]
-    levels: Annotated[int, Within(1, 16)]
-    numbers: Annotated[int, Within(1, MOST_NUMBERS)]
-    share_deviation: Annotated[float, Within(1e-100, 1e100)]
-    modulus: Annotated[str, Within(1, 20)]
-    sampler: Annotated[str, Within(1, 50)]
-    most_rate: Annotated[float, Within(1e-12, 1)]
-    clients_per_person: Annotated[int, Within(1, MOST_MEMBERS)]
-    clients: Annotated[int, Within(1, MOST_MEMBERS)]
-    dropouts: Annotated[int, Within(0, MOST_MEMBERS)]
-    colluders: Annotated[int, Within(0, MOST_MEMBERS)]
-    threshold: Annotated[int, Within(1, MOST_MEMBERS)]
+    max_grad_norm: Annotated[float, Range(1e-100, 1e100)]
+    sensitivity: Annotated[float, Range(1e-100, 1e100)]
+    noise_multiplier: Annotated[float, Range(1e-100, 1e100)]
+    spacing: Annotated[float, Range(1e-100, 1e100)]
+    levels: Annotated[int, Range(1, 16)]
+    numbers: Annotated[int, Range(1, MOST_NUMBERS)]
+    share_deviation: Annotated[float, Range(1e-100, 1e100)]
+    modulus: Annotated[str, Range(1, 20)]
+    sampler: Annotated[str, Range(1, 50)]
+    most_rate: Annotated[float, Range(1e-12, 1)]
+    clients_per_person: Annotated[int, Range(1, MOST_MEMBERS)]
+    clients: Annotated[int, Range(1, MOST_MEMBERS)]
+    dropouts: Annotated[int, Range(0, MOST_MEMBERS)]
+    colluders: Annotated[int, Range(0, MOST_MEMBERS)]
+    threshold: Annotated[int, Range(1, MOST_MEMBERS)]
 
     @property
     def shares(self) -> int:
@@ -79,13 +73,13 @@ class Head:
         """SHA-256 over the one spelling of all fields."""
         return _digest("head", self.to_fields())
 
-    def to_fields(self) -> dict[str, Value]:
-        return to_fields(self)
+    def to_fields(self) -> dict[str, Any]:
+        return encoded(self)
 
     @classmethod
     def from_fields(cls, found: Mapping[str, Any]) -> Self:
         """ConfigError for what no honest server sends."""
-        return from_fields(cls, found)
+        return decode(cls, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +110,12 @@ class Member:
 class _Columns:
     """The members as they travel."""
 
-    names: Annotated[tuple[str, ...], Within(1, 200)]
-    sites: Annotated[tuple[str, ...], Digits(64)]
-    mask_keys: Annotated[tuple[bytes, ...], exactly(KEY_BYTES)]
-    share_keys: Annotated[tuple[bytes, ...], exactly(KEY_BYTES)]
-    seed_keys: Annotated[tuple[bytes, ...], exactly(KEY_BYTES)]
-    signatures: Annotated[tuple[bytes, ...], exactly(SIGNATURE_BYTES)]
+    names: Annotated[tuple[str, ...], MEMBERS, Range(1, 200)]
+    sites: Annotated[tuple[str, ...], MEMBERS, Digits(64)]
+    mask_keys: Annotated[tuple[bytes, ...], MEMBERS, length(KEY_BYTES)]
+    share_keys: Annotated[tuple[bytes, ...], MEMBERS, length(KEY_BYTES)]
+    seed_keys: Annotated[tuple[bytes, ...], MEMBERS, length(KEY_BYTES)]
+    signatures: Annotated[tuple[bytes, ...], MEMBERS, length(SIGNATURE_BYTES)]
 
 
 @dataclass(frozen=True)
@@ -150,20 +144,20 @@ class Terms:
         """SHA-256 over the one spelling of head and members: what an agreement signs."""
         return _digest("terms", self.to_fields())
 
-    def to_fields(self) -> dict[str, Value]:
+    def to_fields(self) -> dict[str, Any]:
         columns = _Columns(
             *(
                 tuple(getattr(member, name) for member in self.members)
                 for name in ("name", "site", "mask_key", "share_key", "seed_key", "signature")
             )
         )
-        return {**self.head.to_fields(), **to_fields(columns)}
+        return {**self.head.to_fields(), **encoded(columns)}
 
     @classmethod
     def from_fields(cls, found: Mapping[str, Any]) -> Self:
         """ConfigError for what no honest server sends. Signatures are not looked at: see `check_terms`."""
         ours = set(_Columns.__dataclass_fields__)
-        columns = from_fields(_Columns, {name: one for name, one in found.items() if name in ours})
+        columns = decode(_Columns, {name: one for name, one in found.items() if name in ours})
         head = Head.from_fields({name: one for name, one in found.items() if name not in ours})
         values = [getattr(columns, name) for name in _Columns.__dataclass_fields__]
         if len({len(one) for one in values}) != 1:
@@ -233,7 +227,7 @@ def check_terms(terms: Terms, limits: Limits, roster: Collection[str], own: str)
             )
 
 
-def _digest(what: str, table: Mapping[str, Value]) -> bytes:
+def _digest(what: str, table: Mapping[str, Any]) -> bytes:
     spelled = json.dumps({name: _spelled(one) for name, one in table.items()}, sort_keys=True)
     return hashlib.sha256(PREFIX + b" " + what.encode() + b"\0" + spelled.encode()).digest()
 

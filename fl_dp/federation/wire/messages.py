@@ -11,14 +11,14 @@ impossible field is a ConfigError in words. A reply is built here from `ClientPr
 `Refusal` alone; what is not a field of these does not leave the client.
 """
 
-import typing
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fl_dp.clean_text import one_line
+from fl_dp.decoding import encoded, fields_of
 from fl_dp.errors import (
     BudgetExhaustedError,
     ConfigError,
@@ -30,16 +30,9 @@ from fl_dp.errors import (
     TaskError,
 )
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
-from fl_dp.federation.wire.bounds import (
-    check_profile,
-    entries_of,
-    impossible,
-    require,
-    require_only,
-)
+from fl_dp.federation.wire.bounds import Spent, check_profile, entries_of, require_only
 from fl_dp.records import (
     MOST_WEIGHT,
-    REFUSAL_STATUSES,
     ClientProfile,
     Entry,
     LocalUpdate,
@@ -57,20 +50,7 @@ NO_REASON = "it gave no reason"
 
 UPDATE_RECORDS = frozenset((REPORT, SPENT, ARRAYS))
 
-_PLAN_FIELDS = typing.get_type_hints(RoundPlan)
-_SPENT_FIELDS = dict.fromkeys(("sample_rate", "noise_multiplier", "steps", "shares", "copies"), list)
-
-
-def _scalar_fields(record: type) -> dict[str, type]:
-    """Name and type of the record's fields that travel as they are; what is spent and arrays do not."""
-    fields = {name: typing.get_origin(kind) or kind for name, (kind, _) in leaving(record).items()}
-    plain = {name: str if kind is Literal else kind for name, kind in fields.items()}
-    return {name: kind for name, kind in plain.items() if kind in (str, int, float, bool)}
-
-
-_PROFILE_FIELDS = _scalar_fields(ClientProfile)
-_REPORT_FIELDS = _scalar_fields(LocalUpdate)
-_REFUSAL_FIELDS = _scalar_fields(Refusal)
+_APART = ("arrays", "spent")  # fields with records of their own
 
 
 def refusal_of(error: BaseException) -> Refusal:
@@ -110,8 +90,7 @@ def array_record(content: RecordDict, name: str) -> ArrayRecord:
 
 def plan_to_content(plan: RoundPlan, arrays: ArrayRecord) -> RecordDict:
     """A round's message. `arrays` may be shared between messages; it is not copied."""
-    fields = {name: getattr(plan, name) for name in _PLAN_FIELDS}
-    return RecordDict({PLAN: ConfigRecord(fields), ARRAYS: arrays})
+    return RecordDict({PLAN: ConfigRecord(encoded(plan)), ARRAYS: arrays})
 
 
 def plan_from_content(content: RecordDict) -> tuple[RoundPlan, ArrayRecord]:
@@ -121,12 +100,11 @@ def plan_from_content(content: RecordDict) -> tuple[RoundPlan, ArrayRecord]:
 
 def plan_only(content: RecordDict) -> RoundPlan:
     """The plan of a message that need not have the weights."""
-    return RoundPlan(**_fields(content, PLAN, _PLAN_FIELDS))
+    return RoundPlan(**_fields(content, PLAN, RoundPlan))
 
 
 def profile_to_content(profile: ClientProfile) -> RecordDict:
-    fields = {name: getattr(profile, name) for name in _PROFILE_FIELDS}
-    return RecordDict({PROFILE: ConfigRecord(fields), SPENT: _spent_record(profile.spent)})
+    return RecordDict({PROFILE: _record(profile), SPENT: _spent_record(profile.spent)})
 
 
 def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
@@ -134,19 +112,18 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
     if REFUSAL in content:
         return _refusal(content)
     require_only(content, (PROFILE, SPENT))
-    profile = ClientProfile(**_fields(content, PROFILE, _PROFILE_FIELDS), spent=_spent(content))
+    profile = ClientProfile(**_fields(content, PROFILE, ClientProfile), spent=_spent(content))
     check_profile(profile)
     return profile
 
 
 def update_to_content(update: LocalUpdate) -> RecordDict:
-    fields = {name: getattr(update, name) for name in _REPORT_FIELDS}
     arrays = encode(update.arrays) if update.arrays else NO_ARRAYS
-    return RecordDict({REPORT: ConfigRecord(fields), SPENT: _spent_record(update.spent), ARRAYS: arrays})
+    return RecordDict({REPORT: _record(update), SPENT: _spent_record(update.spent), ARRAYS: arrays})
 
 
 def refusal_to_content(refusal: Refusal) -> RecordDict:
-    return RecordDict({REFUSAL: ConfigRecord(asdict(refusal))})
+    return RecordDict({REFUSAL: _record(refusal)})
 
 
 def reply_from_content(
@@ -165,7 +142,7 @@ def reply_from_content(
         _check_sizes(arrays)
     except ConfigError as error:
         arrays, problem = {}, str(error)
-    report = _fields(content, REPORT, _REPORT_FIELDS)
+    report = _fields(content, REPORT, LocalUpdate)
     return LocalUpdate(arrays=arrays, spent=_spent(content), **report), problem
 
 
@@ -178,27 +155,28 @@ def _check_sizes(arrays: Mapping[str, NDArray]) -> None:
 
 def _refusal(content: RecordDict) -> Refusal:
     require_only(content, (REFUSAL,))
-    fields = _fields(content, REFUSAL, _REFUSAL_FIELDS)
-    require(fields["status"] in REFUSAL_STATUSES, "status", " or ".join(REFUSAL_STATUSES))
+    fields = _fields(content, REFUSAL, Refusal)
     return Refusal(**{**fields, "reason": one_line(fields["reason"]) or NO_REASON})
 
 
+def _record(leaves: ClientProfile | LocalUpdate | Refusal) -> ConfigRecord:
+    """Its fields, but those that have records of their own. TypeError for one that may not leave."""
+    fields = encoded(leaves)
+    return ConfigRecord({name: fields[name] for name in leaving(type(leaves)) if name not in _APART})
+
+
 def _spent_record(entries: Sequence[Entry]) -> ConfigRecord:
-    return ConfigRecord({name: [getattr(entry, name) for entry in entries] for name in _SPENT_FIELDS})
+    columns = (field.name for field in dataclasses.fields(Spent))
+    return ConfigRecord({name: [getattr(entry, name) for entry in entries] for name in columns})
 
 
 def _spent(content: RecordDict) -> tuple[Entry, ...]:
-    return entries_of(*_fields(content, SPENT, _SPENT_FIELDS).values())
+    return entries_of(Spent(**_fields(content, SPENT, Spent)))
 
 
-def _fields(content: RecordDict, name: str, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """The values of the config record `name`, in the order of `kinds`: these fields, of these types."""
+def _fields(content: RecordDict, name: str, kind: type) -> dict[str, Any]:
+    """What the config record `name` says of that kind, but what is in records of its own."""
     record = config_record(content, name)
     if record is None:
         raise ConfigError(f"message without the record {name!r}; do both sides run the same fl_dp?")
-    values: dict[str, Any] = dict(record.items())
-    require_only(values, kinds, f"{name!r}, fields")
-    for field, kind in kinds.items():
-        if type(values[field]) is not kind:  # a bool is no int
-            raise impossible(f"{name}.{field}", kind.__name__)
-    return {field: values[field] for field in kinds}
+    return fields_of(kind, dict(record.items()), apart=_APART, whole=True)

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,14 +10,20 @@ from hypothesis import strategies as st
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.client import is_name
+from fl_dp.decoding import decode
 from fl_dp.errors import AccountingError, ConfigError
-from fl_dp.federation.wire import bounds
+from fl_dp.federation.wire import bounds, messages
 from fl_dp.records import ClientProfile, Entry
 
 PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, (), "pld")
 SIZES = st.integers(0, 9).map(lambda power: 10**power)
 RATES = st.one_of(st.floats(-15, 0).map(lambda power: min(1.0, 10**power)), st.sampled_from([1.0, 1e-15]))
 NOISES = st.one_of(st.floats(-3, 6).map(lambda power: 10**power), st.sampled_from([1e-3, 1e6, 0.0, 1.0]))
+
+
+def _entries(*columns):
+    names = (field.name for field in fields(bounds.Spent))
+    return bounds.entries_of(decode(bounds.Spent, dict(zip(names, columns, strict=True))))
 
 
 NAMES = ("..", ".", ".hidden", "a/b", "../a", "a\\b", "", " a", "a ", "a\nb", "a\x1b[2J", "\u202ea", "x" * 65)
@@ -50,8 +56,9 @@ def test_an_ordinary_name_is_taken(name):
 )
 def test_numbers_that_no_client_has_are_refused(field, values):
     for value in values:
+        content = messages.profile_to_content(replace(PROFILE, **{field: value}))
         with pytest.raises(ConfigError, match=f"impossible {field}"):
-            bounds.check_profile(replace(PROFILE, **{field: value}))
+            messages.profile_from_content(content)
 
 
 @pytest.mark.parametrize(
@@ -68,28 +75,28 @@ def test_spending_that_no_ledger_shows_is_refused(column, values):
     for value in values:
         entry = [0.1, 1.0, 1, 1, 1]
         entry[column] = value
-        with pytest.raises(ConfigError, match="impossible spent"):
-            bounds.entries_of(*([one] for one in entry))
+        with pytest.raises(ConfigError, match="Spent with an impossible"):
+            _entries(*([one] for one in entry))
 
 
 @pytest.mark.parametrize("shared", [(2, 1), (1, 2)])
 def test_unprotected_steps_have_no_shares(shared):
-    with pytest.raises(ConfigError, match="without noise 1"):
-        bounds.entries_of([0.1], [0.0], [1], *([one] for one in shared))
+    with pytest.raises(ConfigError, match="of steps without noise"):
+        _entries([0.1], [0.0], [1], *([one] for one in shared))
 
 
 def test_shares_and_copies_arrive():
-    assert bounds.entries_of([0.1], [1.0], [5], [7], [2]) == (Entry(0.1, 1.0, 5, 7, 2),)
+    assert _entries([0.1], [1.0], [5], [7], [2]) == (Entry(0.1, 1.0, 5, 7, 2),)
     with pytest.raises(ConfigError, match="lists of one length"):
-        bounds.entries_of([0.1], [1.0], [5], [7], [])
+        _entries([0.1], [1.0], [5], [7], [])
 
 
 def test_more_mechanisms_than_a_ledger_shows_are_refused():
     count = bounds.MOST_ENTRIES
     full = [0.1] * count, [1.0] * count, list(range(1, count + 1)), [1] * count, [1] * count
-    assert len(bounds.entries_of(*full)) == bounds.MOST_ENTRIES
-    with pytest.raises(ConfigError, match="at most 64 mechanisms"):
-        bounds.entries_of(*([*column, column[0]] for column in full))
+    assert len(_entries(*full)) == bounds.MOST_ENTRIES
+    with pytest.raises(ConfigError, match="at most 64"):
+        _entries(*([*column, column[0]] for column in full))
 
 
 @settings(max_examples=30, deadline=None)
@@ -99,7 +106,7 @@ def test_more_mechanisms_than_a_ledger_shows_are_refused():
     accountant=st.sampled_from(["pld", "rdp"]),
 )
 def test_within_the_bounds_no_accountant_raises(entries, delta, accountant):
-    spent = bounds.entries_of(*([(*entry, 1, 1)[i] for entry in entries] for i in range(5)))
+    spent = _entries(*([(*entry, 1, 1)[i] for entry in entries] for i in range(5)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of dp_accounting's quotients, which may be infinite
         try:

@@ -88,8 +88,8 @@ class Statement:
         """ConfigError unless the text is a statement, in that spelling."""
         try:
             statement = decode(cls, json.loads(text))
-        except ConfigError as error:
-            raise ConfigError(f"no readable statement: {error}") from None
+        except UnfitError as error:
+            raise ConfigError(f"no readable statement: {error.problem}.") from None
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"no readable statement ({type(error).__name__}).") from None
         if statement.to_text() != text:

@@ -29,9 +29,10 @@ class ClientSpending:
     record: as the server will see it. before, epsilon: of its account, now and at the end; rounds: in which
     at least one step fits its budget, the last may be a short one. entry: rate, noise and all steps of these
     rounds; None where there are none, and `record.reason` says why it has no part in the run at all.
-    own_rate: at which its own records are drawn; charged may be a larger one of a sum's.
-    problem: of a sweep's run, why it would not be what its config says; conflict: why a ledger would not
-    enter its data beside those of the runs before. Both are empty if all is well.
+    own_rate: at which its own records are drawn; charged may be a larger one of a sum's. dataset: the account
+    that pays, where it is known. problem: of a sweep's run, why it would not be what its config says;
+    conflict: why a ledger would not enter its data beside those of the runs before. Both are empty if all is
+    well.
     """
 
     record: ClientRecord
@@ -40,6 +41,7 @@ class ClientSpending:
     rounds: int
     entry: Entry | None
     own_rate: float
+    dataset: str = ""
     problem: str = ""
     conflict: str = ""
 
@@ -76,7 +78,10 @@ def spendings_of(
     ]
     profiles = list(map(accounts.profile, settings, sizes))
     common, rate = in_common(config, profiles)
-    return tuple(spending_of(profile, common, rounds or config.rounds, rate) for profile in profiles)
+    return tuple(
+        replace(spending_of(profile, common, rounds or config.rounds, rate), dataset=dataset_name(one))
+        for profile, one in zip(profiles, settings, strict=True)
+    )
 
 
 def spending_of(

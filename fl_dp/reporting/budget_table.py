@@ -20,11 +20,10 @@ from fl_dp.reporting.reports import (
     of_this_run,
 )
 from fl_dp.reporting.table import print_table
-from fl_dp.reporting.wording import folded
+from fl_dp.reporting.wording import folded, some
 
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
-_NAMED = 5  # clients that a line names
-_MOST_NAME = 24  # characters of each of their names
+_MOST_NAME = 24  # characters of a client's name in a line
 
 
 def print_budgets(summary: Mapping[str, Any], console: Console | None = None) -> None:
@@ -73,9 +72,7 @@ def _first_few(lines: list[str], what: str) -> list[str]:
 
 def named(names: Sequence[str]) -> str:
     """ "client a", "clients a, b and 3 more"."""
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    shown = ", ".join(clean(name, _MOST_NAME) for name in names[:_NAMED])
-    return f"{'client' if len(names) == 1 else 'clients'} {shown}{more}"
+    return f"{'client' if len(names) == 1 else 'clients'} {some([clean(one, _MOST_NAME) for one in names])}"
 
 
 def spread_lines(summary: Mapping[str, Any]) -> Iterator[str]:

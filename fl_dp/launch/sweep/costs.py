@@ -10,7 +10,6 @@ from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError
-from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.server.planning import expected_batch, steps_of_round
 from fl_dp.federation.server.registration import record_of
 from fl_dp.launch.clients import client_config
@@ -68,7 +67,8 @@ def cost_of(
         paying = accounts if ledger else ForeseenAccounts(None)
         sizes = one.sizes if ledger else sorted(set(one.sizes))  # of fresh ones those of a size are alike
         rounds = max(1, math.ceil(mean_rounds(one.config))) if usual else one.config.rounds
-        clients = _paid(one.config, sizes, paying, rounds, vary=vary, profiles=profiles)
+        clients = _paid(one.config, sizes, paying, rounds, vary=vary)
+        profiles |= {cost.dataset: cost.record.profile for cost in clients}
         costs.append(max(clients, key=lambda cost: (bool(cost.conflict), bool(cost.problem), cost.alone)))
     persons = max(one.config.clients_per_person for one in runs)
     delta = max(cost.record.profile.delta for cost in costs)
@@ -87,24 +87,17 @@ def cost_of(
 
 
 def _paid(
-    config: RunConfig,
-    sizes: Sequence[int],
-    accounts: ForeseenAccounts,
-    rounds: int,
-    *,
-    vary: bool,
-    profiles: dict[str, ClientProfile],
+    config: RunConfig, sizes: Sequence[int], accounts: ForeseenAccounts, rounds: int, *, vary: bool
 ) -> list[ClientSpending]:
-    """What each client of a run spends, which is paid. profiles: gets what each registers with."""
+    """What each client of a run spends, which is paid."""
     clients = spendings_of(config, sizes, accounts, rounds=rounds, vary_mechanism=vary)
     fresh, _ = in_common(config, [replace(one.record.profile, spent=()) for one in clients])
     found = []
     for client, one in enumerate(clients):
-        settings = client_config(config, client, NOWHERE)
-        profiles[dataset_name(settings)] = one.record.profile
         if one.entry is not None:
-            accounts.pay(dataset_name(settings), one.entry, config.arithmetic)
-        found.append(replace(one, problem=_problem(one, fresh), conflict=accounts.conflict(settings)))
+            accounts.pay(one.dataset, one.entry, config.arithmetic)
+        conflict = accounts.conflict(client_config(config, client, NOWHERE))
+        found.append(replace(one, problem=_problem(one, fresh), conflict=conflict))
     return found
 
 

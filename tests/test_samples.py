@@ -17,7 +17,7 @@ from fl_dp.errors import BudgetExhaustedError, ConfigError, LedgerError
 from fl_dp.federation.server.state import STATE, read_state
 from fl_dp.kits.kit import ServerKit, SiteKit, accept
 from fl_dp.kits.provision import Wishes, provision
-from fl_dp.launch.named_ledger import named_ledger
+from fl_dp.launch.ledger_place import named_ledger
 from fl_dp.launch.resumption import kept_config
 from fl_dp.records import NUMERICS, REFUTED, STEADY_ROWS
 from fl_dp.reporting.ledger_report import account_reports

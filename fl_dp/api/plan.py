@@ -5,7 +5,7 @@ from typing import Any
 
 from fl_dp.api.simulate import asked
 from fl_dp.config.run import RunConfig
-from fl_dp.launch.defaults.chosen import check_open
+from fl_dp.launch.defaults import check_open
 from fl_dp.launch.defaults.proposal import Proposal, propose
 from fl_dp.tasks.task import Task
 

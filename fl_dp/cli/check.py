@@ -1,5 +1,6 @@
 """`fl-dp check`: what `fl-dp run` would do with the same words, without starting it."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from fl_dp.cli.arguments import ARGUMENTS, placed_error, read_request, simulation_engine
 from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say
-from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.errors import ConfigError
 from fl_dp.launch.exit_codes import ExitCode
 
 HELP = """Say what a run would do: its mistakes, its costs in epsilon, how long it takes. Nothing is started.
@@ -67,9 +68,7 @@ def check(
     from fl_dp.launch.check import check_run, check_served
     from fl_dp.launch.check_words import print_check  # late: these import torch
 
-    def told(error: FlDpError) -> str:
-        return placed_error(error, request.places)
-
+    told = partial(placed_error, places=request.places)
     if server:
         found = check_served(request, out=out, told=told)
     else:

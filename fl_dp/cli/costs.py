@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from fl_dp.choices import ACCOUNTANTS
 from fl_dp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.training_plan import Phase, TrainingPlan
+    from fl_dp.accounting.training_plan import TrainingPlan
 
 _ROUNDS = """Rounds are those that the client takes part in. Where a server takes 10 of 100 clients at random
 in each of 400 rounds, plan for about 40. A client's ledger ends its part at its budget, whatever was planned.
@@ -89,8 +89,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Budget = Annotated[float | None, typer.Option(metavar="X", help="A budget: how much of the plan fits?")]
 Target = Annotated[float, typer.Option(metavar="X", help="The budget.")]
 
-Values = Mapping[str, int | float | None]
-
 _READ: Mapping[str, tuple[Callable[[str], int | float], str]] = {
     "rounds": (int, "an integer"),
     "batch-size": (int, "an integer"),
@@ -117,15 +115,15 @@ def budget(
     clients_per_person: ClientsPerPerson = 1,
     as_json: Json = False,
 ) -> None:
-    first = _values(
-        batch_size, rounds, local_epochs, _one_step(steps, local_epochs, members), noise_multiplier
-    )
-    plan = _plan(records, first, then or ())
-    plan = _in_sums(plan, members, dropouts, colluders, clients_per_person)
+    first = _first(batch_size, rounds, local_epochs, steps, noise_multiplier, members)
+    plan = _in_sums(_plan(records, first, then), members, dropouts, colluders, clients_per_person)
     if any(phase.noise_multiplier is None for phase in plan.phases):
         raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the one that a budget needs.")
     ACCOUNTANTS.check(accountant, "--accountant")
-    _answer(plan, _delta(delta, records), accountant, _checked_epsilon(epsilon), as_json)
+    at = _delta(delta, records)
+    if epsilon is not None:
+        _check_epsilon(epsilon)
+    _answer(plan, at, accountant, epsilon, as_json)
 
 
 def calibrate(
@@ -146,18 +144,68 @@ def calibrate(
 ) -> None:
     from fl_dp.accounting.calibration import calibrate_plan
 
-    steps = _one_step(steps, local_epochs, members)
-    first = _values(batch_size, rounds, local_epochs, steps, None)
-    plan = _in_sums(_plan(records, first, then or ()), members, dropouts, colluders, clients_per_person)
+    first = _first(batch_size, rounds, local_epochs, steps, None, members)
+    plan = _in_sums(_plan(records, first, then), members, dropouts, colluders, clients_per_person)
     ACCOUNTANTS.check(accountant, "--accountant")
     at = _delta(delta, records)
-    calibrated = calibrate_plan(plan, cast(float, _checked_epsilon(epsilon)), at, accountant=accountant)
-    _answer(calibrated, at, accountant, epsilon, as_json)
+    _check_epsilon(epsilon)
+    _answer(calibrate_plan(plan, epsilon, at, accountant=accountant), at, accountant, epsilon, as_json)
 
 
-def _one_step(steps: int | None, local_epochs: float | None, members: int | None) -> int | None:
-    """A round of a secure sum is one step, unless something else is asked for, which is then refused."""
-    return 1 if members is not None and steps is None and local_epochs is None else steps
+def _first(
+    batch_size: int,
+    rounds: int,
+    local_epochs: float | None,
+    steps: int | None,
+    noise: float | None,
+    members: int | None,
+) -> dict[str, Any]:
+    """The first rounds, by the keys of --then. A round of a secure sum is one step, unless something else is
+    asked for, which is then refused.
+    """
+    if steps is not None and local_epochs is not None:
+        raise ConfigError("--steps, --local-epochs: give one of the two.")
+    if steps is None and local_epochs is None:
+        steps, local_epochs = (None, 1.0) if members is None else (1, None)
+    return {
+        "rounds": rounds,
+        "batch-size": batch_size,
+        "local-epochs": local_epochs,
+        "steps": steps,
+        "noise-multiplier": noise,
+    }
+
+
+def _plan(records: int, first: Mapping[str, Any], then: Sequence[str] | None) -> "TrainingPlan":
+    """The first rounds, and those that each --then changes. Its steps or local epochs replace both."""
+    from fl_dp.accounting.training_plan import Phase, TrainingPlan, steps_of_epochs
+
+    wanted = [first]
+    for text in then or ():
+        given = dict(_read(part.strip()) for part in text.split(","))
+        lengths = given.keys() & {"steps", "local-epochs"}
+        if len(lengths) > 1:
+            raise ConfigError(f"--then {text}: give steps or local-epochs, not both.")
+        without = {"steps": None, "local-epochs": None} if lengths else {}
+        wanted.append({**first, **without, **given})
+    phases = []
+    for one in wanted:
+        batch, steps = one["batch-size"], one["steps"]
+        if steps is None:
+            steps = steps_of_epochs(records, batch, one["local-epochs"])
+        phases.append(Phase(records, batch, one["rounds"], steps, one["noise-multiplier"]))
+    return TrainingPlan(tuple(phases))
+
+
+def _read(part: str) -> tuple[str, int | float]:
+    key, equals, value = part.partition("=")
+    if key not in _READ or not equals:
+        raise ConfigError(f"--then {part}: expected KEY=VALUE, KEY one of {', '.join(_READ)}.")
+    read, expected = _READ[key]
+    try:
+        return key, read(value)
+    except ValueError:
+        raise ConfigError(f"--then {part}: expected {expected}.") from None
 
 
 def _in_sums(
@@ -179,71 +227,16 @@ def _in_sums(
 
 
 def _answer(
-    plan: "TrainingPlan",
-    delta: float,
-    accountant: str,
-    epsilon: float | None,
-    as_json: bool,
+    plan: "TrainingPlan", delta: float, accountant: str, epsilon: float | None, as_json: bool
 ) -> None:
     from fl_dp.reporting.plan_report import print_plan, report_plan
+    from fl_dp.reporting.reports import strict_json
 
     report = report_plan(plan, delta, accountant, epsilon)
     if as_json:
-        typer.echo(json.dumps(report.to_dict(), allow_nan=False, indent=2))
+        typer.echo(json.dumps(strict_json(report), allow_nan=False, indent=2))
     else:
         print_plan(report)
-
-
-def _values(
-    batch_size: int, rounds: int, local_epochs: float | None, steps: int | None, noise: float | None
-) -> Values:
-    if steps is not None and local_epochs is not None:
-        raise ConfigError("--steps, --local-epochs: give one of the two.")
-    epochs = 1.0 if steps is None and local_epochs is None else local_epochs
-    return {
-        "rounds": rounds,
-        "batch-size": batch_size,
-        "local-epochs": epochs,
-        "steps": steps,
-        "noise-multiplier": noise,
-    }
-
-
-def _plan(records: int, first: Values, then: Sequence[str]) -> "TrainingPlan":
-    from fl_dp.accounting.training_plan import TrainingPlan
-
-    wanted = (first, *(_changed(first, text) for text in then))
-    return TrainingPlan(tuple(_phase(records, values) for values in wanted))
-
-
-def _phase(records: int, values: Values) -> "Phase":
-    from fl_dp.accounting.training_plan import Phase, steps_of_epochs
-
-    batch_size, steps = cast(int, values["batch-size"]), values["steps"]
-    if steps is None:
-        steps = steps_of_epochs(records, batch_size, cast(float, values["local-epochs"]))
-    rounds, noise = cast(int, values["rounds"]), values["noise-multiplier"]
-    return Phase(records, batch_size, rounds, cast(int, steps), noise)
-
-
-def _changed(first: Values, text: str) -> Values:
-    """The first rounds' values, changed by a --then. Its steps or local epochs replace both of these."""
-    given = dict(_read(part.strip()) for part in text.split(","))
-    if "steps" in given and "local-epochs" in given:
-        raise ConfigError(f"--then {text}: give steps or local-epochs, not both.")
-    without = {"steps": None, "local-epochs": None} if given.keys() & {"steps", "local-epochs"} else {}
-    return {**first, **without, **given}
-
-
-def _read(part: str) -> tuple[str, int | float]:
-    key, equals, value = part.partition("=")
-    if key not in _READ or not equals:
-        raise ConfigError(f"--then {part}: expected KEY=VALUE, KEY one of {', '.join(_READ)}.")
-    read, expected = _READ[key]
-    try:
-        return key, read(value)
-    except ValueError:
-        raise ConfigError(f"--then {part}: expected {expected}.") from None
 
 
 def _delta(text: str, records: int) -> float:
@@ -260,7 +253,6 @@ def _delta(text: str, records: int) -> float:
     return delta
 
 
-def _checked_epsilon(epsilon: float | None) -> float | None:
-    if epsilon is not None and not 0.0 < epsilon < math.inf:
+def _check_epsilon(epsilon: float) -> None:
+    if not 0.0 < epsilon < math.inf:
         raise ConfigError(f"--epsilon {epsilon:g}: expected a finite number > 0.")
-    return epsilon

@@ -12,7 +12,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli.common import CommandWithoutMarkup
 from fl_dp.durable_files import open_private
 from fl_dp.errors import ConfigError, LedgerError
-from fl_dp.launch.named_ledger import named_ledger
+from fl_dp.launch.ledger_place import named_ledger
 from fl_dp.reporting import ledger_table
 from fl_dp.reporting.console import rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport, account_reports

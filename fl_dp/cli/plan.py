@@ -10,7 +10,7 @@ from fl_dp.cli.arguments import naming_places, read_request, simulation_engine
 from fl_dp.cli.common import SetOption, say, shipped, write_new
 from fl_dp.config.flat import Scalar
 from fl_dp.errors import ConfigError
-from fl_dp.launch.defaults.chosen import check_open
+from fl_dp.launch.defaults import check_open
 
 MEASURING = "measuring steps on random numbers; of a large model this takes minutes"
 HELP = """Choose the settings of a run by a stated rule, say why, and what the run will cost.

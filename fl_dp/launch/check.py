@@ -1,12 +1,11 @@
 """`fl-dp check`: what a run would do, found out without starting it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from fl_dp.config.run import RunConfig
-from fl_dp.errors import FlDpError
+from fl_dp.errors import DataError, FlDpError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.files_first import check_clients_files, check_server_files
 from fl_dp.launch.ledger_place import check_no_ledger_yet, check_one_choice, ledger_place
@@ -24,9 +23,7 @@ from fl_dp.reporting.run_folder import check_unclaimed
 
 if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
-    from fl_dp.launch.measuring import Timing
 
-Value = TypeVar("Value")
 MARGIN = 2.0  # a run's seconds over those that are foreseen: machines are seldom idle, see docs/check.md
 _SERVER_ALONE = "a server whose clients bring their records needs none of them here: fl-dp check --server"
 
@@ -35,51 +32,43 @@ _SERVER_ALONE = "a server whose clients bring their records needs none of them h
 class CheckResult:
     """problems: what is wrong; a run would not start. notes: what it would say at its start.
 
-    forecast, timing: None where something is wrong, and timing where no client can take part.
+    forecast: None where something is wrong.
     server: a server alone was looked at, whose clients are elsewhere: nothing is foreseen of them.
     """
 
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
     forecast: "Forecast | None" = None
-    timing: "Timing | None" = None
     server: bool = False
 
     @property
     def exit_code(self) -> ExitCode:
         """What the run would tell the shell, as far as that can be foreseen."""
-        if self.server and not self.problems:
-            return ExitCode.TRAINED
-        if self.problems or self.forecast is None:
+        if self.problems or not (self.server or self.forecast):
             return ExitCode.USAGE
-        return ExitCode.TRAINED if self.forecast.ends is None else ExitCode.BUDGET_EXHAUSTED
+        early = self.forecast is not None and self.forecast.ends is not None
+        return ExitCode.BUDGET_EXHAUSTED if early else ExitCode.TRAINED
 
 
-class _Trying:
-    """Goes on after a mistake, so that all that can be found are told together."""
+class _Mistakes:
+    """Each `with` ends at its first mistake, and what comes after it goes on: all are reported together."""
 
     def __init__(self, told: Callable[[FlDpError], str]) -> None:
-        self.problems: list[str] = []
+        self.found: list[str] = []
         self._told = told
 
-    def __call__(self, step: Callable[[RunConfig], Value], config: RunConfig) -> Value | None:
-        try:
-            return step(config)
-        except FlDpError as error:
-            self._add(self._told(error))
-            return None
+    def __enter__(self) -> None:
+        pass
 
-    def _add(self, words: str) -> None:
-        """Once, where two steps meet one mistake; with whose it is, where one of them knows."""
-        self.problems = [one for one in self.problems if not words.endswith(one)]
-        if not any(one.endswith(words) for one in self.problems):
-            self.problems.append(words)
-
-    def holds(self, step: Callable[[RunConfig], object], config: RunConfig) -> bool:
-        """Whether the step finds nothing."""
-        before = list(self.problems)
-        self(step, config)
-        return self.problems == before
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if not isinstance(error, FlDpError):
+            return False
+        words = self._told(error)
+        # once, where two steps meet one mistake; with whose it is, where one of them knows
+        self.found = [one for one in self.found if not words.endswith(one)]
+        if not any(one.endswith(words) for one in self.found):
+            self.found.append(words)
+        return True
 
 
 def check_run(
@@ -96,41 +85,41 @@ def check_run(
     Nothing is started, trained on records or written; of records their number alone is used. engine, out,
     ledger, one_run_ledger: as of a launch. told: an error's words.
     """
-    trying = _Trying(told)
-    trying(lambda _: check_one_choice(ledger, one_run=one_run_ledger), request.config)
+    wrong, notes, config, forecast = _Mistakes(told), [*request.notes], request.config, None
+    with wrong:
+        check_one_choice(ledger, one_run=one_run_ledger)
     if out is not None:
-        trying(lambda _: check_unclaimed(out), request.config)
+        with wrong:
+            check_unclaimed(out)
     if engine == "flower":
         from fl_dp.launch.flower.simulation import check_resources
 
-        trying(check_resources, request.config)
-    if not trying.holds(check_clients_files, request.config):  # before anything that imports torch
-        return CheckResult(tuple(trying.problems), (*request.notes, *_as_server(request.config)))
-    named = trying.holds(check_names, request.config) and trying.holds(check_choices, request.config)
-    config = trying(with_absolute_paths, request.config) if named else None
-    if config is None:
-        return CheckResult(tuple(trying.problems), request.notes)
-    trying(check_server, config)
-    parts = trying(split, config)
-    if parts is None:
-        return CheckResult(tuple(trying.problems), request.notes)
-    trying(lambda one: check_budget(one, max(parts.sizes)), config)
-    notes = (*request.notes, *parts.notes)
-    if trying.problems:
-        return CheckResult(tuple(trying.problems), notes)
-    place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
-    if place.one_run and not trying.holds(lambda _: check_no_ledger_yet(out), config):
-        return CheckResult(tuple(trying.problems), notes)
-    forecast = trying(lambda one: forecast_run(one, parts.sizes, place.folder), config)
-    if forecast is None:
-        return CheckResult(tuple(trying.problems), notes)
-    timing = trying(lambda one: time_run(forecast, simulated=engine is not None), config)
-    return CheckResult(tuple(trying.problems), notes, forecast, timing)
+        with wrong:
+            check_resources(config)
+    with wrong:
+        try:
+            check_clients_files(config)  # before anything that imports torch
+        except DataError:
+            notes += [_SERVER_ALONE] if config.evaluate == "off" else []
+            raise
+        check_names(config)
+        check_choices(config)
+        config = with_absolute_paths(config)
+        with wrong:
+            check_server(config)
+        parts = split(config)
+        notes += parts.notes
+        check_budget(config, max(parts.sizes))
+        if not wrong.found:
+            place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
+            if place.one_run:
+                check_no_ledger_yet(out)
+            from fl_dp.launch.forecast import forecast_of
+            from fl_dp.launch.measuring import timing_of
 
-
-def _as_server(config: RunConfig) -> tuple[str, ...]:
-    """What to say where a file is missing that a server alone would not look for."""
-    return (_SERVER_ALONE,) if config.evaluate == "off" else ()
+            forecast = forecast_of(config, parts.sizes, place.folder)
+            forecast = replace(forecast, timing=timing_of(forecast, simulated=engine is not None))
+    return CheckResult(tuple(wrong.found), tuple(notes), forecast)
 
 
 def check_served(
@@ -140,36 +129,13 @@ def check_served(
 
     out, told: as of `check_run`.
     """
-    trying = _Trying(told)
+    wrong, config = _Mistakes(told), request.config
     if out is not None:
-        trying(lambda _: check_unclaimed(out), request.config)
-    named = (
-        trying.holds(check_server_files, request.config)
-        and trying.holds(check_names, request.config)
-        and trying.holds(check_choices, request.config)
-    )
-    config = trying(with_absolute_paths, request.config) if named else None
-    if config is not None:
-        trying(check_server, config)
-    notes = (*request.notes, *notes_of_served(request.config))
-    return CheckResult(tuple(trying.problems), notes, server=True)
-
-
-def forecast_run(config: RunConfig, sizes: tuple[int, ...], ledger: Path | None) -> "Forecast":
-    from fl_dp.federation.wire.round_arrays import shared_specs
-    from fl_dp.launch.forecast import forecast_of
-    from fl_dp.tasks.load import new_model, task_of
-
-    shared = shared_specs(new_model(task_of(config)), config.personal)
-    return forecast_of(config, sizes, ledger, shared)
-
-
-def time_run(forecast: "Forecast", *, simulated: bool, known: "Timing | None" = None) -> "Timing | None":
-    """known: as of `timing_of`."""
-    from fl_dp.launch.measuring import timing_of
-    from fl_dp.tasks.load import task_of
-    from fl_dp.tasks.records import evaluation_records
-
-    test = evaluation_records(forecast.config, task_of(forecast.config))  # in memory since check_server
-    records = 0 if test is None else len(test)
-    return timing_of(forecast, simulated=simulated, test_records=records, known=known)
+        with wrong:
+            check_unclaimed(out)
+    with wrong:
+        check_server_files(config)
+        check_names(config)
+        check_choices(config)
+        check_server(with_absolute_paths(config))
+    return CheckResult(tuple(wrong.found), (*request.notes, *notes_of_served(config)), server=True)

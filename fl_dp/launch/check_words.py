@@ -6,24 +6,23 @@ from typing import TYPE_CHECKING
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.config.values import key_of
 from fl_dp.launch.check import MARGIN, CheckResult
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.records import Entry
 from fl_dp.reporting.budget_table import named
 from fl_dp.reporting.console import epsilon_means, privacy_words, rounded_up
+from fl_dp.reporting.reports import THIS_RUN
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import counted, duration, folded
 
 if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
-    from fl_dp.launch.measuring import Timing
     from fl_dp.launch.spending import ClientSpending
 
 Say = Callable[[str], None]
 _SHOWN = 10  # clients that a table shows; of more the largest, the median and the least
 _OF_PRIVACY = ("noise-multiplier", "delta", "participations")
-_OWN = ("clients_per_cpu", "clients_per_gpu")  # decided by what each machine has
+_OWN = ("clients-per-cpu", "clients-per-gpu")  # decided by what each machine has
+_COLUMNS = ("rate", "noise", "steps", "before", "epsilon", "rounds")
 
 
 def print_check(found: CheckResult, say: Say, *, simulated: bool) -> None:
@@ -31,101 +30,83 @@ def print_check(found: CheckResult, say: Say, *, simulated: bool) -> None:
     for note in found.notes:
         say(f"note: {note}")
     if found.forecast is not None:
-        _print_forecast(found.forecast, found.timing, say)
-        if found.timing is not None:
-            for line in cost_lines(found.forecast, found.timing, simulated=simulated):
-                say(line)
+        _print_forecast(found.forecast, say)
+        for line in cost_lines(found.forecast, simulated=simulated):
+            say(line)
     for problem in found.problems:
         say(f"wrong: {problem}")
     say(_verdict(found))
 
 
-def _print_forecast(forecast: "Forecast", timing: "Timing | None", say: Say) -> None:
-    config, sizes = forecast.config, [one.record.profile.public_size for one in forecast.clients]
+def _print_forecast(forecast: "Forecast", say: Say) -> None:
+    config, sizes = forecast.config, forecast.sizes
     say(
         f"{counted(config.clients, 'client')} with {sum(sizes)} {config.unit_name}s: largest {max(sizes)}, "
         f"median {statistics.median(sizes):g}, least {min(sizes)}; {config.fit_clients} train in each of "
         f"{counted(config.rounds, 'round')}"
     )
-    autos = list(_autos(forecast, timing))
+    autos = list(_autos(forecast))
     if autos:
         say("")
         print_table('What "auto" becomes', ("key", "value"), autos, left=("key", "value"))
     say("")
-    _print_clients(forecast)
+    clients = [(one.name, one) for one in forecast.clients]
+    if len(clients) > _SHOWN:
+        clients = [(f"{words} ({one.name})", one) for words, one in forecast.spread()]
+    title = "What it costs each client until the end (steps: of a round)"
+    if forecast.sampled:
+        title += ", if it is chosen in every round"
+    columns = ("client", f"{config.unit_name}s", *_COLUMNS)
+    print_table(title, columns, [_row(name, one, config) for name, one in clients], left=("client",))
     say("")
     for line in (*guarantee_lines(forecast), *_running_out(forecast), *drowned_lines(forecast)):
         say(line)
 
 
-def _autos(forecast: "Forecast", timing: "Timing | None") -> Iterator[tuple[str, str]]:
-    asked, found = forecast.config.to_flat(), forecast.resolved.to_flat()
-    for key, value in asked.items():
-        if value != AUTO or key.replace("-", "_") in _OWN:
-            continue
-        if not forecast.config.private and key in _OF_PRIVACY:
+def _autos(forecast: "Forecast") -> Iterator[tuple[str, str]]:
+    config, found = forecast.config, forecast.resolved.to_flat()
+    for key, value in config.to_flat().items():
+        if value != AUTO or key in _OWN or (key in _OF_PRIVACY and not config.private):
             continue
         if found[key] != AUTO:
             yield key, f"{found[key]}"
-        elif key == key_of("physical_batch_size") and timing is not None:
-            yield key, f"{timing.physical_batch_size} (on this machine)"
+        elif key == "physical-batch-size" and forecast.timing is not None:
+            yield key, f"{forecast.timing.physical_batch_size} (on this machine)"
         elif key == "noise-multiplier":
-            yield key, _range([one.noise_multiplier for one in _mechanisms(forecast)])
+            yield key, _range([one.noise_multiplier for one in forecast.mechanisms])
         elif key == "delta":
             yield key, _range([one.record.profile.delta for one in forecast.clients])
-
-
-def _mechanisms(forecast: "Forecast") -> list[Entry]:
-    return [one.record.mechanism for one in forecast.clients if one.record.mechanism is not None]
 
 
 def _range(values: list[float]) -> str:
     return f"{min(values):g} to {max(values):g}, by client" if values else "nothing: no client can take part"
 
 
-def _print_clients(forecast: "Forecast") -> None:
-    clients = [(one.name, one) for one in forecast.clients]
-    if len(clients) > _SHOWN:
-        from fl_dp.launch.forecast import spread  # late: a mistake is told without importing PyTorch
-
-        clients = [(f"{words} ({one.name})", one) for words, one in spread(forecast.clients)]
-    columns = (
-        "client", f"{forecast.config.unit_name}s", "rate", "noise", "steps", "before", "epsilon", "rounds",
-    )  # fmt: skip
-    title = "What it costs each client until the end (steps: of a round)"
-    if forecast.sampled:
-        title += ", if it is chosen in every round"
-    print_table(title, columns, [_row(name, one, forecast) for name, one in clients], left=("client",))
-
-
-def _row(name: str, one: "ClientSpending", forecast: "Forecast") -> tuple[str, ...]:
+def _row(name: str, one: "ClientSpending", config: RunConfig) -> tuple[str, ...]:
     profile, mechanism = one.record.profile, one.record.mechanism
-    known = (
-        ("-", "-", "-")
-        if mechanism is None
-        else (f"{mechanism.sample_rate:.4g}", f"{mechanism.noise_multiplier:g}", str(mechanism.steps))
-    )
-    private = forecast.config.private
+    known = ("-", "-", "-")
+    if mechanism is not None:
+        known = (f"{mechanism.sample_rate:.4g}", f"{mechanism.noise_multiplier:g}", str(mechanism.steps))
     return (
         name, str(profile.public_size), *known, rounded_up(one.before),
-        f"{rounded_up(one.epsilon)} of {rounded_up(profile.epsilon)}" if private else "inf",
-        f"{one.rounds} of {forecast.config.rounds}",
+        f"{rounded_up(one.epsilon)} of {rounded_up(profile.epsilon)}" if config.private else "inf",
+        f"{one.rounds} of {config.rounds}",
     )  # fmt: skip
 
 
 def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
     """As the run's own lines say it."""
-    config, together = forecast.config, forecast.federation
+    config = forecast.config
     record = {
         "private": config.private,
         "epsilon": forecast.epsilon,
         "delta": forecast.delta,
         "federation": {
-            "accountants": together.accountants,
-            "arithmetic": together.arithmetic,
-            "unit": together.unit,
-            "scope": together.scope,
-            "clients_per_person": together.clients_per_person,
+            "accountants": sorted({one.record.profile.accountant for one in forecast.clients}),
+            "arithmetic": config.arithmetic,
+            "unit": config.unit_name,
+            "scope": THIS_RUN,
+            "clients_per_person": config.clients_per_person,
         },
     }
     yield f"at the end: {privacy_words(record, config.epsilon)}"
@@ -140,23 +121,21 @@ def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
 def _running_out(forecast: "Forecast") -> Iterator[str]:
     config = forecast.config
     declined: dict[str, list[str]] = {}
+    ending: dict[int, list[str]] = {}
     for one in forecast.clients:
         if one.record.reason:
             declined.setdefault(one.record.reason, []).append(one.name)
+        elif one.rounds < config.rounds:
+            ending.setdefault(one.rounds, []).append(one.name)
     for reason, names in declined.items():
         yield f"cannot take part: {named(names)}: {reason}"
-    ending: dict[int, list[str]] = {}
-    for one in forecast.running_out:
-        if not one.record.reason:
-            ending.setdefault(one.rounds, []).append(one.name)
     for rounds, names in sorted(ending.items()):
-        which = "its rounds" if forecast.sampled else "the rounds"
-        last = f"round {rounds + 1} of {which}" if forecast.sampled else f"round {rounds + 1}"
-        yield f"no step fits the budget any more in {last}: {named(names)}"
+        which = " of its rounds" if forecast.sampled else ""
+        yield f"no step fits the budget any more in round {rounds + 1}{which}: {named(names)}"
     if not forecast.running_out and config.private:
         yield "no budget ends before the last round"
     if forecast.ends is not None:
-        about = "" if forecast.exactly else "about "
+        about = "about " if forecast.sampled else ""
         yield f"the run would end before {about}round {forecast.ends} of {config.rounds}: budgets are spent"
 
 
@@ -170,21 +149,19 @@ def drowned_lines(forecast: "Forecast") -> Iterator[str]:
         )
 
 
-def _measured(timing: "Timing", config: RunConfig) -> str:
-    """How many steps of which length the time is foreseen from."""
-    words = f"{counted(timing.measured, 'step')} of {timing.batch_seconds:.3g} s"
-    if timing.step == timing.batch_seconds:
-        return words
-    return f"{words} with {timing.batch} {config.unit_name}s instead of {config.expected_batch_size}"
-
-
-def cost_lines(forecast: "Forecast", timing: "Timing", *, simulated: bool) -> Iterator[str]:
-    rounds = min(forecast.config.rounds, (forecast.ends or forecast.config.rounds + 1) - 1)
+def cost_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
+    """Time and memory; nothing where no time was measured."""
+    config, timing, rounds = forecast.config, forecast.timing, forecast.rounds
+    if timing is None:
+        return
+    measured = f"{counted(timing.measured, 'step')} of {timing.batch_seconds:.3g} s"
+    if timing.step != timing.batch_seconds:
+        measured += f" with {timing.batch} {config.unit_name}s instead of {config.expected_batch_size}"
     rest = "" if simulated else f", {timing.preparing:.2g} s for the rest of a client's round"
     yield (
         f"time, estimated: {duration(timing.rounds)} for {counted(rounds, 'round')}, start and messages not "
         "counted. "
-        f"From {_measured(timing, forecast.config)} on this machine, on random numbers{rest}"
+        f"From {measured} on this machine, on random numbers{rest}"
         f" and {timing.evaluating:.2g} s for an evaluation; {timing.at_once} clients at a time"
     )
     step, process = timing.step_bytes / 2**20, timing.process_bytes / 2**20
@@ -192,7 +169,7 @@ def cost_lines(forecast: "Forecast", timing: "Timing", *, simulated: bool) -> It
         f"memory, estimated: {step:.2g} MiB for a step beside process, model and data; "
         f"{process + step:.0f} MiB for a process with the data; {timing.at_once + 1} are busy at once"
     )
-    limit, seconds = forecast.config.round_timeout, timing.rounds / max(1, rounds)
+    limit, seconds = config.round_timeout, timing.rounds / max(1, rounds)
     if MARGIN * seconds > limit:
         yield (
             f"note: a round takes about {duration(seconds)}, and round-timeout = {limit:g} s: what a client "

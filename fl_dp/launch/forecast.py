@@ -1,4 +1,4 @@
-"""What a run will cost each client, by the functions that the run itself uses."""
+"""What a run will cost each client, by the functions that the run itself uses, and how long it takes."""
 
 import math
 import statistics
@@ -7,94 +7,144 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server import status
+from fl_dp.federation.server import resolved, status
 from fl_dp.federation.server.aggregating import Aggregating
-from fl_dp.federation.server.replies import Verdict
-from fl_dp.federation.server.resolved import resolved
 from fl_dp.federation.server.strategy_parts import aggregating_of
 from fl_dp.federation.wire.arrays import ArraySpec
-from fl_dp.launch.clients import client_config
+from fl_dp.federation.wire.round_arrays import shared_specs
 from fl_dp.launch.spending import (
-    NOWHERE,
     ClientSpending,
     ForeseenAccounts,
-    in_common,
     mean_rounds,
-    spending_of,
+    spendings_of,
     takes_every_round,
 )
 from fl_dp.records import Entry
-from fl_dp.reporting.reports import FederationBudget
+from fl_dp.tasks.load import new_model, task_of
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """preparing: seconds of a client's round beside its steps: model, checks, payment. step: seconds of one.
+
+    measured: steps, of `batch` examples in the mean, that took `batch_seconds` each. With fewer examples than
+    the run's steps have, `step` is foreseen by the number of passes.
+    evaluating: seconds of one evaluation of the global model. at_once: clients that train at a time, with
+    `threads` threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: that a
+    step adds to its process; process_bytes: of this process, which holds the data as a client's does.
+    rounds: seconds of all rounds together.
+    """
+
+    preparing: float
+    step: float
+    measured: int
+    batch: int
+    batch_seconds: float
+    evaluating: float
+    at_once: int
+    threads: int
+    physical_batch_size: int
+    rows: int
+    step_bytes: int
+    process_bytes: int
+    rounds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """config: the run's; resolved: with what "auto" becomes. clients: in the order of their numbers, if they
-    take part in all rounds that their budgets allow.
+    """clients: in the order of their numbers, if they take part in all rounds that their budgets allow.
 
-    epsilon, delta: what the run costs at the end; federation: its budgets. usual_rounds: that a client takes
-    part in, in the mean. ends: the round that cannot begin for want of budget; None: all can. exactly:
-    whether it follows from the config; where clients are chosen by chance it is a mean. noise_share: as of
-    `noise_share_of`.
+    epsilon, delta: what the run costs at the end. parameters: numbers that are trained in common. timing: of
+    this machine; None where it was not measured, or no client can take part.
     """
 
     config: RunConfig
-    resolved: RunConfig
     clients: tuple[ClientSpending, ...]
     epsilon: float
     delta: float
-    federation: FederationBudget
-    usual_rounds: float
-    ends: int | None
-    exactly: bool
-    noise_share: float
+    aggregating: Aggregating
+    parameters: int
+    timing: Timing | None = None
+
+    @property
+    def resolved(self) -> RunConfig:
+        """The config with what "auto" becomes."""
+        return resolved.resolved(self.config, [one.record for one in self.clients], self.aggregating)
+
+    @property
+    def mechanisms(self) -> list[Entry]:
+        """One round of each client that can take part."""
+        return [one.record.mechanism for one in self.clients if one.record.mechanism]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The records, or persons, that each client declares."""
+        return [one.record.profile.public_size for one in self.clients]
 
     @property
     def sampled(self) -> bool:
-        """Whether it is chance who takes part in a round."""
-        return self.config.fit_clients < self.config.clients or not self.exactly
+        """Whether it is chance who takes part in a round; then `ends` is a mean."""
+        return not takes_every_round(self.config)
+
+    @property
+    def usual_rounds(self) -> float:
+        """The rounds that a client takes part in, in the mean."""
+        return mean_rounds(self.config)
 
     @property
     def running_out(self) -> tuple[ClientSpending, ...]:
         """Clients whose budgets end before the rounds that they may be asked for."""
         return tuple(one for one in self.clients if one.rounds < self.config.rounds)
 
+    @property
+    def ends(self) -> int | None:
+        """The first round without enough clients that can take a step; None: all rounds can begin."""
+        config, left = self.config, [one.rounds for one in self.clients]
+        if self.sampled:
+            mean = int(sum(left) // config.fit_clients)
+            return mean + 1 if mean < config.rounds else None
+        for server_round in sorted({1, *(number + 1 for number in left)}):
+            able = sum(number >= server_round for number in left)
+            if server_round <= config.rounds and (not able or able < self.aggregating.least_updates(able)):
+                return server_round
+        return None
+
+    @property
+    def rounds(self) -> int:
+        """Rounds until the end, or until budgets end the run."""
+        return min(self.config.rounds, (self.ends or self.config.rounds + 1) - 1)
+
+    @property
+    def noise_share(self) -> float:
+        return noise_share_of([one.drawn for one in self.clients], self.sizes, self.parameters)
+
+    def spread(self) -> list[tuple[str, ClientSpending]]:
+        """The clients with the largest, the median and the least epsilon."""
+        ordered = sorted(self.clients, key=lambda one: (-one.epsilon, one.record.profile.public_size))
+        middle = statistics.median_low(range(len(ordered)))
+        return [("largest", ordered[0]), ("median", ordered[middle]), ("least", ordered[-1])]
+
 
 def forecast_of(
-    config: RunConfig, sizes: Sequence[int], ledgers: Path | None, shared: dict[str, ArraySpec]
+    config: RunConfig, sizes: Sequence[int], ledgers: Path | None, shared: dict[str, ArraySpec] | None = None
 ) -> Forecast:
     """sizes: as each client would declare. ledgers: a folder whose ledger counts; None: nothing is spent.
 
-    shared: what clients send back. LedgerError for a ledger that cannot be read; it is not changed.
+    shared: what clients send back; None: what the model of the config says. LedgerError for a ledger that
+    cannot be read; it is not changed.
     """
-    accounts, rounds = ForeseenAccounts(ledgers), config.rounds
-    settings = [client_config(config, client, ledgers or NOWHERE) for client in range(config.clients)]
-    profiles = [accounts.profile(one, size) for one, size in zip(settings, sizes, strict=True)]
-    common, rate = in_common(config, profiles)
-    clients = tuple(spending_of(profile, common, rounds, rate) for profile in profiles)
-    records, aggregating = [one.record for one in clients], aggregating_of(config, shared)
+    if shared is None:
+        shared = shared_specs(new_model(task_of(config)), config.personal)
+    clients = spendings_of(config, sizes, ForeseenAccounts(ledgers))
     together = status.guarantee(
-        records, config.clients_per_person, private=config.private, rounds_more=rounds
+        [one.record for one in clients],
+        config.clients_per_person,
+        private=config.private,
+        rounds_more=config.rounds,
     )
-    idle = Verdict("idle", "")
-    budgets = {one.name: status.client_budget(one, idle, rounds, rounds) for one in records}
-    exactly = takes_every_round(config)
-    return Forecast(
-        config,
-        resolved(config, records, aggregating),
-        clients,
-        together.epsilon,
-        together.delta,
-        status.federation(together, budgets, rounds, config.unit_name, config.arithmetic),
-        mean_rounds(config),
-        _ends(config, [one.rounds for one in clients], aggregating, exactly),
-        exactly,
-        noise_share_of(
-            [one.drawn for one in clients],
-            [one.public_size for one in profiles],
-            sum(math.prod(one.shape) for one in shared.values()),
-        ),
-    )
+    parameters = sum(math.prod(one.shape) for one in shared.values())
+    aggregating = aggregating_of(config, shared)
+    return Forecast(config, clients, together.epsilon, together.delta, aggregating, parameters)
 
 
 def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int) -> float:
@@ -110,22 +160,3 @@ def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parame
             signal += entry.sample_rate * size * entry.steps
             noise += entry.noise_multiplier**2 * parameters * entry.steps
     return math.sqrt(noise) / signal if signal else 0.0
-
-
-def _ends(config: RunConfig, left: Sequence[int], aggregating: Aggregating, exactly: bool) -> int | None:
-    """The first round without enough clients that can take a step. left: rounds of each client."""
-    if not exactly:
-        mean = int(sum(left) // config.fit_clients)
-        return mean + 1 if mean < config.rounds else None
-    for server_round in sorted({1, *(number + 1 for number in left)}):
-        able = sum(number >= server_round for number in left)
-        if server_round <= config.rounds and (not able or able < aggregating.least_updates(able)):
-            return server_round
-    return None
-
-
-def spread(clients: Sequence[ClientSpending]) -> list[tuple[str, ClientSpending]]:
-    """The clients with the largest, the median and the least epsilon."""
-    ordered = sorted(clients, key=lambda one: (-one.epsilon, one.record.profile.public_size))
-    middle = statistics.median_low(range(len(ordered)))
-    return [("largest", ordered[0]), ("median", ordered[middle]), ("least", ordered[-1])]

@@ -1,19 +1,21 @@
-"""Which ledger the clients of a run on this machine pay from: one that lasts, or one for this run alone."""
+"""Which ledger the clients of a run on this machine pay from, and whether it would enter their records."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl_dp.accounting.ledger.files import lasting_ledger, ledger_file
+from fl_dp.accounting.ledger.files import find_ledger, lasting_ledger, ledger_file
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, private_folder
-from fl_dp.errors import ConfigError, LedgerError
+from fl_dp.errors import ConfigError, DataError, LedgerError
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.request import Engine
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder
 
+_KEY = b"fl_dp copies"  # the samples are compared here, and forgotten: the ledger's have a key of its own
+NOWHERE = Path("no-ledger")  # in settings of clients whose run makes a new ledger
 _RUNNING = "running"  # a folder beside the ledger: locks, one for each account
 _NAME_ONE = "for private data name one that lasts: --ledger DIR"
 PUBLIC = "for public or made-up data: --one-run-ledger, or public-data = true"
@@ -93,6 +95,33 @@ def check_no_ledger_yet(out: Path | None) -> None:
         )
 
 
+def check_copies(config: RunConfig) -> None:
+    """DataError, with the clients' numbers, where a ledger would not enter two clients' data side by side.
+
+    Parts of one data set share no record; files of their own may. The ledger's own rule decides.
+    """
+    if not config.by_client:
+        return
+    from fl_dp.accounting.ledger.identity import Identity, IdentityIndex, conflict
+    from fl_dp.federation.client.registration import registration_of
+    from fl_dp.tasks.records import load_part, of_client  # late: Flower and torch come with these
+
+    index, identities = IdentityIndex(), list[Identity]()
+    for client in range(config.clients):
+        settings = client_config(config, client, NOWHERE)
+        identities.append(Identity.of(registration_of(load_part(settings), settings), _KEY))
+    for client, new in enumerate(identities):
+        if index.conflict(new):
+            other = next(number for number, held in enumerate(identities) if conflict(held, new))
+            files = [Path(of_client(config, str(one)).data.partition(":")[2]).name for one in (other, client)]
+            raise DataError(
+                f"clients {other} and {client}: their files hold the same records, or many of them: "
+                f"{' and '.join(files)}. "
+                "A ledger enters records once; is one a copy?"
+            )
+        index.add(new)
+
+
 @contextmanager
 def entered(config: RunConfig, ledgers: Path) -> Iterator[None]:
     """Enter the data of all clients of this machine, as each would do itself; within, no other run has them.
@@ -127,3 +156,11 @@ def way_on(run: RunFolder) -> tuple[str, ...]:
         "to go on: a larger budget, --set epsilon=N, which gives less protection, and whoever approves the "
         f"run must know that the budget was raised; {PUBLIC}",
     )
+
+
+def named_ledger(path: Path) -> Path:
+    """See `find_ledger`. A folder may also be a run's, whose launch.toml says where its ledgers are."""
+    folder = RunFolder(path)
+    if folder.launch.exists():
+        return find_ledger(path, Launch.read(folder).ledgers)
+    return find_ledger(path, *([folder.ledgers] if folder.ledgers.is_dir() else []))

@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -34,11 +34,12 @@ from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.federation.wire.round_arrays import shared_specs
 from fl_dp.form import names_of
 from fl_dp.launch.clients import client_config
-from fl_dp.launch.forecast import Forecast
+from fl_dp.launch.forecast import Forecast, Timing
 from fl_dp.launch.processes.environment import cores
 from fl_dp.records import MOST_EPSILON, Entry, Refusal, RoundPlan
 from fl_dp.simulation.actor.process_memory import own_bytes
 from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.records import evaluation_records
 from fl_dp.tasks.task import Task
 from fl_dp.training.objective import Objective
 from fl_dp.training.rows import expected_passes
@@ -50,33 +51,6 @@ _TEST = 512  # test examples that are measured
 _STEP_MARGIN = 1.8  # times the tensors that are seen: so much may a process grow (see engine/kernel_choice)
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """preparing: seconds of a client's round beside its steps: model, checks, payment. step: seconds of one.
-
-    measured: steps, of `batch` examples in the mean, that took `batch_seconds` each. With fewer examples than
-    the run's steps have, `step` is foreseen by the number of passes.
-    evaluating: seconds of one evaluation of the global model. at_once: clients that train at a time, with
-    `threads` threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: that a
-    step adds to its process; process_bytes: of this process, which holds the data as a client's does.
-    rounds: seconds of all rounds together.
-    """
-
-    preparing: float
-    step: float
-    measured: int
-    batch: int
-    batch_seconds: float
-    evaluating: float
-    at_once: int
-    threads: int
-    physical_batch_size: int
-    rows: int
-    step_bytes: int
-    process_bytes: int
-    rounds: float
-
-
 class _Rehearsed(OwnTraining):
     """On random numbers, of which anything may be known: a step of a secure sum goes nowhere."""
 
@@ -84,11 +58,12 @@ class _Rehearsed(OwnTraining):
 
 
 def timing_of(
-    forecast: Forecast, *, simulated: bool, test_records: int, known: Timing | None = None
+    forecast: Forecast, *, simulated: bool, known: Timing | None = None, test_records: int | None = None
 ) -> Timing | None:
     """Of this machine; None where no client can take part. No record is read, and no ledger is opened.
 
     known: of the same model and clients with other batches; where its steps were long, none is taken again.
+    test_records: that the server evaluates on; None: as many as it has, in memory since `check_server`.
     """
     config = forecast.config
     first = next((one.record for one in forecast.clients if one.record.mechanism is not None), None)
@@ -99,8 +74,10 @@ def timing_of(
     if known is not None and known.batch == _PART <= plan.expected_batch_size:
         found = replace(known, step=known.batch_seconds * _times_longer(plan, known.rows))
         return replace(found, rounds=_all_rounds(forecast, found, simulated=simulated))
+    if test_records is None:
+        test_records = len(evaluation_records(config, task_of(config)) or ())
     threads = 1 if simulated else max(1, cores() // config.clients)
-    with _threads(threads), _without_log(), tempfile.TemporaryDirectory() as scratch:
+    with _quiet(threads), tempfile.TemporaryDirectory() as scratch:
         data = random_data(config, task_of(config), _BATCHES * plan.expected_batch_size)
         settings = replace(
             client_config(config, 0, Path(scratch)), epsilon=MOST_EPSILON, public_size=len(data)
@@ -206,34 +183,27 @@ def _all_rounds(forecast: Forecast, found: Timing, *, simulated: bool) -> float:
     """Of all clients' work, spread over the cores; a round is never shorter than its longest client's."""
     config = forecast.config
     preparing = 0.0 if simulated else found.preparing  # an actor keeps its model from round to round
-    able = [(one.record.mechanism.steps, one.rounds) for one in forecast.clients if one.record.mechanism]
-    each = [(preparing + steps * found.step, rounds) for steps, rounds in able]
-    share = config.fit_clients / config.clients
-    work = sum(seconds * min(config.rounds, rounds) for seconds, rounds in each) * share
+    each = [
+        (preparing + one.record.mechanism.steps * found.step, min(config.rounds, one.rounds))
+        for one in forecast.clients
+        if one.record.mechanism
+    ]
+    work = sum(seconds * rounds for seconds, rounds in each) * (config.fit_clients / config.clients)
     spread = work * found.threads / cores()
-    longest = max(seconds for seconds, _ in each) * min(config.rounds, max(rounds for _, rounds in each))
-    rounds = min(config.rounds, (forecast.ends or config.rounds + 1) - 1)
-    every = config.evaluate_every
+    longest = max(seconds for seconds, _ in each) * max(rounds for _, rounds in each)
+    every, rounds = config.evaluate_every, forecast.rounds
     evaluations = math.ceil(rounds / every) if every else min(1, rounds)
     return max(spread, min(longest, work)) + evaluations * found.evaluating
 
 
 @contextmanager
-def _without_log() -> Iterator[None]:
-    """What clients note of their rounds would be read as if there had been some."""
-    log = logging.getLogger(CLIENTS_LOGGER)
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
+def _quiet(threads: int) -> Iterator[None]:
+    """PyTorch has so many threads, and clients log nothing: it would be read as if there had been rounds."""
+    log, before = logging.getLogger(CLIENTS_LOGGER), torch.get_num_threads()
+    disabled, log.disabled = log.disabled, True
+    torch.set_num_threads(threads)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+        log.disabled = disabled

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import private_folder
 from fl_dp.errors import AccountingError, ConfigError, DataError, LedgerError, ModelError
-from fl_dp.launch.copies import check_copies
+from fl_dp.launch.ledger_place import check_copies
 from fl_dp.launch.processes.environment import cores
 from fl_dp.models.names import absolute_model, check_name, is_own_code
 from fl_dp.records import ClientProfile
@@ -205,12 +205,12 @@ def split(config: RunConfig) -> Parts:
     _check_persons_of_a_sum(config)
     train, parts = load_parts(config)
     whose = train.groups if config.unit != RECORD else range(len(train))
+
     if config.unit != RECORD:
         _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
     check_copies(config)
     sizes = tuple(auto_size(len({whose[row] for row in part.tolist()}), config) for part in parts)
-    notes = (*_of_size(config, min(sizes)), *_of_unit(config, train.grouped_by), *_of_features(train))
-    return Parts(sizes, (*notes, *_of_rounds(config)))
+    return Parts(sizes, (*_notes(config, train, min(sizes)), *_of_rounds(config)))
 
 
 def check_budget(config: RunConfig, largest: int) -> None:
@@ -241,13 +241,11 @@ def check_budget(config: RunConfig, largest: int) -> None:
 def notes_of_served(config: RunConfig) -> tuple[str, ...]:
     """What a server should say of clients elsewhere, whose own settings it cannot see."""
     at, members = config.clients_per_person, config.fit_clients
-    if not config.secure or at <= members:
-        return _of_rounds(config)
-    return (
-        *_of_rounds(config),
+    declining = (
         f"clients-per-person = {at}, and a sum has fit-clients = {members} members: a client whose own "
-        f"clients-per-person is above {members} declines every round",
+        f"clients-per-person is above {members} declines every round"
     )
+    return (*_of_rounds(config), *([declining] if config.secure and at > members else []))
 
 
 def _check_persons_of_a_sum(config: RunConfig) -> None:
@@ -280,16 +278,6 @@ def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str
         )
 
 
-def _of_size(config: RunConfig, smallest: int) -> tuple[str, ...]:
-    if smallest >= config.expected_batch_size:
-        return ()
-    units = f"{config.unit_name}s"
-    return (
-        f"the smallest client declares {smallest} {units}; one with fewer than "
-        f"expected-batch-size = {config.expected_batch_size} takes all of its {units} in every step",
-    )
-
-
 def _of_rounds(config: RunConfig) -> tuple[str, ...]:
     if not config.secure or config.rounds >= _FEW_STEPS:
         return ()
@@ -299,22 +287,22 @@ def _of_rounds(config: RunConfig) -> tuple[str, ...]:
     )
 
 
-def _of_features(train: "TensorData") -> tuple[str, ...]:
-    """What they take beside the records; computing them is left to whoever trains."""
-    if train.features is None:
-        return ()
-    size = len(train) * math.prod(train.form.input_shape) * 4 / 2**20  # float32
-    return (
-        f"features {train.features.name} of all records take {size:.0f} MiB, and are computed before the "
-        "first step",
-    )
-
-
-def _of_unit(config: RunConfig, column: str) -> tuple[str, ...]:
-    """column: by which the records are grouped, if they are."""
-    if not column or config.unit != RECORD or config.partition == f"by:{column}":
-        return ()
-    return (
-        f"epsilon protects one record, and the records are grouped by {column!r}; if these are persons, "
-        f"unit = person:{column} with records-per-person = N protects a person with all records",
-    )
+def _notes(config: RunConfig, train: "TensorData", smallest: int) -> Iterator[str]:
+    """What should be said of the training data, and of the client that declares the fewest."""
+    units, column = f"{config.unit_name}s", train.grouped_by
+    if smallest < config.expected_batch_size:
+        yield (
+            f"the smallest client declares {smallest} {units}; one with fewer than "
+            f"expected-batch-size = {config.expected_batch_size} takes all of its {units} in every step"
+        )
+    if column and config.unit == RECORD and config.partition != f"by:{column}":
+        yield (
+            f"epsilon protects one record, and the records are grouped by {column!r}; if these are persons, "
+            f"unit = person:{column} with records-per-person = N protects a person with all records"
+        )
+    if train.features is not None:  # beside the records; computing them is left to whoever trains
+        size = len(train) * math.prod(train.form.input_shape) * 4 / 2**20  # float32
+        yield (
+            f"features {train.features.name} of all records take {size:.0f} MiB, and are computed before the "
+            "first step"
+        )

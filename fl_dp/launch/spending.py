@@ -1,6 +1,6 @@
 """What a client will spend in a run, by the functions that plan and pay it; nothing is started or written."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +17,9 @@ from fl_dp.federation.client.registration import cut_of, dataset_name, records_n
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.planning import expected_batch
 from fl_dp.federation.server.registration import record_of
+from fl_dp.launch.clients import client_config
+from fl_dp.launch.ledger_place import NOWHERE
 from fl_dp.records import PROVEN, ClientProfile, Entry, weakest
-
-NOWHERE = Path("no-ledger")  # in settings of clients whose run makes a new ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,10 @@ class ClientSpending:
     record: as the server will see it. before, epsilon: of its account, now and at the end; rounds: in which
     at least one step fits its budget, the last may be a short one. entry: rate, noise and all steps of these
     rounds; None where there are none, and `record.reason` says why it has no part in the run at all.
+    own_rate: at which its own records are drawn; charged may be a larger one of a sum's. dataset: the account
+    that pays, where it is known. problem: of a sweep's run, why it would not be what its config says;
+    conflict: why a ledger would not enter its data beside those of the runs before. Both are empty if all is
+    well.
     """
 
     record: ClientRecord
@@ -36,7 +40,10 @@ class ClientSpending:
     epsilon: float
     rounds: int
     entry: Entry | None
-    own_rate: float | None = None
+    own_rate: float
+    dataset: str = ""
+    problem: str = ""
+    conflict: str = ""
 
     @property
     def name(self) -> str:
@@ -44,15 +51,37 @@ class ClientSpending:
 
     @property
     def drawn(self) -> Entry | None:
-        """entry, with the rate at which its own records are drawn. Charged may be a larger one of a sum's."""
-        if self.entry is None or self.own_rate is None:
-            return self.entry
-        return replace(self.entry, sample_rate=self.own_rate)
+        """entry, with the rate at which its own records are drawn."""
+        return self.entry and replace(self.entry, sample_rate=self.own_rate)
 
     @property
     def alone(self) -> float:
         """The epsilon of these rounds by themselves, without what was spent before."""
         return _epsilon(self.record.budget, self.entry) if self.entry else 0.0
+
+
+def spendings_of(
+    config: RunConfig,
+    sizes: Sequence[int],
+    accounts: "ForeseenAccounts",
+    *,
+    rounds: int = 0,
+    vary_mechanism: bool = False,
+) -> tuple[ClientSpending, ...]:
+    """What each client of the run spends, in the order of their numbers. sizes: as each would declare.
+
+    rounds: that each takes part in; 0: all of the run's. vary_mechanism: as in a client's settings.
+    """
+    settings = [
+        replace(client_config(config, client, NOWHERE), vary_mechanism=vary_mechanism)
+        for client in range(len(sizes))
+    ]
+    profiles = list(map(accounts.profile, settings, sizes))
+    common, rate = in_common(config, profiles)
+    return tuple(
+        replace(spending_of(profile, common, rounds or config.rounds, rate), dataset=dataset_name(one))
+        for profile, one in zip(profiles, settings, strict=True)
+    )
 
 
 def spending_of(
@@ -117,6 +146,9 @@ class _Account:
     size: int = 0
 
 
+_UNKNOWN = _Account()
+
+
 class ForeseenAccounts:
     """What data sets have spent, by name: what a ledger holds, and what was foreseen since.
 
@@ -142,11 +174,11 @@ class ForeseenAccounts:
             self._cuts[account.identity.source] = account.identity.cut, account.dataset
 
     def spent(self, dataset: str) -> tuple[Entry, ...]:
-        return self._accounts.get(dataset, _Account()).spent
+        return self._accounts.get(dataset, _UNKNOWN).spent
 
     def profile(self, settings: ClientConfig, size: int) -> ClientProfile:
         """What the client would register with. size: as it would declare; what a ledger holds stays."""
-        held = self._accounts.get(dataset_name(settings), _Account())
+        held = self._accounts.get(dataset_name(settings), _UNKNOWN)
         return profile_of(settings, held.size or size, held.spent, held.arithmetic, self._retired)
 
     def conflict(self, settings: ClientConfig) -> str:
@@ -163,6 +195,6 @@ class ForeseenAccounts:
 
     def pay(self, dataset: str, entry: Entry, arithmetic: str) -> None:
         """Count the entry as spent from now on."""
-        held = self._accounts.get(dataset, _Account())
+        held = self._accounts.get(dataset, _UNKNOWN)
         together = weakest((held.arithmetic, arithmetic))
         self._accounts[dataset] = replace(held, spent=merge((*held.spent, entry)), arithmetic=together)

@@ -20,11 +20,10 @@ from fl_dp.reporting.reports import (
     of_this_run,
 )
 from fl_dp.reporting.table import print_table
-from fl_dp.reporting.wording import folded
+from fl_dp.reporting.wording import folded, some
 
 ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
-_NAMED = 5  # clients that a line names
-_MOST_NAME = 24  # characters of each of their names
+_MOST_NAME = 24  # characters of a client's name in a line
 
 
 def print_budgets(summary: Mapping[str, Any], console: Console | None = None) -> None:
@@ -42,21 +41,17 @@ def print_budgets(summary: Mapping[str, Any], console: Console | None = None) ->
         if private
         else f"{NOT_PRIVATE}: trained without protection, by client"
     )
-    columns, rows = budget_columns(summary), budget_rows(summary)
+    columns, rows = budget_table(summary)
     print_table(title, columns, rows, left=("client", "last round"), console=console)
-    for line in _below(summary):
+    lines = reason_lines(clients)
+    if private:
+        lines += spread_lines(summary)
+    if "claimed" in columns:
+        lines.append("claimed: what the ledger shows of other runs, as its site says; total: with this run")
+    lines += [*filter(None, (alone_line(summary), refuted_line(clients))), *retirement_lines(clients)]
+    for line in lines:
         for part in folded(line, console.width - len(marked("", private=private))):
             console.print(marked(part, private=private), soft_wrap=True, markup=False, highlight=False)
-
-
-def _below(summary: Mapping[str, Any]) -> Iterator[str]:
-    clients = summary["clients"]
-    yield from reason_lines(clients)
-    if summary["private"]:
-        yield from spread_lines(summary)
-    if _claims(summary):
-        yield "claimed: what the ledger shows of other runs, as its site says; total: with this run"
-    yield from filter(None, (alone_line(summary), refuted_line(clients), *retirement_lines(clients)))
 
 
 def reason_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -66,15 +61,18 @@ def reason_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if clients[name]["reason"]:
             found.setdefault((clients[name]["status"], clients[name]["reason"]), []).append(name)
     lines = [f"{named(names)} {status}: {reason}" for (status, reason), names in found.items()]
+    return _first_few(lines, "reasons")
+
+
+def _first_few(lines: list[str], what: str) -> list[str]:
+    """Where a line "1 more" would be as long as the one that it hides, all."""
     hidden = len(lines) - ENDS
-    return lines if hidden <= 1 else [*lines[:ENDS], f"... and {hidden} more reasons"]
+    return lines if hidden <= 1 else [*lines[:ENDS], f"... and {hidden} more {what}"]
 
 
 def named(names: Sequence[str]) -> str:
     """ "client a", "clients a, b and 3 more"."""
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    shown = ", ".join(clean(name, _MOST_NAME) for name in names[:_NAMED])
-    return f"{'client' if len(names) == 1 else 'clients'} {shown}{more}"
+    return f"{'client' if len(names) == 1 else 'clients'} {some([clean(one, _MOST_NAME) for one in names])}"
 
 
 def spread_lines(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -107,65 +105,47 @@ def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"client {name}: its ledger was retired {times(retired[name])}; it shows only what came after"
         for name in sorted(retired, key=_natural)
     ]
-    hidden = len(lines) - ENDS
-    if hidden <= 1:
-        return lines
-    return [*lines[:ENDS], f"... and {hidden} more clients whose ledgers were retired"]
+    return _first_few(lines, "clients whose ledgers were retired")
 
 
-def _claims(summary: Mapping[str, Any]) -> bool:
-    """Whether a client's ledger shows more than this run."""
-    return any(client.get("this_run") for client in summary["clients"].values())
+def budget_table(summary: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heads and rows of the table, the largest epsilon first; a row of one cell counts what is left out.
 
-
-def budget_columns(summary: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where data of a client were in secure sums, with what holds if their assumption fails."""
-    return (
-        "client",
-        "this run" if counts_this_run(summary) else "epsilon",
-        *(("alone",) if _any_alone(summary["clients"]) else ()),
-        *(("claimed", "total") if _claims(summary) else ()),
-        *("of", "steps", "rounds", "left", "last round"),
-    )
-
-
-def _any_alone(clients: Mapping[str, Mapping[str, Any]]) -> bool:
-    return any("epsilon_alone" in client for client in clients.values())
-
-
-def budget_rows(summary: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Cells of the table, a tuple a row, as in `budget_columns`; one of one cell counts what is left out."""
-    ordered = sorted(
-        summary["clients"].items(),
+    Where data of a client were in secure sums, "alone" is what holds if their assumption fails; where a
+    client's ledger shows more than this run, there is what its site claims.
+    """
+    clients, epsilon = summary["clients"], "this run" if counts_this_run(summary) else "epsilon"
+    alone = any("epsilon_alone" in client for client in clients.values())
+    claims = any(client.get("this_run") for client in clients.values())
+    table = []
+    for name, client in sorted(
+        clients.items(),
         key=lambda item: (-epsilon_from_json(of_this_run(item[1])["epsilon"]), _natural(item[0])),
-    )
-    shows = {"alone": _any_alone(summary["clients"]), "claims": _claims(summary)}
-    rows = [_row(name, client, summary["private"], **shows) for name, client in ordered]
+    ):
+        cost, own = of_this_run(client), client.get("this_run")
+        bare = not summary["private"] and cost["epsilon"] is None
+        steps = total_steps(map(Entry.from_dict, cost["charges"])) if own else client["steps"]
+        row = {"client": name, epsilon: NOT_PRIVATE if bare else rounded_up(cost["epsilon"])}
+        if alone:
+            row["alone"] = alone_words(cost.get("epsilon_alone", cost["epsilon"]))
+        if claims:
+            row["claimed"] = rounded_up(own.get("claimed_epsilon") if own else 0.0)
+            row["total"] = rounded_up(client["epsilon"])
+        table.append(
+            {
+                **row,
+                "of": "-" if bare else rounded_up(client["budget"]),
+                "steps": str(steps),
+                "rounds": str(client["rounds"]),
+                "left": str(client["rounds_left"] + client.get("rounds_beyond", 0)),
+                "last round": client["status"],
+            }
+        )
+    rows = [tuple(row.values()) for row in table]
     hidden = len(rows) - 2 * ENDS
-    if hidden <= 1:  # a row that says "1 more" would be as long as the one that it hides
-        return rows
-    return [*rows[:ENDS], (f"... {hidden:,} more clients",), *rows[-ENDS:]]
-
-
-def _row(
-    name: str, client: Mapping[str, Any], private: bool, *, alone: bool, claims: bool
-) -> tuple[str, ...]:
-    cost = of_this_run(client)
-    bare = not private and cost["epsilon"] is None
-    others = client["this_run"].get("claimed_epsilon") if client.get("this_run") else 0.0
-    return (
-        name,
-        NOT_PRIVATE if bare else rounded_up(cost["epsilon"]),
-        *((alone_words(cost.get("epsilon_alone", cost["epsilon"])),) if alone else ()),
-        *((rounded_up(others), rounded_up(client["epsilon"])) if claims else ()),
-        "-" if bare else rounded_up(client["budget"]),
-        str(
-            total_steps(map(Entry.from_dict, cost["charges"])) if client.get("this_run") else client["steps"]
-        ),
-        str(client["rounds"]),
-        str(client["rounds_left"] + client.get("rounds_beyond", 0)),
-        client["status"],
-    )
+    if hidden > 1:  # a row that says "1 more" would be as long as the one that it hides
+        rows = [*rows[:ENDS], (f"... {hidden:,} more clients",), *rows[-ENDS:]]
+    return tuple(table[0]), rows
 
 
 def alone_line(summary: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from fl_dp.federation.server.state import STATE
 from fl_dp.federation.server.state import read_state as read_server_state
 from fl_dp.kits.kit import ServerKit, SiteKit
 from fl_dp.kits.roster import Roster, read_join_request
-from fl_dp.launch.named_ledger import named_ledger
+from fl_dp.launch.ledger_place import named_ledger
 from fl_dp.launch.resumption import Launch, check_begun, check_unfinished
 from fl_dp.models.start import load_start
 from fl_dp.reporting.ledger_report import account_reports

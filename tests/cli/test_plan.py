@@ -12,8 +12,7 @@ from fl_dp.cli.main import app
 from fl_dp.cli.plan import MEASURING
 from fl_dp.config.run import RunConfig
 from fl_dp.launch import measuring
-from fl_dp.launch.defaults import proposal
-from fl_dp.launch.defaults.chosen import CHOSEN
+from fl_dp.launch.defaults import CHOSEN, proposal
 from fl_dp.launch.request import read_config
 
 WORDS = ["plan", "--simulate", "--epsilon", "2", "--clients", "3", "--set", "accountant=rdp"]
@@ -87,8 +86,10 @@ def test_a_config_to_start_from_keeps_what_is_not_chosen(tmp_path):
     ],
 )
 def test_bad_words_are_one_line_that_names_them(words, expected, tmp_path, monkeypatch, capsys):
-    time_run = proposal.time_run
-    monkeypatch.setattr(proposal, "time_run", lambda *of, **more: replace(time_run(*of, **more), rounds=9.0))
+    timing_of = proposal.timing_of
+    monkeypatch.setattr(
+        proposal, "timing_of", lambda *of, **more: replace(timing_of(*of, **more), rounds=9.0)
+    )
     assert run_command(app, ["plan", "--out", "new.toml", *words]) == 2
     said = capsys.readouterr()
     *before, error = said.err.splitlines()

@@ -68,11 +68,15 @@ def test_a_run_of_real_clients_is_foreseen_on_the_ledger_that_lasts_unless_it_ha
 def test_a_round_that_would_not_end_in_time_is_told_before_it_is_paid_for(capsys):
     found = checked(CONFIG)
     assert "round-timeout" not in said(found, capsys)
-    slow = replace(found.timing, rounds=2 * 2000.0)  # two rounds; twice 2,000 s may be needed for each
-    out = said(replace(found, timing=slow), capsys)
+
+    def of_seconds(seconds: float) -> CheckResult:
+        timing = replace(found.forecast.timing, rounds=seconds)
+        return replace(found, forecast=replace(found.forecast, timing=timing))
+
+    out = said(of_seconds(2 * 2000.0), capsys)  # two rounds; twice 2,000 s may be needed for each
     assert "a round takes about 33 min 20 s, and round-timeout = 3600 s" in out
     assert "Set it to 4000 or more" in out
-    assert "round-timeout" not in said(replace(found, timing=replace(slow, rounds=3500.0)), capsys)
+    assert "round-timeout" not in said(of_seconds(3500.0), capsys)
 
 
 def test_several_mistakes_are_told_at_once(tmp_path, capsys):
@@ -101,7 +105,7 @@ def test_several_mistakes_are_told_at_once(tmp_path, capsys):
 )
 def test_each_mistake_ends_it_with_2(change, words):
     found = checked(replace(CONFIG, **change))
-    assert (found.exit_code, found.timing) == (ExitCode.USAGE, None)
+    assert (found.exit_code, found.forecast) == (ExitCode.USAGE, None)
     assert words in "\n".join(found.problems)
 
 

@@ -14,7 +14,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import dataset_name
 from fl_dp.launch.clients import client_config
-from fl_dp.launch.forecast import Forecast, forecast_of, noise_share_of, spread
+from fl_dp.launch.forecast import Forecast, forecast_of, noise_share_of
 from fl_dp.records import Entry
 
 
@@ -69,7 +69,7 @@ def test_of_clients_that_are_drawn_the_mean_is_said():
         clients=4, min_clients=2, fit_clients=2, rounds=8, noise_multiplier=1.0, accountant="rdp", epsilon=5.5
     )
     found = forecast(config, 640, 640, 640, 640)
-    assert (found.sampled, found.exactly, found.usual_rounds) == (True, False, 4.0)
+    assert (found.sampled, found.usual_rounds) == (True, 4.0)
     left = found.clients[0].rounds
     assert 4 <= left < 8
     assert found.ends is None, "there are enough others"
@@ -114,7 +114,7 @@ def test_a_ledger_that_is_not_there_is_not_made_and_one_that_cannot_be_read_is_r
 
 def test_of_many_three_are_shown():
     config = RunConfig(clients=5, min_clients=5, fit_clients=5, noise_multiplier=4.0, accountant="rdp")
-    shown = spread(forecast(config, 500, 100, 400, 200, 300).clients)
+    shown = forecast(config, 500, 100, 400, 200, 300).spread()
     assert [(words, one.name) for words, one in shown] == [("largest", "1"), ("median", "4"), ("least", "0")]
 
 

@@ -8,8 +8,7 @@ from rich.console import Console
 from fl_dp.reporting.budget_table import (
     ENDS,
     alone_line,
-    budget_columns,
-    budget_rows,
+    budget_table,
     print_budgets,
     retirement_lines,
 )
@@ -37,7 +36,7 @@ def printed(clients, private=True, scope="all-runs", width=80, **options):
 
 def test_the_largest_epsilon_stands_first_and_equals_in_order():
     clients = {"10": budget(1.0), "9": budget(1.0), "b": budget(2.0), "a": budget(1.0)}
-    assert [row[0] for row in budget_rows(summary(clients))] == ["b", "9", "10", "a"]
+    assert [row[0] for row in budget_table(summary(clients))[1]] == ["b", "9", "10", "a"]
 
 
 @pytest.mark.parametrize(
@@ -53,12 +52,12 @@ def test_which_epsilon_is_which_follows_from_whether_masks_were_used(masked, wor
 
 
 def test_five_hundred_clients_are_shown_by_their_ends():
-    rows = budget_rows(summary({str(i): budget(i / 200) for i in range(500)}))
+    rows = budget_table(summary({str(i): budget(i / 200) for i in range(500)}))[1]
     assert [row[0] for row in rows[:5]] == ["499", "498", "497", "496", "495"]
     assert rows[5] == ("... 490 more clients",)
     assert (len(rows), rows[-1][0]) == (11, "0")
     for count in (10, 11):  # nothing is hidden to save one line
-        rows = budget_rows(summary({str(i): budget(1.0) for i in range(count)}))
+        rows = budget_table(summary({str(i): budget(1.0) for i in range(count)}))[1]
         assert sorted(row[0] for row in rows) == sorted(map(str, range(count)))
 
 
@@ -127,7 +126,7 @@ def test_no_line_is_wider_than_80_columns_and_no_head_is_cut():
     for terminal in (False, True):
         text = printed(clients, scope="this-run", width=80, force_terminal=terminal, color_system=None)
         assert max(map(len, text.splitlines())) <= 80
-        for name in budget_columns(summary(clients, scope="this-run"))[1:]:
+        for name in budget_table(summary(clients, scope="this-run"))[0][1:]:
             assert f"{name}: " in text  # a block for each client
         assert "hospital 0 of a name that is long" in text
         assert "... 2,990 more clients" in text

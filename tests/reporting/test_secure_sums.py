@@ -19,7 +19,7 @@ from fl_dp.federation.server.replies import Verdict
 from fl_dp.federation.server.state import _report
 from fl_dp.federation.server.status import client_budget, client_round, federation, guarantee
 from fl_dp.records import ClientProfile, Entry
-from fl_dp.reporting.budget_table import alone_line, budget_columns, print_budgets
+from fl_dp.reporting.budget_table import alone_line, budget_table, print_budgets
 from fl_dp.reporting.console import alone_words, round_line
 from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.reporting.read_results import read_round, read_summary
@@ -101,7 +101,7 @@ def test_the_console_shows_both_columns_and_says_which_is_which(tmp_path):
     (tmp_path / "summary.json").write_text(summary_of(*both))
     summary = read_summary(tmp_path / "summary.json", whole=True)
     assert summary["clients"]["a"]["budget_alone"] == 5.0
-    assert budget_columns(summary)[2] == "alone"
+    assert budget_table(summary)[0][2] == "alone"
     file = io.StringIO()
     print_budgets(summary, Console(file=file, width=120))
     printed = file.getvalue()

@@ -1,1 +1,20 @@
 """Settings by a stated rule, from what is public about a run: see docs/defaults.md."""
+
+from collections.abc import Iterable
+
+from fl_dp.config.values import key_of
+from fl_dp.errors import ConfigError
+
+CHOSEN = (
+    "rounds", "local_epochs", "expected_batch_size", "physical_batch_size", "learning_rate", "momentum",
+    "optimizer_state", "max_grad_norm", "noise_multiplier", "participations", "round_timeout",
+)  # fmt: skip
+
+
+def check_open(keys: Iterable[str]) -> None:
+    """ConfigError for a key that the rule chooses: what was asked for would not be what comes."""
+    for key in keys:
+        if key in map(key_of, CHOSEN):
+            raise ConfigError(
+                f"{key}: the rule chooses it; if it has to be another, change it in the config that comes."
+            )

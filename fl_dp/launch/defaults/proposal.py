@@ -1,29 +1,39 @@
 """A run by the rule that fits the time: as many passes over the records as the limit allows."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from fl_dp.config.flat import Scalar
+from fl_dp.accounting.budget import auto_delta
+from fl_dp.accounting.training_plan import steps_of_epochs
+from fl_dp.config.flat import AUTO, Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
-from fl_dp.errors import ConfigError
-from fl_dp.launch.check import MARGIN, time_run
-from fl_dp.launch.defaults.bound import made_up_norms
-from fl_dp.launch.defaults.rule import MOST_EPOCHS
-from fl_dp.launch.defaults.settings import RuledRun, ruled
+from fl_dp.errors import AccountingError, ConfigError
+from fl_dp.launch.check import MARGIN
+from fl_dp.launch.defaults import rule
 from fl_dp.launch.files_first import check_clients_files
-from fl_dp.launch.measuring import Timing
-from fl_dp.launch.preflight import check_choices, check_names, check_server, split, with_absolute_paths
+from fl_dp.launch.forecast import Forecast, forecast_of
+from fl_dp.launch.measuring import timing_of
+from fl_dp.launch.preflight import (
+    check_budget,
+    check_choices,
+    check_names,
+    check_server,
+    split,
+    with_absolute_paths,
+)
 from fl_dp.launch.request import Engine, RunRequest
-from fl_dp.reporting.wording import duration
+from fl_dp.launch.spending import takes_every_round
+from fl_dp.records import KEEP, RESET, Entry
+from fl_dp.reporting.wording import counted, duration
 
 # What the rule was made for, and measured with.
-_ONLY: tuple[tuple[str, Scalar], ...] = (
-    ("privacy", "on"), ("optimizer", "sgd"), ("optimizer_settings", ""), ("server_optimizer", "fedavg"),
-    ("aggregation", "mean"), ("local_algorithm", "fedavg"), ("learning_rate_schedule", "constant"),
-    ("strategy", ""), ("adaptive_clipping", ""),
-)  # fmt: skip
+_ONLY: dict[str, Scalar] = {
+    "privacy": "on", "optimizer": "sgd", "optimizer_settings": "", "server_optimizer": "fedavg",
+    "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
+    "strategy": "", "adaptive_clipping": "",
+}  # fmt: skip
 _CHANGE_AFTERWARDS = "plan without it, and change the file that is written."
 _INSTEAD = {  # of a value that is no mistake, but another way to train
     "aggregation": "a round of a secure sum is one step, so that none of its rounds, batches and rates is "
@@ -34,13 +44,24 @@ _TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
 
 
 @dataclass(frozen=True, slots=True)
+class RuledRun:
+    """A run with what the rule chooses. reasons: why, by the fields of CHOSEN. forecast: of it."""
+
+    reasons: dict[str, str]
+    forecast: Forecast
+
+    @property
+    def config(self) -> RunConfig:
+        return self.forecast.config
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
-    """run: with its reasons and forecast. timing: of its steps. seconds: to allow for it, with start and
-    margin; limit: that were allowed. notes: for the user.
+    """run: with its reasons, and its forecast with the time. seconds: to allow for it, with start and margin;
+    limit: that were allowed. notes: for the user.
     """
 
     run: RuledRun
-    timing: Timing
     seconds: float
     limit: float | None
     notes: tuple[str, ...]
@@ -67,14 +88,18 @@ def propose(
     for, and for a limit that not one pass keeps, with the seconds that it takes.
     """
     _check_ruled(request.config, seconds, most_rounds)
-    config = _checked(request.config)
-    parts, norms = split(replace(config, expected_batch_size=1, physical_batch_size=1)), made_up_norms(config)
-    limit = math.inf if seconds is None else seconds
-    epochs, timing = MOST_EPOCHS, None
+    check_clients_files(request.config)
+    check_names(request.config)
+    check_choices(request.config)
+    config = with_absolute_paths(request.config)
+    check_server(config)
+    parts = split(replace(config, expected_batch_size=1, physical_batch_size=1))
+    norms, limit = rule.made_up_norms(config), math.inf if seconds is None else seconds
+    epochs, timing = rule.MOST_EPOCHS, None
     begin()
     for tried in range(1, _TRIES + 1):
         run = ruled(config, parts.sizes, norms, epochs, most_rounds)
-        timing = time_run(run.forecast, simulated=engine is not None, known=timing)
+        timing = timing_of(run.forecast, simulated=engine is not None, known=timing)
         if timing is None:
             raise ConfigError(
                 f"epsilon = {config.epsilon:g}: no client can take part: "
@@ -82,26 +107,16 @@ def propose(
             )
         needed = START + MARGIN * timing.rounds
         if needed <= limit:
-            return Proposal(_patient(run, timing), timing, needed, seconds, (*request.notes, *parts.notes))
+            # a round ends in time: what a client sends later is paid for and lost
+            longest = 600.0 * math.ceil(MARGIN * timing.rounds / run.config.rounds / 600)
+            patient = replace(run.config, round_timeout=max(RunConfig().round_timeout, longest))
+            whole = replace(run, forecast=replace(run.forecast, config=patient, timing=timing))
+            return Proposal(whole, needed, seconds, (*request.notes, *parts.notes))
         if epochs == 1:
             break
         share = (limit - START) / (needed - START)
         epochs = fewer(epochs, share) if tried < _TRIES - 1 else 1.0
     raise _too_short(limit, needed, run.config)
-
-
-def _patient(run: RuledRun, timing: Timing) -> RuledRun:
-    """With a round-timeout in which a round ends: what a client sends later is paid for and lost."""
-    seconds = MARGIN * timing.rounds / run.config.rounds
-    longest = max(RunConfig().round_timeout, 600.0 * math.ceil(seconds / 600))
-    reason = (
-        f"{MARGIN:g} times what a round is to take, an hour at least: what a client sends later is paid for "
-        "and lost"
-    )
-    config = replace(run.config, round_timeout=longest)
-    resolved = replace(run.forecast.resolved, round_timeout=longest)
-    forecast = replace(run.forecast, config=config, resolved=resolved)
-    return RuledRun(config, {**run.reasons, "round_timeout": reason}, forecast)
 
 
 def fewer(epochs: float, share: float) -> float:
@@ -120,13 +135,13 @@ def _too_short(seconds: float, needed: float, config: RunConfig) -> ConfigError:
 
 
 def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | None) -> None:
-    for field, value in _ONLY:
-        if getattr(config, field) != value:
-            given, instead = getattr(config, field), _INSTEAD.get(field, _CHANGE_AFTERWARDS)
+    for field, value in _ONLY.items():
+        if (given := getattr(config, field)) != value:
             raise ConfigError(
-                f"{key_of(field)} = {given!r}: the rule was made for {value!r} alone; {instead}"
+                f"{key_of(field)} = {given!r}: the rule was made for {value!r} alone; "
+                f"{_INSTEAD.get(field, _CHANGE_AFTERWARDS)}"
             )
-    if seconds is not None and not 0 < seconds < float("inf"):
+    if seconds is not None and not 0 < seconds < math.inf:
         raise ConfigError(f"minutes = {seconds / 60:g}: expected a finite number above 0, the time limit.")
     if seconds is not None and seconds <= START:
         raise ConfigError(
@@ -137,11 +152,96 @@ def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | No
         raise ConfigError(f"rounds = {most_rounds}: expected an integer >= 1, the most that are allowed.")
 
 
-def _checked(config: RunConfig) -> RunConfig:
-    """With absolute paths; what a launch refuses raises."""
-    check_clients_files(config)
-    check_names(config)
-    check_choices(config)
-    whole = with_absolute_paths(config)
-    check_server(whole)
-    return whole
+def ruled(
+    config: RunConfig, sizes: Sequence[int], norms: Sequence[float], epochs: float, most_rounds: int | None
+) -> RuledRun:
+    """The run with `epochs` passes over a client's records. sizes: public, of each client; norms: of the
+    gradients of made-up records at its first weights. most_rounds: as of `rule.rounds_of`.
+
+    ConfigError for a budget that no noise meets.
+    """
+    size, everyone = typical(sizes), takes_every_round(config)
+    delta = auto_delta(size) if config.delta == AUTO else float(config.delta)
+    try:
+        batch = rule.batch_of(size, epochs, config.epsilon, delta)
+    except AccountingError as error:
+        raise ConfigError(f"epsilon = {config.epsilon:g}: no noise can meet this budget. {error}") from None
+    steps = steps_of_epochs(size, min(batch, size), epochs)
+    rounds = rule.rounds_of(config.clients, config.fit_clients, steps, most_rounds)
+    draft = replace(
+        config,
+        rounds=rounds,
+        local_epochs=rule.local_epochs_of(epochs, config.clients, config.fit_clients, rounds),
+        expected_batch_size=batch,
+        physical_batch_size="auto",
+        learning_rate=1.0,
+        momentum=rule.MOMENTUM if everyone else 0.0,
+        optimizer_state=KEEP if everyone else RESET,
+        max_grad_norm=rule.bound_of(norms),
+        noise_multiplier="auto",
+        participations=0 if everyone else "auto",
+    )
+    check_budget(draft, max(sizes))
+    foreseen = forecast_of(draft, sizes, None)  # what a rate of 1 costs, any rate costs
+    usual = [_usual(one.record.mechanism, foreseen.usual_rounds) for one in foreseen.clients]
+    all_steps = steps_of_epochs(size, min(batch, size), draft.local_epochs) * rounds
+    move = rule.move_of(usual, sizes, foreseen.parameters, all_steps)
+    whole = replace(draft, learning_rate=rule.rate_of(move, draft.max_grad_norm, draft.momentum))
+    in_time = ", as many as the time allows" if epochs < rule.MOST_EPOCHS else ""
+    allowed = ", as many as were allowed" if most_rounds == rounds else ""
+    why_move = (
+        f"so that all noise moves a weight by {rule.noise_in_a_weight(foreseen.parameters):.2g}: rate * "
+        "steps grow with epsilon, as by Panda et al. 2022 (arXiv 2212.04486)"
+    )
+    if move == rule.MOST_MOVE:
+        why_move = "the most that was tried; there is so little noise"
+    reasons = {
+        "rounds": (
+            f"as many as clients in a round, and {rule.LEAST_PARTICIPATIONS} of each client{allowed}: then "
+            "no client's own noise outweighs that of the common model"
+        ),
+        "local_epochs": (
+            f"{counted(round(epochs), 'pass', 'passes')} over a client's {size} {config.unit_name}s in all "
+            f"rounds{in_time}: at a fixed epsilon more passes help (De et al. 2022, arXiv 2204.13650)"
+        ),
+        "expected_batch_size": (
+            f"{counted(steps, 'step')} of a client in all; larger batches win next to no noise at this "
+            "epsilon (the total noise of De et al. 2022)"
+        ),
+        "physical_batch_size": "by memory-mib, on each machine; it changes no epsilon and no accuracy",
+        "learning_rate": f"rate * bound / (1 - momentum) = {move:.2g}, {why_move}",
+        "momentum": "none: who is drawn now and then has none to go on from",
+        "optimizer_state": "there is none without momentum",
+        "max_grad_norm": (
+            f"a tenth of what gradients of made-up records have ({min(norms):.2g} at least): steps are means "
+            "of directions, and rate * bound counts (automatic clipping, Bu et al. 2022, arXiv 2206.07136)"
+        ),
+        "noise_multiplier": "calibrated at each client, so that the rounds spend its epsilon",
+        "participations": "noise for the rounds that nine of ten clients are drawn for at most",
+        "round_timeout": (
+            f"{MARGIN:g} times what a round is to take, an hour at least: what a client sends later is paid "
+            "for and lost"
+        ),
+    }
+    if everyone:
+        reasons |= {
+            "momentum": "steps are smoothed; rate / (1 - momentum) is what counts",
+            "optimizer_state": "momentum goes on from round to round",
+            "participations": "every client takes part in every round",
+        }
+    return RuledRun(reasons, replace(foreseen, config=whole))
+
+
+def typical(sizes: Sequence[int]) -> int:
+    """Records of the client that has the median record: half of all records are at clients no larger."""
+    seen = 0
+    for size in sorted(sizes):
+        seen += size
+        if 2 * seen >= sum(sizes):
+            return size
+    raise ValueError("a run has clients")
+
+
+def _usual(mechanism: Entry | None, rounds: float) -> Entry | None:
+    """A client's part in the mean of the rounds: chance may draw it more often or less."""
+    return mechanism and mechanism.taking(max(1, round(mechanism.steps * rounds)))

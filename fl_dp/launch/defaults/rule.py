@@ -7,16 +7,25 @@ standard deviation that is known beforehand; the learning rate is the one at whi
 import math
 from collections.abc import Sequence
 
+import torch
+
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.training_plan import steps_of_epochs
+from fl_dp.config.run import RunConfig
+from fl_dp.engine.clipping import clipped_grad_sum
+from fl_dp.errors import ConfigError
 from fl_dp.launch.forecast import noise_share_of
+from fl_dp.models.start import load_start
 from fl_dp.records import Entry
+from fl_dp.tasks.load import in_task_code, new_model, task_of
+from fl_dp.training.examples import axes_of
 
 MOST_EPOCHS = 40.0  # passes over a client's records in all rounds
 MORE_NOISE = 1.1  # over the noise of a full batch: so much is given away for shorter steps
 LEAST_STEPS, MOST_STEPS = 60, 600  # of a client in all rounds
 LEAST_PARTICIPATIONS = 4  # rounds of a client, in the mean
 MOMENTUM = 0.9
+_NORMS = 64  # made-up examples whose gradients are measured
 OF_THE_LEAST_NORM = 0.1  # the clipping bound
 MOST_MOVE = 16.0  # of the weights in a step, if all records agree
 _CONSTANT = 1.7  # of `noise_in_a_weight`
@@ -71,6 +80,30 @@ def rounds_of(clients: int, in_a_round: int, steps: int, most: int | None = None
 def local_epochs_of(epochs: float, clients: int, in_a_round: int, rounds: int) -> float:
     """Passes over its records in a client's round, of 4 digits; `epochs` in all, in the mean."""
     return float(f"{epochs / (rounds * in_a_round / clients):.4g}")
+
+
+def made_up_norms(config: RunConfig) -> list[float]:
+    """Lengths of the gradients of 64 examples of random numbers, of the data's form and unit.
+
+    They say how small a clipping bound has to be. Always the same ones for a form, a model and a seed.
+    ConfigError where one is not finite, or zero.
+    """
+    task = task_of(config)
+    model = new_model(task)
+    load_start(model, config.start)
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    with torch.random.fork_rng(devices=[]), in_task_code(type(task), "a pass of random numbers"):
+        torch.default_generator.manual_seed(config.seed)
+        objective = task.objective
+        axes = axes_of(model, objective, torch.device("cpu"))
+        losses = objective.losses(model, objective.blank(_NORMS))
+        norms = clipped_grad_sum(losses, parameters, max_grad_norm=1.0, axes=axes).norms.double()
+    if not bool(torch.isfinite(norms).all()) or float(norms.median()) == 0:
+        raise ConfigError(
+            "max-grad-norm: no bound follows from random records: their gradients at the first weights are "
+            "zero or not finite; look at the model's first weights, or set the bound by hand."
+        )
+    return [float(norm) for norm in norms]
 
 
 def bound_of(norms: Sequence[float]) -> float:

@@ -1,6 +1,6 @@
 """What `fl-dp plan` prints and writes: each setting with its reason, and the run's costs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from textwrap import wrap
 
 import tomli_w
@@ -10,7 +10,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
 from fl_dp.launch.check import MARGIN
 from fl_dp.launch.check_words import cost_lines, drowned_lines, guarantee_lines
-from fl_dp.launch.defaults.chosen import CHOSEN
+from fl_dp.launch.defaults import CHOSEN
 from fl_dp.launch.defaults.proposal import START, Proposal
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import counted, duration
@@ -25,39 +25,31 @@ _SOURCES = (
 def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bool) -> None:
     for note in found.notes:
         say(f"note: {note}")
-    sizes = [one.record.profile.public_size for one in found.run.forecast.clients]
-    config = found.config
+    config, forecast = found.config, found.run.forecast
     say(
         f"{config.task or f'{config.model} on {config.data}'}, epsilon {config.epsilon:g}: "
-        f"{counted(config.clients, 'client')} with {counted(sum(sizes), config.unit_name)}; "
+        f"{counted(config.clients, 'client')} with {counted(sum(forecast.sizes), config.unit_name)}; "
         f"{config.fit_clients} train in each round"
     )
     flat = config.to_flat()
     rows = [(key_of(one), _value(flat[key_of(one)]), found.run.reasons[one]) for one in CHOSEN]
     say("")
     print_table("Settings by the rule", ("key", "value", "why"), rows, left=("key", "value", "why"))
-    say("")
-    for line in _costs(found, simulated=simulated):
-        say(line)
-
-
-def _costs(found: Proposal, *, simulated: bool) -> Iterator[str]:
-    forecast = found.run.forecast
-    noises = {one.record.mechanism.noise_multiplier for one in forecast.clients if one.record.mechanism}
+    noises = [one.noise_multiplier for one in forecast.mechanisms]
     becomes = " to ".join(f"{noise:g}" for noise in sorted({min(noises), max(noises)}))
-    yield f"noise-multiplier auto becomes {becomes}"
-    yield from guarantee_lines(forecast)
-    yield (
-        f"all noise together is {forecast.noise_share:.2g} times as long as what the records say if they all "
-        "agree; the less, the better the model"
-    )
-    yield from drowned_lines(forecast)
-    yield from cost_lines(forecast, found.timing, simulated=simulated)
     limit = "" if found.limit is None else f" of {duration(found.limit)}"
-    yield (
+    for line in (
+        "",
+        f"noise-multiplier auto becomes {becomes}",
+        *guarantee_lines(forecast),
+        f"all noise together is {forecast.noise_share:.2g} times as long as what the records say if they all "
+        "agree; the less, the better the model",
+        *drowned_lines(forecast),
+        *cost_lines(forecast, simulated=simulated),
         f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times that, because machines are seldom idle, "
-        f"and {START:.0f} s for the start"
-    )
+        f"and {START:.0f} s for the start",
+    ):
+        say(line)
 
 
 def run_file_text(found: Proposal, base: RunConfig) -> str:
@@ -65,23 +57,17 @@ def run_file_text(found: Proposal, base: RunConfig) -> str:
 
     base: what was asked for, as the user wrote its paths; what has its default is left out.
     """
-    asked, defaults = base.to_flat(), RunConfig().to_flat()
-    chosen = {key_of(field) for field in CHOSEN}
-    always = {key_of(field) for field in _ALWAYS}
+    defaults, flat = RunConfig().to_flat(), found.config.to_flat()
+    chosen, always = set(map(key_of, CHOSEN)), set(map(key_of, _ALWAYS))
     lines = [
         _line(key, value)
-        for key, value in asked.items()
+        for key, value in base.to_flat().items()
         if key not in chosen and (key in always or value != defaults[key])
     ]
     lines += ["", *(f"# {line}" for line in wrap(_SOURCES, _WIDTH))]
-    flat = found.config.to_flat()
     for field in CHOSEN:
-        key = key_of(field)
-        lines += [
-            "",
-            *(f"# {line}" for line in wrap(found.run.reasons[field], _WIDTH)),
-            _line(key, flat[key]),
-        ]
+        why = wrap(found.run.reasons[field], _WIDTH)
+        lines += ["", *(f"# {line}" for line in why), _line(key_of(field), flat[key_of(field)])]
     return "\n".join(lines) + "\n"
 
 

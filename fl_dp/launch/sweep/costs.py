@@ -1,7 +1,7 @@
 """What the runs of a sweep cost, by the functions that plan and pay a run, before any is started."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,49 +10,32 @@ from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError
-from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.server.planning import expected_batch, steps_of_round
 from fl_dp.federation.server.registration import record_of
 from fl_dp.launch.clients import client_config
+from fl_dp.launch.ledger_place import NOWHERE
 from fl_dp.launch.spending import (
-    NOWHERE,
     ClientSpending,
     ForeseenAccounts,
     in_common,
     mean_rounds,
-    spending_of,
+    spendings_of,
     takes_every_round,
 )
-from fl_dp.launch.sweep.checking import CheckedRun
-from fl_dp.records import ClientProfile, Entry
-
-
-@dataclass(frozen=True, slots=True)
-class RunCost:
-    """What a run costs the client that it costs most.
-
-    mechanism: rate, noise and all its steps, as far as the budget pays; None where it takes none. epsilon:
-    of these alone, at `delta`; infinite without privacy. rounds: that the budget pays for; the last may be a
-    short one. problem: why the run would not be what its config says; conflict: why a ledger would not enter
-    its data beside those of the runs before. Both are empty if all is well.
-    """
-
-    mechanism: Entry | None
-    epsilon: float
-    delta: float
-    rounds: int
-    problem: str = ""
-    conflict: str = ""
+from fl_dp.launch.sweep.request import RequestedRun
+from fl_dp.records import ClientProfile
 
 
 @dataclass(frozen=True, slots=True)
 class SweepCost:
-    """costs: of each run, in order. epsilon, delta: of all runs together on the same data, what these had
-    spent before included; runs without privacy are left out. exactly: whether every client takes part in
-    every round; else it is the most. before: whether these data had spent anything before.
+    """runs: what each costs the client that it costs most, in order; `alone` is infinite without privacy.
+
+    epsilon, delta: of all runs together on the same data, what these had spent before included; runs without
+    privacy are left out. exactly: whether every client takes part in every round; else it is the most.
+    before: whether these data had spent anything before.
     """
 
-    runs: tuple[RunCost, ...]
+    runs: tuple[ClientSpending, ...]
     epsilon: float
     delta: float
     exactly: bool
@@ -70,75 +53,52 @@ class SweepCost:
 
 
 def cost_of(
-    runs: Sequence[CheckedRun],
-    ledger: Path | None,
-    *,
-    shared: bool,
-    vary: bool = False,
-    usual: bool = False,
+    runs: Sequence[RequestedRun], ledger: Path | None, *, vary: bool = False, usual: bool = False
 ) -> SweepCost:
     """Foresee all runs, one after the other.
 
-    shared: all pay from the ledger in the folder `ledger`, which is read and not changed; else each has a
-    new one. vary: as of `SweepRequest.vary_mechanism`. usual: where chance decides who takes part, for a
-    client of the mean number of rounds; else for one that is drawn in all. LedgerError for one that cannot be
-    read.
+    ledger: the folder of the one that all pay from, which is read and not changed; None: each has a new one.
+    vary: as of `SweepRequest.vary_mechanism`. usual: where chance decides who takes part, for a client of the
+    mean number of rounds; else for one that is drawn in all. LedgerError for one that cannot be read.
     """
-    exactly = all(takes_every_round(one.config) for one in runs)
-    accounts = ForeseenAccounts(ledger if shared else None)
-    costs, costliest = [], []
+    accounts, costs = ForeseenAccounts(ledger), []
     profiles: dict[str, ClientProfile] = {}
     for one in runs:
-        paying = accounts if shared else ForeseenAccounts(None)
-        sizes = one.sizes if shared else sorted(set(one.sizes))  # of fresh ones those of a size are alike
-        found = []
-        for dataset, profile, cost in _client_costs(one.config, sizes, paying, vary=vary, usual=usual):
-            found.append(cost)
-            profiles[dataset] = profile
-        costs.append(max(found, key=_badness))
-        if costs[-1].mechanism and costs[-1].mechanism.private:
-            costliest.append(costs[-1].mechanism)
-    delta = max((cost.delta for cost in costs), default=0.0)
-    clients_per_person = max(one.config.clients_per_person for one in runs)
-    if not shared:
-        whole = compute_epsilon(costliest, delta, runs[0].config.accountant), delta
-        together = federation_budget([whole] * clients_per_person, clients_per_person)
-        return SweepCost(tuple(costs), together.epsilon, together.delta, exactly)
-    guarantees = [
-        (compute_epsilon(accounts.spent(dataset), profile.delta, profile.accountant), profile.delta)
-        for dataset, profile in profiles.items()
-    ]
-    together = federation_budget(guarantees or [(0.0, delta)], clients_per_person)
-    before = ForeseenAccounts(ledger)
-    return SweepCost(
-        tuple(costs), together.epsilon, together.delta, exactly, any(map(before.spent, profiles))
-    )
+        paying = accounts if ledger else ForeseenAccounts(None)
+        sizes = one.sizes if ledger else sorted(set(one.sizes))  # of fresh ones those of a size are alike
+        rounds = max(1, math.ceil(mean_rounds(one.config))) if usual else one.config.rounds
+        clients = _paid(one.config, sizes, paying, rounds, vary=vary)
+        profiles |= {cost.dataset: cost.record.profile for cost in clients}
+        costs.append(max(clients, key=lambda cost: (bool(cost.conflict), bool(cost.problem), cost.alone)))
+    persons = max(one.config.clients_per_person for one in runs)
+    delta = max(cost.record.profile.delta for cost in costs)
+    if ledger:
+        guarantees = [
+            (compute_epsilon(accounts.spent(dataset), one.delta, one.accountant), one.delta)
+            for dataset, one in profiles.items()
+        ]
+    else:
+        costliest = [cost.entry for cost in costs if cost.entry and cost.entry.private]
+        guarantees = [(compute_epsilon(costliest, delta, runs[0].config.accountant), delta)] * persons
+    together = federation_budget(guarantees, persons)
+    exactly = all(takes_every_round(one.config) for one in runs)
+    before = any(map(ForeseenAccounts(ledger).spent, profiles))
+    return SweepCost(tuple(costs), together.epsilon, together.delta, exactly, before)
 
 
-def _client_costs(
-    config: RunConfig, sizes: Sequence[int], accounts: ForeseenAccounts, *, vary: bool, usual: bool
-) -> Iterator[tuple[str, ClientProfile, RunCost]]:
-    """Of each client of a run: its data set, what it registers with, and the cost, which is paid."""
-    rounds = max(1, math.ceil(mean_rounds(config))) if usual else config.rounds
-    all_settings = [
-        replace(client_config(config, client, NOWHERE), vary_mechanism=vary) for client in range(len(sizes))
-    ]
-    profiles = list(map(accounts.profile, all_settings, sizes))
-    common, rate = in_common(config, profiles)
-    fresh, _ = in_common(config, [replace(one, spent=()) for one in profiles])
-    for settings, profile in zip(all_settings, profiles, strict=True):
-        dataset, conflict = dataset_name(settings), accounts.conflict(settings)
-        found = spending_of(profile, common, rounds, rate)
-        if found.entry is not None:
-            accounts.pay(dataset, found.entry, config.arithmetic)
-        cost = RunCost(
-            found.entry, found.alone, profile.delta, found.rounds, _problem(found, fresh), conflict
-        )
-        yield dataset, profile, cost
-
-
-def _badness(cost: RunCost) -> tuple[bool, bool, float]:
-    return bool(cost.conflict), bool(cost.problem), cost.epsilon
+def _paid(
+    config: RunConfig, sizes: Sequence[int], accounts: ForeseenAccounts, rounds: int, *, vary: bool
+) -> list[ClientSpending]:
+    """What each client of a run spends, which is paid."""
+    clients = spendings_of(config, sizes, accounts, rounds=rounds, vary_mechanism=vary)
+    fresh, _ = in_common(config, [replace(one.record.profile, spent=()) for one in clients])
+    found = []
+    for client, one in enumerate(clients):
+        if one.entry is not None:
+            accounts.pay(one.dataset, one.entry, config.arithmetic)
+        conflict = accounts.conflict(client_config(config, client, NOWHERE))
+        found.append(replace(one, problem=_problem(one, fresh), conflict=conflict))
+    return found
 
 
 def _problem(found: ClientSpending, config: RunConfig) -> str:
@@ -166,23 +126,24 @@ def _problem(found: ClientSpending, config: RunConfig) -> str:
     return ""
 
 
-def noise_for_all(runs: Sequence[CheckedRun], costs: SweepCost) -> float | None:
+def noise_for_all(runs: Sequence[RequestedRun], costs: SweepCost) -> float | None:
     """The noise multiplier with which all runs together stay within the least of their budgets.
 
     None where they differ in rate, where no noise is enough, where data have spent before, or where a person
     is at several members of a sum.
     """
-    found, delta = 0.0, costs.delta / max(one.config.clients_per_person for one in runs)
-    if any(one.config.secure and one.config.clients_per_person > 1 for one in runs):
+    configs = [one.config for one in runs]
+    if any(one.secure and one.clients_per_person > 1 for one in configs):
         return None
+    found, delta = 0.0, costs.delta / max(one.clients_per_person for one in configs)
     for size in sorted({size for one in runs for size in one.sizes}):
-        rates = {expected_batch(one.config, size) / size for one in runs}
+        rates = {expected_batch(one, size) / size for one in configs}
         if len(rates) > 1:
             return None
-        steps = sum(steps_of_round(one.config, size) * one.config.rounds for one in runs)
-        least = min(one.config.epsilon for one in runs)
+        steps = sum(steps_of_round(one, size) * one.rounds for one in configs)
+        least = min(one.epsilon for one in configs)
         try:
-            noise = calibrate_noise(rates.pop(), steps, least, delta, accountant=runs[0].config.accountant)
+            noise = calibrate_noise(rates.pop(), steps, least, delta, accountant=configs[0].accountant)
         except AccountingError:
             return None
         found = max(found, noise)

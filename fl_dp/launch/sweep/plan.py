@@ -15,8 +15,8 @@ from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.launch.sweep.checking import CheckedRun
 from fl_dp.launch.sweep.costs import SweepCost
+from fl_dp.launch.sweep.request import RequestedRun
 from fl_dp.reporting.provenance import utc_now
 from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.run_folder import RunFolder
@@ -66,17 +66,10 @@ class SweepPlan:
 
     @classmethod
     def of(
-        cls, runs: Sequence[CheckedRun], cost: SweepCost, *, public: bool, ledger: str, vary: bool
+        cls, runs: Sequence[RequestedRun], cost: SweepCost, *, public: bool, ledger: str, vary: bool
     ) -> Self:
         planned = tuple(
-            PlannedRun(
-                one.run.name,
-                one.run.point.name,
-                one.run.seed,
-                dict(one.run.point.settings),
-                one.config.to_flat(),
-            )
-            for one in runs
+            PlannedRun(one.name, one.point, one.seed, one.settings, one.config.to_flat()) for one in runs
         )
         epsilon = strict_json(cost.epsilon)
         return cls(planned, public, ledger, vary, epsilon, cost.delta, utc_now())
@@ -129,16 +122,15 @@ def _differences(kept: SweepPlan, asked: SweepPlan) -> list[str]:
     for key in ("public", "ledger", "vary_mechanism"):
         if getattr(kept, key) != getattr(asked, key):
             return [f"{key.replace('_', '-')} is {getattr(asked, key)!r}, it was {getattr(kept, key)!r}"]
-    before = {run.name: run.config for run in kept.runs}
-    now = {run.name: run.config for run in asked.runs}
+    before, now = ({run.name: run.config for run in plan.runs} for plan in (kept, asked))
     gone = [f"{name} is gone" for name in before if name not in now]
     new = [f"{name} is new" for name in now if name not in before]
     changed = [
-        f"{name} has {key} = {now[name].get(key)!r}, it was {before[name].get(key)!r}"
-        for name in before
+        f"{name} has {key} = {now[name].get(key)!r}, it was {config.get(key)!r}"
+        for name, config in before.items()
         if name in now
-        for key in dict.fromkeys((*before[name], *now[name]))
-        if before[name].get(key) != now[name].get(key)
+        for key in dict.fromkeys((*config, *now[name]))
+        if config.get(key) != now[name].get(key)
     ]
     order = [] if gone or new or list(before) == list(now) else ["the runs come in another order"]
     return [*gone, *new, *changed, *order]

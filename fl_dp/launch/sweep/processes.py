@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_dp.errors import ConfigError
-from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes.environment import cores
 from fl_dp.launch.processes.processes import Processes
 
@@ -24,15 +23,6 @@ class Job:
     name: str
     command: Sequence[str]
     log: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a job ended. seconds: that it took."""
-
-    job: Job
-    code: int
-    seconds: float
 
 
 def jobs_of(text: str, runs: int, *, shared: bool, on_gpu: bool) -> int:
@@ -60,60 +50,45 @@ def run_jobs(
     at_once: int,
     env: Mapping[str, str],
     *,
-    started: Callable[[Job], None],
-    ended: Callable[[Ended], None],
+    started: Callable[[Job], object],
+    ended: Callable[[Job, int, float], object],
 ) -> None:
     """Run all of them, `at_once` at a time. One that fails ends no other.
 
-    KeyboardInterrupt interrupts those that run, waits until they have cleaned up, and goes on.
+    ended: gets the exit code of a job, and the seconds that it took. KeyboardInterrupt interrupts those that
+    run, waits until they have cleaned up, and goes on.
     """
+    free, running = _shares(at_once), dict[str, tuple[Job, frozenset[int], float]]()
     with Processes() as processes:
-        running = _Running(processes, _shares(at_once), env)
+
+        def collect(ended: Callable[[Job, int, float], object]) -> None:
+            """Tell of those that have ended since; wait a moment where none has."""
+            over = {name: code for name in running if (code := processes.exit_code(name)) is not None}
+            if not over:
+                time.sleep(_POLL_SECONDS)
+            for name, code in over.items():
+                job, share, since = running.pop(name)
+                free.append(share)
+                ended(job, code, time.monotonic() - since)
+
         try:
             for job in jobs:
-                while not running.free:
-                    running.collect(ended)
+                while not free:
+                    collect(ended)
                 started(job)
-                running.start(job)
-            while running.jobs:
-                running.collect(ended)
+                share = free.pop(0)
+                with _on(share):
+                    processes.start(job.name, job.command, env, job.log)
+                running[job.name] = job, share, time.monotonic()
+            while running:
+                collect(ended)
         except KeyboardInterrupt:
-            running.interrupt()
+            for name in running:
+                processes.interrupt(name)
+            deadline = time.monotonic() + STOPPING_SECONDS
+            while running and time.monotonic() < deadline:
+                collect(lambda *_: None)
             raise
-
-
-class _Running:
-    """The jobs that run, and the shares of cores that are free."""
-
-    def __init__(
-        self, processes: Processes, shares: Sequence[frozenset[int]], env: Mapping[str, str]
-    ) -> None:
-        self.free = list(shares)
-        self.jobs: dict[str, tuple[Job, frozenset[int], float]] = {}
-        self._processes, self._env = processes, env
-
-    def start(self, job: Job) -> None:
-        share = self.free.pop(0)
-        with _on(share):
-            self._processes.start(job.name, job.command, self._env, job.log)
-        self.jobs[job.name] = job, share, time.monotonic()
-
-    def collect(self, ended: Callable[[Ended], None]) -> None:
-        """Tell of those that have ended since; wait a moment where none has."""
-        over = {name: code for name in self.jobs if (code := self._processes.exit_code(name)) is not None}
-        if not over:
-            time.sleep(_POLL_SECONDS)
-        for name, code in over.items():
-            job, share, since = self.jobs.pop(name)
-            self.free.append(share)
-            ended(Ended(job, code, time.monotonic() - since))
-
-    def interrupt(self) -> None:
-        for name in self.jobs:
-            self._processes.interrupt(name)
-        deadline = time.monotonic() + STOPPING_SECONDS
-        while self.jobs and time.monotonic() < deadline:
-            self.collect(lambda _: None)
 
 
 def _shares(number: int) -> list[frozenset[int]]:
@@ -136,7 +111,3 @@ def _on(share: frozenset[int]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-def went_well(code: int) -> bool:
-    return code in (ExitCode.TRAINED, ExitCode.BUDGET_EXHAUSTED)

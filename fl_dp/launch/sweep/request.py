@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,23 +23,25 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,79}")
 _LONGEST = 120  # characters of a run's name
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A combination of settings that is tried with every seed. settings: what differs from the base."""
-
-    name: str
-    settings: Mapping[str, Scalar]
+Point = tuple[str, Mapping[str, Scalar]]  # a combination that is tried with every seed: name, settings
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedRun:
-    """One run of a sweep. notes: what a launch would tell its user of the config."""
+    """One run of a sweep. point: the name of its combination; settings: what differs from the base.
+
+    notes: what a launch would tell its user of the config. sizes: public, of each client, and public, whether
+    the data are a public benchmark set: once it was held against all that a launch refuses.
+    """
 
     name: str
-    point: Point
+    point: str
     seed: int
+    settings: Mapping[str, Scalar]
     config: RunConfig
     notes: tuple[str, ...]
+    sizes: tuple[int, ...] = ()
+    public: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +70,17 @@ def read_sweep(file: Path, shipped: Path) -> SweepRequest:
 
 
 def _asked(table: Mapping[str, Any], folder: Path, shipped: Path) -> SweepRequest:
-    _check_keys(table, _KEYS, "")
-    base = (
-        read_config(_config_file(table.get("config"), folder, shipped)) if "config" in table else RunConfig()
-    )
+    _check_keys(table)
+    base = read_config(_config_file(table["config"], folder, shipped)) if "config" in table else RunConfig()
     known = base.to_flat()
     fixed = _settings(table.get("base", {}), known, "[base]")
     points = (*_grid(table.get("grid", {}), known), *_named(table.get("run", []), known))
     _check_apart(fixed, points)
     seeds = _seeds(table.get("seeds", [base.seed]))
-    points = points or (Point("base", {}),)
+    points = points or (("base", {}),)
     if len(points) * len(seeds) > MOST_RUNS:
         raise ConfigError(f"{len(points) * len(seeds)} runs: expected at most {MOST_RUNS}; try fewer values.")
-    runs = tuple(_run(base, fixed, point, seed) for point in points for seed in seeds)
+    runs = tuple(_run(base, fixed, *point, seed) for point in points for seed in seeds)
     _check_unlike(runs)
     return SweepRequest(runs, _flag(table, "public"), _flag(table, "vary-mechanism"))
 
@@ -95,41 +96,32 @@ def _config_file(name: Any, folder: Path, shipped: Path) -> Path:
     raise ConfigError(f"config = {name!r}: no such file, neither beside the sweep's file nor here.")
 
 
-def _check_keys(found: Collection[str], known: Collection[str], where: str) -> None:
+def _check_keys(found: Collection[str]) -> None:
     for key in found:
-        if key in known:
-            continue
-        near = nearest(key, known)
-        hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}."
-        if not where and "-" not in key and not near:
-            hint += " Settings of the runs stand in [base], [grid] and [[run]]."
-        raise ConfigError(f"{where}{' ' if where else ''}{key}: unknown key; {hint}")
+        if key not in _KEYS:
+            near = nearest(key, _KEYS)
+            hint = f"did you mean {near}?" if near else f"known are {', '.join(_KEYS)}."
+            if "-" not in key and not near:
+                hint += " Settings of the runs stand in [base], [grid] and [[run]]."
+            raise ConfigError(f"{key}: unknown key; {hint}")
 
 
 def _settings(found: Any, known: Mapping[str, Scalar], where: str) -> dict[str, Scalar]:
+    """The settings of a table; of an unknown key fewer words than of a file's own: a run has many keys."""
     if not isinstance(found, dict):
         raise ConfigError(f"{where}: expected a table of settings.")
     for key in found:
         if key in _SET_BY_THE_SWEEP:
             raise ConfigError(f"{where} {key}: the sweep sets it; {_SET_BY_THE_SWEEP[key]}.")
-    _check_settings(found, known, where)
-    for key, value in found.items():
-        _check_scalar(key, value, where)
-    return dict(found)
-
-
-def _check_settings(found: Collection[str], known: Mapping[str, Scalar], where: str) -> None:
-    """Fewer words than of a file's own keys: a run config has more than fifty."""
     for key in found:
         if key not in known:
             near = nearest(key, known)
             meant = f"did you mean {near}?" if near else "fl-dp keys lists them."
             raise ConfigError(f"{where} {key}: unknown key of a run config; {meant}")
-
-
-def _check_scalar(key: str, value: Any, where: str) -> None:
-    if not isinstance(value, str | int | float | bool):
-        raise ConfigError(f"{where} {key} = {value!r}: expected one number, text, true or false.")
+    for key, value in found.items():
+        if not isinstance(value, str | int | float | bool):
+            raise ConfigError(f"{where} {key} = {value!r}: expected one number, text, true or false.")
+    return found
 
 
 def _grid(found: Any, known: Mapping[str, Scalar]) -> list[Point]:
@@ -140,20 +132,20 @@ def _grid(found: Any, known: Mapping[str, Scalar]) -> list[Point]:
             raise ConfigError(f"[grid] {key} = {values!r}: expected a list of values, such as [1, 3, 8].")
         for value in values:
             _settings({key: value}, known, "[grid]")
-    if not found:
-        return []
-    names: dict[str, int] = {}
-    points = []
-    for values in itertools.product(*found.values()):
+    names: Counter[str] = Counter()
+    points: list[Point] = []
+    for values in itertools.product(*found.values()) if found else ():
         settings = dict(zip(found, values, strict=True))
-        points.append(Point(_unlike(_name_of(settings), names), settings))
+        name = ",".join(f"{key}={_word(value)}" for key, value in settings.items())[:_LONGEST]
+        names[name] += 1  # values may differ only in what a name cannot hold
+        points.append((name if names[name] == 1 else f"{name}~{names[name]}", settings))
     return points
 
 
 def _named(found: Any, known: Mapping[str, Scalar]) -> list[Point]:
     if not isinstance(found, list):
         raise ConfigError("[run]: write [[run]], a table for each named combination.")
-    points = []
+    points: list[Point] = []
     for number, table in enumerate(found, 1):
         where = f"[[run]] {number}"
         if not isinstance(table, dict):
@@ -164,12 +156,8 @@ def _named(found: Any, known: Mapping[str, Scalar]) -> list[Point]:
                 f"{where} name = {name!r}: expected letters, digits and ._=+- in quotes, at most 80: it "
                 "names a folder."
             )
-        points.append(Point(name, _settings({k: v for k, v in table.items() if k != "name"}, known, where)))
+        points.append((name, _settings({k: v for k, v in table.items() if k != "name"}, known, where)))
     return points
-
-
-def _name_of(settings: Mapping[str, Scalar]) -> str:
-    return ",".join(f"{key}={_word(value)}" for key, value in settings.items())[:_LONGEST]
 
 
 def _word(value: Scalar) -> str:
@@ -177,12 +165,6 @@ def _word(value: Scalar) -> str:
     if not isinstance(value, str):
         return str(value).lower()
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", value).strip("-") or "none"
-
-
-def _unlike(name: str, names: dict[str, int]) -> str:
-    """The name, with a number behind it where values differ only in what a name cannot hold."""
-    names[name] = names.get(name, 0) + 1
-    return name if names[name] == 1 else f"{name}~{names[name]}"
 
 
 def _seeds(found: Any) -> tuple[int, ...]:
@@ -204,21 +186,22 @@ def _flag(table: Mapping[str, Any], key: str) -> bool:
 
 
 def _check_apart(fixed: Mapping[str, Scalar], points: Sequence[Point]) -> None:
-    names = [point.name for point in points]
-    for name in names:
-        if names.count(name) > 1:
+    for name, number in Counter(name for name, _ in points).items():
+        if number > 1:
             raise ConfigError(f"[[run]] name = {name!r}: is the name of two runs.")
-    for point in points:
-        if both := sorted(fixed.keys() & point.settings.keys()):
-            raise ConfigError(f"[base] {both[0]}: {point.name} sets it, too; leave it in one of the two.")
+    for name, settings in points:
+        if both := sorted(fixed.keys() & settings.keys()):
+            raise ConfigError(f"[base] {both[0]}: {name} sets it, too; leave it in one of the two.")
 
 
-def _run(base: RunConfig, fixed: Mapping[str, Scalar], point: Point, seed: int) -> RequestedRun:
+def _run(
+    base: RunConfig, fixed: Mapping[str, Scalar], point: str, settings: Mapping[str, Scalar], seed: int
+) -> RequestedRun:
     try:
-        request = request_of(base, {**fixed, **point.settings, "seed": seed})
+        request = request_of(base, {**fixed, **settings, "seed": seed})
     except ConfigError as error:
-        raise ConfigError(f"{point.name}: {error}") from None
-    return RequestedRun(f"{point.name},seed={seed}", point, seed, request.config, request.notes)
+        raise ConfigError(f"{point}: {error}") from None
+    return RequestedRun(f"{point},seed={seed}", point, seed, settings, request.config, request.notes)
 
 
 def _check_unlike(runs: Sequence[RequestedRun]) -> None:

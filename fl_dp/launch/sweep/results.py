@@ -9,12 +9,12 @@ from typing import Any
 
 from fl_dp.accounting.budget import federation_budget
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.ledger.files import ledger_file
-from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.client.registration import dataset_name
 from fl_dp.launch.clients import client_config
+from fl_dp.launch.ledger_place import NOWHERE
+from fl_dp.launch.spending import ForeseenAccounts
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.records import Entry
 from fl_dp.reporting.page.client_facts import own_charges
@@ -71,9 +71,9 @@ def _row(run: PlannedRun, folder: SweepFolder) -> Row:
         rounds = read_rounds(place.rounds)
     except FlDpError as error:
         return Row(run, UNFINISHED, reason=str(error))
-    last = {**rounds[-1], "rounds": len(rounds)} if rounds else {"rounds": 0}
     seconds = sum(one.get("seconds") or 0.0 for one in rounds)
-    return _of(run, {**last, "seconds": seconds}, UNFINISHED)
+    last = rounds[-1] if rounds else {}
+    return _of(run, {**last, "rounds": len(rounds), "seconds": seconds}, UNFINISHED)
 
 
 def _refusal(log: Path) -> str:
@@ -143,37 +143,18 @@ def total_epsilon(plan: SweepPlan, folder: SweepFolder) -> float:
     On one ledger that is what its accounts hold; else as if the runs had shared one.
     """
     accountant = str(plan.runs[0].config["accountant"])
+    persons = max(int(run.config.get("clients-per-person", 1)) for run in plan.runs)
+    delta = plan.delta / persons  # of each of a person's accounts: together they have the plan's
     if plan.ledger:
-        return _of_ledger(plan, accountant)
-    charges = [
-        entry
-        for run in plan.runs
-        if folder.run(run.name).launch.exists()
-        for entry in costliest(folder.run(run.name))
-    ]
-    clients_per_person = _clients_per_person(plan)
-    return clients_per_person * compute_epsilon(
-        [one for one in charges if one.private], plan.delta / clients_per_person, accountant
-    )
-
-
-def _of_ledger(plan: SweepPlan, accountant: str) -> float:
-    file = ledger_file(Path(plan.ledger))
-    if not file.exists():
-        return 0.0
-    configs = [RunConfig.from_flat(run.config) for run in plan.runs]
-    names = {
-        dataset_name(client_config(config, client, Path(plan.ledger)))
-        for config in configs
-        for client in range(config.clients)
-    }
-    with Ledger.open_existing(file) as ledger:
-        accounts = [one for one in ledger.accounts() if one.dataset in names and not one.retired]
-    clients_per_person = _clients_per_person(plan)
-    delta = plan.delta / clients_per_person  # of each of their accounts: together they have the plan's
-    epsilons = [(compute_epsilon(one.spent(), delta, accountant), delta) for one in accounts]
-    return federation_budget(epsilons, clients_per_person).epsilon if epsilons else 0.0
-
-
-def _clients_per_person(plan: SweepPlan) -> int:
-    return max(int(run.config.get("clients-per-person", 1)) for run in plan.runs)
+        accounts = ForeseenAccounts(Path(plan.ledger))
+        configs = [RunConfig.from_flat(run.config) for run in plan.runs]
+        names = {
+            dataset_name(client_config(config, client, NOWHERE))
+            for config in configs
+            for client in range(config.clients)
+        }
+        spent = [(compute_epsilon(accounts.spent(name), delta, accountant), delta) for name in names]
+        return federation_budget(spent, persons).epsilon
+    begun = [place for run in plan.runs if (place := folder.run(run.name)).launch.exists()]
+    charges = [entry for place in begun for entry in costliest(place) if entry.private]
+    return persons * compute_epsilon(charges, delta, accountant)

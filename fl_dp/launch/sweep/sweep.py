@@ -1,52 +1,92 @@
 """A sweep from its file to its tables: fixed, started, resumed, shown."""
 
 import os
+import shutil
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, private_folder
-from fl_dp.errors import AtWorkError, ConfigError
+from fl_dp.errors import AtWorkError, ConfigError, DataError, FlDpError, ModelError, TaskError
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.preflight import (
+    check_budget,
+    check_choices,
+    check_names,
+    check_server,
+    split,
+    with_absolute_paths,
+)
 from fl_dp.launch.processes.log_tail import tail
-from fl_dp.launch.sweep.checking import CheckedRun, check_runs
+from fl_dp.launch.resumption import Launch
 from fl_dp.launch.sweep.costs import SweepCost, cost_of
-from fl_dp.launch.sweep.page import write_page
-from fl_dp.launch.sweep.plan import SweepFolder, SweepPlan
-from fl_dp.launch.sweep.processes import Ended, Job, jobs_of, run_jobs, went_well
-from fl_dp.launch.sweep.remaining import jobs_left
-from fl_dp.launch.sweep.request import SweepRequest
+from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
+from fl_dp.launch.sweep.processes import Job, jobs_of, run_jobs
+from fl_dp.launch.sweep.request import RequestedRun, SweepRequest
 from fl_dp.launch.sweep.results import Row, rows_of, total_epsilon
-from fl_dp.launch.sweep.table import print_results, write_csv
-from fl_dp.launch.sweep.words import announce, check_affordable, footer, needs_ledger, result_line
+from fl_dp.launch.sweep.table import footer, print_results, result_line, write_csv, write_page
+from fl_dp.launch.sweep.words import announce, check_affordable, needs_ledger
 from fl_dp.reporting.reports import OVER
+from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import counted, duration, rough_duration
 
 Say = Callable[[str], None]
 RunJobs = Callable[..., None]  # `run_jobs`, or what tests put in its place
+_AT_WORK = "another process is at work on this sweep"
 
 
-def planned(request: SweepRequest, ledger: Path | None) -> tuple[list[CheckedRun], SweepPlan, SweepCost]:
+def planned(request: SweepRequest, ledger: Path | None) -> tuple[list[RequestedRun], SweepPlan, SweepCost]:
     """Look at every run, and foresee the costs. ConfigError where private data have no ledger."""
-    runs = check_runs(request.runs)
+    runs = checked(request.runs)
     public = request.public or all(one.public for one in runs)
     if not public and ledger is None:
         raise needs_ledger(runs)
     shared = None if ledger is None else ledger.expanduser().absolute()
-    cost = cost_of(runs, shared, shared=shared is not None, vary=request.vary_mechanism)
-    plan = SweepPlan.of(
-        runs, cost, public=public, ledger="" if shared is None else str(shared), vary=request.vary_mechanism
-    )
-    return runs, plan, cost
+    cost = cost_of(runs, shared, vary=request.vary_mechanism)
+    named = "" if shared is None else str(shared)
+    return runs, SweepPlan.of(runs, cost, public=public, ledger=named, vary=request.vary_mechanism), cost
 
 
-def tell(runs: Sequence[CheckedRun], plan: SweepPlan, cost: SweepCost, say: Say) -> None:
+def checked(runs: Sequence[RequestedRun]) -> list[RequestedRun]:
+    """The runs with absolute paths and the sizes of their clients, held against all that a launch refuses.
+
+    FlDpError, of the same kind, names the run. The model is tried once for all seeds of a point: it is of the
+    same layers.
+    """
+    found: list[RequestedRun] = []
+    for run in runs:
+        try:
+            found.append(_checked(run, tried=run.point in [one.point for one in found]))
+        except FlDpError as error:
+            # of a kind that the command line knows, which needs words alone
+            known = (kind for kind in (DataError, ModelError, TaskError) if isinstance(error, kind))
+            raise next(known, ConfigError)(f"{run.name}: {error}") from error
+    return found
+
+
+def _checked(run: RequestedRun, *, tried: bool) -> RequestedRun:
+    from fl_dp.federation.client.registration import is_public
+
+    check_names(run.config)
+    check_choices(run.config)
+    config = with_absolute_paths(run.config)
+    if not tried:
+        check_server(config)
+    parts = split(config)
+    check_budget(config, max(parts.sizes))
+    notes = (*run.notes, *parts.notes)
+    return replace(run, config=config, sizes=parts.sizes, public=is_public(config), notes=notes)
+
+
+def tell(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost, say: Say) -> None:
     """Say what the sweep would do and cost; ConfigError where it cannot be started."""
     announce(runs, plan, cost, say)
     usual = cost
     if not cost.exactly:
         ledger = Path(plan.ledger) if plan.ledger else None
-        usual = cost_of(runs, ledger, shared=ledger is not None, vary=plan.vary_mechanism, usual=True)
+        usual = cost_of(runs, ledger, vary=plan.vary_mechanism, usual=True)
     check_affordable(runs, plan, usual)
 
 
@@ -56,10 +96,10 @@ def start(
     """Fix the sweep in the folder `out`, then run it; ConfigError where `out` holds one already."""
     at_once = _at_once(plan, jobs)
     folder = _claim(out)
-    with exclusive(folder.lock, "another process is at work on this sweep"):
+    with exclusive(folder.lock, _AT_WORK):
         plan.write(folder)
         say(f"fixed in {folder.shown / folder.plan.name}, digest {plan.digest()[:16]}")
-        return _run(plan, folder, at_once, program, say, run)
+        return _Sweep(plan, folder, say, at_once).run(program, run)
 
 
 def resume(
@@ -80,21 +120,19 @@ def resume(
     if asked is not None:
         plan.check_same(asked)
     at_once = _at_once(plan, jobs)
-    with exclusive(folder.lock, "another process is at work on this sweep"):
-        return _run(plan, folder, at_once, program, say, run)
+    with exclusive(folder.lock, _AT_WORK):
+        return _Sweep(plan, folder, say, at_once).run(program, run)
 
 
 def show(path: Path, say: Say) -> None:
     """Print the table of a sweep, whatever its state; write CSV and report unless it is being run."""
     folder = SweepFolder(path.absolute())
-    plan = SweepPlan.read(folder)
+    sweep = _Sweep(SweepPlan.read(folder), folder, say)
     try:
         with exclusive(folder.lock):
-            _conclude(plan, folder, say)
+            sweep.conclude()
     except AtWorkError:
-        rows = rows_of(plan, folder)
-        print_results(plan, rows)
-        say(footer(plan, rows, total_epsilon(plan, folder)))
+        sweep.print_rows(write=False)
         say("the sweep is running; results.csv and report.html are written when it ends")
 
 
@@ -120,71 +158,106 @@ def _at_once(plan: SweepPlan, jobs: str) -> int:
     return jobs_of(jobs, len(plan.runs), shared=bool(plan.ledger), on_gpu=on_gpu)
 
 
-def _run(
-    plan: SweepPlan, folder: SweepFolder, at_once: int, program: Sequence[str], say: Say, run: RunJobs
-) -> ExitCode:
-    folder.write_configs(plan)
-    private_folder(folder.path / "logs")  # a run's console may quote settings of a site
-    jobs = jobs_left(plan, folder, program)
-    over = len(plan.runs) - len(jobs)
-    done = f", {counted(over, 'run')} over" if over else ""
-    say(f"{counted(len(jobs), 'run')} to do{done}; {at_once} at a time")
-    lines = _JobLines(plan, folder, len(jobs), at_once, say)
-    try:
-        run(jobs, at_once, dict(os.environ), started=lines.started, ended=lines.ended)
-    except KeyboardInterrupt:
-        say(f"\nstopped; go on by: fl-dp sweep --resume {folder.shown}")
-        _conclude(plan, folder, say)
-        raise
-    return _conclude(plan, folder, say)
+@dataclass(slots=True)
+class _Sweep:
+    """A sweep in its folder. at_once: runs at a time; seconds: of those that have ended; left: the others."""
 
+    plan: SweepPlan
+    folder: SweepFolder
+    say: Say
+    at_once: int = 1
+    left: int = 0
+    seconds: list[float] = field(default_factory=list)
 
-class _JobLines:
-    """A line when a run starts and when it ends, with the time that is left."""
+    def run(self, program: Sequence[str], run: RunJobs) -> ExitCode:
+        """Run what is left of it. program: the words that stand for `fl-dp`."""
+        self.folder.write_configs(self.plan)
+        private_folder(self.folder.path / "logs")  # a run's console may quote settings of a site
+        rows = rows_of(self.plan, self.folder)
+        jobs = [self._job(row.run, program) for row in rows if row.status not in OVER]
+        self.left, over = len(jobs), len(rows) - len(jobs)
+        done = f", {counted(over, 'run')} over" if over else ""
+        self.say(f"{counted(len(jobs), 'run')} to do{done}; {self.at_once} at a time")
+        try:
+            run(jobs, self.at_once, dict(os.environ), started=self._started, ended=self._ended)
+        except KeyboardInterrupt:
+            self.say(f"\nstopped; go on by: fl-dp sweep --resume {self.folder.shown}")
+            self.conclude()
+            raise
+        return self.conclude()
 
-    def __init__(self, plan: SweepPlan, folder: SweepFolder, left: int, at_once: int, say: Say) -> None:
-        self._numbers = {run.name: number for number, run in enumerate(plan.runs, 1)}
-        self._plan, self._folder, self._left, self._at_once, self._say = plan, folder, left, at_once, say
-        self._seconds: list[float] = []
+    def _job(self, run: PlannedRun, program: Sequence[str]) -> Job:
+        """The run, new or resumed where it has begun; ConfigError where its config is not the plan's."""
+        place, log = self.folder.run(run.name), self.folder.log(run.name)
+        if place.launch.exists():
+            _check_config(run, place.config)
+            _check_launch(self.plan, place)
+            return Job(run.name, [*program, "run", "--resume", str(place.path)], log)
+        if place.config.exists():  # it ended before it wrote how it was launched: nothing was paid for
+            shutil.rmtree(place.path)
+        words = ["--simulate", "--config", str(self.folder.config(run.name)), "--out", str(place.path)]
+        ledger = ["--ledger", self.plan.ledger] if self.plan.ledger else []
+        vary = ["--vary-mechanism"] if self.plan.vary_mechanism else []
+        return Job(run.name, [*program, "run", *words, *ledger, *vary], log)
 
-    def started(self, job: Job) -> None:
-        self._say(f"{self._number(job)} started")
+    def _started(self, job: Job) -> None:
+        self.say(f"{self._place(job)} started")
 
-    def ended(self, end: Ended) -> None:
-        self._left -= 1
-        self._seconds.append(end.seconds)
-        if not went_well(end.code):
-            self._say(f"{self._number(end.job)} FAILED (exit code {end.code}); the end of {end.job.log}:")
-            self._say(tail(end.job.log))
+    def _ended(self, job: Job, code: int, seconds: float) -> None:
+        self.left -= 1
+        self.seconds.append(seconds)
+        if code not in (ExitCode.TRAINED, ExitCode.BUDGET_EXHAUSTED):
+            self.say(f"{self._place(job)} FAILED (exit code {code}); the end of {job.log}:")
+            self.say(tail(job.log))
             return
-        row = next(row for row in rows_of(self._plan, self._folder) if row.run.name == end.job.name)
-        self._say(f"{self._number(end.job)} {result_line(row)}, {duration(end.seconds)}{self._remaining()}")
+        row = next(row for row in rows_of(self.plan, self.folder) if row.run.name == job.name)
+        to_go = statistics.median(self.seconds) * self.left / self.at_once
+        remaining = f"; about {rough_duration(to_go)} left" if self.left else ""
+        self.say(f"{self._place(job)} {result_line(row)}, {duration(seconds)}{remaining}")
 
-    def _number(self, job: Job) -> str:
-        return f"[{self._numbers[job.name]}/{len(self._numbers)}] {job.name}"
+    def _place(self, job: Job) -> str:
+        number = [run.name for run in self.plan.runs].index(job.name) + 1
+        return f"[{number}/{len(self.plan.runs)}] {job.name}"
 
-    def _remaining(self) -> str:
-        if not self._left:
-            return ""
-        seconds = statistics.median(self._seconds) * self._left / self._at_once
-        return f"; about {rough_duration(seconds)} left"
+    def print_rows(self, *, write: bool) -> list[Row]:
+        """A table of what is there, and what a choice from it costs. write: results.csv, too."""
+        rows = rows_of(self.plan, self.folder)
+        print_results(self.plan, rows)
+        if write:
+            write_csv(self.plan, rows, self.folder)
+        self.say(footer(self.plan, rows, total_epsilon(self.plan, self.folder)))
+        return rows
+
+    def conclude(self) -> ExitCode:
+        """Tables, CSV and report of what is there; the exit code that says how all of it ended."""
+        rows = self.print_rows(write=True)
+        self.say(f"results in {self.folder.shown / self.folder.csv.name}")
+        done = [self.folder.run(row.run.name) for row in rows if row.rounds]
+        if done:
+            self.say(write_page(done, self.folder))
+        states = {row.status for row in rows}
+        if states == {"completed"}:
+            return ExitCode.TRAINED
+        return ExitCode.BUDGET_EXHAUSTED if states <= set(OVER) else ExitCode.FAILED
 
 
-def _conclude(plan: SweepPlan, folder: SweepFolder, say: Say) -> ExitCode:
-    """Tables, CSV and report of what is there; the exit code that says how all of it ended."""
-    rows = rows_of(plan, folder)
-    print_results(plan, rows)
-    write_csv(plan, rows, folder)
-    say(footer(plan, rows, total_epsilon(plan, folder)))
-    say(f"results in {folder.shown / folder.csv.name}")
-    done = [folder.run(row.run.name) for row in rows if row.rounds]
-    if done:
-        say(write_page(done, folder))
-    return _exit_code(rows)
+def _check_launch(plan: SweepPlan, place: RunFolder) -> None:
+    """ConfigError where the run would be paid for elsewhere, or under another rule, than was planned."""
+    start = Launch.read(place)
+    ledger = Path(plan.ledger).absolute() if plan.ledger else place.ledgers.absolute()
+    if start.ledgers.absolute() != ledger or start.vary_mechanism != plan.vary_mechanism:
+        raise ConfigError(
+            f"{place.launch}: names another ledger, or another vary-mechanism, than the sweep was fixed "
+            "with; put it back, or start another sweep."
+        )
 
 
-def _exit_code(rows: Sequence[Row]) -> ExitCode:
-    found = {row.status for row in rows}
-    if found == {"completed"}:
-        return ExitCode.TRAINED
-    return ExitCode.BUDGET_EXHAUSTED if found <= set(OVER) else ExitCode.FAILED
+def _check_config(run: PlannedRun, file: Path) -> None:
+    kept = replace(RunConfig.from_toml(file), out="").to_flat()
+    wanted = {**run.config, "out": ""}
+    for key in kept:
+        if kept[key] != wanted[key]:
+            raise ConfigError(
+                f"{file}: has {key} = {kept[key]!r}; the sweep was fixed with {wanted[key]!r}. What is tried "
+                "must not be changed; put it back, or start another sweep."
+            )

@@ -1,4 +1,4 @@
-"""A sweep's results for people and for spreadsheets: a table over seeds, and results.csv."""
+"""A sweep's results: a table over seeds, what a choice from them costs, results.csv and report.html."""
 
 import csv
 import io
@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from fl_dp.durable_files import write_whole
 from fl_dp.launch.sweep.plan import SweepFolder, SweepPlan
 from fl_dp.launch.sweep.results import UNFINISHED, Row
+from fl_dp.launch.sweep.words import beside_unprotected
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.reports import OVER
+from fl_dp.reporting.page.write import drawn
+from fl_dp.reporting.reports import OVER, epsilon_from_json
+from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.spreadsheet import disarmed
 from fl_dp.reporting.table import print_table
 
@@ -27,36 +30,28 @@ def print_results(plan: SweepPlan, rows: Sequence[Row]) -> None:
 
 
 def _line(point: str, rows: Sequence[Row]) -> tuple[str, ...]:
+    scores = [row.score[1] for row in rows if row.score[1] is not None]
     epsilons = [row.epsilon for row in rows if row.epsilon is not None]
+    states = [
+        f"{UNFINISHED} (round {row.rounds} of {row.run.config['rounds']})"
+        if row.status == UNFINISHED
+        else row.status
+        for row in rows
+    ]
     return (
         point,
-        _median([row.score[1] for row in rows], "{:.3f}"),
-        _spread([row.score[1] for row in rows]),
+        _median(scores, "{:.3f}"),
+        f"{min(scores):.3f} to {max(scores):.3f}" if len(scores) > 1 else "",
         _median([row.loss for row in rows], "{:.2f}"),
         rounded_up(max(epsilons)) if epsilons else "",
         _median([row.seconds for row in rows], "{:.1f}"),
-        _statuses(rows),
+        ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states)),
     )
 
 
 def _median(values: Sequence[float | None], form: str) -> str:
     there = [value for value in values if value is not None]
     return form.format(statistics.median(there)) if there else ""
-
-
-def _spread(values: Sequence[float | None]) -> str:
-    there = [value for value in values if value is not None]
-    return f"{min(there):.3f} to {max(there):.3f}" if len(there) > 1 else ""
-
-
-def _statuses(rows: Sequence[Row]) -> str:
-    """ "3 completed", "2 completed, 1 waiting"."""
-    found = [row.status if row.status != UNFINISHED else _begun(row) for row in rows]
-    return ", ".join(f"{found.count(one)} {one}" for one in dict.fromkeys(found))
-
-
-def _begun(row: Row) -> str:
-    return f"{UNFINISHED} (round {row.rounds} of {row.run.config['rounds']})"
 
 
 def write_csv(plan: SweepPlan, rows: Sequence[Row], folder: SweepFolder) -> None:
@@ -73,19 +68,47 @@ def write_csv(plan: SweepPlan, rows: Sequence[Row], folder: SweepFolder) -> None
         ]
     )
     for row in rows:
-        writer.writerow([disarmed(cell) for cell in _cells(plan, row, metrics)])
+        run = row.run
+        cells: list[object] = [
+            *(run.name, run.point, run.seed, *(run.config[key] for key in plan.keys)),
+            *(row.status, row.rounds, row.epsilon, row.alone, row.delta, row.loss, row.accuracy),
+            *(row.metrics.get(name) for name in metrics),
+            *(row.seconds, row.reason),
+        ]
+        writer.writerow(list(map(disarmed, cells)))
     write_whole(folder.csv, lambda file: file.write(text.getvalue().encode()))
 
 
-def _cells(plan: SweepPlan, row: Row, metrics: Sequence[str]) -> list[object]:
-    run = row.run
-    return [
-        *(run.name, run.point, run.seed, *(run.config[key] for key in plan.keys)),
-        *(row.status, row.rounds, row.epsilon, row.alone, row.delta, row.loss, row.accuracy),
-        *(row.metrics.get(name) for name in metrics),
-        *(row.seconds, row.reason),
-    ]
+def footer(plan: SweepPlan, rows: Sequence[Row], spent: float) -> str:
+    """What must be said of a model that is chosen from these."""
+    rule = (
+        "Whoever chooses the best of these runs has looked at all of them: the epsilon of a chosen model is "
+    )
+    now = f"{rounded_up(spent)} at delta {plan.delta:g}"
+    if plan.public:
+        would = f"On private data it would be {now}{beside_unprotected(plan)}; these are public."
+        return f"{rule}that of the whole sweep. {would}"
+    if all(row.status in OVER for row in rows):
+        return f"{rule}that of all of them on these data, {now}."
+    whole = max(epsilon_from_json(plan.epsilon), spent)
+    return (
+        f"{rule}that of the whole sweep as it was fixed, {rounded_up(whole)} at delta {plan.delta:g}; "
+        f"{now} is spent so far."
+    )
 
 
-def is_over(rows: Sequence[Row]) -> bool:
-    return all(row.status in OVER for row in rows)
+def result_line(row: Row) -> str:
+    """ "completed: accuracy 0.873, epsilon 1.00"."""
+    name, score = row.score
+    reached = "" if score is None else f"{name} {score:.3f}, "
+    spent = "" if row.epsilon is None else f"epsilon {rounded_up(row.epsilon)}"
+    return f"{row.status}: {reached}{spent}".rstrip(", :")
+
+
+def write_page(runs: Sequence[RunFolder], folder: SweepFolder) -> str:
+    """Write report.html, all runs side by side; a line for the user, which says why it could not be. Never
+    raises.
+    """
+    if problem := drawn(runs, folder.report):
+        return f"no report.html: {problem}"
+    return f"report in {folder.shown / folder.report.name}"

@@ -13,9 +13,8 @@ from fl_dp.errors import ConfigError, DataError
 from fl_dp.launch import measuring
 from fl_dp.launch.check import check_run
 from fl_dp.launch.defaults import proposal
-from fl_dp.launch.defaults.proposal import Proposal, fewer, propose
+from fl_dp.launch.defaults.proposal import Proposal, fewer, propose, typical
 from fl_dp.launch.defaults.rule import noise_in_a_weight
-from fl_dp.launch.defaults.settings import typical
 from fl_dp.launch.defaults.words import print_proposal
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.request import RunRequest
@@ -79,8 +78,10 @@ def test_records_of_other_values_have_the_same_plan(tmp_path):
 
 def test_a_round_may_take_as_long_as_it_is_to_take(monkeypatch):
     assert usual().config.round_timeout == 3600.0
-    real = proposal.time_run
-    monkeypatch.setattr(proposal, "time_run", lambda *of, **more: replace(real(*of, **more), rounds=20_000.0))
+    real = proposal.timing_of
+    monkeypatch.setattr(
+        proposal, "timing_of", lambda *of, **more: replace(real(*of, **more), rounds=20_000.0)
+    )
     found = proposed()
     assert found.config.rounds == 4
     assert found.config.round_timeout == found.run.forecast.config.round_timeout == 10_200.0  # 17 times 600 s
@@ -107,11 +108,11 @@ def timed(monkeypatch, seconds_of):
     """Configs that were timed; a run of one takes what seconds_of its passes says."""
     whole, asked = usual(), []
 
-    def time_run(forecast, *, simulated, known):
+    def timing_of(forecast, *, simulated, known):
         asked.append(forecast.config)
-        return replace(whole.timing, rounds=seconds_of(passes_of(forecast.config)))
+        return replace(whole.run.forecast.timing, rounds=seconds_of(passes_of(forecast.config)))
 
-    monkeypatch.setattr(proposal, "time_run", time_run)
+    monkeypatch.setattr(proposal, "timing_of", timing_of)
     return asked
 
 

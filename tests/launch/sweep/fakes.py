@@ -5,19 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fl_dp.config.run import RunConfig
-from fl_dp.launch.sweep.checking import CheckedRun
 from fl_dp.launch.sweep.plan import SweepFolder
-from fl_dp.launch.sweep.processes import Ended, Job
-from fl_dp.launch.sweep.request import Point, RequestedRun
+from fl_dp.launch.sweep.processes import Job
+from fl_dp.launch.sweep.request import RequestedRun
 
 
 def looked_at(
     name: str = "a", *, sizes: Sequence[int] = (700, 700), public: bool = False, **config: Any
-) -> CheckedRun:
+) -> RequestedRun:
     """A run that was looked at, without looking at data."""
     whole = RunConfig(**{"rounds": 2, "data": "npz:/data/x.npz", **config})
-    run = RequestedRun(f"{name},seed={whole.seed}", Point(name, {}), whole.seed, whole, ())
-    return CheckedRun(run, whole, tuple(sizes), public, ())
+    return RequestedRun(f"{name},seed={whole.seed}", name, whole.seed, {}, whole, (), tuple(sizes), public)
 
 
 class Launcher:
@@ -34,7 +32,7 @@ class Launcher:
         env: Mapping[str, str],
         *,
         started: Callable[[Job], None],
-        ended: Callable[[Ended], None],
+        ended: Callable[[Job, int, float], None],
     ) -> None:
         for number, job in enumerate(jobs):
             self.jobs.append(job)
@@ -45,7 +43,7 @@ class Launcher:
             job.log.write_text("error: cause\n" if job.name == self.failing else "fine\n")
             if job.name != self.failing:
                 leave(self.folder, job.name, "completed")
-            ended(Ended(job, 1 if job.name == self.failing else 0, 2.0))
+            ended(job, 1 if job.name == self.failing else 0, 2.0)
 
 
 def leave(folder: SweepFolder, name: str, status: str | None, **more: Any) -> None:

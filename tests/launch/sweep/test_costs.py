@@ -24,11 +24,11 @@ def fixed(name: str, **config: object) -> object:
 
 
 def shared(*runs: object, **more: object) -> SweepCost:
-    return cost_of(runs, NOWHERE, shared=True, **more)
+    return cost_of(runs, NOWHERE, **more)
 
 
 def alone(*runs: object, **more: object) -> SweepCost:
-    return cost_of(runs, None, shared=False, **more)
+    return cost_of(runs, None, **more)
 
 
 def epsilon(steps: int, noise: float = 4.0) -> float:
@@ -40,18 +40,18 @@ BUDGETS = [looked_at("a", epsilon=1.0), looked_at("b", epsilon=3.0)]
 
 def test_runs_on_one_ledger_cost_what_their_union_costs():
     cost = shared(fixed("a", learning_rate=0.5), fixed("b", learning_rate=1.0))
-    assert [one.mechanism for one in cost.runs] == [Entry(RATE, 4.0, 2 * STEPS)] * 2
+    assert [one.entry for one in cost.runs] == [Entry(RATE, 4.0, 2 * STEPS)] * 2
     assert cost.epsilon == epsilon(4 * STEPS)
-    assert cost.runs[0].epsilon == epsilon(2 * STEPS) < cost.epsilon
+    assert cost.runs[0].alone == epsilon(2 * STEPS) < cost.epsilon
     assert (cost.problems, cost.conflicts, cost.exactly, cost.before) == ([], [], True, False)
 
 
 def test_runs_with_a_ledger_each_do_not_touch_each_other():
     cost = alone(*BUDGETS)
-    assert [round(one.epsilon, 1) for one in cost.runs] == [1.0, 3.0]
-    assert all(one.epsilon <= run.config.epsilon for one, run in zip(cost.runs, BUDGETS, strict=True))
+    assert [round(one.alone, 1) for one in cost.runs] == [1.0, 3.0]
+    assert all(one.alone <= run.config.epsilon for one, run in zip(cost.runs, BUDGETS, strict=True))
     assert cost.problems == []
-    assert cost.epsilon == compute_epsilon([one.mechanism for one in cost.runs], 1e-5) > 3.0
+    assert cost.epsilon == compute_epsilon([one.entry for one in cost.runs], 1e-5) > 3.0
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_where_they_may_vary_auto_noise_spends_what_the_runs_before_left():
     cost = shared(*BUDGETS, vary=True)
     assert cost.problems == []
     assert 2.9 < cost.epsilon <= 3.0
-    assert cost.runs[1].epsilon < 3.0
+    assert cost.runs[1].alone < 3.0
 
 
 def test_the_last_run_may_be_cut_short_and_says_so():
@@ -94,10 +94,10 @@ def test_what_the_ledger_holds_counts(tmp_path):
         request = ReservationRequest(dataset, "earlier", 1, (RATE, 4.0), 5, Budget(8.0, 1e-5))
         (paid,) = ledger.reserve_all([request])
         ledger.commit(paid)
-    cost = cost_of([fixed("a")], tmp_path, shared=True)
+    cost = cost_of([fixed("a")], tmp_path)
     assert cost.before
     assert cost.epsilon == compute_epsilon([Entry(RATE, 4.0, 5 + 2 * STEPS)], 1e-5)
-    ((_, why),) = cost_of([fixed("a", seed=1)], tmp_path, shared=True).conflicts
+    ((_, why),) = cost_of([fixed("a", seed=1)], tmp_path).conflicts
     assert "seed 1" in why
     assert "seed 0" in why
 
@@ -113,7 +113,7 @@ def test_a_conflict_of_one_client_alone_is_seen(tmp_path):
     with Ledger.open(ledger_file(tmp_path)) as ledger:
         second = hashlib.sha256(b"1").hexdigest()
         ledger.register("npz:/d/1.npz, part 0/9", second, 700, source="npz:/d/1.npz", cut="9 parts")
-    ((_, why),) = cost_of([fixed("a", data="npz:/d/{client}.npz")], tmp_path, shared=True).conflicts
+    ((_, why),) = cost_of([fixed("a", data="npz:/d/{client}.npz")], tmp_path).conflicts
     assert "npz:/d/1.npz" in why
 
 
@@ -130,13 +130,13 @@ def test_who_is_drawn_by_chance_costs_at_most_all_rounds_and_usually_fewer():
     run = fixed("a", sizes=[700] * 4, clients=4, fit_clients=2)
     most, usual = (alone(run, usual=usual) for usual in (False, True))
     assert not most.exactly
-    assert [one.runs[0].mechanism.steps for one in (most, usual)] == [2 * STEPS, STEPS]
+    assert [one.runs[0].entry.steps for one in (most, usual)] == [2 * STEPS, STEPS]
 
 
 def test_without_privacy_nothing_holds_and_the_others_are_added_up():
     cost = alone(looked_at("open", privacy="off"), fixed("a"))
-    assert cost.runs[0].epsilon == float("inf")
-    assert cost.epsilon == cost.runs[1].epsilon
+    assert cost.runs[0].alone == float("inf")
+    assert cost.epsilon == cost.runs[1].alone
 
 
 @pytest.mark.parametrize("cost", [shared, alone])

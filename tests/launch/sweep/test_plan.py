@@ -14,7 +14,7 @@ from fl_dp.launch.sweep.plan import SweepFolder, SweepPlan
 def plan_of(*budgets: float, rounds: int = 2, **more: object) -> SweepPlan:
     runs = [looked_at(f"epsilon={budget}", epsilon=budget, rounds=rounds) for budget in budgets]
     wanted = {"public": True, "ledger": "", "vary": False, **more}
-    return SweepPlan.of(runs, cost_of(runs, None, shared=False), **wanted)
+    return SweepPlan.of(runs, cost_of(runs, None), **wanted)
 
 
 @pytest.fixture

@@ -19,17 +19,17 @@ def job(name: str, code: str, folder: Path) -> Job:
     return Job(name, [sys.executable, "-c", code], folder / f"{name}.log")
 
 
-def run(jobs: list[Job], at_once: int = 1, started: Any = id, ended: Any = id) -> None:
+def run(jobs: list[Job], at_once: int = 1, started: Any = id, ended: Any = lambda *_: None) -> None:
     run_jobs(jobs, at_once, dict(os.environ), started=started, ended=ended)
 
 
 def test_one_that_fails_ends_no_other_and_each_is_told_of(tmp_path):
     jobs = [job(str(code), f"print('hello'); raise SystemExit({code})", tmp_path) for code in (1, 0, 3)]
     started, ended = [], []
-    run(jobs, started=started.append, ended=ended.append)
+    run(jobs, started=started.append, ended=lambda *end: ended.append(end))
     assert started == jobs
-    assert [(end.job.name, end.code) for end in ended] == [("1", 1), ("0", 0), ("3", 3)]
-    assert all(end.job.log.read_text() == "hello\n" for end in ended)
+    assert [(job.name, code) for job, code, _ in ended] == [("1", 1), ("0", 0), ("3", 3)]
+    assert all(job.log.read_text() == "hello\n" for job in jobs)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be divided on this system")

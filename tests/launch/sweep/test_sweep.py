@@ -13,9 +13,11 @@ from launch.sweep.fakes import Launcher, leave
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.resumption import Launch
 from fl_dp.launch.sweep import sweep
 from fl_dp.launch.sweep.plan import SweepFolder, SweepPlan
 from fl_dp.launch.sweep.request import SweepRequest
+from fl_dp.reporting.run_folder import RunFolder
 
 GRID = "[grid]\nnoise-multiplier = [4, 6]\n"
 
@@ -212,3 +214,21 @@ def test_runs_that_measure_nothing_are_said_to(read, said, evaluate):
     sweep.tell(*sweep.planned(asked, None), said.append)
     words = 'note: these runs measure nothing: evaluate = "off" leaves accuracy and loss empty'
     assert (words in "\n".join(said)) == (evaluate == "off")
+
+
+EMPTY = SweepPlan((), public=False, ledger="", vary_mechanism=False, epsilon=None, delta=1e-5, fixed="")
+
+
+def test_a_launch_that_pays_elsewhere_is_refused(tmp_path):
+    plan, folder = dataclasses.replace(EMPTY, ledger=str(tmp_path / "ledger")), RunFolder(tmp_path)
+    start = Launch("ray", tmp_path / "ledger", "")
+    start.write(folder)
+    sweep._check_launch(plan, folder)
+    for changed in ({"ledgers": tmp_path / "fresh"}, {"vary_mechanism": True}):
+        dataclasses.replace(start, **changed).write(folder)
+        with pytest.raises(
+            ConfigError, match=r"launch\.toml: names another ledger, or another vary-mechanism"
+        ):
+            sweep._check_launch(plan, folder)
+    Launch("ray", folder.ledgers, "").write(folder)  # a trial has its ledger in its own folder
+    sweep._check_launch(EMPTY, folder)

@@ -1,3 +1,5 @@
+"""What is said of results; of a choice from private data nothing may be less than what was spent."""
+
 import csv
 
 import pytest
@@ -5,7 +7,8 @@ from launch.sweep.fakes import leave
 
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.launch.sweep.results import rows_of
-from fl_dp.launch.sweep.table import print_results, write_csv
+from fl_dp.launch.sweep.table import footer, print_results, result_line, write_csv, write_page
+from fl_dp.reporting.page import write
 
 
 @pytest.fixture
@@ -48,3 +51,42 @@ def test_the_table_has_median_and_spread(plan, tmp_path, capsys):
     assert "2 completed" in lines[2]
     assert " inf " in lines[3]
     assert "1 completed, 1 waiting" in lines[3]
+
+
+OF_WORDS = {"accountant": "pld", "rounds": 2}
+
+
+def plan_of(public: bool) -> SweepPlan:
+    runs = tuple(PlannedRun(name, name, 0, {}, OF_WORDS) for name in ("a", "b"))
+    return SweepPlan(runs, public, "" if public else "/ledger", False, 2.0, 1e-5)
+
+
+def test_on_private_data_the_whole_plan_counts_and_at_the_end_what_all_have_spent(tmp_path):
+    plan, folder = plan_of(False), SweepFolder(tmp_path)
+    leave(folder, "a", "completed")
+    text = footer(plan, rows_of(plan, folder), 0.5)
+    assert "of the whole sweep as it was fixed, 2.00 at delta 1e-05; 0.50 at delta 1e-05 is spent" in text
+    assert "as it was fixed, 2.50" in footer(plan, rows_of(plan, folder), 2.5)
+    leave(folder, "b", "completed")
+    text = footer(plan, rows_of(plan, folder), 1.9001)
+    assert "that of all of them on these data, 1.91 at delta 1e-05." in text
+
+
+def test_public_data_are_said_to_be_public_and_a_run_has_a_line(tmp_path):
+    plan, folder = plan_of(True), SweepFolder(tmp_path)
+    assert "On private data it would be 1.90 at delta 1e-05; these are public" in footer(plan, [], 1.9)
+    leave(folder, "a", "completed")
+    done, waiting = rows_of(plan, folder)
+    assert result_line(done) == "completed: accuracy 0.750, epsilon 0.50"
+    assert result_line(waiting) == "waiting"
+
+
+def test_a_page_that_cannot_be_drawn_ends_no_sweep(tmp_path, monkeypatch):
+    folder = SweepFolder(tmp_path)
+    assert "holds no run" in write_page([folder.run("a")], folder)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    monkeypatch.setattr(write, "drawn_by", broken)
+    assert write_page([], folder) == "no report.html: it could not be drawn (ZeroDivisionError)."

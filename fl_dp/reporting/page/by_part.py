@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fl_dp.reporting.page.facts import Measured, Run
 from fl_dp.reporting.page.numbers import UNKNOWN
-from fl_dp.reporting.page.table import Table
+from fl_dp.reporting.page.pieces import Table
 
 _RUNS = 12  # columns of a table
 HIDDEN = "hidden"
@@ -41,11 +41,11 @@ def part_tables(runs: Sequence[Run]) -> tuple[Table, ...]:
 
 
 def _table(runs: Sequence[Run], metric: str, said: ByPart) -> Table:
-    told = [(place, run) for place, run in enumerate(runs, 1) if metric in dict(run.by_part)]
+    told = [(place, run) for place, run in enumerate(runs, 1) if metric in run.by_part]
     runs_told = [run for _, run in told[:_RUNS]]
     heads = ("value",) if len(runs) == 1 else tuple(_head(place, run) for place, run in told[:_RUNS])
     rows = _rows(
-        [dict(run.by_part)[metric] for run in runs_told], [_mean(run, said) for run in runs_told], said
+        [run.by_part[metric] for run in runs_told], [run.metrics.get(said.base) for run in runs_told], said
     )
     caption = f"{said.caption}, on the server's test data"
     if len(told) > _RUNS:
@@ -56,10 +56,6 @@ def _table(runs: Sequence[Run], metric: str, said: ByPart) -> Table:
 
 def _head(place: int, run: Run) -> str:
     return f"run {place}" if run.private else f"run {place}, NOT PRIVATE"
-
-
-def _mean(run: Run, said: ByPart) -> float | None:
-    return dict(run.metrics).get(said.base)
 
 
 def _rows(

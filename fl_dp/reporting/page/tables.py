@@ -20,11 +20,10 @@ from fl_dp.reporting.page.numbers import (
     seconds,
     size,
 )
-from fl_dp.reporting.page.over import knows_others, of_one_run
+from fl_dp.reporting.page.over import knows_others, of_one_run, whose_limit
+from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.secure_sums import parts_hidden
-from fl_dp.reporting.page.table import Table
-from fl_dp.reporting.page.whose import whose_limit
 from fl_dp.reporting.refuted import arithmetic_words
 
 _OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # without one, not used
@@ -172,7 +171,7 @@ def _told(run: Run, one: Client) -> float:
 
 
 def rounds(run: Run) -> Table:
-    names = [name for name, _ in run.history[0].metrics] if run.history else []
+    names = [*run.history[0].metrics] if run.history else []
     return Table(
         "rounds",
         "The rounds",
@@ -181,7 +180,7 @@ def rounds(run: Run) -> Table:
             (
                 str(one.number),
                 epsilon(one.epsilon, private=run.private),
-                *(measured(dict(one.metrics).get(name)) for name in names),
+                *(measured(one.metrics.get(name)) for name in names),
                 measured(one.loss),
                 *map(str, one.counts),
                 seconds(one.seconds),

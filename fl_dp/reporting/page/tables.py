@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from fl_dp.kits.signed import Signature
 from fl_dp.records import CLIENT_STATUSES, total_steps
 from fl_dp.reporting.page import about_data
-from fl_dp.reporting.page.about_data import operators_word
 from fl_dp.reporting.page.facts import Client, DataSet, Run, Setting, Site
 from fl_dp.reporting.page.numbers import (
     NOT_USED,
@@ -203,30 +202,28 @@ def data_sets(run: Run) -> Table:
     """From the statements; from the summary where there are none."""
     columns = ("client", "data", "declared size", "unit", "epsilon", "budget", "delta", "stated by")
     stated = [
-        (
-            one.client,
-            about_data.named(one),
-            size(one.public_size),
-            one.unit,
-            charged(one.epsilon, one.arithmetic),
-            _used(run, one, epsilon(one.budget)),
-            _used(run, one, number(one.delta)),
-            _stated_by(site),
-        )
+        (one.client, about_data.named(one), *_account(run, one, one.unit), _stated_by(site))
         for site in run.sites
         for one in site.data
     ]
     known = {row[0] for row in stated}
     silent = [
-        (
-            one.name, operators_word(run), size(one.public_size),
-            run.unit, charged(one.epsilon, one.arithmetic), _used(run, one, known_epsilon(one.budget)),
-            _used(run, one, number(one.delta)), "the server alone",
-        )
-        for one in run.clients if one.name not in known
-    ]  # fmt: skip
+        (one.name, about_data.operators_word(run), *_account(run, one, run.unit), "the server alone")
+        for one in run.clients
+        if one.name not in known
+    ]
     words = frozenset({"data", "unit", "stated by"})
     return Table("data", "Data sets, by client", columns, tuple(stated + silent), words)
+
+
+def _account(run: Run, one: Client | DataSet, unit: str) -> tuple[str, ...]:
+    return (
+        size(one.public_size),
+        unit,
+        charged(one.epsilon, one.arithmetic),
+        _used(run, one, known_epsilon(one.budget)),
+        _used(run, one, number(one.delta)),
+    )
 
 
 def settings(run: Run) -> Table:

@@ -27,8 +27,8 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import state_folder
 from fl_dp.federation.client.approval import approvals_folder
 from fl_dp.launch.client_checks import check_newest_ledger, check_task
+from fl_dp.launch.client_watch import JournalWatch
 from fl_dp.launch.files_first import check_files
-from fl_dp.launch.journal_watch import JournalWatch
 from fl_dp.reporting.console import marked
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from fl_dp.config.run import RunConfig
 from fl_dp.launch.client_processes import ClientStart, start_clients
+from fl_dp.launch.client_watch import ClientWatch
 from fl_dp.launch.clients import write_client_files
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes.environment import child_environment, cores
 from fl_dp.launch.processes.processes import Processes
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch
-from fl_dp.launch.watching import ClientWatch
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import counted
 

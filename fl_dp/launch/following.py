@@ -28,7 +28,7 @@ POLL_SECONDS = 0.5
 _SETTLE_SECONDS = 1.0  # between a run's folder and its lock, or its lock and its summary
 
 
-class Following:
+class FollowedRun:
     """One run, looked at again and again. say: prints a line."""
 
     def __init__(self, folder: RunFolder, say: Callable[[str], None]) -> None:
@@ -54,15 +54,37 @@ class Following:
                 self._say("\n".join(lines))
         self.progress = replace(self.progress, **_doing(self._folder, self.progress.over))
 
-    def over(self) -> bool:
+    def is_over(self, display: ProgressDisplay) -> bool:
+        """Take in what is new; whether the run has ended. LaunchError where it has died without a result."""
+        self.look(display)
+        if self._over():
+            return True
+        if self._alive():
+            return False
+        display.close()
+        time.sleep(_SETTLE_SECONDS)
+        if not self._over() and not self._alive():
+            self.look(display)
+            raise self._dead()
+        return self._over()
+
+    def _over(self) -> bool:
         """Whether the run has ended as a run may, or has failed and nobody is at work on it."""
         if not self._folder.summary.exists():
             return False
-        return read_summary(self._folder.summary)["status"] in OVER or not self.alive()
+        return read_summary(self._folder.summary)["status"] in OVER or not self._alive()
 
-    def alive(self) -> bool:
+    def _alive(self) -> bool:
         """Whether a process is at work on the run: it holds a lock, which the system takes from the dead."""
         return any(is_held(lock) for lock in (self._folder.lock, self._folder.server_lock))
+
+    def _dead(self) -> LaunchError:
+        """What to say of a run that nobody works on, and that never said how it ended."""
+        return LaunchError(
+            f"{self._folder.shown}: no process is at work on this run, and it has no result: its server was "
+            f"killed, or its machine stopped, after {self.progress.over} of {self.progress.rounds} rounds. "
+            f"Go on with: {go_on_with(self._folder)}"
+        )
 
     def result(self) -> ExitCode:
         """Say how the run ended; its exit code, or LaunchError where it failed."""
@@ -88,19 +110,9 @@ def _unreadable(folder: RunFolder) -> list[str]:
 
 def follow(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
     """Watch until the run is over; its exit code. LaunchError where it failed, or its server has died."""
-    run, display = Following(folder, say), ProgressDisplay()
+    run, display = FollowedRun(folder, say), ProgressDisplay()
     try:
-        while True:
-            run.look(display)
-            if run.over():
-                break
-            if not run.alive():
-                display.close()
-                time.sleep(_SETTLE_SECONDS)
-                if not run.over() and not run.alive():
-                    run.look(display)
-                    raise dead(folder, run.progress)
-                continue
+        while not run.is_over(display):
             display.show(run.progress)
             time.sleep(POLL_SECONDS)
         run.look(display)  # what was written before the summary
@@ -111,26 +123,12 @@ def follow(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
 
 def look_once(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
     """Say how the run is now; the exit code of one that is over, else 0. LaunchError as in `follow`."""
-    run, display = Following(folder, say), ProgressDisplay(quiet=True)
-    run.look(display)
-    if run.over():
+    run = FollowedRun(folder, say)
+    if run.is_over(ProgressDisplay(quiet=True)):
         return run.result()
-    if not run.alive():
-        time.sleep(_SETTLE_SECONDS)
-        if not run.over() and not run.alive():
-            raise dead(folder, run.progress)
     words = in_words(run.progress) or "between two rounds"
     say(f"{run.progress.over} of {run.progress.rounds} rounds are over; now: {words}")
     return ExitCode.TRAINED
-
-
-def dead(folder: RunFolder, progress: RunProgress) -> LaunchError:
-    """What to say of a run that nobody works on, and that never said how it ended."""
-    return LaunchError(
-        f"{folder.shown}: no process is at work on this run, and it has no result: its server was killed, or "
-        f"its machine stopped, after {progress.over} of {progress.rounds} rounds. Go on with: "
-        f"{go_on_with(folder)}"
-    )
 
 
 def _plan(folder: RunFolder) -> RunProgress:

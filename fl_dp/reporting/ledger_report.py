@@ -89,7 +89,11 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
     delta = account.delta() if delta is None else delta
     spent = account.spent()
     total = (*spent, *(entry for earlier in before for entry in earlier.spent()))
-    mixed = _units_differ(account, before)
+    # nothing converts what a record has spent into what a person has, nor the other way round
+    mixed = any(earlier.identity.unit != account.identity.unit for earlier in before if earlier.rounds)
+    total_alone = None
+    if any_shared(total):
+        total_alone = math.inf if mixed else compute_epsilon_alone(total, delta, accountant)
     return AccountReport(
         dataset=account.dataset,
         unit=account.identity.unit,
@@ -111,18 +115,9 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         total_epsilon=math.inf if mixed else compute_epsilon(total, delta, accountant),
         traced=tell_apart(account.identity.traces, account.public_size),
         epsilon_alone=compute_epsilon_alone(spent, delta, accountant) if any_shared(spent) else None,
-        total_alone=_total_alone(total, delta, accountant, mixed) if any_shared(total) else None,
+        total_alone=total_alone,
         budget_alone=budget.epsilon_alone if budget else None,
     )
-
-
-def _total_alone(total: tuple[Entry, ...], delta: float, accountant: str, mixed: bool) -> float:
-    return math.inf if mixed else compute_epsilon_alone(total, delta, accountant)
-
-
-def _units_differ(account: Account, before: list[Account]) -> bool:
-    """Nothing converts what a record has spent into what a person has, nor the other way round."""
-    return any(earlier.identity.unit != account.identity.unit for earlier in before if earlier.rounds)
 
 
 def _accountant(budget: NotedBudget | None) -> str:

@@ -20,10 +20,6 @@ _WHICH = (
     "epsilon and total hold against all who see no more than sums of clients; alone and total (alone) if "
     "that fails: then each client's share of the noise is all that protects. none: nothing that helps holds."
 )
-_SPENT_IN_SUMS = (
-    "data set", "state", "sample rate", "noise multiplier", "shares", "copies", "steps",
-)  # fmt: skip
-_SPENT = ("data set", "state", "sample rate", "noise multiplier", "steps")
 _ROUND = (
     "entry", "time, UTC", "data set", "run", "round", "sample rate", "noise multiplier", "steps", "state",
 )  # fmt: skip
@@ -67,38 +63,22 @@ def _alone(report: AccountReport) -> tuple[str, str, str]:
 
 def print_spent(reports: Sequence[AccountReport]) -> None:
     """What the epsilons come from: steps of equal mechanisms together."""
-    if any(entry.shared for report in reports for entry in report.spent):
-        _print_spent_in_sums(reports)
-        return
+    sums = any(entry.shared for report in reports for entry in report.spent)
+    of_sums = ("shares", "copies") if sums else ()
+    columns = ("data set", "state", "sample rate", "noise multiplier", *of_sums, "steps")
     rows = [
         (
             report.dataset,
             _state(report),
             f"{entry.sample_rate:.6g}",
             _noise(entry),
+            *(str(getattr(entry, name)) for name in of_sums),
             str(entry.steps),
         )
         for report in reports
         for entry in report.spent
     ]
-    print_table("Paid for", _SPENT, rows, left=_WORDS)
-
-
-def _print_spent_in_sums(reports: Sequence[AccountReport]) -> None:
-    rows = [
-        (
-            report.dataset,
-            _state(report),
-            f"{entry.sample_rate:.6g}",
-            _noise(entry),
-            str(entry.shares),
-            str(entry.copies),
-            str(entry.steps),
-        )
-        for report in reports
-        for entry in report.spent
-    ]
-    print_table("Paid for", _SPENT_IN_SUMS, rows, left=_WORDS)
+    print_table("Paid for", columns, rows, left=_WORDS)
 
 
 def print_rounds(reports: Sequence[AccountReport]) -> None:

@@ -1,18 +1,32 @@
-"""How far a run is, on standard error: bars on a terminal, in a pipe lines."""
+"""How far a run is, on standard error: bars of rounds, clients and budgets on a terminal, in a pipe lines."""
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-from fl_dp.reporting.progress_lines import ProgressLines
-from fl_dp.reporting.progress_view import rendered
-from fl_dp.reporting.run_progress import RunProgress
+from fl_dp.clean_text import clean
+from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.reports import NOT_PRIVATE, counted_clients, counts_this_run, epsilon_from_json
+from fl_dp.reporting.run_progress import RunProgress, in_words, seconds_left
+from fl_dp.reporting.wording import counted, rough_duration
 
 _REFRESHES = 4  # a second
+AGAIN_SECONDS = 30.0  # for so long nothing is said of the same thing
+COUNT_SECONDS = 1.0  # between two lines that differ in a number alone
+TICK_SECONDS = 1.0
+MOST_CLIENTS = 6  # with a bar of their own
+_BAR_WIDTH, _NAME_WIDTH = 30, 20
+
+Bar = tuple[str, float, float, str]  # a label, how much of how much, and both in words
 
 
 class ProgressDisplay:
@@ -72,3 +86,122 @@ class ProgressDisplay:
             redirect_stderr=False,
         )
         self._live.start(refresh=True)
+
+
+class ProgressLines:
+    """A line for all that is begun, once; of what takes long, and of rounds, another now and then.
+
+    A thread says that something goes on still, because what takes long tells nothing itself.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.said: set[str] = set()
+        self._progress = RunProgress()
+        self._last, self._when = "", time.monotonic()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def show(self, progress: RunProgress) -> None:
+        self._progress = progress
+        words = in_words(progress)
+        if words and not progress.server_round and words not in self.said and self._is_news(words):
+            self._say(words, words)
+        if self._thread is None:
+            self._over.clear()
+            self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+            self._thread.start()
+
+    def tick(self) -> None:
+        """Say what goes on, if it has gone on for long and nothing was said meanwhile."""
+        progress = self._progress
+        words, elapsed = in_words(progress), time.time() - progress.since
+        if words and min(time.monotonic() - self._when, elapsed) >= AGAIN_SECONDS:
+            self._say(words, f"{words} ({rough_duration(elapsed)})")
+
+    def close(self) -> None:
+        """Say nothing more, until something is shown again."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while not self._over.wait(TICK_SECONDS):
+            self.tick()
+
+    def _is_news(self, words: str) -> bool:
+        soon = time.monotonic() - self._when < COUNT_SECONDS
+        return not (soon and _without_numbers(words) == _without_numbers(self._last))
+
+    def _say(self, words: str, line: str) -> None:
+        self._last, self._when = words, time.monotonic()
+        self.said.add(words)
+        self._console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def _without_numbers(words: str) -> list[str]:
+    return [word for word in words.split() if not word.isdigit()]
+
+
+def rendered(progress: RunProgress, now: float) -> RenderableType:
+    """now: Unix time. Text from clients is no markup, and has no control characters."""
+    table = Table.grid(padding=(0, 1))
+    for label, done, total, words in bars(progress, now):
+        table.add_row(
+            Text(label), ProgressBar(total=total, completed=min(done, total), width=_BAR_WIDTH), Text(words)
+        )
+    if progress.server_round:
+        return table
+    elapsed = now - progress.since
+    waiting = f" ({rough_duration(elapsed)})" if elapsed >= 2 else ""
+    return Group(table, Text(f"{in_words(progress)}{waiting}"))
+
+
+def bars(progress: RunProgress, now: float) -> list[Bar]:
+    """What there is to show by now."""
+    found: list[Bar] = []
+    if progress.rounds:
+        found.append(("rounds", progress.over, progress.rounds, _rounds(progress, now)))
+    if progress.server_round:
+        found.append(("clients", progress.answered, progress.asked or 1, _clients(progress)))
+    if progress.last is not None and progress.budget is not None:
+        found += _budgets(progress.last, progress.budget)
+    return found
+
+
+def _rounds(progress: RunProgress, now: float) -> str:
+    left = seconds_left(progress, now)
+    words = f"{progress.over} of {progress.rounds} are over"
+    return words if left is None else f"{words}, about {rough_duration(left)} left"
+
+
+def _clients(progress: RunProgress) -> str:
+    asked = counted(progress.asked, "client")
+    words = f"round {progress.server_round}: {progress.answered} of {asked} have answered"
+    return f"{words}, {progress.speed:,.0f} records/s" if progress.speed else words
+
+
+def _budgets(record: Mapping[str, Any], budget: float) -> list[Bar]:
+    """The federation's epsilon, and that of each client's ledger; of many clients the ends and the middle of
+    what the federation's is made of.
+    """
+    if not record["private"]:
+        return [("epsilon", 0.0, 1.0, f"{NOT_PRIVATE} (no epsilon holds)")]
+    together, each = record["federation"], record["clients"]
+    whose = "in this run" if counts_this_run(record) else "of the federation"
+    found = [_budget("epsilon", record["epsilon"], budget, whose)]
+    if len(each) <= MOST_CLIENTS:
+        return found + [
+            _budget(f"  {clean(name, _NAME_WIDTH)}", one["epsilon"], one.get("budget") or budget)
+            for name, one in each.items()
+        ]
+    words = f"of {len(counted_clients(record)):,} clients"
+    return found + [
+        _budget(f"  {name}", together[name], budget, words) for name in ("largest", "median", "least")
+    ]
+
+
+def _budget(label: str, epsilon: float | None, budget: float, whose: str = "") -> Bar:
+    words = f"{rounded_up(epsilon)} of {rounded_up(budget)}"
+    return label, min(epsilon_from_json(epsilon), budget), budget, f"{words} {whose}".rstrip()

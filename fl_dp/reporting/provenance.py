@@ -4,13 +4,18 @@ import hashlib
 import platform
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 from pathlib import Path
+
+from fl_dp.errors import ConfigError
+from fl_dp.optional import missing_words
 
 # What decides how a number comes about. A machine's name and its user are nobody's business.
 _PACKAGES = ("fl-dp", "torch", "flwr", "dp-accounting", "numpy", "ray", "opacus", "torchvision")
 
+_OF_A_PAGE = ("fl-dp", "matplotlib", "jinja2")  # other versions may draw it otherwise, byte by byte
 _CODE = ("*.py", "*.html", "*.css")
+_DIGITS = 12  # of the code's digest: between two releases the same version draws other words
 
 
 def utc_now() -> str:
@@ -24,8 +29,8 @@ def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
-        except PackageNotFoundError:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
             continue
     return found
 
@@ -39,6 +44,15 @@ def code_digest() -> str:
         found.update(f"{file.relative_to(root).as_posix()}\n".encode())
         found.update(hashlib.sha256(file.read_bytes()).digest())
     return found.hexdigest()
+
+
+def drawn_by() -> tuple[tuple[str, str], ...]:
+    """What draws a page, and its versions; ConfigError, which says what to install, where one is missing."""
+    try:
+        named = tuple((name, metadata.version(name)) for name in _OF_A_PAGE)
+    except metadata.PackageNotFoundError as error:
+        raise ConfigError(missing_words(str(error.name), "a report")) from None
+    return (*named, ("code of fl-dp", code_digest()[:_DIGITS]))
 
 
 def file_digest(path: Path) -> str:

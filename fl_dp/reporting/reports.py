@@ -7,7 +7,7 @@ is, is said beside it: a client's `accountant`, the federation's `accountants`.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, Literal
@@ -119,9 +119,6 @@ class OpenedSum:
     shares: int
     masked: bool
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"clients": self.clients, "shares": self.shares, "masked": self.masked}
-
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:
@@ -156,7 +153,7 @@ class RoundReport:
     secure_sum: OpenedSum | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return _with_clients(self)
+        return _line(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,36 +239,7 @@ class Summary:
     masked: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return _with_clients(self)
-
-
-def _with_clients(report: RoundReport | Summary) -> dict[str, Any]:
-    """Like `asdict`, whose deep copies would take a hundred milliseconds for a thousand clients."""
-    whole = _shallow(report)
-    clients = {name: _client_line(client) for name, client in report.clients.items()}
-    federation = None if report.federation is None else _written(_shallow(report.federation))
-    if isinstance(report, RoundReport) and report.secure_sum:
-        whole["secure_sum"] = report.secure_sum.to_dict()
-    return {**_written(whole), "clients": clients, "federation": federation}
-
-
-def _client_line(client: ClientRound | ClientBudget) -> dict[str, Any]:
-    line = _shallow(client)
-    line["charges"] = _charges(client.charges)
-    if client.this_run:
-        line["this_run"] = _cost_line(client.this_run, whole=isinstance(client, ClientBudget))
-    if isinstance(client, ClientRound):
-        line["reported"] = dict(client.reported)
-    else:
-        line["before"] = _charges(client.before)
-    return _written(line)
-
-
-def _cost_line(cost: RunCost, *, whole: bool) -> dict[str, Any]:
-    line = {**_shallow(cost), "charges": _charges(cost.charges)}
-    if not whole:
-        del line["planned_epsilon"], line["claimed_epsilon"]
-    return _written(line)
+        return _line(self)
 
 
 # Of some runs and clients alone, and what stands for them elsewhere: there they are not written.
@@ -281,10 +249,17 @@ OF_SOME = {
 }  # fmt: skip
 
 
-def _written(line: dict[str, Any]) -> dict[str, Any]:
+def _line(record: Any) -> dict[str, Any]:
+    """Like `asdict`, whose deep copies would take a hundred milliseconds for a thousand clients."""
+    line = _shallow(record)
     for name, usual in OF_SOME.items():
         if line.get(name, usual) == usual:
             line.pop(name, None)
+    for name, encoded in _ENCODED.items():
+        if line.get(name) is not None:
+            line[name] = encoded(line[name])
+    if isinstance(record, ClientRound) and record.this_run:
+        del line["this_run"]["planned_epsilon"], line["this_run"]["claimed_epsilon"]
     return line
 
 
@@ -292,6 +267,17 @@ def _written(line: dict[str, Any]) -> dict[str, Any]:
 def _charges(entries: tuple[Entry, ...]) -> list[dict[str, Any]]:
     """Most clients of a round are alike."""
     return [entry.to_dict() for entry in entries]
+
+
+_ENCODED: dict[str, Callable[[Any], Any]] = {
+    "clients": lambda clients: {name: _line(one) for name, one in clients.items()},
+    "federation": _line,
+    "secure_sum": asdict,
+    "this_run": _line,
+    "charges": _charges,
+    "before": _charges,
+    "reported": dict,
+}
 
 
 def _shallow(record: Any) -> dict[str, Any]:

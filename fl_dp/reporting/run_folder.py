@@ -11,6 +11,16 @@ SERVER_LOG, SECURITY_LOG = "server", "security"
 ONE_RUN_LEDGER = "one-run-ledger"  # in launch.toml: whether the ledger was made for this run alone
 
 
+class _Inside:
+    """The path of that name inside a run's folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "RunFolder", owner: type) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The paths of one run's files. path: the folder, absolute."""
@@ -22,56 +32,24 @@ class RunFolder:
         """`path` as a person would type it here."""
         return self.path.relative_to(Path.cwd()) if self.path.is_relative_to(Path.cwd()) else self.path
 
-    @property
-    def config(self) -> Path:
-        return self.path / "config.toml"
-
-    @property
-    def resolved(self) -> Path:
-        """The config again, with what "auto" became."""
-        return self.path / "resolved.toml"
-
-    @property
-    def launch(self) -> Path:
-        return self.path / "launch.toml"
-
-    @property
-    def served(self) -> Path:
-        """Which kit it was begun with, for a run of `fl-dp server --kit`."""
-        return self.path / "served.toml"
-
-    @property
-    def lock(self) -> Path:
-        """Held by whoever has launched the run, for as long as that goes on."""
-        return self.path / ".lock"
-
-    @property
-    def server_lock(self) -> Path:
-        """Held by the process that the federation's server runs in."""
-        return self.path / ".server.lock"
-
-    @property
-    def progress(self) -> Path:
-        """What the run does now; it is there only while the run goes on."""
-        return self.path / "progress.json"
-
-    @property
-    def metrics(self) -> Path:
-        """A Unix socket, while a server with --metrics goes on."""
-        return self.path / "metrics.sock"
-
-    @property
-    def tracked(self) -> Path:
-        """What trackers write, a folder for each."""
-        return self.path / "tracked"
-
-    @property
-    def rounds(self) -> Path:
-        return self.path / "rounds.jsonl"
-
-    @property
-    def summary(self) -> Path:
-        return self.path / "summary.json"
+    config = _Inside("config.toml")
+    resolved = _Inside("resolved.toml")  # the config again, with what "auto" became
+    launch = _Inside("launch.toml")
+    served = _Inside("served.toml")  # which kit it was begun with, for a run of `fl-dp server --kit`
+    lock = _Inside(".lock")  # held by whoever has launched the run, for as long as that goes on
+    server_lock = _Inside(".server.lock")  # held by the process that the federation's server runs in
+    progress = _Inside("progress.json")  # what the run does now; it is there only while the run goes on
+    metrics = _Inside("metrics.sock")  # a Unix socket, while a server with --metrics goes on
+    tracked = _Inside("tracked")  # what trackers write, a folder for each
+    rounds = _Inside("rounds.jsonl")
+    summary = _Inside("summary.json")
+    description = _Inside("model.json")  # what the model is of, `tasks.description`
+    statements = _Inside("statements.json")  # what sites said of their ledgers, after the summary was written
+    report = _Inside("report.html")  # the page for people
+    clients = _Inside("clients")
+    ledgers = _Inside("ledgers")
+    flower_home = _Inside("flower")
+    logs = _Inside("logs")
 
     def model(self, *, private: bool) -> Path:
         """The final model. The name of one that was trained without privacy says so."""
@@ -80,37 +58,6 @@ class RunFolder:
     def last_model(self, *, private: bool) -> Path:
         """The model of the last round, where `model` is the best one's."""
         return self.path / ("last.pt" if private else "last-NOT-PRIVATE.pt")
-
-    @property
-    def description(self) -> Path:
-        """What the model is of, `tasks.description`."""
-        return self.path / "model.json"
-
-    @property
-    def statements(self) -> Path:
-        """What the sites have said of their ledgers, after the summary was written."""
-        return self.path / "statements.json"
-
-    @property
-    def report(self) -> Path:
-        """The page for people."""
-        return self.path / "report.html"
-
-    @property
-    def clients(self) -> Path:
-        return self.path / "clients"
-
-    @property
-    def ledgers(self) -> Path:
-        return self.path / "ledgers"
-
-    @property
-    def flower_home(self) -> Path:
-        return self.path / "flower"
-
-    @property
-    def logs(self) -> Path:
-        return self.path / "logs"
 
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"

@@ -54,7 +54,7 @@ class RunResults:
         if len(lines) < rounds - 1:
             raise ConfigError(f"{file}: holds {len(lines)} of {rounds} rounds; put it back as it was.")
         text = "".join(f"{line}\n" for line in (*lines, last))
-        write_whole(file, lambda opened: opened.write(text.encode()), secret=True)
+        _write(file, text, secret=True)
 
     @property
     def config(self) -> Path:
@@ -64,7 +64,7 @@ class RunResults:
     def write_resolved(self, flat: Mapping[str, Any]) -> None:
         """Write resolved.toml, a run config, whole or not at all."""
         text = _OF_RESOLVED + tomli_w.dumps(flat)
-        write_whole(self._folder.resolved, lambda file: file.write(text.encode()))
+        _write(self._folder.resolved, text)
 
     def append_round(self, line: str) -> None:
         """Append one line, of `to_line`, to rounds.jsonl; it is on the disk when this returns."""
@@ -73,7 +73,7 @@ class RunResults:
     def write_summary(self, summary: Summary) -> None:
         """Write summary.json, whole or not at all."""
         text = _dumps(summary.to_dict(), indent=2) + "\n"
-        write_whole(self._folder.summary, lambda file: file.write(text.encode()), secret=True)
+        _write(self._folder.summary, text, secret=True)
 
     def save_model(
         self, state: Mapping[str, "torch.Tensor"], description: Mapping[str, Any], *, private: bool
@@ -85,7 +85,7 @@ class RunResults:
         import torch
 
         text = _dumps(description, indent=2) + "\n"
-        write_whole(self._folder.description, lambda file: file.write(text.encode()))
+        _write(self._folder.description, text)
         write_whole(self._folder.model(private=private), lambda file: torch.save(dict(state), file))
 
     def save_last_model(self, state: Mapping[str, "torch.Tensor"], *, private: bool) -> None:
@@ -98,7 +98,11 @@ class RunResults:
 def write_statements(folder: RunFolder, statements: Sequence[Stated]) -> None:
     """Write statements.json, whole or not at all."""
     text = json.dumps({"statements": [asdict(one) for one in statements]}, indent=2) + "\n"
-    write_whole(folder.statements, lambda file: file.write(text.encode()))
+    _write(folder.statements, text)
+
+
+def _write(path: Path, text: str, *, secret: bool = False) -> None:
+    write_whole(path, lambda file: file.write(text.encode()), secret=secret)
 
 
 def forget_end(folder: RunFolder) -> None:

@@ -33,7 +33,7 @@ def check_trackers(names: Sequence[str]) -> None:
         require_package(TRACKERS.load(name, Tracker).package, f"track = {name!r}")
 
 
-class Tracking:
+class RunTrackers:
     """The trackers of one run. say: prints what one of them cannot do.
 
     completed: to be set when the run has ended well.
@@ -112,9 +112,9 @@ class Tracking:
 
 
 @contextmanager
-def tracking(config: RunConfig, folder: RunFolder, say: Say) -> Iterator[Tracking]:
+def tracking(config: RunConfig, folder: RunFolder, say: Say) -> Iterator[RunTrackers]:
     """The run's trackers while it goes on; none where nobody wants one."""
-    trackers = Tracking(config.track_names, folder, config.to_flat(), say)
+    trackers = RunTrackers(config.track_names, folder, config.to_flat(), say)
     try:
         yield trackers
     finally:

@@ -77,10 +77,10 @@ def by_reason(reasons: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{some(known)}: {reason}" for reason, known in names.items())
 
 
-def some(names: Sequence[str]) -> str:
-    """The names, or a few of them and how many more there are."""
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+def some(names: Sequence[str], most: int = _MOST_NAMES) -> str:
+    """The names, or the first of them and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def roster_too_small(sites: int, least: int) -> str:

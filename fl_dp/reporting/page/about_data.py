@@ -7,8 +7,8 @@ from fl_dp.config.data import CLIENT, PERSON
 from fl_dp.kits.signed import Signature
 from fl_dp.reporting.page.facts import DataSet, Named, Run, Site
 from fl_dp.reporting.page.numbers import UNKNOWN
-from fl_dp.reporting.page.table import Table
-from fl_dp.reporting.wording import counted
+from fl_dp.reporting.page.pieces import Table
+from fl_dp.reporting.wording import counted, some
 
 _CLASSES = 40  # named in one line
 _NAMES = 6  # of data, in one line
@@ -22,12 +22,7 @@ def operators_word(run: Run) -> str:
 
 def data_words(run: Run) -> str:
     """The data by the words of those who hold them, and whose words these are; else by the operator's."""
-    found = [
-        words
-        for site in run.sites
-        if not site.problem and site.signed is not Signature.WRONG
-        for words in _stated(site)
-    ]
+    found = [words for site in run.stating if site.signed is not Signature.WRONG for words in _stated(site)]
     silent = len({one.name for one in run.clients} - {client for client, _ in found})
     parts = [f"{words}: {counted(count, 'client')}" for words, count in _most(found)]
     if silent:
@@ -41,8 +36,7 @@ def other_words(run: Run) -> str:
     kind, name = _operators_kind(run), run.setting("data-name")
     others = Counter(
         named(one)
-        for site in run.sites
-        if not site.problem
+        for site in run.stating
         for one in site.data
         if not _is_of_kind(one, kind) or (name and name.replace(CLIENT, one.client) != one.name)
     )
@@ -51,11 +45,10 @@ def other_words(run: Run) -> str:
 
 def _operators_kind(run: Run) -> str:
     """By model.json, which says what the task has read; by the setting where that is not there."""
-    described = dict(run.described)
-    if described.get("data"):
-        return described["data"]
-    if described.get("task"):
-        return f"records of {described['task']}"
+    if data := run.described.get("data"):
+        return data
+    if task := run.described.get("task"):
+        return f"records of {task}"
     kind = run.setting("data").partition(":")[0] or UNKNOWN
     return f"{UNKNOWN}; the setting says {kind}" if run.setting("task") else kind
 
@@ -102,7 +95,7 @@ def about_data(run: Run) -> Named:
     if run.data.predicted:
         found.append(("Predicted", run.data.predicted))
     if run.data.classes:
-        found.append(("Names of what is predicted", _first(run.data.classes)))
+        found.append(("Names of what is predicted", some(run.data.classes, _CLASSES)))
     if run.data.schema:
         found.append(("SHA-256 of the schema's text", run.data.schema))
     return tuple(found)
@@ -126,8 +119,3 @@ def sizes(run: Run) -> str:
 def _operators(run: Run) -> str:
     others = other_words(run)
     return operators_word(run) + (f". NOT what sites have stated: {others}" if others else "")
-
-
-def _first(classes: Sequence[str]) -> str:
-    more = len(classes) - _CLASSES
-    return ", ".join(classes[:_CLASSES]) + (f" and {more:,} more" if more > 0 else "")

@@ -2,9 +2,9 @@
 
 from fl_dp.config.data import CLIENT, PERSON
 from fl_dp.records import ARITHMETICS, PROVEN, STEADY_ROWS, Entry
-from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Client, Run
 from fl_dp.reporting.page.over import only_of_one_run
+from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.page.secure_sums import if_parts_seen
 from fl_dp.reporting.refuted import arithmetic_words, sentence
 from fl_dp.reporting.wording import counted

@@ -1,11 +1,12 @@
 """Metrics of each class and of each subgroup beside that of all records, and how far the worst is off."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from fl_dp.reporting.page.facts import Measured, Run
 from fl_dp.reporting.page.numbers import UNKNOWN
-from fl_dp.reporting.page.table import Table
+from fl_dp.reporting.page.pieces import Table
 
 _RUNS = 12  # columns of a table
 HIDDEN = "hidden"
@@ -41,49 +42,34 @@ def part_tables(runs: Sequence[Run]) -> tuple[Table, ...]:
 
 
 def _table(runs: Sequence[Run], metric: str, said: ByPart) -> Table:
-    told = [(place, run) for place, run in enumerate(runs, 1) if metric in dict(run.by_part)]
-    runs_told = [run for _, run in told[:_RUNS]]
-    heads = ("value",) if len(runs) == 1 else tuple(_head(place, run) for place, run in told[:_RUNS])
-    rows = _rows(
-        [dict(run.by_part)[metric] for run in runs_told], [_mean(run, said) for run in runs_told], said
+    """A row of all records, of each part, of the worst; a column for each run."""
+    told = [(place, run) for place, run in enumerate(runs, 1) if metric in run.by_part]
+    shown = told[:_RUNS]
+    heads = ("value",) if len(runs) == 1 else tuple(_head(place, run) for place, run in shown)
+    values = [dict(run.by_part[metric]) for _, run in shown]
+    means = [run.metrics.get(said.base) for _, run in shown]
+    worst = [worst_of(run.by_part[metric], larger_is_better=said.larger_is_better) for _, run in shown]
+    gaps = [
+        UNKNOWN if end is None or mean is None else f"{end[1] - mean:+.4f}"
+        for end, mean in zip(worst, means, strict=True)
+    ]
+    rows = (
+        ("all", *(UNKNOWN if mean is None else f"{mean:.4f}" for mean in means)),
+        *((name, *(_value(one, name) for one in values)) for name in dict.fromkeys(chain(*values))),
+        ("the worst that is told", *(HIDDEN if end is None else end[0] for end in worst)),
+        ("the worst, less all", *gaps),
     )
     caption = f"{said.caption}, on the server's test data"
     if len(told) > _RUNS:
         caption += f", of the first {_RUNS} runs that tell it"
-    words = frozenset({said.part})
-    return Table(said.key, caption, (said.part, *heads), rows if told else (), words)
+    return Table(said.key, caption, (said.part, *heads), rows if told else (), frozenset({said.part}))
 
 
 def _head(place: int, run: Run) -> str:
     return f"run {place}" if run.private else f"run {place}, NOT PRIVATE"
 
 
-def _mean(run: Run, said: ByPart) -> float | None:
-    return dict(run.metrics).get(said.base)
-
-
-def _rows(
-    values: Sequence[Measured], means: Sequence[float | None], said: ByPart
-) -> tuple[tuple[str, ...], ...]:
-    """Of all, of each part, of the worst; a cell for each run."""
-    worst = [worst_of(one, larger_is_better=said.larger_is_better) for one in values]
-    gaps = [
-        UNKNOWN if end is None or mean is None else f"{end[1] - mean:+.4f}"
-        for end, mean in zip(worst, means, strict=True)
-    ]
-    found = [dict(one) for one in values]
-    return (
-        ("all", *(UNKNOWN if mean is None else f"{mean:.4f}" for mean in means)),
-        *(
-            (name, *(_value(one, name) for one in found))
-            for name in dict.fromkeys(name for one in found for name in one)
-        ),
-        ("the worst that is told", *(HIDDEN if end is None else end[0] for end in worst)),
-        ("the worst, less all", *gaps),
-    )
-
-
-def _value(found: dict[str, float | None], name: str) -> str:
+def _value(found: Mapping[str, float | None], name: str) -> str:
     if name not in found:
         return UNKNOWN
     value = found[name]

@@ -1,7 +1,7 @@
 """The clients of a run as they stood at its end, or after the last round that is known."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,12 @@ from fl_dp.reporting.page.round_facts import natural
 from fl_dp.reporting.reports import epsilon_from_json, of_this_run
 
 _MOST_COMPUTED = 40  # different accounts whose epsilon of this run alone is computed
+_AS_WRITTEN = {
+    "status": "", "reason": "", "budget": None, "delta": None, "accountant": "", "arithmetic": "", "steps": 0,
+    "sample_rate": None, "noise_multiplier": None, "rounds": None, "public_size": 0, "planned_epsilon": None,
+    "retired": 0,
+}  # fmt: skip
+# and what stands for those that a round does not write
 
 
 def clients_of(
@@ -23,11 +29,16 @@ def clients_of(
     counts_this_run: whether it says what this run has cost. Else, before_known: whether it says what data had
     spent before the run; rounds and older summaries do not.
     """
-    names = sorted(found, key=natural)
-    clients = [_client(name, found[name]) for name in names]
-    if counts_this_run:
-        return tuple(_with_cost(one, found[name]) for one, name in zip(clients, names, strict=True))
-    return _with_own_epsilons(clients) if before_known else tuple(clients)
+    clients, computed = [], dict[tuple[Any, ...], float | None]()
+    for name in sorted(found, key=natural):
+        client = _client(name, found[name])
+        if counts_this_run:
+            client = replace(client, **_cost(of_this_run(found[name])))
+        elif before_known:
+            own = own_charges(client.charges, client.before)
+            client = replace(client, own_epsilon=_own_epsilon(client, computed), own_charges=own)
+        clients.append(client)
+    return tuple(clients)
 
 
 def own_charges(charges: Iterable[Entry], before: Iterable[Entry]) -> tuple[Entry, ...] | None:
@@ -40,66 +51,50 @@ def own_charges(charges: Iterable[Entry], before: Iterable[Entry]) -> tuple[Entr
     return tuple(one.taking(left[one.mechanism]) for one in held if left[one.mechanism])
 
 
+def as_written(found: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """These keys of a report, its texts clean. usual: keys, and what stands for one that is not there."""
+    told = {key: found.get(key, value) for key, value in usual.items()}
+    return {key: clean(value) if isinstance(value, str) else value for key, value in told.items()}
+
+
 def _client(name: str, found: Mapping[str, Any]) -> Client:
+    charges = entries(found["charges"])
+    in_sums = any(entry.shared for entry in charges)
     return Client(
+        **as_written(found, _AS_WRITTEN),
         name=clean(name),
-        status=found["status"],
-        reason=clean(found["reason"]),
         epsilon=epsilon_from_json(found["epsilon"]),
-        budget=found["budget"],
-        delta=found["delta"],
-        accountant=clean(found["accountant"]),
-        arithmetic=clean(found["arithmetic"]),
-        steps=found["steps"],
-        rounds=found.get("rounds"),
         rounds_left=found["rounds_left"] + found.get("rounds_beyond", 0),
-        public_size=found.get("public_size", 0),
-        sample_rate=found["sample_rate"],
-        noise_multiplier=found["noise_multiplier"],
-        charges=_entries(found["charges"]),
-        before=_entries(found.get("before", ())),
-        planned_epsilon=found.get("planned_epsilon"),
-        epsilon_alone=epsilon_from_json(found.get("epsilon_alone")) if _in_sums(found) else None,
-        retired=found.get("retired", 0),
+        charges=charges,
+        before=entries(found.get("before", ())),
+        epsilon_alone=epsilon_from_json(found.get("epsilon_alone")) if in_sums else None,
     )
 
 
-def _with_cost(client: Client, found: Mapping[str, Any]) -> Client:
-    """With what this run has cost, as the server has computed it, and what else its ledger shows."""
-    cost = of_this_run(found)
-    return replace(
-        client,
-        own_charges=_entries(cost["charges"]),
-        own_epsilon=epsilon_from_json(cost["epsilon"]),
-        claimed_epsilon=epsilon_from_json(cost["claimed_epsilon"]) if "claimed_epsilon" in cost else None,
-    )
+def _cost(cost: Mapping[str, Any]) -> dict[str, Any]:
+    """What this run has cost, as the server has computed it, and what else its ledger shows."""
+    return {
+        "own_charges": entries(cost["charges"]),
+        "own_epsilon": epsilon_from_json(cost["epsilon"]),
+        "claimed_epsilon": epsilon_from_json(cost["claimed_epsilon"]) if "claimed_epsilon" in cost else None,
+    }
 
 
-def _in_sums(found: Mapping[str, Any]) -> bool:
-    return any(entry.shared for entry in _entries(found["charges"]))
-
-
-def _entries(found: Sequence[Mapping[str, Any]]) -> tuple[Entry, ...]:
+def entries(found: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
     return tuple(map(Entry.from_dict, found))
 
 
-def _with_own_epsilons(clients: Sequence[Client]) -> tuple[Client, ...]:
-    """With the epsilon of this run alone. Where nothing was spent before, that is the whole epsilon."""
-    known: dict[tuple[Any, ...], float | None] = {}
-    made = []
-    for one in clients:
-        if not one.before:
-            own: float | None = one.epsilon
-        else:
-            key = (one.charges, one.before, one.delta, one.accountant)
-            if key not in known and len(known) < _MOST_COMPUTED:
-                known[key] = _own_epsilon(one)
-            own = known.get(key)
-        made.append(replace(one, own_epsilon=own, own_charges=own_charges(one.charges, one.before)))
-    return tuple(made)
+def _own_epsilon(client: Client, computed: dict[tuple[Any, ...], float | None]) -> float | None:
+    """Of this run alone. Where nothing was spent before, that is the whole epsilon. computed: by account."""
+    if not client.before:
+        return client.epsilon
+    key = (client.charges, client.before, client.delta, client.accountant)
+    if key not in computed and len(computed) < _MOST_COMPUTED:
+        computed[key] = _computed(client)
+    return computed.get(key)
 
 
-def _own_epsilon(client: Client) -> float | None:
+def _computed(client: Client) -> float | None:
     from fl_dp.accounting.epsilon import compute_epsilon  # late: scipy, and only where data had spent before
     from fl_dp.errors import FlDpError
 

@@ -1,17 +1,22 @@
-"""Several runs: what differs between them, and which are one run with other seeds."""
+"""The page of several runs: what differs between them, and which are one run with other seeds."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from fl_dp.kits.signed import Signature
-from fl_dp.reporting.page.facts import DataSet, Run
+from fl_dp.config.data import PERSON
+from fl_dp.reporting.page.by_part import part_tables
+from fl_dp.reporting.page.described import SEEDS
+from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.numbers import UNKNOWN, Shown, alone, charged, measured, number, seconds
 from fl_dp.reporting.page.over import of_one_run, only_of_one_run
+from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.secure_sums import parts_hidden
-from fl_dp.reporting.page.setting_facts import SEEDS
-from fl_dp.reporting.page.table import Table
+from fl_dp.reporting.page.words import headline
+from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.reports import NOT_PRIVATE
+from fl_dp.reporting.wording import counted
 
 _KEYS_NAMED = 3  # in words
 _LONGEST_NAME, _LONGEST = 24, 44  # characters of a label's folder, and of what differs
@@ -20,6 +25,16 @@ _WEIGHTY = (*_OF_PRIVACY, "unit", "aggregation", "data", "task", "model", "learn
 _MOST_COLUMNS = 12
 _BESIDE = _LAUNCHED, _LEDGERS, _SUMS, _DATA = ("launched", "ledgers", "secure sums", "data as signed")
 _SIGNERS = 6  # clients that one cell can name
+_ADDED_UP = (
+    "Each epsilon is that of its own run; an older fl_dp counted earlier runs on the same ledgers, too. For "
+    "whoever has seen all runs on the same records their epsilons add up. Choosing the best of several runs "
+    "on private records is to have seen all of them."
+)
+_UNPROTECTED = (
+    f"{NOT_PRIVATE}: some of these runs were trained without protection. Whoever compares them with "
+    "private runs on the same records, and publishes both, publishes the unprotected ones."
+)
+_GUARANTEES = 50  # runs whose line is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,46 @@ class Group:
     @property
     def private(self) -> bool:
         return all(one.private for one in self.runs)
+
+
+def of_several(runs: Sequence[Run]) -> dict[str, Any]:
+    """What the template needs, figures left out."""
+    groups = groups_of(runs)
+    return {
+        "private": all(run.private for run in runs),
+        "runs": runs,
+        "headline": _headline(runs, groups),
+        "table": side_by_side(runs, groups),
+        "launches": launches(runs),
+        "part_tables": part_tables(runs),
+        "added_up": _ADDED_UP,
+        "unprotected": _UNPROTECTED,
+        "differences": differences(runs),
+        "guarantees": [(run, headline(run)) for run in runs[:_GUARANTEES]],
+        "promise": _promise(runs),
+        "digests": digests(runs),
+        "groups": groups,
+    }
+
+
+def _headline(runs: Sequence[Run], groups: Sequence[Group]) -> str:
+    unprotected = [f"run {place}" for place, run in enumerate(runs, 1) if not run.private]
+    kinds = f"{counted(len(groups), 'kind')} of runs"
+    text = f"{len(runs)} runs, {kinds} once seeds are set aside."
+    if same := copies(runs):
+        named = [f"run {place} is a copy of run {earlier}" for place, earlier in same.items()]
+        text += f" The same files twice: {', '.join(named[:10])}{' and more' if len(named) > 10 else ''}."
+    if unprotected:
+        shown = ", ".join(unprotected[:10]) + (" and more" if len(unprotected) > 10 else "")
+        text += f" {NOT_PRIVATE}: {shown}."
+    return text
+
+
+def _promise(runs: Sequence[Run]) -> str:
+    protected = [run for run in runs if run.private]
+    if not protected:
+        return NO_PROMISE
+    return PROMISE_OF_PERSONS if all(run.unit == PERSON for run in protected) else PROMISE
 
 
 def differing(runs: Sequence[Run], *, asked: bool = False) -> tuple[str, ...]:
@@ -163,7 +218,7 @@ def side_by_side(runs: Sequence[Run], groups: Sequence[Group]) -> Table:
             number(run.delta) if run.private else Shown("none", None),
             run.unit if run.private else "nobody",
             str(run.rounds),
-            measured(dict(run.metrics).get(metric)),
+            measured(run.metrics.get(metric)),
             measured(run.loss),
             seconds(run.seconds),
             run.status,
@@ -182,14 +237,8 @@ def launches(runs: Sequence[Run]) -> Table:
     return Table("launches", "How they were run, and who has signed", columns, rows, frozenset(columns))
 
 
-def _signed(run: Run) -> list[DataSet]:
-    return [
-        one for site in run.sites if site.signed is Signature.HOLDS and not site.problem for one in site.data
-    ]
-
-
 def _signers(run: Run) -> str:
-    names = [one.client for one in _signed(run)]
+    names = [one.client for one in run.signed]
     more = f" and {len(names) - _SIGNERS} more" if len(names) > _SIGNERS else ""
     keys = ", by keys of this launch alone" if names and run.local else ""
     return (", ".join(names[:_SIGNERS]) or "nobody") + more + keys
@@ -197,7 +246,7 @@ def _signers(run: Run) -> str:
 
 def _beside(run: Run) -> dict[str, str]:
     """What runs can differ in beside their settings. A value is clear without its key."""
-    data = ", ".join(sorted({one.name or one.kind for one in _signed(run)}))
+    data = ", ".join(sorted({one.name or one.kind for one in run.signed}))
     return {
         _LAUNCHED: _launched(run),
         _LEDGERS: _ledgers(run),
@@ -241,7 +290,7 @@ def digests(runs: Sequence[Run]) -> Table:
 
 
 def _first_metric(runs: Sequence[Run]) -> str:
-    return next((name for run in runs for name, _ in run.metrics), "metric")
+    return next((name for run in runs for name in run.metrics), "metric")
 
 
 def _settings(run: Run, asked: bool) -> dict[str, str]:

@@ -13,8 +13,8 @@ from fl_dp.reporting.page import about_data, tables
 from fl_dp.reporting.page.compare import digests, groups_of, launches, side_by_side
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.numbers import Shown, measured
+from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.read import read_run
-from fl_dp.reporting.page.table import Table
 from fl_dp.reporting.refuted import is_marked
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.run_folder import RunFolder
@@ -81,7 +81,9 @@ def _row(table: Table, row: Sequence[str]) -> Row:
 
 def _parts(run: Run) -> Table:
     """Metrics of classes and subgroups, a line each: on the page a metric has a table, a run a column."""
-    rows = tuple((metric, part, measured(value)) for metric, values in run.by_part for part, value in values)
+    rows = tuple(
+        (metric, part, measured(value)) for metric, values in run.by_part.items() for part, value in values
+    )
     return Table("parts", "", ("metric", "class or subgroup", "value"), rows)
 
 

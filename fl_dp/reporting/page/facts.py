@@ -1,6 +1,7 @@
 """What a report says of one run, as values: no text here needs cleaning any more, all needs escaping."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fl_dp.config.data import PERSON
@@ -49,18 +50,22 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round. counts: clients by status, in the order of
-    CLIENT_STATUSES. epsilons: of a few clients all, in
-    their order; of many five quantiles, see `round_facts`. metrics: those of all test data together."""
+    """One round. counts: clients by status, in the order of CLIENT_STATUSES. metrics: of all test data.
+    epsilons: of a few clients all, in their order; of many five quantiles, see `round_facts`.
+    """
 
     number: int
     epsilon: float
     loss: float | None
-    metrics: tuple[tuple[str, float | None], ...]
+    metrics: Mapping[str, float | None]
     seconds: float
     lost: str
-    counts: tuple[int, int, int, int]
+    counts: tuple[int, ...]
     epsilons: tuple[float, ...]
+
+    def measured(self, name: str) -> float | None:
+        """The loss, or a metric by its name."""
+        return self.loss if name == "loss" else self.metrics.get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,11 @@ class Site:
     date: str
     problem: str = ""
     one_run_ledger: bool = False
+
+    @property
+    def vouches(self) -> bool:
+        """Whether it speaks of this run, with a signature that holds."""
+        return self.signed is Signature.HOLDS and not self.problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +166,7 @@ class Run:
     kept: str
     kept_round: int
     loss: float | None
-    metrics: tuple[tuple[str, float | None], ...]
+    metrics: Mapping[str, float | None]
     hidden_metrics: int
     seconds: float | None
     identity: str
@@ -166,7 +176,7 @@ class Run:
     versions: Named
     digests: Named
     task: str
-    described: Named
+    described: Mapping[str, str]
     settings: tuple[Setting, ...]
     simulated: bool
     local: bool
@@ -177,12 +187,22 @@ class Run:
     sites: tuple[Site, ...]
     approval: Approval
     data: DataFacts
-    by_part: tuple[tuple[str, Measured], ...] = ()
-    epsilon_alone: float | None = None
-    masked: bool | None = None
-    of_this_run: bool = False
-    called: str = ""
-    one_run_ledger: bool = False
+    by_part: Mapping[str, Measured]
+    epsilon_alone: float | None
+    masked: bool | None
+    of_this_run: bool
+    called: str
+    one_run_ledger: bool
+
+    @property
+    def stating(self) -> tuple[Site, ...]:
+        """The sites whose statements speak of this run."""
+        return tuple(one for one in self.sites if not one.problem)
+
+    @property
+    def signed(self) -> tuple[DataSet, ...]:
+        """What they have stated of their data under a signature that holds."""
+        return tuple(one for site in self.sites if site.vouches for one in site.data)
 
     @property
     def counted(self) -> tuple[Client, ...]:
@@ -238,7 +258,7 @@ class Run:
     def measured(self) -> bool:
         """Whether anything was measured on the server's test data."""
         found = [(self.loss, self.metrics), *((one.loss, one.metrics) for one in self.history)]
-        return any(value is not None for loss, metrics in found for value in (loss, *dict(metrics).values()))
+        return any(value is not None for loss, metrics in found for value in (loss, *metrics.values()))
 
     @property
     def records_per_person(self) -> int:

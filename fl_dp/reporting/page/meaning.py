@@ -2,12 +2,11 @@
 
 import math
 
-from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.numbers import UNKNOWN, best_guess, epsilon, odds_ratio, percent, plain
-from fl_dp.reporting.page.over import only_of_one_run
+from fl_dp.reporting.page.over import only_of_one_run, whose
+from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.page.secure_sums import second_epsilon
-from fl_dp.reporting.page.whose import whose
 
 _COMPARED = (0.1, 1.0, 3.0)
 _NEARLY_SURE = 0.99  # a bound above it says next to nothing

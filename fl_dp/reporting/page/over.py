@@ -1,13 +1,28 @@
-"""Over which runs an epsilon counts, in the words of every sentence that says it."""
+"""Whom an epsilon is for, and over which runs it counts, in the words of every sentence that says it."""
 
 import heapq
 import math
 
+from fl_dp.config.data import PERSON
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.numbers import epsilon, known_epsilon
 from fl_dp.reporting.wording import counted
 
 _ALL, _ALONE = "over all runs", "over this run alone"
+
+
+def whose(run: Run) -> str:
+    """ "one record at one client", "one person with data at up to 2 clients"."""
+    one = f"one {run.unit}"
+    if run.clients_per_person == 1:
+        return f"{one} at one client"
+    what = "data" if run.unit == PERSON else "a record"
+    return f"one person with {what} at up to {run.clients_per_person} clients"
+
+
+def whose_limit(run: Run) -> str:
+    """Who has set the budgets."""
+    return "the limit that whoever started this launch set" if run.local else "its own site's limit"
 
 
 def knows_others(run: Run) -> dict[str, bool | None]:
@@ -17,7 +32,7 @@ def knows_others(run: Run) -> dict[str, bool | None]:
     files do not say.
     """
     launched = not run.one_run_ledger if run.local else None
-    stated = {one.client: site.one_run_ledger for site in run.sites if not site.problem for one in site.data}
+    stated = {one.client: site.one_run_ledger for site in run.stating for one in site.data}
     return {one.name: not stated[one.name] if one.name in stated else launched for one in run.clients}
 
 

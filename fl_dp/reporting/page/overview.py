@@ -8,14 +8,13 @@ from fl_dp.kits.signed import Signature
 from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.about_data import data_words, sizes
 from fl_dp.reporting.page.facts import Named, Run, Site
-from fl_dp.reporting.page.figures.time_spent import where_time_went
+from fl_dp.reporting.page.figures.of_one import where_time_went
 from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number, plain
-from fl_dp.reporting.page.over import only_of_one_run, over_runs, together
+from fl_dp.reporting.page.over import only_of_one_run, over_runs, together, whose_limit
+from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.secure_sums import if_parts_seen
-from fl_dp.reporting.page.table import Table
-from fl_dp.reporting.page.whose import whose_limit
 from fl_dp.reporting.reports import NOT_PRIVATE
-from fl_dp.reporting.wording import counted
+from fl_dp.reporting.wording import counted, some
 
 _NOTHING_TRAINED = "none: nothing was trained"
 _SAME = 1e-6  # epsilons of two machines that differ by less are one
@@ -24,14 +23,13 @@ _NAMED = 12  # clients that one line can name
 
 def overview(run: Run) -> Named:
     """What was trained, by whom, when."""
-    described = dict(run.described)
     found = [
         ("Run", run.called),
         ("Model", _built_in(run, "model")),
         ("Loss", _built_in(run, "loss")),
         ("Data", data_words(run)),
-        ("Task", described.get("task") or run.setting("task") or "built in"),
-        ("Clients", _names(run)),
+        ("Task", run.described.get("task") or run.setting("task") or "built in"),
+        ("Clients", f"{len(run.clients):,}: {some([one.name for one in run.clients], _NAMED)}"),
         ("Declared in all", sizes(run)),
         ("How", _how(run)),
         ("Started, UTC", moment(run.started)),
@@ -50,7 +48,7 @@ def overview(run: Run) -> Named:
 
 def _quality(run: Run) -> tuple[str, str]:
     """The first metric; the loss of a task that has none."""
-    name, value = next(iter(run.metrics), ("Loss", run.loss))
+    name, value = next(iter(run.metrics.items()), ("Loss", run.loss))
     return (f"{name}, on {_tested(run)}" if run.measured else "How good the model is", measured(value))
 
 
@@ -92,7 +90,7 @@ def _delta(run: Run) -> str:
 def _built_in(run: Run, key: str) -> str:
     """By model.json, where it is there: a task may have its own, whatever the setting."""
     if run.described:
-        return dict(run.described).get(key) or "of the task's own"
+        return run.described.get(key) or "of the task's own"
     setting = run.setting(key) or UNKNOWN
     return f"{UNKNOWN}; the setting says {setting}" if run.setting("task") else setting
 
@@ -101,12 +99,7 @@ def verdict(run: Run) -> str:
     """What its files say of budgets and signatures. Whether the files are to be believed, they cannot say."""
     so_far = "" if run.over else f"After round {run.rounds}: "
     found = [so_far + _budgets(run) if run.private else f"{NOT_PRIVATE}: no epsilon holds."]
-    signed = {
-        one.client
-        for site in run.sites
-        if site.signed is Signature.HOLDS and not site.problem
-        for one in site.data
-    }
+    signed = {one.client for one in run.signed}
     known = sum(one.name in signed for one in run.clients)
     if run.simulated:
         found.append("Nobody has signed: the clients of a simulation have no keys.")
@@ -167,7 +160,7 @@ def results(run: Run) -> Named:
     }.get(run.kept, run.kept)
     return (
         ("Model that was kept", kept if run.has_model else "none"),
-        *((f"{name}, on {_tested(run)}", measured(value)) for name, value in run.metrics),
+        *((f"{name}, on {_tested(run)}", measured(value)) for name, value in run.metrics.items()),
         (f"Loss, on {_tested(run)}", measured(run.loss)),
         ("Time", where_time_went(run)),
     )
@@ -214,7 +207,13 @@ def _bound(run: Run) -> str:
 def commitments(run: Run) -> Table:
     """A row for each statement."""
     rows = tuple(
-        (_of(site), site.commitment or UNKNOWN, _signed(site), moment(site.date)) for site in run.sites
+        (
+            some([one.client for one in site.data], _NAMED) or UNKNOWN,
+            site.commitment or UNKNOWN,
+            _signed(site),
+            moment(site.date),
+        )
+        for site in run.sites
     )
     columns = ("clients", "commitment to the ledger", "signed", "date, UTC")
     return Table("commitments", "Statements of the sites", columns, rows, frozenset(columns))
@@ -227,7 +226,7 @@ def stated(run: Run) -> str:
             "No site has stated anything. Sizes and epsilons are as the server recorded them, and nobody has "
             "committed to a ledger."
         )
-    signed = sum(site.signed is Signature.HOLDS and not site.problem for site in run.sites)
+    signed = sum(site.vouches for site in run.sites)
     wrong = _unreliable(run)
     text = f"{counted(len(run.sites), 'statement')}: {_how_many(signed, len(run.sites))}"
     if run.simulated and not any(site.key for site in run.sites):
@@ -255,7 +254,7 @@ def _how_many(signed: int, of: int) -> str:
 
 def any_signed(run: Run) -> bool:
     """Whether any statement of this run and model has a signature that holds."""
-    return any(site.signed is Signature.HOLDS and not site.problem for site in run.sites)
+    return any(site.vouches for site in run.sites)
 
 
 def _unreliable(run: Run) -> int:
@@ -268,8 +267,7 @@ def _stated_more(run: Run) -> list[float]:
     recorded = {one.name: one.epsilon for one in run.clients}
     return [
         one.epsilon
-        for site in run.sites
-        if not site.problem
+        for site in run.stating
         for one in site.data
         if one.epsilon > recorded.get(one.client, math.inf) + _SAME
     ]
@@ -279,24 +277,12 @@ def _up_to(largest: float) -> str:
     return f"up to epsilon {epsilon(largest)}" if math.isfinite(largest) else "and one that no epsilon holds"
 
 
-def _names(run: Run) -> str:
-    named = ", ".join(one.name for one in run.clients[:_NAMED])
-    more = len(run.clients) - _NAMED
-    return f"{len(run.clients):,}: {named}" + (f" and {more:,} more" if more > 0 else "")
-
-
 def _how(run: Run) -> str:
     if run.simulated:
         return "simulated: one launch played all clients"
     if run.local:
         return "a server, and a process of its own for each client, all started on one machine"
     return "a server; the files do not say who started the clients"
-
-
-def _of(site: Site) -> str:
-    named = ", ".join(one.client for one in site.data[:_NAMED])
-    more = len(site.data) - _NAMED
-    return (named or UNKNOWN) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _signed(site: Site) -> str:

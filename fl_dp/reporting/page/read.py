@@ -4,14 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from fl_dp.clean_text import clean
-from fl_dp.config.files import read_toml
+from fl_dp.config.files import read_json, read_toml
 from fl_dp.errors import ConfigError
-from fl_dp.records import REFUTED, Entry
+from fl_dp.kits.signed import signature_of, speaks_of_another
+from fl_dp.records import REFUTED
 from fl_dp.reporting.page.approval import read_approval
-from fl_dp.reporting.page.client_facts import clients_of
-from fl_dp.reporting.page.data_facts import data_facts, described, read_description
+from fl_dp.reporting.page.client_facts import as_written, clients_of, entries
+from fl_dp.reporting.page.described import (
+    data_facts,
+    described,
+    name_of_run,
+    read_description,
+    read_settings,
+)
 from fl_dp.reporting.page.digest import page_digest
-from fl_dp.reporting.page.facts import Named, Run, Setting
+from fl_dp.reporting.page.facts import DataSet, Named, Run, Setting, Site
 from fl_dp.reporting.page.round_facts import (
     History,
     by_part,
@@ -20,8 +27,6 @@ from fl_dp.reporting.page.round_facts import (
     of_one_class,
     read_history,
 )
-from fl_dp.reporting.page.setting_facts import name_of_run, read_settings
-from fl_dp.reporting.page.site_facts import read_sites
 from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.reports import (
     INTERRUPTED,
@@ -31,6 +36,7 @@ from fl_dp.reporting.reports import (
     of_this_run,
 )
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
+from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 
 NOT_FINISHED = "not finished"
 _OF_A_KILLED_RUN: dict[str, Any] = {
@@ -47,6 +53,10 @@ _OF_A_KILLED_RUN: dict[str, Any] = {
     "task": "",
     "suppressed_below": 0,
 }
+_AS_WRITTEN = dict.fromkeys(
+    ("status", "reason", "rounds", "lost_rounds", "delta", "planned_epsilon", "loss", "seconds", "started",
+     "ended", "max_grad_norm", "task")
+)  # fmt: skip
 
 
 def read_run(folder: RunFolder) -> Run:
@@ -81,41 +91,31 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
     description = read_description(folder)
     parts = by_part(said)
     privacy = next((one.became for one in settings if one.key == "privacy"), "on")
-    interrupted = (said["status"], said["reason"]) == ("failed", INTERRUPTED)
+    if (said["status"], said["reason"]) == ("failed", INTERRUPTED):
+        said = {**said, "status": INTERRUPTED, "reason": ""}
     return Run(
+        **as_written(said, _AS_WRITTEN),
         name=clean(folder.path.name),
         called=name_of_run(folder) or clean(said["run"]) or "of no name",
         digest=page_digest(folder),
         over=over,
         private=bool(said["private"]) and history.private and privacy != "off",
-        status=INTERRUPTED if interrupted else said["status"],
-        reason="" if interrupted else clean(said["reason"]),
-        rounds=said["rounds"],
         planned_rounds=_planned(settings),
-        lost_rounds=said["lost_rounds"],
         epsilon=epsilon_from_json(said["epsilon"]),
-        delta=said["delta"],
-        planned_epsilon=said["planned_epsilon"],
         unit=clean(federation.get("unit", "record")),
         clients_per_person=federation.get("clients_per_person", 1),
         accountants=tuple(clean(one) for one in federation.get("accountants", ())),
         arithmetic=clean(federation.get("arithmetic", REFUTED)),
         kept=clean(said["model"]),
         kept_round=said["model_round"],
-        loss=said["loss"],
         metrics=metrics_of(said),
-        hidden_metrics=sum(map(of_one_class, said["metrics"])) - sum(len(values) for _, values in parts),
+        hidden_metrics=sum(map(of_one_class, said["metrics"])) - sum(map(len, parts.values())),
         by_part=parts,
         epsilon_alone=_alone(said),
         masked=history.masked,
-        seconds=said["seconds"],
         identity=clean(said["run"]),
-        started=clean(said["started"]),
-        ended=clean(said["ended"]),
-        max_grad_norm=said["max_grad_norm"],
         versions=_named(said["versions"]),
         digests=_named(said["digests"]),
-        task=clean(said["task"]),
         described=described(description),
         settings=settings,
         simulated=bool(launch.get("engine")),
@@ -135,8 +135,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
 def _alone(said: Mapping[str, Any]) -> float | None:
     """What holds if the assumption behind secure sums fails; None where no client's data were in one."""
     clients = counted_clients(said).values()
-    charges = [Entry.from_dict(one) for client in clients for one in of_this_run(client)["charges"]]
-    if not any(one.shared for one in charges):
+    if not any(one.shared for client in clients for one in entries(of_this_run(client)["charges"])):
         return None
     return epsilon_from_json((said["federation"] or {}).get("epsilon_alone"))
 
@@ -148,3 +147,51 @@ def _named(found: Mapping[str, Any]) -> Named:
 def _planned(settings: tuple[Setting, ...]) -> int | None:
     asked = next((one.became for one in settings if one.key == "rounds"), "")
     return int(asked) if asked.isdecimal() and len(asked) < 10 else None
+
+
+def read_sites(folder: RunFolder, summary: Mapping[str, Any] | None) -> tuple[Site, ...]:
+    """What statements.json says, nothing where there is none. summary: whose run and model they must name.
+
+    ConfigError where the file has another form. A statement that cannot be read is shown as one.
+    """
+    if not folder.statements.exists():
+        return ()
+    found = stated_in(read_json(folder.statements), str(folder.statements))
+    return tuple(sorted((_site(one, summary) for one in found), key=_order))
+
+
+def _order(site: Site) -> tuple[Any, ...]:
+    return (natural(site.data[0].client) if site.data else (0.0, ""), site.commitment)
+
+
+def _site(found: Stated, summary: Mapping[str, Any] | None) -> Site:
+    signed = signature_of(found)
+    try:
+        said = Statement.from_text(found.text)
+    except ConfigError as error:
+        return Site((), "", clean(found.key), signed, 0, "", clean(error))
+    others = " and ".join(speaks_of_another(said, summary))
+    return Site(
+        data=tuple(_data(one) for one in sorted(said.accounts, key=lambda one: natural(one.client))),
+        commitment=said.commitment,
+        key=clean(found.key),
+        signed=signed,
+        retired=said.retired,
+        date=clean(said.date),
+        problem=f"speaks of another {others}" if others else "",
+        one_run_ledger=said.one_run_ledger,
+    )
+
+
+def _data(account: AccountStatement) -> DataSet:
+    return DataSet(
+        client=clean(account.client),
+        name=clean(account.data),
+        kind=clean(account.kind),
+        unit=clean(account.unit),
+        public_size=account.public_size,
+        epsilon=epsilon_from_json(account.epsilon),
+        arithmetic=account.arithmetic,
+        delta=account.delta,
+        budget=account.budget,
+    )

@@ -16,11 +16,11 @@ from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.page import about_data, overview, signing, tables
 from fl_dp.reporting.page.assumptions import sizes_counted
 from fl_dp.reporting.page.by_part import part_tables
+from fl_dp.reporting.page.compare import of_several
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.read import read_run
-from fl_dp.reporting.page.several import of_several
-from fl_dp.reporting.page.versions import drawn_by
 from fl_dp.reporting.page.words import clauses, ending, headline
+from fl_dp.reporting.provenance import drawn_by
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.vouched import SIGNED, UNSIGNED
 
@@ -95,18 +95,15 @@ def _of_several(runs: Sequence[Run]) -> dict[str, Any]:
         "figures": figures,
         "most": MOST,
         "hidden_groups": max(0, len(groups) - MOST),
+        "least_cell": LEAST_CELL,
         "foot": clean(f"{len(runs)} runs side by side: {names}", _LONGEST_NAME),
         "foot_digest": f"the digest of each run: in the last table, “{values['digests'].caption}”",
     }
 
 
 def _figures(run: Run) -> list[Any]:
-    from fl_dp.reporting.page.figures.attendance import attendance
-    from fl_dp.reporting.page.figures.budget import budget
     from fl_dp.reporting.page.figures.canvas import drawing
-    from fl_dp.reporting.page.figures.over_rounds import quality
-    from fl_dp.reporting.page.figures.time_spent import time_spent
-    from fl_dp.reporting.page.figures.tradeoff import tradeoff
+    from fl_dp.reporting.page.figures.of_one import attendance, budget, quality, time_spent, tradeoff
 
     with drawing():
         found = [*quality(run), budget(run), tradeoff(run), attendance(run), time_spent(run)]

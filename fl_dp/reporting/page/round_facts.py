@@ -60,10 +60,10 @@ def natural(name: str) -> tuple[float, str]:
     return (float(name) if name.isdecimal() and len(name) < 300 else math.inf, name)
 
 
-def metrics_of(report: Mapping[str, Any]) -> tuple[tuple[str, float | None], ...]:
+def metrics_of(report: Mapping[str, Any]) -> dict[str, float | None]:
     """The metrics of all test data together, by name; accuracy alone in files of an older fl_dp."""
     found = report["metrics"] or ({"accuracy": report["accuracy"]} if report["accuracy"] is not None else {})
-    return tuple((clean(name), value) for name, value in found.items() if not of_one_class(name))
+    return {clean(name): value for name, value in found.items() if not of_one_class(name)}
 
 
 def of_one_class(metric: str) -> bool:
@@ -71,15 +71,15 @@ def of_one_class(metric: str) -> bool:
     return metric.endswith("]")
 
 
-def by_part(summary: Mapping[str, Any]) -> tuple[tuple[str, Measured], ...]:
+def by_part(summary: Mapping[str, Any]) -> dict[str, Measured]:
     """The metrics that are told of each class or subgroup, by their names, None where withheld.
 
     Nothing of files where small ones are not withheld.
     """
     if summary["suppressed_below"] < LEAST_CELL:
-        return ()
-    found = ((metric, _of(metric, summary["metrics"])) for metric in BY_PART)
-    return tuple((metric, values) for metric, values in found if values)
+        return {}
+    found = {metric: _of(metric, summary["metrics"]) for metric in BY_PART}
+    return {metric: values for metric, values in found.items() if values}
 
 
 def _of(metric: str, values: Mapping[str, float | None]) -> Measured:
@@ -101,7 +101,7 @@ def _round(line: Mapping[str, Any], order: Sequence[str]) -> Round:
         metrics=metrics_of(line),
         seconds=float(line["seconds"] or 0.0),
         lost=clean(line["lost"]),
-        counts=tuple(counts[name] for name in CLIENT_STATUSES),  # type: ignore[arg-type]
+        counts=tuple(counts[name] for name in CLIENT_STATUSES),
         epsilons=_epsilons(line, order),
     )
 

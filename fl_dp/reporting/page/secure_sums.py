@@ -2,9 +2,9 @@
 
 from fl_dp.records import Entry
 from fl_dp.reporting.console import alone_words
-from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.numbers import epsilon
+from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.reports import BEYOND_USE
 from fl_dp.reporting.wording import counted
 

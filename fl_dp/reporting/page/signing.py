@@ -4,7 +4,7 @@ import datetime
 
 from fl_dp.reporting.page.approval import day
 from fl_dp.reporting.page.facts import Named, Run
-from fl_dp.reporting.wording import counted
+from fl_dp.reporting.wording import counted, some
 
 ONE_SHEET = 8  # sites whose lines the first sheet has room for
 _SHORT = 80  # characters of an answer that it has room for
@@ -62,15 +62,10 @@ def site_lines(run: Run) -> tuple[str, ...]:
     """A name for each site that has to sign; none of a launch that played or started all clients itself."""
     if run.local:
         return ()
-    stated = [tuple(one.client for one in site.data) for site in run.sites if site.data and not site.problem]
+    stated = [tuple(one.client for one in site.data) for site in run.stating if site.data]
     known = {name for names in stated for name in names}
     found = [*stated, *((one.name,) for one in run.clients if one.name not in known)]
-    lines = [f"For the site of {_named(names)}" for names in found[:_SITES]]
+    lines = [f"For the site of {some(names, _NAMED)}" for names in found[:_SITES]]
     if len(found) > _SITES:
         lines.append(f"For {counted(len(found) - _SITES, 'more site')}, on a sheet of their own")
     return tuple(lines)
-
-
-def _named(names: tuple[str, ...]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

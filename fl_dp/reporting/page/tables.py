@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from fl_dp.kits.signed import Signature
 from fl_dp.records import CLIENT_STATUSES, total_steps
 from fl_dp.reporting.page import about_data
-from fl_dp.reporting.page.about_data import operators_word
 from fl_dp.reporting.page.facts import Client, DataSet, Run, Setting, Site
 from fl_dp.reporting.page.numbers import (
     NOT_USED,
@@ -20,11 +19,10 @@ from fl_dp.reporting.page.numbers import (
     seconds,
     size,
 )
-from fl_dp.reporting.page.over import knows_others, of_one_run
+from fl_dp.reporting.page.over import knows_others, of_one_run, whose_limit
+from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.secure_sums import parts_hidden
-from fl_dp.reporting.page.table import Table
-from fl_dp.reporting.page.whose import whose_limit
 from fl_dp.reporting.refuted import arithmetic_words
 
 _OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # without one, not used
@@ -172,7 +170,7 @@ def _told(run: Run, one: Client) -> float:
 
 
 def rounds(run: Run) -> Table:
-    names = [name for name, _ in run.history[0].metrics] if run.history else []
+    names = [*run.history[0].metrics] if run.history else []
     return Table(
         "rounds",
         "The rounds",
@@ -181,7 +179,7 @@ def rounds(run: Run) -> Table:
             (
                 str(one.number),
                 epsilon(one.epsilon, private=run.private),
-                *(measured(dict(one.metrics).get(name)) for name in names),
+                *(measured(one.metrics.get(name)) for name in names),
                 measured(one.loss),
                 *map(str, one.counts),
                 seconds(one.seconds),
@@ -204,30 +202,28 @@ def data_sets(run: Run) -> Table:
     """From the statements; from the summary where there are none."""
     columns = ("client", "data", "declared size", "unit", "epsilon", "budget", "delta", "stated by")
     stated = [
-        (
-            one.client,
-            about_data.named(one),
-            size(one.public_size),
-            one.unit,
-            charged(one.epsilon, one.arithmetic),
-            _used(run, one, epsilon(one.budget)),
-            _used(run, one, number(one.delta)),
-            _stated_by(site),
-        )
+        (one.client, about_data.named(one), *_account(run, one, one.unit), _stated_by(site))
         for site in run.sites
         for one in site.data
     ]
     known = {row[0] for row in stated}
     silent = [
-        (
-            one.name, operators_word(run), size(one.public_size),
-            run.unit, charged(one.epsilon, one.arithmetic), _used(run, one, known_epsilon(one.budget)),
-            _used(run, one, number(one.delta)), "the server alone",
-        )
-        for one in run.clients if one.name not in known
-    ]  # fmt: skip
+        (one.name, about_data.operators_word(run), *_account(run, one, run.unit), "the server alone")
+        for one in run.clients
+        if one.name not in known
+    ]
     words = frozenset({"data", "unit", "stated by"})
     return Table("data", "Data sets, by client", columns, tuple(stated + silent), words)
+
+
+def _account(run: Run, one: Client | DataSet, unit: str) -> tuple[str, ...]:
+    return (
+        size(one.public_size),
+        unit,
+        charged(one.epsilon, one.arithmetic),
+        _used(run, one, known_epsilon(one.budget)),
+        _used(run, one, number(one.delta)),
+    )
 
 
 def settings(run: Run) -> Table:

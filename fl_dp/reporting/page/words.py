@@ -9,7 +9,6 @@ import math
 from fl_dp.config.data import PERSON
 from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.assumptions import arithmetic, assumed
-from fl_dp.reporting.page.clause import Clause
 from fl_dp.reporting.page.facts import Run
 from fl_dp.reporting.page.meaning import amount, meaning
 from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, plain
@@ -18,10 +17,11 @@ from fl_dp.reporting.page.over import (
     of_one_run,
     only_of_one_run,
     over_runs,
+    whose,
     with_other_runs,
 )
+from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.page.secure_sums import parts_hidden, second_epsilon, secure_sums
-from fl_dp.reporting.page.whose import whose
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.refuted import sentence
 from fl_dp.reporting.reports import BEYOND_USE, INTERRUPTED, NOT_PRIVATE

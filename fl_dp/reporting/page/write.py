@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.page.versions import drawn_by
+from fl_dp.reporting.provenance import drawn_by
 from fl_dp.reporting.run_folder import RunFolder
 
 

@@ -123,7 +123,7 @@ def _digest(evidence: Evidence) -> str:
 
 
 def _installed() -> str:
-    from fl_dp.reporting.page.versions import drawn_by
+    from fl_dp.reporting.provenance import drawn_by
 
     return ", ".join(f"{name} {version}" for name, version in drawn_by())
 

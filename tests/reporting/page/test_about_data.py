@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fl_dp.records import LEAST_CELL
-from fl_dp.reporting.page.data_facts import data_facts
+from fl_dp.reporting.page.described import data_facts
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.run_folder import RunFolder
 

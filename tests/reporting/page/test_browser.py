@@ -194,7 +194,7 @@ def test_no_caption_or_head_is_alone_at_the_foot_of_a_sheet(make: Make, tmp_path
 
 
 def numbers_of(one: Round) -> list[str]:
-    return [*(measured(value) for _, value in one.metrics), measured(one.loss)]
+    return [*(measured(value) for value in one.metrics.values()), measured(one.loss)]
 
 
 def printed_text(file: Path, order: str = "-raw") -> list[str]:

@@ -8,10 +8,8 @@ import pytest
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.records import Entry
 from fl_dp.reporting.page.client_facts import own_charges
-from fl_dp.reporting.page.figures.attendance import attendance
-from fl_dp.reporting.page.figures.budget import budget
 from fl_dp.reporting.page.figures.canvas import drawing
-from fl_dp.reporting.page.figures.over_rounds import quality
+from fl_dp.reporting.page.figures.of_one import attendance, budget, quality
 from fl_dp.reporting.page.numbers import plain
 from fl_dp.reporting.page.overview import verdict
 from fl_dp.reporting.page.read import read_run

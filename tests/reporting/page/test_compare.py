@@ -133,7 +133,7 @@ def test_a_band_is_least_median_and_largest_of_those_that_got_there(make: Make) 
         for name, (gain, rounds) in gains.items()
     ]
     (group,) = groups_of(runs)
-    found = band(group, lambda one: dict(one.metrics)["accuracy"])
+    found = band(group, lambda one: one.metrics["accuracy"])
     assert found[0] == (1, 0.1, 0.2, 0.6)
     assert found[2][0] == 3
     assert found[2][1:] == (0.1 * 3, (0.1 * 3 + 0.2 * 3) / 2, 0.2 * 3)

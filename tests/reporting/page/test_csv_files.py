@@ -8,7 +8,7 @@ import pytest
 from fl_dp.errors import ConfigError
 from fl_dp.records import LEAST_CELL, REFUTED
 from fl_dp.reporting.page.csv_files import write_csv_files
-from fl_dp.reporting.page.table import LISTED
+from fl_dp.reporting.page.pieces import LISTED
 
 from .conftest import Make, change_summary
 

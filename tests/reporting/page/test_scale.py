@@ -1,8 +1,8 @@
 """Many clients: a page of a few hundred KiB, with no line, row or curve for each of them."""
 
+from fl_dp.reporting.page.pieces import LISTED
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
-from fl_dp.reporting.page.table import LISTED
 from fl_dp.reporting.page.tables import ranked
 
 from .conftest import Make

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from markupsafe import Markup, escape
 
-from fl_dp.reporting.page.table import Table
+from fl_dp.reporting.page.pieces import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,8 +19,8 @@ from fl_dp.reporting.page.figures.canvas import (
 )
 from fl_dp.reporting.page.numbers import alone, epsilon, measured
 from fl_dp.reporting.page.over import over_runs_in_short
+from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.secure_sums import parts_hidden
-from fl_dp.reporting.page.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ def compared(groups: Sequence[Group]) -> list[Figure]:
     """The figures of the first groups; none of what was not measured."""
     shown = groups[:MOST]
     name = _metric(shown)
-    metric: Value = (lambda one: one.loss) if name == "loss" else (lambda one: dict(one.metrics).get(name))
+    metric: Value = lambda one: one.measured(name)  # noqa: E731
     found = [
         _over_rounds(shown, "f-metric", name, metric, measured),
         _over_rounds(
@@ -64,7 +64,7 @@ def band(group: Group, value: Value) -> list[tuple[int, float, float, float]]:
 
 def _metric(groups: Sequence[Group]) -> str:
     rounds = (one for group in groups for run in group.runs for one in run.history)
-    return next((one.metrics[0][0] for one in rounds if one.metrics), "loss")
+    return next((next(iter(one.metrics)) for one in rounds if one.metrics), "loss")
 
 
 def _over_rounds(

@@ -1,14 +1,48 @@
-"""A client's rounds on its own console, as its journal tells of them."""
+"""What clients on this machine tell during a run: those that a launch started, or one by its journal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 from fl_dp.config.client import ClientConfig
+from fl_dp.errors import LaunchError
 from fl_dp.federation.client.journal import NewLines, journal_folder
 from fl_dp.federation.client.journal_line import Line
 from fl_dp.federation.client.journal_words import in_words, spent_in_words
+from fl_dp.launch.processes.log_tail import JsonLines, tail
+from fl_dp.launch.processes.processes import Processes, ended
 from fl_dp.reporting.wording import counted
 
 Say = Callable[[str], None]
+
+
+class ClientWatch:
+    """Says which clients have ended. process: that they were all started as; events: where they tell.
+
+    `look` raises LaunchError when the last of them has ended.
+    """
+
+    def __init__(
+        self,
+        processes: Processes,
+        process: str,
+        log: Path,
+        events: Path,
+        clients: Collection[str],
+        say: Say,
+    ) -> None:
+        self._processes, self._process, self._log, self._say = processes, process, log, say
+        self._lines = JsonLines(events)
+        self._alive = set(clients)
+
+    def look(self) -> None:
+        for line in self._lines.new():
+            if line["what"] == "ended":
+                self._alive.discard(line["client"])
+                self._say(f"client {line['client']} {line['words']}; going on without it")
+        code = self._processes.exit_code(self._process)
+        if code is not None or not self._alive:
+            how = "have stopped" if code is None else ended(code)
+            raise LaunchError(f"Every client has stopped: {how}. The end of {self._log}:\n{tail(self._log)}")
 
 
 class JournalWatch:
@@ -22,10 +56,8 @@ class JournalWatch:
         self._client, self._say = settings.client, say
         self._datasets = "", dataset_name(settings)  # a message may fail before the data are known
         self._journal = NewLines(journal_folder(settings.ledger))
-        self._trained, self._last = (
-            0,
-            "",
-        )  # of the run that goes on; what was spent when it was last looked up
+        self._trained = 0  # of the run that goes on
+        self._last = ""  # what was spent when it was last looked up
 
     def look(self) -> None:
         """Say what has come since the last look."""

@@ -1,21 +1,63 @@
-"""model.json, read for people: what was trained on which kind of data, as far as it is public."""
+"""What a run's files say in public, without places of the machine: its settings, and model.json's data."""
 
 import hashlib
 import tomllib
 from collections.abc import Mapping
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from fl_dp.clean_text import clean
-from fl_dp.config.files import read_json
+from fl_dp.config.files import read_json, read_toml
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.page.facts import DataFacts, Named
-from fl_dp.reporting.page.setting_facts import without_place
+from fl_dp.reporting.page.facts import DataFacts, Setting
 from fl_dp.reporting.run_folder import RunFolder
 
+_PLACES = ("out", "data-root", "engine", "ledgers", "ray-address")  # of the machine, and not of the model
+SEEDS = ("seed",)
+_UNITS = {"round-timeout": "s", "client-timeout": "s", "approval-wait": "s", "memory-mib": "MiB"}
 _DESCRIBED = ("model", "loss", "data", "task", "identity")
 _MOST = 2000  # classes or columns that are read
 _HOLDS = ("range", "categories", "classes")  # keys of a column in a schema: what its cells may be
 _TOLD_APART = ("subgroups", "bands")
+
+
+def read_settings(folder: RunFolder) -> tuple[Setting, ...]:
+    """Every key of config.toml, in its order; nothing where there is none."""
+    asked = read_toml(folder.config) if folder.config.exists() else {}
+    became = read_toml(folder.resolved) if folder.resolved.exists() else asked
+    keys = [key for key in dict.fromkeys((*asked, *became)) if key not in _PLACES]
+    return tuple(Setting(clean(key), _shown(asked, key), _shown(became, key)) for key in keys)
+
+
+def name_of_run(folder: RunFolder) -> str:
+    """Of the folder that the run was written to; empty where its files name none."""
+    out = read_toml(folder.config).get("out", "") if folder.config.exists() else ""
+    return clean(PurePosixPath(str(out)).name)
+
+
+def _shown(found: Mapping[str, Any], key: str) -> str:
+    value = found.get(key, "")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key in _UNITS and isinstance(value, int | float):
+        return f"{value:g} {_UNITS[key]}"
+    return clean(without_place(value) if isinstance(value, str) else value)
+
+
+def without_place(value: str) -> str:
+    """'npz:/data/a.npz' as 'npz:a.npz': a text that names a file, without where it lies."""
+    kind, colon, place = value.partition(":")
+    if not colon or "/" in kind or len(kind) < 2:  # a drive is one letter
+        kind, colon, place = "", "", value
+    return f"{kind}{colon}{_last(place)}"
+
+
+def _last(place: str) -> str:
+    if place.startswith(("/", "./", "../", "~")):
+        return PurePosixPath(place).name
+    if "\\" in place:
+        return PureWindowsPath(place).name
+    return place
 
 
 def read_description(folder: RunFolder) -> Mapping[str, Any]:
@@ -28,13 +70,13 @@ def read_description(folder: RunFolder) -> Mapping[str, Any]:
     return found
 
 
-def described(found: Mapping[str, Any]) -> Named:
+def described(found: Mapping[str, Any]) -> dict[str, str]:
     """What it says of the model, without places of the machine."""
-    return tuple(
-        (key, clean(without_place(found[key])))
+    return {
+        key: clean(without_place(found[key]))
         for key in _DESCRIBED
         if isinstance(found.get(key), str) and found[key]
-    )
+    }
 
 
 def data_facts(found: Mapping[str, Any]) -> DataFacts:

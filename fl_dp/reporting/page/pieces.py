@@ -1,4 +1,4 @@
-"""A table of a page: its rows as texts. What is not shown of a long one is said, and is in the CSV files."""
+"""What a page is made of: clauses of the guarantee, and tables as texts."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,20 @@ LISTED = 200  # rows of the page, the rest of them behind <details>
 
 
 @dataclass(frozen=True, slots=True)
+class Clause:
+    """One point of the guarantee: a heading, sentences, and perhaps a list after them."""
+
+    heading: str
+    text: str
+    items: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """rows: a text for each of `columns`; the first is the row's heading. words: columns that are texts."""
+    """rows: a text for each of `columns`; the first is the row's heading. words: columns that are texts.
+
+    The page says what it leaves out of a long one; the CSV files have all rows.
+    """
 
     key: str
     caption: str

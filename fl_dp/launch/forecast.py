@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server import status
-from fl_dp.federation.server.aggregating import Aggregating
-from fl_dp.federation.server.replies import Verdict
-from fl_dp.federation.server.resolved import resolved
-from fl_dp.federation.server.strategy_parts import aggregating_of
+from fl_dp.federation.server.combine import Aggregator
+from fl_dp.federation.server.report import client_budget, cost_of_run, federation_of, resolved
+from fl_dp.federation.server.strategy import aggregator_of
+from fl_dp.federation.server.verify import Verdict
 from fl_dp.federation.wire.arrays import ArraySpec
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.spending import (
@@ -72,20 +71,18 @@ def forecast_of(
     profiles = [accounts.profile(one, size) for one, size in zip(settings, sizes, strict=True)]
     common, rate = in_common(config, profiles)
     clients = tuple(spending_of(profile, common, rounds, rate) for profile in profiles)
-    records, aggregating = [one.record for one in clients], aggregating_of(config, shared)
-    together = status.guarantee(
-        records, config.clients_per_person, private=config.private, rounds_more=rounds
-    )
+    records, aggregating = [one.record for one in clients], aggregator_of(config, shared)
+    cost = cost_of_run(records, config, rounds)
     idle = Verdict("idle", "")
-    budgets = {one.name: status.client_budget(one, idle, rounds, rounds) for one in records}
+    budgets = {one.name: client_budget(one, idle, rounds, rounds) for one in records}
     exactly = takes_every_round(config)
     return Forecast(
         config,
         resolved(config, records, aggregating),
         clients,
-        together.epsilon,
-        together.delta,
-        status.federation(together, budgets, rounds, config.unit_name, config.arithmetic),
+        cost.epsilon,
+        cost.delta,
+        federation_of(cost, budgets, rounds, config),
         mean_rounds(config),
         _ends(config, [one.rounds for one in clients], aggregating, exactly),
         exactly,
@@ -112,7 +109,7 @@ def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parame
     return math.sqrt(noise) / signal if signal else 0.0
 
 
-def _ends(config: RunConfig, left: Sequence[int], aggregating: Aggregating, exactly: bool) -> int | None:
+def _ends(config: RunConfig, left: Sequence[int], aggregating: Aggregator, exactly: bool) -> int | None:
     """The first round without enough clients that can take a step. left: rounds of each client."""
     if not exactly:
         mean = int(sum(left) // config.fit_clients)

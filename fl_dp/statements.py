@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Self
 
-from fl_dp.decoding import By, Count, Digits, Range, decode, one_of
+from fl_dp.decoding import By, Count, Digits, Range, UnfitError, decode, one_of
 from fl_dp.errors import ConfigError
 from fl_dp.records import PAID_UNDER, Entry, Leaves
 

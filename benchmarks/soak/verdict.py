@@ -13,8 +13,7 @@ from benchmarks.soak.machines import Client, Server, lines_of
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.federation.server.closing import LEAST
-from fl_dp.federation.server.registration import PATIENCE
+from fl_dp.federation.server.registration import LEAST_PATIENCE, PATIENCE
 from fl_dp.records import Entry
 
 NOISE, DELTA = 3.0, 1e-5
@@ -55,7 +54,7 @@ def grace_was_kept(server: Server, lines: Sequence[Mapping[str, Any]], grace: fl
     rows = []
     for line in lines:
         time = by_round[line["round"]]
-        patience = PATIENCE if time["first"] else LEAST
+        patience = PATIENCE if time["first"] else LEAST_PATIENCE
         rows.append(
             {"round": line["round"], "seconds": line["seconds"], "asked": time["asked"],
              "updates": time["updates"], "gathered": time["gathered"],
@@ -86,7 +85,7 @@ def _grace(time: Mapping[str, Any], grace: float) -> float | None:
     if time["pace"] is None or time["new"]:
         return None
     pace = float(time["pace"])
-    return max(pace * (1 + grace), pace + LEAST)
+    return max(pace * (1 + grace), pace + LEAST_PATIENCE)
 
 
 def _of(charges: Sequence[Mapping[str, Any]]) -> float:

@@ -51,7 +51,7 @@ def learn_in_sums(sites: Sequence[TensorData], config: RunConfig, noise: float, 
     """Federated gradient descent: each hospital's sum of clipped gradients bears a share of the noise.
 
     What is seen is the sum of all, whose noise is at least that of `noise`, its multiplier. The server then
-    takes the step, as `SecureAggregating` does: rate * sum / records.
+    takes the step, as `SecureAggregator` does: rate * sum / records.
     """
     model, task = _model_of(sites, config)
     axes = axes_of(model, task.objective, DEVICE)

@@ -2,7 +2,7 @@
 
     ./run.sh --simulate --set strategy=examples/strategies/in_turns.py:in_turns 10 10 3 9
 
-A server's strategy is made of six parts (fl_dp/federation/server/strategy_parts.py). Whoever replaces one
+A server's strategy is made of six parts (fl_dp/federation/server/strategy.py). Whoever replaces one
 keeps the others: here who trains is chosen otherwise, and what a client claims is still judged, its budget
 still a wall, and every epsilon still recomputed.
 """
@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from flwr.serverapp import Grid
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.choosing import Choosing
+from fl_dp.federation.server.choose import ClientChoice
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.strategy import StrategyParts, usual_parts
 from fl_dp.federation.wire.arrays import ArraySpec
 
 
-class InTurns(Choosing):
+class InTurns(ClientChoice):
     """Those that have taken the fewest steps, by name where they have taken as many."""
 
     def choose(self, grid: Grid, server_round: int) -> Sequence[ClientRecord]:

@@ -30,7 +30,7 @@ def ban(
 
     They stay sites of the federation: a new roster takes that away (docs/deployment.md).
     """
-    from fl_dp.federation.server.banned import read_banned, write_banned
+    from fl_dp.federation.server.left_out import read_banned, write_banned
 
     folder = _going_on(run)
     banned, known = read_banned(folder.path), _known(folder, kit)
@@ -45,7 +45,7 @@ def ban(
 
 def unban(run: RunArgument, names: NamesArgument) -> None:
     """Ask these clients again, from the next round on."""
-    from fl_dp.federation.server.banned import read_banned, write_banned
+    from fl_dp.federation.server.left_out import read_banned, write_banned
 
     folder = _going_on(run)
     banned = read_banned(folder.path)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server import resolved, status
-from fl_dp.federation.server.aggregating import Aggregating
-from fl_dp.federation.server.strategy_parts import aggregating_of
+from fl_dp.federation.server.combine import Aggregator
+from fl_dp.federation.server.report import cost_of_run, resolved
+from fl_dp.federation.server.strategy import aggregator_of
 from fl_dp.federation.wire.arrays import ArraySpec
 from fl_dp.federation.wire.round_arrays import shared_specs
 from fl_dp.launch.spending import (
@@ -62,14 +62,14 @@ class Forecast:
     clients: tuple[ClientSpending, ...]
     epsilon: float
     delta: float
-    aggregating: Aggregating
+    aggregator: Aggregator
     parameters: int
     timing: Timing | None = None
 
     @property
     def resolved(self) -> RunConfig:
         """The config with what "auto" becomes."""
-        return resolved.resolved(self.config, [one.record for one in self.clients], self.aggregating)
+        return resolved(self.config, [one.record for one in self.clients], self.aggregator)
 
     @property
     def mechanisms(self) -> list[Entry]:
@@ -105,7 +105,7 @@ class Forecast:
             return mean + 1 if mean < config.rounds else None
         for server_round in sorted({1, *(number + 1 for number in left)}):
             able = sum(number >= server_round for number in left)
-            if server_round <= config.rounds and (not able or able < self.aggregating.least_updates(able)):
+            if server_round <= config.rounds and (not able or able < self.aggregator.least_updates(able)):
                 return server_round
         return None
 
@@ -136,15 +136,9 @@ def forecast_of(
     if shared is None:
         shared = shared_specs(new_model(task_of(config)), config.personal)
     clients = spendings_of(config, sizes, ForeseenAccounts(ledgers))
-    together = status.guarantee(
-        [one.record for one in clients],
-        config.clients_per_person,
-        private=config.private,
-        rounds_more=config.rounds,
-    )
+    cost = cost_of_run([one.record for one in clients], config, config.rounds)
     parameters = sum(math.prod(one.shape) for one in shared.values())
-    aggregating = aggregating_of(config, shared)
-    return Forecast(config, clients, together.epsilon, together.delta, aggregating, parameters)
+    return Forecast(config, clients, cost.epsilon, cost.delta, aggregator_of(config, shared), parameters)
 
 
 def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int) -> float:

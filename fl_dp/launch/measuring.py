@@ -26,7 +26,7 @@ from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import CLIENTS_LOGGER, ClientRounds, play
 from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
 from fl_dp.federation.devices import find_device
-from fl_dp.federation.server.aggregating import Aggregating
+from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.evaluation import evaluate
 from fl_dp.federation.server.planning import round_plan
 from fl_dp.federation.wire.arrays import encode, state_arrays
@@ -130,7 +130,7 @@ def _content(config: RunConfig, plan: RoundPlan) -> RecordDict:
     """A round's message, as the server makes it, with first weights."""
     model = new_model(task_of(config))
     weights = encode(state_arrays(model))
-    return plan_to_content(plan, Aggregating(config, shared_specs(model, config.personal)).message(weights))
+    return plan_to_content(plan, Aggregator(config, shared_specs(model, config.personal)).message(weights))
 
 
 def _seconds_of_a_step(

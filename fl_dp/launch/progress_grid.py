@@ -9,14 +9,13 @@ from flwr.serverapp import Grid
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.wire.older_grid import OlderGrid, site_at, sites_of
 from fl_dp.federation.wire.partial_sums import adds_up
-from fl_dp.federation.wire.send_receive import give_up
+from fl_dp.federation.wire.send_receive import BaseGrid, give_up, site_at, sites_of
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.reporting.wording import counted, in_lines, roster_too_small
 
 
-class ProgressGrid(OlderGrid):
+class ProgressGrid(BaseGrid):
     """Another grid, whose messages are counted and told.
 
     counts: whether the replies say how far a round is; else others do.

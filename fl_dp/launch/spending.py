@@ -14,9 +14,8 @@ from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.profile import profile_of
 from fl_dp.federation.client.registration import cut_of, dataset_name, records_name
-from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.client_record import ClientRecord, record_of
 from fl_dp.federation.server.planning import expected_batch
-from fl_dp.federation.server.registration import record_of
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.ledger_place import NOWHERE
 from fl_dp.records import PROVEN, ClientProfile, Entry, weakest

@@ -16,8 +16,8 @@ from fl_dp.federation.client.round import expected_weights, refuse
 from fl_dp.federation.secure_sum.summing import SumLostError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, digest_of
 from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content
-from fl_dp.federation.wire.older_grid import OlderGrid
 from fl_dp.federation.wire.partial_sums import make_group
+from fl_dp.federation.wire.send_receive import BaseGrid
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import grouped
 from fl_dp.simulation.actor_pool import ActorPool
@@ -66,7 +66,7 @@ class _Batch:
         return time.monotonic() > self.asked + share * self.ttl
 
 
-class SimulationGrid(OlderGrid):
+class SimulationGrid(BaseGrid):
     """A grid whose clients train in this machine's, or a cluster's, actors.
 
     A registration is answered at once. A round's messages go to the actors together; `pull_messages` drives

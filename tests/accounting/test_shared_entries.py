@@ -142,4 +142,3 @@ def test_a_history_tells_other_mechanisms_from_its_own():
     history = History(BUDGET, SHARED, ALL[:2])
     assert history.steps_left(3) == BUDGET.steps_that_fit(0.1, 2.0, 3, ALL[:2], 8)
     assert history.rounds_left(2) == 2
-    assert history.epsilon_after(5) == BUDGET.epsilon_of((PLAIN, SHARED.taking(10)))

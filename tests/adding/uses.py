@@ -30,15 +30,14 @@ from fl_dp.errors import ConfigError, DataError, FlDpError
 from fl_dp.federation.client.attempt import Trained
 from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.client.round import ClientRounds
-from fl_dp.federation.server.aggregating import Aggregating
-from fl_dp.federation.server.asking import Asked
+from fl_dp.federation.server.ask import Asked
 from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.evaluation import evaluate
-from fl_dp.federation.server.judging import Judged
 from fl_dp.federation.server.planning import round_mechanism, round_plan
-from fl_dp.federation.server.replies import Verdict, settle
+from fl_dp.federation.server.report import client_round
 from fl_dp.federation.server.state import ServerState, read_state, write_state
-from fl_dp.federation.server.status import client_round
+from fl_dp.federation.server.verify import RoundResult, Verdict, settle
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import plan_to_content, update_to_content
 from fl_dp.form import Form
@@ -200,8 +199,8 @@ def test_an_aggregation_and_a_server_optimizer_are_used_over_a_resumption_too(tm
     start = {"w": np.zeros(2, np.float32)}
     updates = [({"w": np.float32([v, -v])}, 1.0) for v in (1.0, 2.0, 3.0, 1e9)]
     verdicts = {name: Verdict("trained", arrays=one) for name, (one, _) in zip("abcd", updates, strict=True)}
-    judged = Judged(updates=updates, verdicts=verdicts)
-    first, second = Aggregating(config, specs(start)), Aggregating(config, specs(start))
+    judged = RoundResult(updates=updates, verdicts=verdicts)
+    first, second = Aggregator(config, specs(start)), Aggregator(config, specs(start))
     assert first.needs_single_updates
     weights = {"w": first.aggregate(encode(start), judged)["w"].numpy()}
     assert weights["w"].tolist() == [2.5, -2.5]

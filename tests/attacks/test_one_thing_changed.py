@@ -36,7 +36,7 @@ def number(request):
 def _no_pauses(monkeypatch):
     monkeypatch.setattr(send_receive, "SHORTEST_PAUSE", 0.0)
     monkeypatch.setattr(registration, "PATIENCE", 0.005)
-    monkeypatch.setattr(registration, "LEAST", 0.005)
+    monkeypatch.setattr(registration, "LEAST_PATIENCE", 0.005)
     monkeypatch.setattr(registration, "RETRY", 0.0)
     # who answers does so at once; nobody is waited for whose reply was dropped
     monkeypatch.setattr(rounds, "receive", lambda grid, sent, *_: send_receive.receive(grid, sent, 0.005))

@@ -13,7 +13,7 @@ from fl_dp.cli import server as module
 from fl_dp.cli.common import APP_OPTIONS, run_command
 from fl_dp.federation.link import listener
 from fl_dp.federation.server import run_record
-from fl_dp.federation.server.banned import read_banned
+from fl_dp.federation.server.left_out import read_banned
 from fl_dp.kits.loopback import loopback_server, loopback_sites
 from fl_dp.kits.provision import Wishes, provision
 from fl_dp.launch.logs import Watched

@@ -15,7 +15,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client.registration import task_identity
-from fl_dp.federation.server.app import prepare
+from fl_dp.federation.server.prepare import prepare
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.launch.preflight import check_choices, check_server

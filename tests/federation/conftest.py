@@ -25,7 +25,7 @@ from fl_dp.federation.wire.messages import (
     refusal_to_content,
     update_to_content,
 )
-from fl_dp.federation.wire.older_grid import OlderGrid
+from fl_dp.federation.wire.send_receive import BaseGrid
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
@@ -33,7 +33,7 @@ from fl_dp.records import ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
 Node = Callable[[Message], Message | None]
 
 
-class FakeGrid(OlderGrid):
+class FakeGrid(BaseGrid):
     """Nodes answer when they are asked; a node that returns None never does."""
 
     def __init__(self, nodes: dict[int, Node] | None = None) -> None:

@@ -14,10 +14,11 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
+from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.client_record import ClientRecord
-from fl_dp.federation.server.replies import Verdict
+from fl_dp.federation.server.report import client_budget, client_round, cost_of_run, federation_of
 from fl_dp.federation.server.state import _report
-from fl_dp.federation.server.status import client_budget, client_round, federation, guarantee
+from fl_dp.federation.server.verify import Verdict
 from fl_dp.records import ClientProfile, Entry
 from fl_dp.reporting.budget_table import alone_line, budget_table, print_budgets
 from fl_dp.reporting.console import alone_words, round_line
@@ -40,11 +41,12 @@ def client(name: str, spent: tuple[Entry, ...], next_step: Entry = SHARED, **pro
 def report_of(
     *clients: ClientRecord, persons: int = 1, private: bool = True, step: Entry = SHARED
 ) -> RoundReport:
-    together = guarantee(clients, persons, private=private)
+    config = RunConfig(clients_per_person=persons, privacy="on" if private else "off", arithmetic="proven")
+    cost = cost_of_run(clients, config)
     verdict = Verdict("trained", reported=(("steps", 1),), mechanism=step.taking(1))
     lines = {one.name: client_round(one, verdict, 2) for one in clients}
-    budgets = federation(together, lines, 2, "record", "proven")
-    return RoundReport(1, private, together.epsilon, together.delta, budgets, 6.0, lines, 0.5, 0.9, 1.0)
+    budgets = federation_of(cost, lines, 2, config)
+    return RoundReport(1, private, cost.epsilon, cost.delta, budgets, 6.0, lines, 0.5, 0.9, 1.0)
 
 
 def summary_of(*clients: ClientRecord) -> str:

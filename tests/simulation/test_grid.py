@@ -212,4 +212,4 @@ def test_a_round_that_was_paid_for_and_cannot_be_repeated_counts(fake_ray, feder
     assert "taken before" in clients["0"].reason
     for name, steps in federation.steps().items():
         assert clients[str(name)].steps >= steps == 2
-    assert strategy.guarantee().epsilon > 0
+    assert strategy.reporting.guarantee().epsilon > 0

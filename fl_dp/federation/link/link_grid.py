@@ -19,7 +19,7 @@ from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
 from fl_dp.federation.link.upload import Room, Upload
 from fl_dp.federation.wire.messages import PROFILE, config_record
-from fl_dp.federation.wire.older_grid import OlderGrid
+from fl_dp.federation.wire.send_receive import BaseGrid
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Site
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("fl_dp")
 _TOO_LATE = Error(ErrorCode.MESSAGE_UNAVAILABLE, "it did not answer in time")
 
 
-class LinkGrid(OlderGrid):
+class LinkGrid(BaseGrid):
     """key: signs what sites are asked. on_wait: called again and again while the server waits."""
 
     def __init__(self, hub: Hub, key: SigningKey, on_wait: Callable[[], None] = lambda: None) -> None:
@@ -47,7 +47,7 @@ class LinkGrid(OlderGrid):
         return {site.name for site in self._hub.roster.sites}
 
     def site_at(self, node: int) -> str | None:
-        """See `wire/older_grid.py`."""
+        """See `wire/send_receive.py`."""
         site = self._hub.site_of(node)
         return None if site is None else site.name
 

@@ -38,9 +38,8 @@ from fl_dp.federation.wire.messages import (
     plan_to_content,
     refusal_to_content,
 )
-from fl_dp.federation.wire.older_grid import OlderGrid, sites_of
 from fl_dp.federation.wire.partial_sums import make_group, summed_names
-from fl_dp.federation.wire.send_receive import give_up
+from fl_dp.federation.wire.send_receive import BaseGrid, give_up, sites_of
 from fl_dp.kits.roster import Site
 from fl_dp.records import Refusal, RoundPlan
 
@@ -50,7 +49,7 @@ _LOOK_SECONDS = 0.02  # between two looks at a stage
 _PULL_SECONDS = 0.5  # that a pull may take while a sum is under way
 
 
-class SecureGrid(OlderGrid):
+class SecureGrid(BaseGrid):
     """grid: the one below. site_of: who is at a node."""
 
     adds_up = True

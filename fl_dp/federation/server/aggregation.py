@@ -1,8 +1,8 @@
 """How the updates of a round become one: what every aggregation in `aggregations/` promises."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
-Kind = TypeVar("Kind")
 Update = tuple[Mapping[str, NDArray], float]  # a client's arrays, and its weight > 0
 
 
@@ -21,12 +20,10 @@ class Aggregation(ABC):
     """One for a whole run. Post-processing of noised updates: whatever it does costs no privacy.
 
     needs_single_updates: whether it needs every update by itself; else a simulation sends it their sums.
-    opens_sums: whether clients give to a secure sum, of which no part is seen by itself.
     malicious: clients of a round that are taken to be hostile, of the run config.
     """
 
     needs_single_updates: ClassVar[bool] = False
-    opens_sums: ClassVar[bool] = False
     malicious: int = 0
 
     @property
@@ -54,10 +51,7 @@ class Aggregation(ABC):
 
 def aggregation_of(name: str, malicious: int = 0) -> Aggregation:
     """A new one of that name, from its file in `aggregations/`. malicious: see `Aggregation`."""
-    kind = AGGREGATIONS.load(name, type)
-    if not issubclass(kind, Aggregation):
-        raise ConfigError(f"aggregation = {name!r}: {kind.__name__} is not a subclass of Aggregation.")
-    aggregation = made(kind, AGGREGATIONS, name)
+    aggregation: Aggregation = made(chosen_class(AGGREGATIONS, name, Aggregation), AGGREGATIONS, name)
     aggregation.malicious = malicious
     return aggregation
 
@@ -86,7 +80,15 @@ def refuse_sums(sums: Sequence[WeightedSum], what: str) -> None:
         raise FederationError(f"The {what} of sums is not that of the updates; it needs each by itself.")
 
 
-def made(kind: Callable[..., Kind], choices: Choices, name: str, *arguments: object) -> Kind:
+def chosen_class(choices: Choices, name: str, base: type) -> type[Any]:
+    """The class of that name; ConfigError where it is no subclass of `base`."""
+    kind = choices.load(name, type)
+    if not issubclass(kind, base):
+        raise ConfigError(f"{choices.key} = {name!r}: {kind.__name__} is not a subclass of {base.__name__}.")
+    return kind
+
+
+def made(kind: type[Any], choices: Choices, name: str, *arguments: object) -> Any:
     """One of that kind; ConfigError where its class lacks something."""
     try:
         return kind(*arguments)

@@ -12,9 +12,11 @@ from typing import Any
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.events import beyond, merge
-from fl_dp.errors import AccountingError
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import AccountingError, FlDpError
 from fl_dp.federation.server.history import History, history_of
-from fl_dp.records import STEADY_ROWS, ClientProfile, Entry
+from fl_dp.federation.server.planning import round_mechanism
+from fl_dp.records import STEADY_ROWS, ClientProfile, Entry, weakest
 from fl_dp.reporting.reports import RunCost
 
 
@@ -114,13 +116,16 @@ class ClientRecord:
 
     def run_epsilon_after(self, rounds: int) -> float:
         """What this run will have cost it after `rounds` rounds more, as far as its budget goes."""
+        return self._epsilon_of(self._of_run, rounds)
+
+    def _epsilon_of(self, history: History, rounds: int) -> float:
         steps = self.steps_left(rounds * self.mechanism.steps) if self.mechanism and rounds else 0
         if not steps or self.mechanism is None:
-            return self._of_run.epsilon
+            return history.epsilon
         try:
-            return self.budget.epsilon_of((*self._of_run.spent, self.mechanism.taking(steps)))
+            return self.budget.epsilon_of((*history.spent, self.mechanism.taking(steps)))
         except AccountingError:  # its ledger declines them, too
-            return self._of_run.epsilon
+            return history.epsilon
 
     def run_cost(self) -> RunCost | None:
         """Apart from what it claims beside; None where its ledger shows nothing else."""
@@ -161,15 +166,7 @@ class ClientRecord:
 
     def epsilon_after(self, rounds: int) -> float:
         """What it will have spent if it takes part in `rounds` rounds more, as far as its budget goes."""
-        if self.mechanism is None or self.exhausted:
-            return self.epsilon()
-        steps = rounds * self.mechanism.steps
-        if self._run_wall and not (steps := self.steps_left(steps)):
-            return self.epsilon()
-        try:
-            return self._history.epsilon_after(steps)
-        except AccountingError:  # its ledger declines them, too
-            return self.epsilon()
+        return self._epsilon_of(self._history, rounds)
 
     def budget_left(self) -> float:
         """The share of its budget that is left, at least a thousandth; 1 without privacy."""
@@ -213,6 +210,32 @@ class ClientRecord:
         self.asked = merge((*self.asked, asked))
 
 
+def record_of(profile: ClientProfile, config: RunConfig, node: int = 0, rounds: int = 0) -> ClientRecord:
+    """The client, with what one round does at it, or with the reason why it has no part in the run."""
+    mechanism, reason, exhausted = None, "", False
+    try:
+        mechanism = round_mechanism(profile, config)
+    except FlDpError as error:
+        reason, exhausted = str(error), isinstance(error, AccountingError)
+    return ClientRecord(
+        profile,
+        node,
+        profile.spent,
+        mechanism,
+        exhausted=exhausted,
+        reason=reason,
+        rounds=rounds,
+        arithmetic=total_arithmetic(profile, config),
+        before=profile.spent,
+        run_epsilon=config.epsilon,
+    )
+
+
+def total_arithmetic(profile: ClientProfile, config: RunConfig) -> str:
+    """Of what the client has spent, and of this run's rounds."""
+    return weakest((profile.arithmetic, config.arithmetic))
+
+
 _PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
 _RECORD = tuple(
     one.name for one in dataclasses.fields(ClientRecord) if one.name not in ("profile", "run_epsilon")
@@ -229,17 +252,15 @@ def client_of(row: Sequence[Any]) -> ClientRecord:
     """The client whose `row`, parsed, this is; ValueError or TypeError if it is none's."""
     profile = dict(zip(_PROFILE, row[: len(_PROFILE)], strict=True))
     rest = dict(zip(_RECORD, row[len(_PROFILE) :], strict=True))
-    for values, name in (
-        (profile, "spent"),
-        (rest, "spent"),
-        (rest, "unconfirmed"),
-        (rest, "before"),
-        (rest, "asked"),
-    ):
-        values[name] = tuple(Entry(*entry) for entry in values[name])
+    profile["spent"] = _entries(profile["spent"])
+    rest |= {name: _entries(rest[name]) for name in ("spent", "unconfirmed", "before", "asked")}
     if rest["mechanism"] is not None:
         rest["mechanism"] = Entry(*rest["mechanism"])
     return ClientRecord(ClientProfile(**profile), **rest)
+
+
+def _entries(rows: Iterable[Iterable[Any]]) -> tuple[Entry, ...]:
+    return tuple(Entry(*row) for row in rows)
 
 
 def covered(asked: Iterable[Entry], shown: Iterable[Entry]) -> tuple[Entry, ...]:

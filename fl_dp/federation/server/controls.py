@@ -23,27 +23,24 @@ class Controls:
         check_controls(config)
         self.specs = control_specs(dict(shared), config.local_algorithm)
         self._clients = config.clients
-        self._arrays = {name: np.zeros(spec.shape, spec.dtype) for name, spec in self.specs.items()}
-
-    @property
-    def arrays(self) -> Mapping[str, NDArray]:
-        """By name, as clients get them."""
-        return self._arrays
+        self.arrays: dict[str, NDArray] = {  # by name, as clients get them
+            name: np.zeros(spec.shape, spec.dtype) for name, spec in self.specs.items()
+        }
 
     def move(self, changes: Mapping[str, NDArray], updates: int) -> None:
         """Take in the aggregated changes of so many clients. What is not finite, or too large to be sent, is
         cut.
         """
         share = updates / self._clients
-        for name, array in self._arrays.items():
+        for name, array in self.arrays.items():
             moved = array.astype(np.float64) + share * changes[name].astype(np.float64)
             kept = np.clip(np.nan_to_num(moved, nan=0.0), -MOST_WEIGHT, MOST_WEIGHT)
-            self._arrays[name] = kept.astype(array.dtype)
+            self.arrays[name] = kept.astype(array.dtype)
 
     def restore(self, state: Mapping[str, NDArray]) -> None:
         """Go on from these arrays; ConfigError for others than the run's."""
         refuse_unknown(state, self.specs, "the local algorithm's control variates")
-        self._arrays = dict(state)
+        self.arrays = dict(state)
 
 
 def check_controls(config: RunConfig) -> None:

@@ -10,8 +10,11 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from fl_dp.errors import LaunchError
+
+Result = TypeVar("Result")
 
 logger = logging.getLogger("fl_dp")
 
@@ -37,15 +40,16 @@ class DiskRoom:
         size = 2 * state + 2 * model + _BESIDE
         self.write(lambda: self._take(size), f"{size / 2**20:.0f} MiB that the run's results may need")
 
-    def write(self, work: Callable[[], object], what: str) -> None:
+    def write(self, work: Callable[[], Result], what: str) -> Result:
         """Do `work`, which writes `what`; on a full disk in the room that is held, or once there is some.
 
-        LaunchError when there is none for WAIT_SECONDS; afterwards nothing is waited for any more.
+        Returns what `work` returns. LaunchError when there is none for WAIT_SECONDS; afterwards nothing is
+        waited for any more.
         """
         deadline, told = time.monotonic() + WAIT_SECONDS, False
         while True:
             try:
-                work()
+                return work()
             except (OSError, RuntimeError) as error:
                 short = _shortage(error)
                 if short is None:
@@ -60,11 +64,10 @@ class DiskRoom:
                         "with --resume: the run stands as after its last round."
                     ) from None
                 if not told:
-                    self._tell(f"{self._file.parent}: waiting for room for {what}: {short}")
-                    told = True
+                    told, words = True, f"{self._file.parent}: waiting for room for {what}: {short}"
+                    logger.warning("%s", words)
+                    self._say(words)
                 time.sleep(_POLL_SECONDS)
-            else:
-                return
 
     def release(self) -> None:
         self._file.unlink(missing_ok=True)
@@ -79,10 +82,6 @@ class DiskRoom:
             raise
         finally:
             os.close(descriptor)
-
-    def _tell(self, words: str) -> None:
-        logger.warning("%s", words)
-        self._say(words)
 
 
 def _shortage(error: BaseException) -> str | None:

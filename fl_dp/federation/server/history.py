@@ -16,22 +16,22 @@ class History:
     """
 
     def __init__(self, budget: Budget, mechanism: Entry | None, spent: tuple[Entry, ...]) -> None:
-        self._budget, self._mechanism, self._spent = budget, mechanism, spent
+        self._budget, self._mechanism, self.spent = budget, mechanism, spent
         self._fitting: dict[int, int] = {}  # by planned steps
 
     @cached_property
     def epsilon(self) -> float:
         """AccountingError where there is no answer."""
-        return self._budget.epsilon_of(self._spent)
+        return self._budget.epsilon_of(self.spent)
 
     @cached_property
     def epsilon_alone(self) -> float | None:
         """If the assumption behind secure sums fails, infinite where none holds; None without such sums."""
-        return self._budget.epsilon_alone_of(self._spent) if any_shared(self._spent) else None
+        return self._budget.epsilon_alone_of(self.spent) if any_shared(self.spent) else None
 
     @cached_property
     def steps(self) -> int:
-        return total_steps(self._spent)
+        return total_steps(self.spent)
 
     def steps_left(self, planned: int) -> int:
         """How many of `planned` steps fit the budget, as the client's own ledger would say.
@@ -45,19 +45,9 @@ class History:
         if planned not in self._fitting:
             rate, noise, shares, copies = self._mechanism.mechanism
             self._fitting[planned] = self._budget.steps_that_fit(
-                rate, noise, planned, self._spent, shares, copies
+                rate, noise, planned, self.spent, shares, copies
             )
         return self._fitting[planned]
-
-    @property
-    def spent(self) -> tuple[Entry, ...]:
-        return self._spent
-
-    def epsilon_after(self, steps: int) -> float:
-        """After as many of `steps` more of the mechanism as fit the budget."""
-        if self._mechanism is None or not (fitting := self.steps_left(steps)):
-            return self.epsilon
-        return self._budget.epsilon_of((*self._spent, self._mechanism.taking(fitting)))
 
     def rounds_left(self, at_most: int) -> int:
         """In how many of `at_most` further rounds at least one step fits; the last may be a short one.
@@ -78,7 +68,7 @@ class History:
         """How many steps of the mechanism are spent, and what is known of how many fit in total."""
         assert self._mechanism is not None
         mechanism = self._mechanism.mechanism
-        others = tuple(one for one in self._spent if one.mechanism != mechanism)
+        others = tuple(one for one in self.spent if one.mechanism != mechanism)
         return self.steps - total_steps(others), _reach_of(self._budget, mechanism, others)
 
 

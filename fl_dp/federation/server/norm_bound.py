@@ -42,7 +42,7 @@ from functools import lru_cache
 import numpy as np
 
 from fl_dp.accounting.noise_split import split_noise
-from fl_dp.federation.wire.arrays import ArraySpec
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.records import KEEP, MOST_WEIGHT, RoundPlan
 
 FAILURE = 1e-9  # probability that any honest update of a run is longer than its bound
@@ -119,3 +119,8 @@ def real_numbers(specs: Mapping[str, ArraySpec]) -> int:
 def coarsest(specs: Mapping[str, ArraySpec]) -> float:
     """The largest machine epsilon of these arrays' types."""
     return max((float(np.finfo(one.dtype).eps) for one in specs.values()), default=0.0)
+
+
+def length_of(arrays: Mapping[str, NDArray]) -> float:
+    """Of all numbers together, in float64: no update within MOST_WEIGHT overflows it."""
+    return math.sqrt(sum(float(np.linalg.norm(array.reshape(-1))) ** 2 for array in arrays.values()))

@@ -1,13 +1,15 @@
 """The server's step from the old global weights to the aggregated ones: what `optimizers/` promises."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
+
+import numpy as np
 
 from fl_dp.choices import SERVER_OPTIMIZERS
 from fl_dp.config.flat import AUTO, Auto
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.aggregation import made, refuse_unknown
+from fl_dp.federation.server.aggregation import chosen_class, made, refuse_unknown
 from fl_dp.federation.wire.arrays import NDArray
 
 Arrays = Mapping[str, NDArray]
@@ -40,16 +42,59 @@ class ServerOptimizer(ABC):
         refuse_unknown(state, {}, f"server optimizer {type(self).__name__}")
 
 
+class MomentOptimizer(ServerOptimizer):
+    """One that adds a number to each weight, and remembers moments of the weights' changes.
+
+    moments: their names, each before the name of an array. expected: what its state holds, for errors.
+    """
+
+    moments: ClassVar[tuple[str, ...]]
+    expected: ClassVar[str]
+
+    def __init__(self, learning_rate: float) -> None:
+        super().__init__(learning_rate)
+        self._moments: dict[str, list[NDArray]] = {}  # by array; float64
+
+    @abstractmethod
+    def update(self, change: NDArray, moments: Sequence[NDArray]) -> tuple[NDArray, list[NDArray]]:
+        """What is added to an array, and its new moments. change: the aggregated array less the old one."""
+
+    def step(self, weights: Arrays, aggregated: Arrays) -> dict[str, NDArray]:
+        new = {}
+        for name, target in aggregated.items():
+            start = weights[name]
+            change = target.astype(np.float64) - start.astype(np.float64)
+            before = self._moments.get(name) or [np.zeros_like(change) for _ in self.moments]
+            added, self._moments[name] = self.update(change, before)
+            new[name] = (start + added).astype(start.dtype)
+        return new
+
+    def state(self) -> Arrays:
+        return {
+            kind + name: moments[place]
+            for place, kind in enumerate(self.moments)
+            for name, moments in self._moments.items()
+        }
+
+    def restore(self, state: Arrays) -> None:
+        first = self.moments[0]
+        names = [key.removeprefix(first) for key in state if key.startswith(first)]
+        if state.keys() != {kind + name for name in names for kind in self.moments}:
+            raise ConfigError(
+                f"the run's state holds {sorted(state)[:3]} for {self.expected}; resume the run with the "
+                "fl_dp that started it."
+            )
+        self._moments = {name: [state[kind + name] for kind in self.moments] for name in names}
+
+
 def server_optimizer_of(name: str, learning_rate: float | Auto) -> ServerOptimizer:
     """A new one of that name, from its file in `optimizers/`."""
-    kind = SERVER_OPTIMIZERS.load(name, type)
-    if not issubclass(kind, ServerOptimizer):
-        raise ConfigError(
-            f"server-optimizer = {name!r}: {kind.__name__} is not a subclass of ServerOptimizer."
-        )
+    kind = chosen_class(SERVER_OPTIMIZERS, name, ServerOptimizer)
     usual = getattr(kind, "usual_learning_rate", None)
     if usual is None:
         raise ConfigError(
             f"server-optimizer = {name!r}: {kind.__name__} has no usual_learning_rate; give it one."
         )
-    return made(kind, SERVER_OPTIMIZERS, name, usual if learning_rate == AUTO else float(learning_rate))
+    rate = usual if learning_rate == AUTO else float(learning_rate)
+    optimizer: ServerOptimizer = made(kind, SERVER_OPTIMIZERS, name, rate)
+    return optimizer

@@ -28,9 +28,10 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     noise-multiplier "auto" is what the client's data were trained with before, if the client keeps to
     that; else it is calibrated so that all rounds, or `participations`, fit the client's own budget at its
     own delta, over what it has spent already, and by themselves the run's epsilon; and is at least what the
-    client accepts. Without privacy there
-    is no noise, and no budget. Raises AccountingError when the budget is spent or no noise is enough, and
-    FederationError when the client's data, history or policy do not suit the run.
+    client accepts. Without privacy there is no noise, and no budget.
+
+    Raises AccountingError when the budget is spent or no noise is enough, and FederationError when the
+    client's data, history or policy do not suit the run.
     """
     size, batch = profile.public_size, expected_batch(config, profile.public_size)
     steps = steps_of_round(config, size)
@@ -40,7 +41,10 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
             " be"
         )
     if not config.private:
-        _check_allowed(profile)
+        if not profile.allow_unprotected:
+            raise FederationError(
+                "does not train without protection: its operator has not set allow-unprotected"
+            )
         return Entry(batch / size, UNPROTECTED, steps)
     _check_budget(profile)
     if config.secure and not profile.allow_secure_sum:
@@ -49,7 +53,10 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     rate = _charged_rate(batch / size, profile, copies)
     mechanism = Entry(rate, _noise_multiplier(profile, config, steps), steps, shares, copies)
     if config.adaptive_clipping:
-        _check_count(mechanism, batch)
+        try:
+            split_noise(mechanism.noise_multiplier, batch)
+        except ConfigError as error:
+            raise FederationError(str(error).rstrip(".")) from error
     if not profile.vary_mechanism:
         reason = conflict(mechanism.sample_rate, mechanism.noise_multiplier, profile.spent, copies)
         if reason:
@@ -136,18 +143,6 @@ def round_plan(
         most_rate=mechanism.sample_rate if mechanism.copies > 1 else 0.0,
         origin="" if origin == run else origin,
     )
-
-
-def _check_count(mechanism: Entry, batch: int) -> None:
-    try:
-        split_noise(mechanism.noise_multiplier, batch)
-    except ConfigError as error:
-        raise FederationError(str(error).rstrip(".")) from error
-
-
-def _check_allowed(profile: ClientProfile) -> None:
-    if not profile.allow_unprotected:
-        raise FederationError("does not train without protection: its operator has not set allow-unprotected")
 
 
 def _check_budget(profile: ClientProfile) -> None:

@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flwr.app import Message, MessageType, RecordDict
@@ -12,28 +12,59 @@ from flwr.serverapp import Grid
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import AccountingError, ConfigError, FederationError, FlDpError
+from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.security import security_event
-from fl_dp.federation.server.banned import BANNED, read_banned
-from fl_dp.federation.server.client_record import ClientRecord, shows_less
-from fl_dp.federation.server.closing import LEAST
-from fl_dp.federation.server.planning import round_mechanism
-from fl_dp.federation.server.questions import Question, Refused
-from fl_dp.federation.server.silent_sites import SilentSites
+from fl_dp.federation.server.client_record import ClientRecord, record_of, shows_less, total_arithmetic
+from fl_dp.federation.server.left_out import BANNED, SilentSites, read_banned
 from fl_dp.federation.wire.messages import profile_from_content
-from fl_dp.federation.wire.older_grid import site_at, sites_of
-from fl_dp.federation.wire.send_receive import give_up, pause, pull, require_answer, send
-from fl_dp.records import ClientProfile, Refusal, weakest
+from fl_dp.federation.wire.send_receive import (
+    give_up,
+    pause,
+    pull,
+    require_answer,
+    send,
+    site_at,
+    sites_of,
+)
+from fl_dp.records import ClientProfile, Refusal
 from fl_dp.reporting.wording import by_reason, counted
 
 logger = logging.getLogger("fl_dp")
 
-PATIENCE = 60.0  # seconds that a round waits for the answers of nodes that were just asked
+PATIENCE = 60.0  # seconds that the first round waits for the answers of nodes that were just asked
+LEAST_PATIENCE = 10.0  # later ones: a machine may be busy, and a lost connection takes as long
 RUN_IS_SPENT = "one more step would cost it more than the run's epsilon"
 REVOKED = "was revoked: the roster no longer has it"
 _LONG = 5.0  # seconds of accounting for one site; one that takes longer
 _REST = 20.0  # is asked again after so many times as long
 RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Asks a node who it is. awaited: whether a round waits for the answer. site: as the grid knows it."""
+
+    message: Message
+    when: float
+    awaited: bool
+    site: str | None
+
+    @property
+    def node(self) -> int:
+        return self.message.metadata.dst_node_id
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A node that takes no part. passing: it did before, and could not answer now, say for a full disk.
+
+    again: when it is asked next; earlier where the next round begins earlier. who: its site, or its node.
+    """
+
+    who: str
+    why: str
+    passing: bool
+    again: float
 
 
 class Registration:
@@ -89,10 +120,7 @@ class Registration:
 
     def note(self, client: ClientRecord, *, answered: bool) -> None:
         """Whether the client has answered the round that it was asked for, whatever it said."""
-        if answered:
-            self.silent.has_answered(client.name)
-        else:
-            self.silent.has_missed(client.name, self._round)
+        self.silent.note(client.name, self._round, answered=answered)
 
     def gather(self, grid: Grid) -> list[ClientRecord]:
         """Wait until a round can start; the clients, sorted by name, that can take a step in it.
@@ -101,7 +129,7 @@ class Registration:
         but that no budget has a step left. FlDpError when they do not come within round-timeout.
         """
         started, enough = time.monotonic(), math.inf
-        patience = PATIENCE if self._first else LEAST
+        patience = PATIENCE if self._first else LEAST_PATIENCE
         self._refused = {node: replace(one, again=started) for node, one in self._refused.items()}
         while True:
             self._refresh(grid)
@@ -114,9 +142,11 @@ class Registration:
                 late or waited - enough >= patience or not self._expecting()
             ):
                 able = self._rested([client for client in here if client.can_take_part()])
-                if able or late or waited >= PATIENCE or not self._unseen():
+                known = len(self.clients) + len(self._refused)  # others may have budget, and come yet
+                if able or late or waited >= PATIENCE or known >= self._config.clients:
                     return able
-            if late or self._refused_for_good() > self._config.clients - self._config.min_clients:
+            for_good = sum(not one.passing for one in self._refused.values())  # no wait will bring them
+            if late or for_good > self._config.clients - self._config.min_clients:
                 raise FederationError(self._too_few(len(here), waited))
             self._announce(len(here))
             pause(started)
@@ -162,14 +192,6 @@ class Registration:
         least = self._least_asked(min(len(able), self._config.fit_clients))
         return others if len(others) >= max(least, self._config.min_clients) else able
 
-    def _unseen(self) -> bool:
-        """Whether there may be clients that have not come yet; they may have budget."""
-        return len(self.clients) + len(self._refused) < self._config.clients
-
-    def _refused_for_good(self) -> int:
-        """How many nodes no wait will bring, as far as can be told."""
-        return sum(not one.passing for one in self._refused.values())
-
     def _expecting(self) -> bool:
         """Whether a node was asked so lately that its answer is worth a wait."""
         now = time.monotonic()
@@ -208,21 +230,20 @@ class Registration:
                 continue
             if refused is None or refused.again <= now:
                 message = Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
-                awaited = not self._is_silent(site) and (refused is None or refused.passing)
+                # nobody waits for what a silent one says: it may train still
+                silent = site in self._unheard or site in self.silent.state
+                awaited = not silent and (refused is None or refused.passing)
                 questions.append(Question(message, now, awaited, site))
         sent = send(grid, [one.message for one in questions])
         by_id = {one.message.metadata.message_id: one for one in questions}
         self._asked |= {key: by_id[key] for key in sent}
 
-    def _is_silent(self, site: str | None) -> bool:
-        """Whether nobody waits for what it says: it was silent before, and may train still."""
-        return site is not None and (site in self._unheard or self.silent.is_silent(site))
-
     def _register(self, question: Question, reply: Message) -> None:
         self.answers += 1
         if reply.has_content():
             self._unheard.discard(question.site or "")
-        node, passing, began = question.node, self._is_known(question.node), time.monotonic()
+        node, began = question.node, time.monotonic()
+        passing = any(client.node_id == node for client in self.clients.values())
         try:
             profile = profile_from_content(require_answer(reply, question.message))
             if isinstance(profile, Refusal):
@@ -250,14 +271,11 @@ class Registration:
             logger.warning("node %d is no part of this run: %s", node, why)
         self._refused[node] = Refused(who, why, passing, time.monotonic() + RETRY)
 
-    def _is_known(self, node: int) -> bool:
-        return any(client.node_id == node for client in self.clients.values())
-
     def _recognise(self, node: int, profile: ClientProfile) -> ClientRecord:
         """The client that registers: a new one, or one that is known, as it stands now."""
         known = self.clients.get(profile.client)
         if known is None:
-            return self._client(node, profile)
+            return self._new_record(node, profile)
         if shows_less(profile.spent, known.spent):
             known.reason = (
                 f"client {known.name} shows a ledger with fewer steps than it had before: it was restored "
@@ -268,20 +286,20 @@ class Registration:
         if node != known.node_id:
             logger.warning("client %s is now node %d, no longer node %d", known.name, node, known.node_id)
         if known.mechanism is None or profile.public_size != known.profile.public_size:
-            return replace(self._client(node, profile, known.rounds), before=known.before, asked=known.asked)
-        return ClientRecord(
-            profile,
-            node,
-            profile.spent,
-            known.mechanism,
-            rounds=known.rounds,
-            arithmetic=_arithmetic(profile, self._config),
-            before=known.before,
-            asked=known.asked,
-            run_epsilon=self._config.epsilon,
+            new = self._new_record(node, profile, known.rounds)
+            return replace(new, before=known.before, asked=known.asked)
+        return replace(
+            known,
+            profile=profile,
+            node_id=node,
+            spent=profile.spent,
+            unconfirmed=(),
+            exhausted=False,
+            reason="",
+            arithmetic=total_arithmetic(profile, self._config),
         )
 
-    def _client(self, node: int, profile: ClientProfile, rounds: int = 0) -> ClientRecord:
+    def _new_record(self, node: int, profile: ClientProfile, rounds: int = 0) -> ClientRecord:
         client = record_of(profile, self._config, node, rounds)
         if client.reason:
             logger.warning("client %s cannot take part: %s", profile.client, client.reason)
@@ -301,31 +319,3 @@ class Registration:
             f"A round needs min-clients = {self._config.min_clients} clients, {here} are there "
             f"after {seconds:.0f} s (round-timeout = {self._config.round_timeout:g} s).{refused}"
         )
-
-
-def record_of(profile: ClientProfile, config: RunConfig, node: int = 0, rounds: int = 0) -> ClientRecord:
-    """The client, with what one round does at it, or with the reason why it has no part in the run."""
-    mechanism, reason, exhausted = None, "", False
-    try:
-        mechanism = round_mechanism(profile, config)
-    except AccountingError as error:
-        reason, exhausted = str(error), True
-    except FlDpError as error:
-        reason = str(error)
-    return ClientRecord(
-        profile,
-        node,
-        profile.spent,
-        mechanism,
-        exhausted=exhausted,
-        reason=reason,
-        rounds=rounds,
-        arithmetic=_arithmetic(profile, config),
-        before=profile.spent,
-        run_epsilon=config.epsilon,
-    )
-
-
-def _arithmetic(profile: ClientProfile, config: RunConfig) -> str:
-    """Of what the client has spent, and of this run's rounds."""
-    return weakest((profile.arithmetic, config.arithmetic))

@@ -12,8 +12,7 @@ from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_results import RunResults, to_line
 
 if TYPE_CHECKING:
-    from flwr.app import ArrayRecord
-
+    from fl_dp.federation.server.keep import Kept
     from fl_dp.federation.server.strategy import PrivateStrategy
 
 
@@ -48,8 +47,7 @@ class RunRecord:
             out.go_on_after(self.state.rounds if self.state else 0, self.state.line if self.state else "")
         self._out, self._on_kept = out, on_kept
         self.arrays = self.state.arrays if self.state else None  # the weights of the state on the disk
-        self.best: tuple[int, ArrayRecord] | None = None  # of the same state, where the best model is kept
-        self.averaged: ArrayRecord | None = None  # of the same state, where the average is kept
+        self.kept: Kept | None = None  # of the same state, where a model is kept beside the last one
         self._line = self.state.line if self.state else ""
         self._told = self.state.rounds if self.state else 0  # the last round whose line is on the disk
         self.started = (self.state.started if self.state else "") or utc_now()
@@ -68,7 +66,7 @@ class RunRecord:
             flat = strategy.resolved().to_flat()
             self.disk_room.write(lambda: self._out.write_resolved(flat), "resolved.toml")
         self.arrays = state.arrays
-        self.best, self.averaged = strategy.best, strategy.averaged
+        self.kept = strategy.kept
         self.make_room()
 
     def make_room(self) -> None:
@@ -98,7 +96,7 @@ class RunRecord:
         kept = state.rounds if state else 0
         self._out.go_on_after(kept, state.line if state else "")
         if state and kept == reports[-1].round:  # the process may have been ended within `keep`
-            self.arrays, self.best, self.averaged = state.arrays, strategy.best, strategy.averaged
+            self.arrays, self.kept = state.arrays, strategy.kept
         while reports and reports[-1].round > kept:
             reports.pop()
 

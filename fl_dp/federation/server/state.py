@@ -8,20 +8,20 @@ import json
 import operator
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fl_dp.accounting.events import beyond
 from fl_dp.config.flat import Scalar
 from fl_dp.config.run import MAY_CHANGE, RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import ClientRecord, client_of
-from fl_dp.federation.server.state_formats import VERSION, in_this_format
 from fl_dp.federation.wire.arrays import NDArray
-from fl_dp.records import NUMERICS, Entry
+from fl_dp.records import NUMERICS, REFUTED, Entry
 from fl_dp.reporting.reports import (
     ClientRound,
     FederationBudget,
@@ -32,6 +32,7 @@ from fl_dp.reporting.reports import (
 )
 
 STATE = "state.npz"
+VERSION = 5  # of the header; older ones are brought into this format
 _PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics", "started")  # of the header
 _HEADER, _ARRAY, _AGGREGATED = "header", "array ", "aggregated "
 
@@ -46,7 +47,7 @@ class ServerState:
     choice of clients. clients: all that were ever there; registered: the names of those that need not be
     asked again. arrays: of the global model, complete. aggregated: what aggregation, server optimizer and
     local algorithm remember at the server. started: when the run first did, UTC, ISO 8601; empty if an older
-    fl_dp began it. missed: see `SilentSites`; empty if an older fl_dp wrote it.
+    fl_dp began it. missed: `SilentSites.state`; empty if an older fl_dp wrote it.
     """
 
     run: str
@@ -106,7 +107,7 @@ def read_state(path: Path) -> ServerState:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             header: dict[str, Any] = json.loads(archive[_HEADER].tobytes())
-            header = in_this_format(path, header)
+            header = _in_this_format(path, header)
             arrays = {name: archive[name] for name in archive.files if name != _HEADER}
         state = _state(header, _named(arrays, _ARRAY), _named(arrays, _AGGREGATED))
         state.last_report()  # a line that is no report is noticed here, before anything is asked of a client
@@ -127,26 +128,17 @@ def _state(
     header: Mapping[str, Any], arrays: Mapping[str, NDArray], aggregated: Mapping[str, NDArray]
 ) -> ServerState:
     return ServerState(
-        run=header["run"],
-        origin=header["origin"],
-        settings=header["settings"],
-        numerics=header["numerics"],
-        rounds=header["rounds"],
-        seconds=header["seconds"],
-        started=str(header["started"]),
-        line=header["line"],
+        **{key: header[key] for key in _PLAIN} | {"started": str(header["started"])},
         secret=bytes.fromhex(header["secret"]),
         clients=[client_of(row) for row in header["clients"]],
         registered=frozenset(header["registered"]),
-        missed=_missed(header.get("missed", {})),
+        missed={
+            name: (operator.index(times), operator.index(until))  # TypeError for what is no whole number
+            for name, (times, until) in header.get("missed", {}).items()
+        },
         arrays=arrays,
         aggregated=aggregated,
     )
-
-
-def _missed(header: Mapping[str, Any]) -> dict[str, Collection[int]]:
-    """Of each name two whole numbers; ValueError or TypeError for anything else."""
-    return {name: (operator.index(times), operator.index(until)) for name, (times, until) in header.items()}
 
 
 def _report(line: Mapping[str, Any]) -> RoundReport:
@@ -174,3 +166,121 @@ def _charges(line: Mapping[str, Any]) -> tuple[Entry, ...]:
 def _with_epsilons(fields: Mapping[str, Any]) -> dict[str, Any]:
     epsilons = {"epsilon", "largest", "median", "least", "epsilon_alone"}
     return {key: epsilon_from_json(value) if key in epsilons else value for key, value in fields.items()}
+
+
+# What could not always be chosen, and what was done then: a state that lacks a key is older than the key.
+_ADDED = {
+    "loss": "cross-entropy",
+    "aggregation": "mean",
+    "server-optimizer": "fedavg",
+    "server-learning-rate": "auto",
+    "arithmetic": REFUTED,
+    "task": "",
+    "data-name": "",
+    "evaluate": "server",
+    "metrics": "",
+    "learning-rate-schedule": "constant",
+    "optimizer": "sgd",
+    "optimizer-settings": "",
+    "optimizer-state": "reset",
+    "class-weights": "",
+    "precision": "float32",
+    "participations": 0,
+    "unit": "record",
+    "records-per-person": 0,
+    "records-chosen": "first",
+    "local-algorithm": "fedavg",
+    "pull": 0.0,
+    "strategy": "",
+    "personal": "",
+    "max-weight": 0.0,
+    "min-updates": 1,
+    "malicious-clients": 1,
+    "keep-model": "last",
+    "average-decay": 0.9,
+    "augmentation": "",
+    "views": 1,
+    "features": "",
+    "adaptive-clipping": "",
+    "secure-dropouts": 0,
+    "secure-colluders": 1,
+}
+_PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
+_PROFILE_OF_3 = 11
+_NO_SECURE_SUMS = (False, 0.0)  # what a profile of format 4 has more than one of 3
+
+
+def _in_this_format(path: Path, header: dict[str, Any]) -> dict[str, Any]:
+    """The header, brought into this format; ConfigError, with what to do, for a format that is not known."""
+    version = header["version"]
+    if version not in (*_STEPS, VERSION):
+        raise ConfigError(
+            f"{path}: is of format {version}, this fl_dp reads 1 to {VERSION}; resume the run "
+            "with the fl_dp that started it."
+        )
+    for step in range(version, VERSION):
+        header = _STEPS[step](header)
+    return {**header, "settings": {**_ADDED, **header["settings"]}}
+
+
+def _from_4(header: dict[str, Any]) -> dict[str, Any]:
+    """What the run has asked for was not kept: all that came after the first registration counts as that."""
+    return {**header, "clients": [_row_from_4(row) for row in header["clients"]]}
+
+
+def _row_from_4(row: list[Any]) -> list[Any]:
+    client = client_of([*row, []])
+    asked = beyond((*client.spent, *client.unconfirmed), client.before)
+    return json.loads(replace(client, asked=asked).row)  # type: ignore[no-any-return]
+
+
+def _from_3(header: dict[str, Any]) -> dict[str, Any]:
+    """No client had said whether it takes part in secure sums: none does, until it registers again."""
+    return {**header, "clients": [_row_from_3(row) for row in header["clients"]]}
+
+
+def _row_from_3(row: list[Any]) -> list[Any]:
+    return [*row[:_PROFILE_OF_3], *_NO_SECURE_SUMS, *row[_PROFILE_OF_3:]]
+
+
+def _from_2(header: dict[str, Any]) -> dict[str, Any]:
+    """What the clients' data had spent before was not kept: all counts as this run's."""
+    return {**header, "clients": [[*row, []] for row in header["clients"]], "started": ""}
+
+
+def _from_1(header: dict[str, Any]) -> dict[str, Any]:
+    """Of 0.1.0: clients were members, their numbers were not shown, no report named an accountant."""
+    line = header["line"] and json.dumps(_line_from_1(header))
+    return {
+        **header,
+        "numerics": 1,
+        "origin": header["run"],
+        "clients": [_row_from_1(row) for row in header["members"]],
+        "registered": header["heard"],
+        "line": line,
+    }
+
+
+def _row_from_1(row: list[Any]) -> list[Any]:
+    return [*row[:_PROFILE_OF_1], REFUTED, *row[_PROFILE_OF_1:], REFUTED]
+
+
+def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads(header["line"])
+    accountants = {
+        one.name: one.profile.accountant
+        for one in (client_of(_row_from_4(_row_from_3([*_row_from_1(row), []]))) for row in header["members"])
+    }
+    clients = {
+        name: {**client, "accountant": accountants[name], "arithmetic": REFUTED, "reported": {}}
+        for name, client in line["clients"].items()
+    }
+    federation = {
+        **line["federation"], "accountants": sorted(set(accountants.values())), "arithmetic": REFUTED,
+        "unit": "record",
+    }  # fmt: skip
+    metrics = {} if line["accuracy"] is None else {"accuracy": line["accuracy"]}
+    return {**line, "clients": clients, "federation": federation, "metrics": metrics}
+
+
+_STEPS = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}  # by format: gives a header of the next one

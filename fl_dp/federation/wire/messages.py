@@ -132,7 +132,7 @@ def reply_from_content(
     """A client's answer to a round, and what is wrong with its arrays (else empty).
 
     Apart, because what a client has spent counts even when its arrays cannot be used. What else stands in
-    the message is not looked at: the server refuses it before (`server/replies.py`).
+    the message is not looked at: the server refuses it before (`server/verify.py`).
     """
     if REFUSAL in content:
         return _refusal(content), ""

@@ -10,8 +10,8 @@ from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError
+from fl_dp.federation.server.client_record import record_of
 from fl_dp.federation.server.planning import expected_batch, steps_of_round
-from fl_dp.federation.server.registration import record_of
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.ledger_place import NOWHERE
 from fl_dp.launch.spending import (

@@ -17,9 +17,8 @@ from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.secure_sum.identity import Identity
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
-from fl_dp.federation.wire.older_grid import OlderGrid
 from fl_dp.federation.wire.partial_sums import ask_for_sum
-from fl_dp.federation.wire.send_receive import receive, send
+from fl_dp.federation.wire.send_receive import BaseGrid, receive, send
 from fl_dp.form import Form
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Site
@@ -75,7 +74,7 @@ Hook = Callable[
 Lie = Callable[[int, str, RecordDict], RecordDict]
 
 
-class Wire(OlderGrid):
+class Wire(BaseGrid):
     """The grid below: each message is answered at once. hook: may change what a member is asked, or end it.
 
     lie: may change what it answers. seen: all answers, by stage. A node's number is its member's, and one

@@ -10,8 +10,8 @@ import pytest
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.server import registration as module
-from fl_dp.federation.server.banned import BANNED, write_banned
 from fl_dp.federation.server.client_record import ClientRecord, client_of, shows_less
+from fl_dp.federation.server.left_out import BANNED, write_banned
 from fl_dp.federation.server.registration import Registration
 from fl_dp.records import Entry
 

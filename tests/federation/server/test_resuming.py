@@ -71,7 +71,7 @@ def lines_and_weights(fakes, config, make_grid, deaths):
         finally:
             lines |= {one.round: replace(one, seconds=0.0) for one in strategy.reports}
         assert not deaths
-        return lines, weights(strategy)["weight"], strategy.budgets()
+        return lines, weights(strategy)["weight"], strategy.reporting.budgets()
 
 
 @pytest.mark.parametrize("moment", ["known", "asked", "over"])
@@ -106,7 +106,7 @@ def test_under_a_new_name_a_round_that_nobody_knows_of_counts_until_the_client_r
     state = replace(first.state(to_line(first.reports[0]), 1.0), secret=b"s" * 32)
     second = PrivateStrategy(settings(min_clients=1), "run-2", TRAINABLE, lambda report: None)
     second.resume(state)
-    assert [budget.steps for budget in second.budgets().values()] == [20, 20]
+    assert [budget.steps for budget in second.reporting.budgets().values()] == [20, 20]
     again = fakes.Grid({21: grid.nodes[11]})
     second.start(again, encode(state.arrays))
     assert [report.round for report in second.reports] == [1, 2, 3]

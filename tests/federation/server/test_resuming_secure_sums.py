@@ -121,7 +121,7 @@ def test_under_a_new_name_a_round_of_a_deployment_is_another_and_paid_anew(fakes
     second.resume(state)
     mechanism = state.clients[0].mechanism
     assert mechanism.shares == 3
-    assert {one.steps for one in second.budgets().values()} == {2}
+    assert {one.steps for one in second.reporting.budgets().values()} == {2}
     for one in members.values():
         one.kill = lambda *at: None
     second.start(summing(fakes, members), encode(state.arrays))
@@ -129,7 +129,7 @@ def test_under_a_new_name_a_round_of_a_deployment_is_another_and_paid_anew(fakes
     for member in members.values():
         assert member.client.spent == (replace(mechanism, steps=4),)  # 1, 2 under the old name, 2 and 3
         assert {run for run, _ in member.paid} == {"run-1", "run-2"}
-    budgets = second.budgets()
+    budgets = second.reporting.budgets()
     assert {one.steps for one in budgets.values()} == {4}
     assert all(one.epsilon_alone > one.epsilon for one in budgets.values())
     assert to_line(second.reports[-1])

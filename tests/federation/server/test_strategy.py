@@ -11,12 +11,11 @@ from federation.server.short_run import START, TRAINABLE, run, settings, statuse
 from flwr.app import MetricRecord
 
 from fl_dp.errors import ConfigError, FlDpError
-from fl_dp.federation.server import closing
 from fl_dp.federation.server import strategy as strategy_module
-from fl_dp.federation.server.closing import Closing
-from fl_dp.federation.server.replies import NO_REPLY
+from fl_dp.federation.server import verify
 from fl_dp.federation.server.state import read_state, write_state
 from fl_dp.federation.server.strategy import PrivateStrategy
+from fl_dp.federation.server.verify import NO_REPLY, Quorum
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.records import Entry, Refusal
 from fl_dp.tasks.own_code import own_parts
@@ -76,7 +75,7 @@ def test_budgets_spent_before_the_run_end_it_at_once(fakes):
     strategy, grid = run([fakes.Client("0", spent=spent), fakes.Client("1", spent=spent)], fakes)
     assert strategy.outcome()[0] == "budget-exhausted"
     assert not grid.trained()
-    assert strategy.budgets()["0"].steps == 10_000
+    assert strategy.reporting.budgets()["0"].steps == 10_000
 
 
 def test_another_federation_replaces_one_part(fakes):
@@ -122,7 +121,7 @@ def test_a_silent_site_costs_others_no_more_than_grace_and_is_seldom_asked(
     fakes, monkeypatch, deaf, back, asked, why
 ):
     """Nobody is waited for who has been silent, neither for an update nor for what it has cost."""
-    monkeypatch.setattr(closing, "LEAST", 0.2)
+    monkeypatch.setattr(verify, "LEAST_PATIENCE", 0.2)
     silent = Silent("4")
     silent.deaf, silent.back, silent.asked = deaf, back, []
 
@@ -152,12 +151,12 @@ def test_a_site_that_declines_every_round_is_new_in_the_first_alone(fakes, monke
     """Else it has all of round-timeout in each of them, for an answer that costs it nothing."""
     seen = []
 
-    class Seen(Closing):
+    class Seen(Quorum):
         def __init__(self, *arguments, new):
             seen.append(set(new))
             super().__init__(*arguments, new=new)
 
-    monkeypatch.setattr(strategy_module, "Closing", Seen)
+    monkeypatch.setattr(strategy_module, "Quorum", Seen)
     nodes = [fakes.Client("0"), fakes.Client("1", mishaps=dict.fromkeys((1, 2), Refusal("declined", "no")))]
     run(nodes, fakes, settings(rounds=2))
     assert seen == [{"0", "1"}, set()]
@@ -165,7 +164,7 @@ def test_a_site_that_declines_every_round_is_new_in_the_first_alone(fakes, monke
 
 def test_a_silent_site_is_asked_where_the_others_are_too_few(fakes, monkeypatch):
     """Else the run could not go on: it would wait, and end."""
-    monkeypatch.setattr(closing, "LEAST", 0.05)
+    monkeypatch.setattr(verify, "LEAST_PATIENCE", 0.05)
     silent = fakes.Client("1", mishaps=dict.fromkeys(range(1, 5)))
     strategy, _ = run([fakes.Client("0"), silent], fakes, settings(rounds=4))
     assert [plan.server_round for plan in silent.plans] == [1, 2, 3, 4]
@@ -173,7 +172,7 @@ def test_a_silent_site_is_asked_where_the_others_are_too_few(fakes, monkeypatch)
 
 
 def test_a_resumed_run_knows_who_was_silent(fakes, tmp_path, monkeypatch):
-    monkeypatch.setattr(closing, "LEAST", 0.05)
+    monkeypatch.setattr(verify, "LEAST_PATIENCE", 0.05)
     nodes = [fakes.Client(str(i), mishaps={1: None, 2: None} if i == 3 else {}) for i in range(4)]
     config = settings(clients=4, fit_clients=4, rounds=2)
     first, grid = run(nodes, fakes, config)
@@ -221,7 +220,7 @@ def test_a_round_that_cannot_have_as_many_updates_as_are_named_is_not_paid_for(f
     assert strategy.outcome()[0] == "budget-exhausted"
     assert "Fewer clients than min-updates asks for" in strategy.outcome()[1]
     assert len(strategy.reports) == 1
-    assert strategy.budgets()["1"].steps == 10
+    assert strategy.reporting.budgets()["1"].steps == 10
 
 
 def test_a_round_with_fewer_updates_than_krum_needs_is_lost(fakes):
@@ -254,13 +253,14 @@ def test_a_run_that_ends_within_a_round_counts_this_round(fakes, how):
         strategy.start(grid, encode(START))
     (first,) = strategy.reports
     for name, node in (("0", grid.nodes[11]), ("1", grid.nodes[12])):
-        at_the_end = strategy.budgets()[name]
+        at_the_end = strategy.reporting.budgets()[name]
         assert at_the_end.charges == node.spent
         assert at_the_end.steps == 2 * first.clients[name].steps
         assert at_the_end.epsilon > first.clients[name].epsilon
         assert (at_the_end.status, at_the_end.rounds) == ("failed", 1)
         assert at_the_end.planned_epsilon >= at_the_end.epsilon
-    assert strategy.guarantee().epsilon == max(one.epsilon for one in strategy.budgets().values())
+    reporting = strategy.reporting
+    assert reporting.guarantee().epsilon == max(one.epsilon for one in reporting.budgets().values())
     assert [client.unconfirmed for client in states[-1].clients] == [(), ()]  # a resumed run asks again
 
 
@@ -276,4 +276,4 @@ def test_what_was_judged_is_counted_once(fakes):
     strategy = strategy_of()
     with pytest.raises(KeyboardInterrupt):
         strategy.start(grid, encode(START), evaluate_fn=evaluate)
-    assert strategy.budgets()["0"].charges == grid.nodes[11].spent
+    assert strategy.reporting.budgets()["0"].charges == grid.nodes[11].spent

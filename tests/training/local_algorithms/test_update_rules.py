@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.federation.server.aggregating import Aggregating
-from fl_dp.federation.server.judging import Judged
-from fl_dp.federation.server.replies import Verdict
+from fl_dp.federation.server.combine import Aggregator
+from fl_dp.federation.server.verify import RoundResult, Verdict
 from fl_dp.federation.wire.arrays import digest_of, encode, load_arrays, state_arrays
 from fl_dp.federation.wire.round_arrays import shared_specs
 from fl_dp.records import CONTROL, RoundPlan
@@ -50,7 +49,7 @@ class Federation:
         )  # fmt: skip
         self.private, self.personal = private, personal
         self.data = [_data(seed) for seed in range(CLIENTS)]
-        self.aggregating = Aggregating(self.config, shared_specs(self.model, personal))
+        self.aggregating = Aggregator(self.config, shared_specs(self.model, personal))
         self.weights = encode(state_arrays(self.model))
         self.start = self.flat(self.weights)
         self.states = [b""] * CLIENTS
@@ -74,7 +73,7 @@ class Federation:
             str(client): Verdict("trained", arrays=update)
             for client, update in zip(who, updates, strict=True)
         }
-        judged = Judged([(update, 1.0) for update in updates], verdicts=verdicts)
+        judged = RoundResult([(update, 1.0) for update in updates], verdicts=verdicts)
         self.weights = self.aggregating.aggregate(self.weights, judged)
         self.gradients.append(gradients)
         self.models.append(models)

@@ -15,24 +15,17 @@ class Mean(Aggregation):
     def combine(
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]
     ) -> dict[str, NDArray]:
-        total = sum(weight for _, weight in updates) + sum(part.weight for part in sums)
-        return {name: _mean(name, updates, sums, spec, total) for name, spec in specs.items()}
-
-
-def _mean(
-    name: str,
-    updates: Sequence[Update],
-    sums: Sequence[WeightedSum],
-    spec: ArraySpec,
-    total_weight: float,
-) -> NDArray:
-    total = np.zeros(spec.shape, dtype=np.float64)
-    for update, weight in updates:
-        total += weight * update[name].astype(np.float64)
-    for part in sums:
-        total += part.arrays[name]
-    total /= total_weight
-    return total.astype(spec.dtype)
+        all_weight = sum(weight for _, weight in updates) + sum(part.weight for part in sums)
+        means = {}
+        for name, spec in specs.items():
+            total = np.zeros(spec.shape, dtype=np.float64)
+            for update, weight in updates:
+                total += weight * update[name].astype(np.float64)
+            for part in sums:
+                total += part.arrays[name]
+            total /= all_weight
+            means[name] = total.astype(spec.dtype)
+        return means
 
 
 AGGREGATION = Mean

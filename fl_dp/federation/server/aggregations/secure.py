@@ -1,11 +1,10 @@
 """One sum, one noise: clients' steps are added up under masks, and only the sum is opened.
 
-What each member gives, what the sum is and what the server makes of it: `../secure_aggregating.py`; the
+What each member gives, what the sum is and what the server makes of it: `../secure_sum.py`; the
 masks: `../../secure_sum/`; docs/secure-aggregation.md.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from fl_dp.errors import FederationError
 from fl_dp.federation.server.aggregation import Aggregation, Update
@@ -14,9 +13,7 @@ from fl_dp.federation.wire.partial_sums import WeightedSum
 
 
 class SecureSum(Aggregation):
-    """Has no single update to combine: the opened sum is a gradient, see `SecureAggregating`."""
-
-    opens_sums: ClassVar[bool] = True
+    """Has no single update to combine: the opened sum is a gradient, see `SecureAggregator`."""
 
     def combine(
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]

@@ -12,11 +12,12 @@ class FedAvg(ServerOptimizer):
     def step(self, weights: Arrays, aggregated: Arrays) -> dict[str, NDArray]:
         if self.learning_rate == 1.0:
             return dict(aggregated)  # exactly, where adding the difference would round
-        return {name: self._towards(weights[name], target) for name, target in aggregated.items()}
-
-    def _towards(self, start: NDArray, target: NDArray) -> NDArray:
-        way = target.astype(np.float64) - start.astype(np.float64)
-        return (start + self.learning_rate * way).astype(start.dtype)
+        new = {}
+        for name, target in aggregated.items():
+            start = weights[name]
+            change = target.astype(np.float64) - start.astype(np.float64)
+            new[name] = (start + self.learning_rate * change).astype(start.dtype)
+        return new
 
 
 SERVER_OPTIMIZER = FedAvg

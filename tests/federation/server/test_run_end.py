@@ -4,7 +4,7 @@ import numpy as np
 from federation.link.wired import federation, in_thread, keys
 from flwr.app import ConfigRecord, RecordDict
 
-from fl_dp.federation.server.farewell import send_final_model
+from fl_dp.federation.server.run_end import send_final_model
 from fl_dp.federation.wire.messages import ABOUT, ARRAYS, FINAL_MODEL, HEARD, STATEMENT
 from fl_dp.statements import Statement
 

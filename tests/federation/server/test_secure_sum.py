@@ -7,11 +7,10 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.engine.noise.grid import noise_grid
-from fl_dp.federation.server.asking import Asked
+from fl_dp.federation.server.ask import Asked
 from fl_dp.federation.server.client_record import ClientRecord
-from fl_dp.federation.server.judging import Judged
-from fl_dp.federation.server.replies import Verdict
-from fl_dp.federation.server.secure_aggregating import SecureAggregating
+from fl_dp.federation.server.secure_sum import SecureAggregator
+from fl_dp.federation.server.verify import RoundResult, Verdict
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.partial_sums import WeightedSum
 from fl_dp.records import ClientProfile, Entry, RoundPlan
@@ -20,21 +19,21 @@ START = {"w": np.zeros(2, np.float32)}
 PLAN = RoundPlan("run", 1, "linear", 1, 10, 1.0, 0.0, 1.0, 1.0, shares=2)
 
 
-def _aggregating(dropouts: int) -> SecureAggregating:
+def _aggregating(dropouts: int) -> SecureAggregator:
     config = RunConfig(
         clients=10, min_clients=10, fit_clients=10, aggregation="secure", secure_dropouts=dropouts
     )
-    return SecureAggregating(config, specs(START))
+    return SecureAggregator(config, specs(START))
 
 
-def _opened(survivors: int, asked: int) -> Judged:
+def _opened(survivors: int, asked: int) -> RoundResult:
     profile = ClientProfile("one", 100, 3.0, 1e-5, (), "rdp", 0.0, False)
     client = ClientRecord(profile, 1, (), Entry(0.1, 1.0, 1))
     verdicts = {str(k): Verdict("trained", arrays={}) for k in range(survivors)}
     verdicts |= {str(k): Verdict("declined", "unpaid") for k in range(survivors, asked)}
     total = WeightedSum({"w": np.array([1, -1]) << 20}, float(survivors), shares=2, masked=True)
     summed = [Asked(client, client.mechanism, 1.0, None, True, PLAN)] * survivors
-    return Judged(sums=[total], summed=summed, verdicts=verdicts)
+    return RoundResult(sums=[total], summed=summed, verdicts=verdicts)
 
 
 @pytest.mark.parametrize(("dropouts", "survivors"), [(0, 9), (0, 3), (1, 3)])
@@ -78,7 +77,8 @@ def test_a_sum_longer_than_honest_members_can_make_is_brought_to_that_length():
 
 def test_a_round_whose_sum_was_not_opened_says_why():
     aggregating = _aggregating(0)
-    failed = Judged(verdicts={"0": Verdict("declined", "unpaid"), "1": Verdict("failed", "Secure sum lost")})
+    verdicts = {"0": Verdict("declined", "unpaid"), "1": Verdict("failed", "Secure sum lost")}
+    failed = RoundResult(verdicts=verdicts)
     assert aggregating.aggregate(encode(START), failed) is None
     assert (aggregating.lost, aggregating.opened) == ("Secure sum lost", None)
 
@@ -93,7 +93,7 @@ def test_a_sum_of_honest_noise_stays_as_it_is():
     total = np.round(noise / deviation.spacing).astype(np.int64)
     judged.sums[0] = WeightedSum({"w": total}, 9.0, shares=2, masked=True)
     judged.summed = [replace(one, plan=plan) for one in judged.summed]
-    new = SecureAggregating(config, specs(start)).aggregate(encode(start), judged)
+    new = SecureAggregator(config, specs(start)).aggregate(encode(start), judged)
     assert new is not None
     np.testing.assert_allclose(new["w"].numpy(), -noise / 90, rtol=1e-4, atol=1e-4)
 

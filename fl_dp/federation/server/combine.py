@@ -1,6 +1,12 @@
-"""The updates that stand become the next global weights, by post-processing alone."""
+"""The updates that stand become the next global weights, by post-processing alone.
 
+Too long ones are scaled down, the aggregation makes one of all, the server's optimizer takes a step to it.
+"""
+
+import logging
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from flwr.app import ArrayRecord
@@ -8,28 +14,29 @@ from flwr.app import ArrayRecord
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import POISSON, RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.aggregation import Update, aggregation_of, check_aggregation
-from fl_dp.federation.server.bounding import Bounding
+from fl_dp.federation.server.aggregation import aggregation_of, check_aggregation
 from fl_dp.federation.server.controls import Controls
-from fl_dp.federation.server.judging import Judged
+from fl_dp.federation.server.norm_bound import coarsest, is_bounded, length_of, norm_bound, real_numbers
 from fl_dp.federation.server.optimizer import server_optimizer_of
+from fl_dp.federation.server.verify import RoundResult
 from fl_dp.federation.server.weights import capped
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, encode
 from fl_dp.records import MOST_WEIGHT
 from fl_dp.reporting.reports import OpenedSum
 from fl_dp.reporting.wording import counted
 
+logger = logging.getLogger("fl_dp")
+
 _AGGREGATION, _OPTIMIZER, _CONTROLS = _PARTS = "aggregation ", "optimizer ", "controls "
 
 
-class Aggregating:
+class Aggregator:
     """shared: the parameters that clients send back; the model's other arrays keep the server's values."""
 
     def __init__(self, config: RunConfig, shared: Mapping[str, ArraySpec]) -> None:
         self._shared, self._config = shared, config
         self.lost = ""  # why the last round's updates were not used
         self.opened: OpenedSum | None = None  # of the last round, where its updates came as a secure sum
-        self._bounding = Bounding(config, shared)
         self._controls = Controls(config, shared)
         check_aggregation(config)
         self._aggregation = aggregation_of(config.aggregation, config.malicious_clients)
@@ -51,9 +58,9 @@ class Aggregating:
         """How many must be asked, of so many that could be, for a round that can have enough updates."""
         return self.least_updates(asked)
 
-    def _needed(self, judged: Judged) -> int:
+    def _needed(self, result: RoundResult) -> int:
         """How many of the round's updates must stand."""
-        return self.least_updates(len(judged.verdicts))
+        return self.least_updates(len(result.verdicts))
 
     @property
     def server_learning_rate(self) -> float:
@@ -75,46 +82,85 @@ class Aggregating:
         controls = self._controls.arrays
         return ArrayRecord({**weights, **encode(controls)}) if controls else weights
 
-    def aggregate(self, weights: ArrayRecord, judged: Judged) -> ArrayRecord | None:
+    def aggregate(self, weights: ArrayRecord, result: RoundResult) -> ArrayRecord | None:
         """The new global weights after a round; None if no update stands, or if clients could not go on from
         them. `lost` then says why, unless nobody has trained.
         """
         self.lost = ""
-        if not judged.updates and not judged.sums:
+        if not result.updates and not result.sums:
             return None
-        least = self._needed(judged)
-        if judged.standing < least:
-            left = counted(judged.standing, "update")
+        least = self._needed(result)
+        if result.standing < least:
+            left = counted(result.standing, "update")
             self.lost = f"{left} left, {least} are needed (min-updates, aggregation)"
             return None
         before = self._optimizer.state()
         start = {name: weights[name].numpy() for name in self._shared}
-        combined = self._combined(weights, start, judged)
+        combined = self._combined(start, result)
         with np.errstate(over="ignore", invalid="ignore"):
             new = self._optimizer.step(start, {name: combined[name] for name in self._shared})
         if not all((abs(array) <= MOST_WEIGHT).all() for array in new.values()):  # NaN is not either
             self._optimizer.restore(before)
             self.lost = f"the updates lead to weights beyond {MOST_WEIGHT:g}, or not finite"
             return None
-        self._controls.move(combined, judged.standing)
+        self._controls.move(combined, result.standing)
         return ArrayRecord({**weights, **encode(new)})
 
-    def _combined(
-        self, weights: ArrayRecord, start: Mapping[str, NDArray], judged: Judged
-    ) -> Mapping[str, NDArray]:
-        """One array for each that is expected, of a round whose updates suffice. start: the shared ones."""
-        self._bounding.hold(weights, judged)
-        return self._aggregation.combine(self._capped(judged), judged.sums, self.expected)
+    def _combined(self, start: Mapping[str, NDArray], result: RoundResult) -> Mapping[str, NDArray]:
+        """One array for each that is expected, of a round whose updates suffice. start: the shared ones.
 
-    def _capped(self, judged: Judged) -> list[Update]:
-        """The single updates, none of which counts more than `max-weight` allows among those that stand.
-
-        Those beside sums were asked for with weights that were capped then.
+        No single update counts more than `max-weight` allows among those that stand; those beside sums were
+        asked for with weights that were capped then.
         """
-        if judged.sums:
-            return judged.updates
-        weights = capped([weight for _, weight in judged.updates], self._config.max_weight)
-        return [(update, weight) for (update, _), weight in zip(judged.updates, weights, strict=True)]
+        self._scale_down(start, result)
+        updates = result.updates
+        if not result.sums:
+            weights = capped([weight for _, weight in updates], self._config.max_weight)
+            updates = [(update, weight) for (update, _), weight in zip(updates, weights, strict=True)]
+        return self._aggregation.combine(updates, result.sums, self.expected)
+
+    def _scale_down(self, sent: Mapping[str, NDArray], result: RoundResult) -> None:
+        """Updates longer than an honest one can be are scaled down to that length, and their verdicts say so:
+        none is dropped for it. What is sent beside weights, such as control variates, is not bounded; neither
+        is what a simulation of our own has added up.
+        """
+        if not result.owners or not is_bounded(result.owners[0].plan):
+            return
+        start = {name: array.astype(np.float64, copy=False) for name, array in sent.items()}
+        bounds = self._bounds(result, length_of(start))
+        for place, (asked, (update, weight)) in enumerate(zip(result.owners, result.updates, strict=True)):
+            way = {name: update[name].astype(np.float64) - start[name] for name in self._shared}
+            long, most = length_of(way), bounds[place]
+            if long <= most:
+                continue
+            share, name = most / long, asked.client.name
+            near = {
+                key: (start[key] + share * way[key]).astype(spec.dtype) for key, spec in self._shared.items()
+            }
+            result.updates[place] = {**update, **near}, weight
+            result.verdicts[name] = replace(result.verdicts[name], scaled=share)
+            logger.warning(
+                "client %s: an update of length %.4g is scaled down to %.4g, the longest that an honest one "
+                "can be", name, long, most,
+            )  # fmt: skip
+
+    def _bounds(self, result: RoundResult, start: float) -> list[float]:
+        """Of each update. They grow with the steps, which follow from sizes that nothing can check: as with
+        weights, none is more than `max-weight` times the mean of the others. start: length of the weights.
+        """
+        bounds = [
+            norm_bound(
+                asked.plan,
+                asked.client.profile.public_size,
+                result.verdicts[asked.client.name].steps,
+                real_numbers(self._shared),
+                start,
+                coarsest(self._shared),
+                float(self._config.rounds * self._config.clients * asked.mechanism.steps),
+            )
+            for asked in result.owners
+        ]
+        return capped(bounds, self._config.max_weight) if all(map(math.isfinite, bounds)) else bounds
 
     def forget_steps(self) -> None:
         """The last model is not gone on from: what led to it leads nowhere."""

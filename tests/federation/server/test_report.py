@@ -1,15 +1,41 @@
-"""The federation's budget: heterogeneous clients, who runs out first, and people with records at several."""
+"""What stands in the reports of rounds; budgets of unequal clients, and people with records at several."""
 
 import dataclasses
 
 import pytest
 from federation.server import short_run
-from federation.server.short_run import settings
+from federation.server.short_run import run, settings
+from flwr.app import MetricRecord
 
 from fl_dp.records import REFUTED
 
 
-def run(clients, fakes, **changes):
+def test_the_evaluation_of_a_round_stands_in_its_report_and_what_is_not_evaluated_has_no_loss(fakes):
+    """Without something to evaluate with in any round; else in the rounds that are due, and in the last."""
+    asked = []
+
+    def evaluate(server_round, arrays):
+        asked.append(server_round)
+        return MetricRecord({"loss": float(server_round), "accuracy": server_round / 10})
+
+    clients = [fakes.Client("0"), fakes.Client("1")]
+    assert run(clients, fakes, settings(rounds=1))[0].reports[0].loss is None
+    strategy, _ = run(clients, fakes, settings(rounds=5, evaluate_every=2), evaluate=evaluate)
+    assert asked == [2, 4, 5]
+    found = [(report.loss, report.accuracy) for report in strategy.reports]
+    assert found == [(None, None), (2.0, 0.2), (None, None), (4.0, 0.4), (5.0, 0.5)]
+    assert all(report.seconds > 0 for report in strategy.reports)
+
+
+def test_a_number_of_the_client_stands_in_its_line(fakes):
+    nodes = [fakes.Client("0"), fakes.Client("1", mishaps={1: fakes.Refusal("declined", "no")})]
+    strategy, _ = run(nodes, fakes, settings(rounds=1))
+    clients = strategy.reports[0].to_dict()["clients"]
+    assert clients["0"]["reported"]["steps"] == 10
+    assert clients["1"]["reported"] == {}
+
+
+def run_unequal(clients, fakes, **changes):
     given = {"clients": 3, "min_clients": 1, "fit_clients": 3, "rounds": 6, "noise_multiplier": 1.5}
     return short_run.run(clients, fakes, settings(**{**given, **changes}))[0]
 
@@ -25,7 +51,7 @@ def mixed(fakes):
 
 
 def test_small_clients_run_out_first_and_the_rest_go_on(fakes, mixed):
-    strategy = run(mixed, fakes)
+    strategy = run_unequal(mixed, fakes)
     small, middle, large = (
         [report.clients[name].status for report in strategy.reports].count("trained")
         for name in ("small", "middle", "large")
@@ -34,12 +60,12 @@ def test_small_clients_run_out_first_and_the_rest_go_on(fakes, mixed):
     for report in strategy.reports:
         for client in mixed:
             assert report.clients[client.name].epsilon <= client.epsilon
-    assert [m.delta for m in strategy.budgets().values()] == [1e-5, 1e-6, 1e-5]  # by name
+    assert [m.delta for m in strategy.reporting.budgets().values()] == [1e-5, 1e-6, 1e-5]  # by name
     assert strategy.outcome() == ("completed", "")
 
 
 def test_every_client_keeps_its_own_rate_and_with_auto_its_own_noise(fakes, mixed):
-    strategy = run(mixed, fakes, noise_multiplier="auto", rounds=3)
+    strategy = run_unequal(mixed, fakes, noise_multiplier="auto", rounds=3)
     plans = {client.name: client.plans for client in mixed}
     assert all(len({plan.noise_multiplier for plan in one}) == 1 for one in plans.values())
     assert len({one[0].noise_multiplier for one in plans.values()}) == 3
@@ -49,11 +75,11 @@ def test_every_client_keeps_its_own_rate_and_with_auto_its_own_noise(fakes, mixe
     }  # fmt: skip
     assert all(report.federation.running_out == () for report in strategy.reports)
     for client in mixed:
-        assert 0.95 * client.epsilon < strategy.budgets()[client.name].epsilon <= client.epsilon
+        assert 0.95 * client.epsilon < strategy.reporting.budgets()[client.name].epsilon <= client.epsilon
 
 
 def test_rounds_left_are_the_rounds_that_then_are_taken(fakes, mixed):
-    strategy = run(mixed, fakes)
+    strategy = run_unequal(mixed, fakes)
     for report in strategy.reports:
         later = strategy.reports[report.round :]
         for name, client in report.clients.items():
@@ -63,21 +89,21 @@ def test_rounds_left_are_the_rounds_that_then_are_taken(fakes, mixed):
         assert set(report.federation.running_out) == short
         assert report.federation.rounds_ahead == len(later)
     assert strategy.reports[0].federation.running_out[-1] == "small"
-    assert strategy.federation() == strategy.reports[-1].federation
-    budgets = strategy.budgets()
+    assert strategy.reporting.federation() == strategy.reports[-1].federation
+    budgets = strategy.reporting.budgets()
     assert [budgets["small"].rounds_left, budgets["small"].rounds_beyond] == [0, 0]
 
 
 def test_the_summary_says_whose_ledger_was_retired(fakes, mixed):
     profile = mixed[0].profile
     mixed[0].profile = lambda: dataclasses.replace(profile(), retired=2)
-    budgets = run(mixed, fakes, rounds=1).budgets()
+    budgets = run_unequal(mixed, fakes, rounds=1).reporting.budgets()
     assert {name: one.retired for name, one in budgets.items()} == {"small": 2, "middle": 0, "large": 0}
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 7])
 def test_a_person_at_several_clients_composes_the_largest(fakes, mixed, at):
-    report = run(mixed, fakes, rounds=1, clients_per_person=at).reports[0]
+    report = run_unequal(mixed, fakes, rounds=1, clients_per_person=at).reports[0]
     epsilons = sorted((client.epsilon for client in report.clients.values()), reverse=True)
     assert report.epsilon == pytest.approx(sum(epsilons[:at]))
     assert report.delta == pytest.approx(sum((1e-5, 1e-5, 1e-6)[:at]))
@@ -101,7 +127,7 @@ def test_a_clients_total_is_as_sure_as_the_weakest_of_it_and_the_federations_eps
     fakes, asked, before, client
 ):
     clients = [fakes.Client("a", arithmetic=before), fakes.Client("b", arithmetic="proven")]
-    strategy = run(clients, fakes, rounds=1, arithmetic=asked)
+    strategy = run_unequal(clients, fakes, rounds=1, arithmetic=asked)
     (report,) = strategy.reports
     assert [one.arithmetic for one in clients[0].plans] == [asked]
     assert report.clients["a"].arithmetic == client

@@ -1,6 +1,7 @@
-"""Answers that are late, malformed or lies, and what then counts as spent."""
+"""When a round is closed; answers that are late, malformed or lies, and what then counts as spent."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,28 +10,29 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from local_updates import local_update
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.federation.server import judging
-from fl_dp.federation.server.asking import Asked
+from fl_dp.federation.server import verify
+from fl_dp.federation.server.ask import Asked
 from fl_dp.federation.server.client_record import ClientRecord
-from fl_dp.federation.server.judging import Judging
-from fl_dp.federation.server.replies import is_update, settle
+from fl_dp.federation.server.verify import LEAST_PATIENCE, Quorum, ReplyVerifier, is_update
 from fl_dp.federation.wire.arrays import encode, specs
-from fl_dp.federation.wire.messages import update_to_content
+from fl_dp.federation.wire.messages import refusal_to_content, update_to_content
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.records import ClientProfile, Entry, Refusal, RoundPlan
 
 
 @pytest.fixture(autouse=True)
-def _closing_counts_what_judging_takes(monkeypatch):
+def _a_quorum_counts_the_updates_that_stand(monkeypatch):
     """Every reply of this file: it sets a round's pace if it is an update that stands, and else does not."""
 
-    def checked(reply, question, expected, *, in_group=False):
-        counts = reply is not None and not in_group and is_update(reply, question, expected)
-        verdict = settle(reply, question, expected, in_group=in_group)
+    plain = ReplyVerifier._settle
+
+    def checked(self, asked, reply, *, in_group):
+        counts = reply is not None and not in_group and is_update(reply, asked, self._expected)
+        verdict = plain(self, asked, reply, in_group=in_group)
         assert in_group or counts == (verdict.status == "trained")
         return verdict
 
-    monkeypatch.setattr(judging, "settle", checked)
+    monkeypatch.setattr(ReplyVerifier, "_settle", checked)
 
 
 def test_a_silent_clients_plan_counts_as_spent_until_it_registers_again(fakes):
@@ -120,7 +122,7 @@ def test_a_sum_that_is_lost_leaves_no_round_that_was_trained(fakes):
     strategy.start(adding_up(fakes, WithoutSum("0"), WithoutSum("1")), encode(START))
     clients = strategy.reports[0].clients.values()
     assert {(client.status, client.steps) for client in clients} == {("failed", 10)}  # and it is paid for
-    assert {one.rounds for one in strategy.budgets().values()} == {0}
+    assert {one.rounds for one in strategy.reporting.budgets().values()} == {0}
     assert strategy.outcome()[0] == "failed"
     np.testing.assert_array_equal(weights(strategy)["weight"], START["weight"])
 
@@ -161,7 +163,8 @@ def judged(paid, shares, total, claimed=None):
     replies = [Message(contents[one.message.metadata.message_id], reply_to=one.message) for one in asked]
     registered = Registered()
     expected = specs({"weight": np.zeros((2, 3), np.int64)})
-    return Judging(registered, expected).judge(asked, replies), [one.client for one in asked], registered
+    found = ReplyVerifier(registered, expected).judge(asked, replies)
+    return found, [one.client for one in asked], registered
 
 
 @pytest.mark.parametrize("shares", [2, 3])
@@ -213,3 +216,81 @@ def test_a_lost_sum_takes_a_round_from_those_alone_who_were_believed():
     reasons = [one.reason for one in found.verdicts.values()]
     assert "too few are left" in reasons[0]
     assert "its ledger does not show" in reasons[1]
+
+
+class Round:
+    """Clients "0" to "4" by the messages of these names, on a clock of its own. new: never asked before."""
+
+    def __init__(self, monkeypatch, *, needed=1, grace=2.0, steps=(10,) * 5, new=()):
+        self.now, self.replies = 1000.0, []
+        monkeypatch.setattr(verify, "time", SimpleNamespace(monotonic=lambda: self.now))
+        asked = {
+            str(i): SimpleNamespace(
+                client=SimpleNamespace(name=f"site {i}"),
+                mechanism=SimpleNamespace(steps=number),
+            )
+            for i, number in enumerate(steps)
+        }
+        new = {f"site {i}" for i in new}
+        monkeypatch.setattr(verify, "is_update", lambda reply, *_: "update" in reply.content)
+        self.quorum = Quorum(asked, needed, grace, {}, new=new)
+
+    def at(self, seconds, *names, content=None):
+        """Whether it is closed so long after it was begun, when these have answered besides."""
+        for name in names:
+            reply = Message(content or RecordDict({"update": ConfigRecord({})}), 1, "train")
+            reply.metadata.__dict__["_reply_to_message_id"] = name
+            self.replies.append(reply)
+        self.now = 1000.0 + seconds
+        return self.quorum.is_closed(self.replies)
+
+    def closes(self):
+        """The first second, from the quorum on, at which it is closed; 10,000: never."""
+        return next((second for second in range(10_000) if self.at(second)), 10_000)
+
+
+def test_the_others_have_grace_times_what_more_than_half_have_taken(monkeypatch):
+    one = Round(monkeypatch)
+    assert not one.at(10, "0", "1")  # two of five are no quorum, however long it takes
+    assert not one.at(900)
+    assert not one.at(1000, "2")
+    assert not one.at(2999)
+    assert one.at(3000)
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        ({}, 300),
+        ({"grace": 0.5}, 150),
+        ({"grace": 0.0}, 100 + LEAST_PATIENCE),
+        ({"steps": (10, 10, 10, 20, 35)}, 1050),  # 3.5 times the work
+        ({"steps": (10, 10, 40, 20, 40)}, 300),
+        ({"steps": (10, 10, 10, 20, 10**6)}, 3000),  # ten times: its size is its own word
+        ({"needed": 4}, 10_000),
+        ({"new": "4"}, 10_000),  # it may have to ask its operator
+        ({"new": "0"}, 300),
+    ],
+)
+def test_what_grace_depends_on(monkeypatch, settings, seconds):
+    one = Round(monkeypatch, **settings)
+    one.at(100, "0", "1", "2")
+    assert one.closes() == seconds
+
+
+def test_a_short_round_waits_ten_seconds(monkeypatch):
+    one = Round(monkeypatch)
+    assert not one.at(0.5, "0", "1", "2")
+    assert not one.at(0.4 + LEAST_PATIENCE)
+    assert one.at(0.5 + LEAST_PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "content", [refusal_to_content(Refusal("declined", "no")), RecordDict({"junk": ConfigRecord({})})]
+)
+def test_what_is_no_update_is_no_pace(monkeypatch, content):
+    """Else three that answer anything at once would cut off two that train, and pay."""
+    one = Round(monkeypatch)
+    assert not one.at(1, "0", "1", "2", content=content)
+    assert not one.at(500, "3")
+    assert one.closes() == 10_000

@@ -1,14 +1,17 @@
 """Updates become global weights: by name, with a state that is kept, and nothing that is not known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from federation.server import short_run
+from federation.server.short_run import settings
 from flwr.app import ArrayRecord
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.aggregating import Aggregating
-from fl_dp.federation.server.judging import Judged
-from fl_dp.federation.server.replies import Verdict
+from fl_dp.federation.server.combine import Aggregator
+from fl_dp.federation.server.verify import RoundResult, Verdict
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.launch.preflight import check_choices
 from fl_dp.records import MOST_WEIGHT
@@ -18,13 +21,13 @@ TRAINABLE = specs({"w": START["w"]})
 
 
 def _aggregating(**settings):
-    return Aggregating(RunConfig(**settings), TRAINABLE)
+    return Aggregator(RunConfig(**settings), TRAINABLE)
 
 
 def _judged(*values):
     updates = [({"w": np.float32([value, -value])}, 1.0) for value in values]
     verdicts = {str(place): Verdict("trained", arrays=update) for place, (update, _) in enumerate(updates)}
-    return Judged(updates=updates, verdicts=verdicts)
+    return RoundResult(updates=updates, verdicts=verdicts)
 
 
 def _arrays(record: ArrayRecord):
@@ -86,7 +89,7 @@ def _scaffold(**settings):
 def _with_controls(*values):
     updates = [({"w": np.float32([value, -value]), **CHANGE}, 1.0) for value in values]
     verdicts = {str(k): Verdict("trained", arrays=update) for k, (update, _) in enumerate(updates)}
-    return Judged(updates=updates, verdicts={**verdicts, "late": Verdict("failed", "no reply")})
+    return RoundResult(updates=updates, verdicts={**verdicts, "late": Verdict("failed", "no reply")})
 
 
 def _control(aggregating):
@@ -116,10 +119,10 @@ def test_control_variates_go_on_in_another_process_and_no_others_do():
 def test_control_variates_stay_where_they_can_be_sent_and_where_no_weights_come_of_a_round():
     one = _scaffold()
     huge = {"w": np.float32([1.0, 1.0]), "control w": np.float32([3e38, -3e38])}
-    one.aggregate(encode(START), Judged([(huge, 1.0)], verdicts={"0": Verdict("trained", arrays=huge)}))
+    one.aggregate(encode(START), RoundResult([(huge, 1.0)], verdicts={"0": Verdict("trained", arrays=huge)}))
     np.testing.assert_array_equal(_control(one), [MOST_WEIGHT, -MOST_WEIGHT])
     before = _control(one)
-    far = Judged([({"w": np.float32([np.inf, 0.0]), **CHANGE}, 1.0)])
+    far = RoundResult([({"w": np.float32([np.inf, 0.0]), **CHANGE}, 1.0)])
     assert one.aggregate(encode(START), far) is None
     np.testing.assert_array_equal(_control(one), before)
 
@@ -144,4 +147,35 @@ def test_others_send_and_get_the_weights_alone_and_a_round_without_updates_gives
     weights = encode(START)
     assert _aggregating().message(weights) is weights
     assert _aggregating().expected == TRAINABLE
-    assert _aggregating().aggregate(weights, Judged()) is None
+    assert _aggregating().aggregate(weights, RoundResult()) is None
+
+
+HALVES = {"weight": np.full(50, 0.5, np.float32)}
+
+
+def times(factor):
+    def lie(update):
+        moved = {name: 0.5 + factor * (array - 0.5) for name, array in update.arrays.items()}
+        return replace(update, arrays={name: array.astype(np.float32) for name, array in moved.items()})
+
+    return lie
+
+
+def run_with_liar(fakes, factor, **changes):
+    clients = [fakes.Client("0"), fakes.Client("1"), fakes.Client("2", lie=times(factor))]
+    config = settings(clients=3, fit_clients=3, rounds=1, **{"learning_rate": 5.0, **changes})
+    strategy, _ = short_run.run(clients, fakes, config, start=HALVES)
+    return strategy, strategy.result.arrays["weight"].numpy() - HALVES["weight"]
+
+
+def test_what_is_minus_fifty_times_as_long_is_scaled_down_and_counts_on(fakes, caplog):
+    strategy, way = run_with_liar(fakes, -5000.0)
+    found = strategy.reports[0].clients
+    assert (found["0"].scaled, found["1"].scaled) == (1.0, 1.0)
+    assert 0 < found["2"].scaled < 0.1
+    assert found["2"].status == "trained"
+    assert "client 2: an update of length" in caplog.text
+    expected = (2 - 5000 * found["2"].scaled) / 3
+    np.testing.assert_allclose(way, np.full(50, expected), rtol=1e-5)
+    far = abs(run_with_liar(fakes, -1e5)[1]).max()
+    assert far < 1.01 * abs(way).max()  # however long it is, it moves the model no further

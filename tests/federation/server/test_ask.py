@@ -1,14 +1,20 @@
-"""What clients are asked for in a round."""
+"""What clients are asked for in a round; members of one sum for one thing, whoever comes later."""
 
+import numpy as np
 import pytest
 from federation.server.short_run import START, adding_up, run, settings, strategy_of
 from flwr.app import ConfigRecord
 
 from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.secure_sum.wire import common_plan
+from fl_dp.federation.server.ask import RoundRequests
+from fl_dp.federation.server.client_record import record_of
+from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import plan_from_content
 from fl_dp.federation.wire.partial_sums import ADD_UP
-from fl_dp.records import Entry
+from fl_dp.records import ClientProfile, Entry
 
 
 def test_clients_that_are_asked_for_the_same_share_one_content(fakes):
@@ -47,7 +53,7 @@ def test_a_run_ends_when_it_has_cost_a_client_the_runs_epsilon(fakes):
         "budget-exhausted",
         "One more step would cost a client more than the run's epsilon.",
     )
-    (budget,) = strategy.budgets().values()
+    (budget,) = strategy.reporting.budgets().values()
     assert budget.this_run.planned_epsilon == budget.this_run.epsilon <= 1.0
     assert (budget.rounds_left, budget.status) == (0, "trained")
 
@@ -72,3 +78,27 @@ def test_weights_of_sums_are_capped_before_they_are_added_up(fakes, most, expect
     nodes = [fakes.Client("0"), fakes.Client("1"), fakes.Client("2", 6_400_000)]
     found = added_up(fakes, nodes, settings(clients=3, fit_clients=3, rounds=1, max_weight=most))
     assert sorted(found) == pytest.approx(expected)
+
+
+WEIGHTS = encode({"w": np.zeros(2, np.float32)})
+
+
+def _client(config: RunConfig, name: str, size: int, rounds: int):
+    profile = ClientProfile(name, size, 3.0, 1e-5, (), "pld", 0.0, False, allow_secure_sum=True)
+    return record_of(profile, config, int(name), rounds)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_who_comes_later_with_fewer_records_changes_nothing_for_the_others(copies):
+    """Each declines a sum whose largest rate is not its plan's: the one that draws more has no part in it."""
+    config = RunConfig(
+        clients=4, min_clients=3, fit_clients=4, aggregation="secure", clients_per_person=copies,
+        expected_batch_size=64, noise_multiplier=3.0,
+    )  # fmt: skip
+    registration = Registration(config)
+    sizes = {"1": (640, 1), "2": (640, 1), "3": (640, 1), "4": (128, 0)}
+    registration.clients = {name: _client(config, name, *one) for name, one in sizes.items()}
+    asking = RoundRequests(config, "run", registration, ["w"])
+    asked = asking.ask(list(registration.clients.values()), 2, WEIGHTS, in_sum=True)
+    assert len({common_plan(one.plan) for one in asked}) == 1
+    assert {one.plan.most_rate for one in asked} == {0.1 if copies == 2 else 0.0}

@@ -1,0 +1,105 @@
+"""What each chosen client is asked for: at most one round of its own mechanism."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from flwr.app import ArrayRecord, Message, MessageType, RecordDict
+
+from fl_dp.accounting.shares import honest_shares
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.client.registration import task_identity
+from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.planning import round_plan
+from fl_dp.federation.server.registration import Registration
+from fl_dp.federation.server.weights import capped, weight_of
+from fl_dp.federation.wire.messages import plan_to_content
+from fl_dp.federation.wire.partial_sums import ask_for_sum
+from fl_dp.records import Entry, RoundPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A client that was asked for a round: by which message, and for what.
+
+    weight: of its update; in_sum: whether that may come added up to others'. plan: what the message asks for.
+    """
+
+    client: ClientRecord
+    mechanism: Entry
+    weight: float
+    message: Message
+    in_sum: bool
+    plan: RoundPlan
+
+
+class RoundRequests:
+    """run: its name in the clients' ledgers. shared: names of the arrays that clients send back. origin: the
+    run's first name, where it was resumed under another.
+    """
+
+    def __init__(
+        self, config: RunConfig, run: str, registration: Registration, shared: Collection[str]
+    ) -> None:
+        self._config, self._run, self._task = config, run, task_identity(config)
+        self._registration = registration
+        self._summed = list(shared) if config.secure else []
+        self.origin = run
+
+    def ask(
+        self, clients: Sequence[ClientRecord], server_round: int, weights: ArrayRecord, *, in_sum: bool
+    ) -> list[Asked]:
+        """in_sum: the updates may come added up; into a secure sum they always do."""
+
+        @cache  # clients that are asked for the same share one
+        def content(plan: RoundPlan, weight: float) -> RecordDict:
+            alone = plan_to_content(plan, weights)
+            return ask_for_sum(alone, weight, self._summed) if in_sum else alone
+
+        if self._config.secure and clients:
+            self._share_mechanism(clients)
+        counts = [self._weight_of(client) for client in clients]
+        if in_sum:  # they are added up with these; else the cap is for the updates that stand
+            counts = capped(counts, self._config.max_weight)
+        asked = []
+        for client, weight in zip(clients, counts, strict=True):
+            mechanism = client.to_ask
+            plan = round_plan(
+                client.profile, mechanism, self._config, self._run, server_round, self._task, self.origin
+            )
+            message = Message(
+                content(plan, weight),
+                client.node_id,
+                MessageType.TRAIN,
+                ttl=self._config.round_timeout,  # a client that sees it later does not train for nothing
+                group_id=str(server_round),
+            )
+            asked.append(Asked(client, mechanism, weight, message, in_sum, plan))
+        return asked
+
+    def _weight_of(self, client: ClientRecord) -> float:
+        """In a secure sum each client counts once: its records are weighed like all others."""
+        assert client.mechanism is not None  # only clients that can take a step are chosen
+        if self._config.secure:
+            return 1.0
+        return weight_of(self._config.weights, client.profile, client.mechanism)
+
+    def _share_mechanism(self, clients: Sequence[ClientRecord]) -> None:
+        """Give the members of a secure sum one noise: that of the sum is one for all of them.
+
+        It is the largest that any client needs that was there when the first round was asked, and stays: a
+        client's ledger holds it to one mechanism. Who comes later, and would need more, stops at its budget
+        before the others; of persons at several members the largest rate stays likewise, and who comes later
+        and draws more declines.
+        """
+        shares = honest_shares(len(clients), self._config.secure_dropouts, self._config.secure_colluders)
+        known = self._registration.clients.values()
+        begun = [one for one in known if one.mechanism and (one.rounds or one.unconfirmed)]
+        mechanisms = [one.mechanism for one in begun or known if one.mechanism]
+        noise = max(one.noise_multiplier for one in mechanisms)
+        rate = max(one.sample_rate for one in mechanisms)
+        for client in clients:
+            own = client.mechanism
+            assert own is not None
+            rate_of_client = rate if own.copies > 1 else own.sample_rate
+            client.mechanism = replace(own, noise_multiplier=noise, shares=shares, sample_rate=rate_of_client)

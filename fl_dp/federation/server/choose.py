@@ -1,0 +1,79 @@
+"""Who trains in a round: only clients that are there and have budget for a step, chosen by chance."""
+
+import hashlib
+import math
+import random
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from flwr.serverapp import Grid
+
+from fl_dp.config.run import POISSON, RunConfig
+from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.registration import Registration
+
+SECRET_BYTES = 32
+
+Client = TypeVar("Client")
+
+
+class ClientChoice:
+    """A subclass chooses otherwise among those that `able` gives.
+
+    registration: who is there. on_registered: called when clients have registered, before any is asked.
+    secret: what every choice follows from, with the number of the round and nothing else: a resumed run sets
+    it, and chooses as it would have. New from the system's entropy, never from the run's public seed.
+
+    No epsilon rests on that secret: whoever hears of a round knows who took part (docs/privacy.md, "not
+    claimed").
+    """
+
+    def __init__(
+        self, config: RunConfig, registration: Registration, on_registered: Callable[[], None]
+    ) -> None:
+        self.config, self._registration, self._on_registered = config, registration, on_registered
+        self.secret = secrets.token_bytes(SECRET_BYTES)
+        self.nobody_left = False  # no client that is there has budget for one more step
+
+    def choose(self, grid: Grid, server_round: int) -> Sequence[ClientRecord]:
+        """Wait until the round can start; returns who trains. With Poisson sampling that may be nobody."""
+        expected, able = self.config.fit_clients, self.able(grid)
+        return draw(able, self.config.sampling, expected, self.secret, server_round, ClientRecord.budget_left)
+
+    def able(self, grid: Grid) -> Sequence[ClientRecord]:
+        """Wait until enough clients are there; returns those that have budget for a step, by name."""
+        answers = self._registration.answers
+        able = self._registration.gather(grid)
+        if self._registration.answers > answers:
+            self._on_registered()
+        self.nobody_left = not able
+        return able
+
+
+def draw(
+    able: Sequence[Client],
+    sampling: str,
+    expected: int,
+    secret: bytes,
+    server_round: int,
+    left: Callable[[Client], float] = lambda client: 1.0,
+) -> list[Client]:
+    """Those of `able` that are asked in the round; in the order of `able` if "poisson".
+
+    sampling: "fixed" takes `expected` of them, without replacement, or all where they are fewer; "poisson"
+    takes each by itself with probability expected / number, so that a round may be without clients. "budget"
+    is as "fixed", but a client comes the earlier the more of its budget is left: drawn one after the other,
+    each with a chance in proportion to that (Efraimidis, Spirakis 2006, algorithm A). What is left is
+    public, from steps that servers chose.
+    left: the share of a client's budget that is left, above 0; asked by "budget" alone.
+    """
+    # by keyed BLAKE2 (RFC 7693): from the choices of some rounds nobody can tell those of others
+    name = f"clients of round {server_round}".encode()
+    stream = random.Random(hashlib.blake2b(name, key=secret, digest_size=SECRET_BYTES).digest())
+    if sampling == "budget":
+        drawn = [(math.log(1.0 - stream.random()) / left(client), -i) for i, client in enumerate(able)]
+        return [able[-i] for _, i in sorted(drawn, reverse=True)[:expected]]
+    if sampling == POISSON:
+        return [client for client in able if stream.random() < expected / len(able)]
+    return stream.sample(able, min(expected, len(able)))

@@ -1,0 +1,197 @@
+"""Which model a run keeps: the last, the best on the server's validation half, or a moving average."""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from flwr.app import ArrayRecord, MetricRecord
+
+from fl_dp.config.run import AVERAGE, BEST, RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.federation.wire.arrays import NDArray, encode
+
+DIVERGED = 3.0  # times the loss of the weights that the run began with
+
+Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
+
+
+class Kept(NamedTuple):
+    """A model that is kept beside the last one. which: BEST or AVERAGE; server_round: that a best one is of,
+    0 the start.
+    """
+
+    which: str
+    server_round: int
+    arrays: ArrayRecord
+
+
+class LastModel:
+    """The last model is the run's: nothing is kept beside it, nothing chosen, and this does nothing."""
+
+    def kept(self, last: ArrayRecord) -> Kept | None:
+        """What is kept beside the last model."""
+        return None
+
+    def begin(self, arrays: ArrayRecord, evaluate: Evaluate | None) -> None:
+        """Look at the weights that the run begins with."""
+
+    def add(self, arrays: ArrayRecord) -> None:
+        """Take in the model of a round that was not lost."""
+
+    def measured(self, last: ArrayRecord) -> ArrayRecord:
+        """The model that is evaluated after a round."""
+        return last
+
+    def update(self, server_round: int, arrays: ArrayRecord, metrics: MetricRecord) -> str:
+        """Take in what was measured of the round's model; why it has diverged, or empty."""
+        return ""
+
+    def state(self) -> dict[str, NDArray]:
+        """What a resumed run goes on from."""
+        return {}
+
+    def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> dict[str, NDArray]:
+        """Go on from what is its own in that state; the rest of it. last: the model of the last round.
+
+        ConfigError for half of its own: else the next round would be paid for, and then fail.
+        """
+        return dict(state)
+
+
+class BestModel(LastModel):
+    """The one of the least loss. It carries the whole run's epsilon, not its own round's: docs/privacy.md."""
+
+    def __init__(self) -> None:
+        self._round, self._loss, self._first = 0, math.inf, math.inf
+        self._arrays = ArrayRecord()
+
+    def kept(self, last: ArrayRecord) -> Kept | None:
+        """The best model so far; None before the start."""
+        return Kept(BEST, self._round, self._arrays) if len(self._arrays) else None
+
+    def begin(self, arrays: ArrayRecord, evaluate: Evaluate | None) -> None:
+        """Measure the weights that the run begins with, by which divergence is told; not those of a resumed
+        one. A loss that is not finite is worse than any.
+        """
+        if not len(self._arrays) and evaluate:
+            loss = _loss_of(evaluate(0, arrays) or MetricRecord())
+            self._first = self._loss = loss if math.isfinite(loss) else math.inf
+            self._arrays = arrays
+
+    def update(self, server_round: int, arrays: ArrayRecord, metrics: MetricRecord) -> str:
+        """Keep the round's model if it is the best so far; why it has diverged, or empty."""
+        if not len(self._arrays) or "loss" not in metrics:
+            return ""
+        loss = _loss_of(metrics)
+        if not math.isfinite(loss):
+            return f"its loss is not finite: the model is that of round {self._round} again"
+        if loss > DIVERGED * self._first:
+            return (
+                f"its loss {loss:.4g} is above {DIVERGED:g} times that of the start, {self._first:.4g}: the "
+                f"model is that of round {self._round} again"
+            )
+        if loss < self._loss:
+            self._round, self._loss, self._arrays = server_round, loss, arrays
+        return ""
+
+    def state(self) -> dict[str, NDArray]:
+        """What a resumed run goes on from; nothing before the start."""
+        if not len(self._arrays):
+            return {}
+        numbers = np.array([self._round, self._loss, self._first], dtype=np.float64)
+        arrays = {f"kept array {name}": array.numpy() for name, array in self._arrays.items()}
+        return {"kept numbers": numbers, **arrays}
+
+    def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> dict[str, NDArray]:
+        own, rest = _split(state, "kept ")
+        if own:
+            numbers = own.pop("numbers", None)
+            if numbers is None or numbers.shape != (3,):
+                raise ConfigError(
+                    "the run's state holds no best model; resume the run with the fl_dp that began it."
+                )
+            self._round, self._loss, self._first = int(numbers[0]), float(numbers[1]), float(numbers[2])
+            self._arrays = encode({name.removeprefix("array "): array for name, array in own.items()})
+        return rest
+
+
+class AverageModel(LastModel):
+    """The moving average of the rounds' models: less noisy than the last of them.
+
+    Post-processing of noised updates, so that it costs no privacy (De et al. 2022, arXiv 2204.13650, average
+    over steps in the same way). Clients go on from the last model, never from the average.
+    decay: in [0, 1), of the average, which takes 1 - decay of each round's model. The first rounds have
+    smaller decays, (1 + t) / (10 + t) after t of them: the random weights that a run begins with would else
+    stay in it for long. shared: names of the arrays that are averaged, those that clients train; the others
+    are the last model's.
+    """
+
+    def __init__(self, decay: float, shared: Collection[str]) -> None:
+        self._decay, self._shared = decay, shared
+        self._average: dict[str, NDArray] = {}  # float64
+        self._rounds = 0
+
+    def kept(self, last: ArrayRecord) -> Kept | None:
+        return Kept(AVERAGE, 0, self.measured(last))
+
+    def add(self, arrays: ArrayRecord) -> None:
+        decay = min(self._decay, (1 + self._rounds) / (10 + self._rounds)) if self._rounds else 0.0
+        for name in self._shared:
+            new = arrays[name].numpy().astype(np.float64)
+            self._average[name] = decay * self._average.get(name, new) + (1 - decay) * new
+        self._rounds += 1
+
+    def measured(self, last: ArrayRecord) -> ArrayRecord:
+        """The average, in the shapes and types of the last model; that one itself where there is none."""
+        found = {name: array.astype(last[name].numpy().dtype) for name, array in self._average.items()}
+        return ArrayRecord({**last, **encode(found)}) if found else last
+
+    def state(self) -> dict[str, NDArray]:
+        """What a resumed run goes on from; nothing before the first round."""
+        if not self._rounds:
+            return {}
+        arrays = {f"averaged array {name}": one for name, one in self._average.items()}
+        return {"averaged rounds": np.array(self._rounds), **arrays}
+
+    def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> dict[str, NDArray]:
+        own, rest = _split(state, "averaged ")
+        if own:
+            rounds = own.pop("rounds", None)
+            shapes = {f"array {name}": last[name].shape for name in self._shared}
+            found = {name: array.shape for name, array in own.items() if _are_numbers(array)}
+            if rounds is None or not _is_count(rounds) or found != shapes or own.keys() != shapes.keys():
+                raise ConfigError(
+                    "the run's state holds no average of this model; resume the run with the fl_dp that "
+                    "began it."
+                )
+            self._rounds = int(rounds)
+            self._average = {name.removeprefix("array "): array for name, array in own.items()}
+        return rest
+
+
+def kept_model(config: RunConfig, shared: Collection[str]) -> LastModel:
+    """What the run keeps by its `keep-model`. shared: names of the arrays that clients train."""
+    if config.keep_model == AVERAGE:
+        return AverageModel(config.average_decay, shared)
+    return BestModel() if config.keep_model == BEST else LastModel()
+
+
+def _split(state: Mapping[str, NDArray], prefix: str) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+    """The arrays whose names begin so, by the rest of their names; and the others."""
+    own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+    return own, {name: array for name, array in state.items() if not name.startswith(prefix)}
+
+
+def _loss_of(metrics: MetricRecord) -> float:
+    """The loss among what was measured; NaN where there is none."""
+    loss = metrics.get("loss")
+    return float(loss) if isinstance(loss, int | float) else math.nan
+
+
+def _are_numbers(array: NDArray) -> bool:
+    return array.dtype == np.float64 and bool(np.isfinite(array).all())
+
+
+def _is_count(array: NDArray) -> bool:
+    return array.dtype.kind == "i" and array.shape == () and int(array) >= 1

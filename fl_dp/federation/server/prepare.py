@@ -1,0 +1,143 @@
+"""What a server prepares before its first round: the task, its test data, the model and the strategy."""
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from flwr.app import ArrayRecord, MetricRecord
+
+from fl_dp.config.run import BEST, RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.federation.devices import find_device
+from fl_dp.federation.server import evaluation
+from fl_dp.federation.server.keep import Evaluate
+from fl_dp.federation.server.run_record import RunRecord
+from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode, load_arrays, specs, state_arrays
+from fl_dp.federation.wire.round_arrays import shared_specs
+from fl_dp.models.start import load_start
+from fl_dp.reporting.console import RoundLines
+from fl_dp.reporting.reports import RoundReport
+from fl_dp.tasks.identity import code_identity
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.own_code import own_parts
+from fl_dp.tasks.records import evaluation_records
+from fl_dp.tasks.task import Task
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from fl_dp.data.tensor_data import TensorData
+
+logger = logging.getLogger("fl_dp")
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """What one run needs; `arrays` are what it starts from.
+
+    evaluate: on what rounds may look at. evaluate_at_the_end: on what no round has seen, where the best model
+    is kept; None where the last one is, which `evaluate` has measured. max_grad_norm: None without privacy.
+    """
+
+    task: Task
+    model: "nn.Module"
+    strategy: PrivateStrategy
+    evaluate: Evaluate
+    arrays: ArrayRecord
+    evaluate_at_the_end: Callable[[ArrayRecord], MetricRecord] | None
+    max_grad_norm: float | None
+    task_identity: str
+
+
+def prepare(
+    config: RunConfig, run: str, record: RunRecord, on_round: Callable[[RoundReport], None]
+) -> PreparedRun:
+    """Build what `config` names, as `record` has it if it is resumed; FlDpError if it cannot be had.
+
+    run: its name in the clients' ledgers. `record` and `on_round` are told of each round.
+    """
+    task = task_of(config)
+    test, at_the_end = evaluation_records(config, task), None
+    model = new_model(task)
+    load_start(model, config.start)
+    arrays = state_arrays(model)
+    expected = specs(arrays)
+    measured = partial(_measured, model, task, config, expected, find_device(config.device))
+    if config.keep_model == BEST and test is not None:
+        test, at_the_end = evaluation.halves(test)
+    strategy = _strategy(model, config, run, record, on_round)
+    if record.state:
+        arrays = _resumed(strategy, record, config, expected)
+    return PreparedRun(
+        task,
+        model,
+        strategy,
+        lambda server_round, arrays: measured(test, arrays),
+        encode(arrays),
+        None if at_the_end is None else partial(measured, at_the_end),
+        config.max_grad_norm if config.private else None,
+        code_identity(task),
+    )
+
+
+def _measured(
+    model: "nn.Module",
+    task: Task,
+    config: RunConfig,
+    expected: Mapping[str, ArraySpec],
+    device: "torch.device",
+    data: "TensorData | None",
+    arrays: ArrayRecord,
+) -> MetricRecord:
+    """Loss and metrics of weights, which are put into `model`, on records; nothing where there are none."""
+    if data is None:
+        return MetricRecord()
+    load_arrays(model, decode(arrays, expected))
+    result = evaluation.evaluate(model, data, task, device, config.metric_names)
+    # a MetricRecord holds numbers alone; reports write null for NaN
+    metrics = {name: math.nan if value is None else value for name, value in result.metrics.items()}
+    return MetricRecord({"loss": result.loss, **metrics})
+
+
+def _strategy(
+    model: "nn.Module",
+    config: RunConfig,
+    run: str,
+    record: RunRecord,
+    on_round: Callable[[RoundReport], None],
+) -> PrivateStrategy:
+    lines = RoundLines()
+
+    def report_round(report: RoundReport) -> None:
+        record.round_over(strategy, report)
+        on_round(report)
+        logger.info(lines.of(report.to_dict(), config.rounds, config.epsilon))
+
+    strategy = PrivateStrategy(
+        config,
+        run,
+        shared_specs(model, config.personal),
+        on_round=report_round,
+        on_registered=lambda: record.keep(strategy),
+        make_parts=own_parts(config.strategy) if config.strategy else usual_parts,
+    )
+    return strategy
+
+
+def _resumed(
+    strategy: PrivateStrategy, record: RunRecord, config: RunConfig, expected: Mapping[str, ArraySpec]
+) -> dict[str, NDArray]:
+    """Set the strategy to where the run stood; the weights of then. ConfigError for another run's state."""
+    assert record.state is not None
+    record.state.check_same(config)
+    if specs(record.state.arrays) != expected:
+        raise ConfigError(f"the run's state holds weights of another model than {config.model}.")
+    strategy.resume(record.state)
+    record.kept = strategy.kept
+    record.make_room()
+    return dict(record.state.arrays)

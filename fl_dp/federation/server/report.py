@@ -1,0 +1,295 @@
+"""What is said of a round and of the run: of the federation what this run has cost those that it asked, of
+each client what its ledger shows.
+"""
+
+import dataclasses
+import heapq
+import logging
+import math
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from flwr.app import MetricRecord
+
+from fl_dp.accounting.budget import BudgetReport, federation_budget
+from fl_dp.config.flat import AUTO
+from fl_dp.config.run import RunConfig
+from fl_dp.federation.devices import find_device
+from fl_dp.federation.server.ask import Asked
+from fl_dp.federation.server.client_record import ClientRecord
+from fl_dp.federation.server.combine import Aggregator
+from fl_dp.federation.server.planning import participations
+from fl_dp.federation.server.registration import Registration
+from fl_dp.federation.server.verify import Verdict
+from fl_dp.reporting.reports import (
+    RUN_EPSILON_SPENT,
+    THIS_RUN,
+    ClientBudget,
+    ClientRound,
+    FederationBudget,
+    OpenedSum,
+    RoundReport,
+    RunStatus,
+)
+from fl_dp.reporting.wording import by_reason
+
+logger = logging.getLogger("fl_dp")
+
+
+class RunReporter:
+    """verdicts: on the clients that were asked in the last round. last_round: of the run, its number."""
+
+    def __init__(self, config: RunConfig, registration: Registration) -> None:
+        self._config, self._registration = config, registration
+        self.verdicts: dict[str, Verdict] = {}
+        self.last_round = config.rounds
+        self.reports: list[RoundReport] = []
+        self.lost = ""  # why the last round's updates were not used, if they were not
+        self.opened: OpenedSum | None = None  # of the last round
+
+    def restore(self, report: RoundReport) -> None:
+        """Go on after that round."""
+        self.reports = [report]
+        self.verdicts = {name: Verdict(one.status, one.reason) for name, one in report.clients.items()}
+
+    def announce(self) -> None:
+        """Log what is about to be run."""
+        c = self._config
+        logger.info(
+            "%d rounds of %d clients (at least %d there), noise multiplier %s, clipping bound %g, weights %s",
+            c.rounds, c.fit_clients, c.min_clients, c.noise_multiplier, c.max_grad_norm, c.weights,
+        )  # fmt: skip
+
+    def report(
+        self, server_round: int, asked: Sequence[Asked], metrics: MetricRecord, seconds: float
+    ) -> RoundReport:
+        """The report of a round that is over; it is kept."""
+        cost = self.guarantee()
+        assert cost is not None  # a round has clients
+        ahead = self.last_round - server_round
+        clients = {
+            name: client_round(client, self._verdict(client), ahead) for name, client in self._by_name()
+        }
+        lost_before = self.reports[-1].lost_rounds if self.reports else 0
+        report = RoundReport(
+            round=server_round,
+            private=self._config.private,
+            epsilon=cost.epsilon,
+            delta=cost.delta,
+            federation=self._federation(cost, clients, ahead),
+            noise_multiplier=min((one.mechanism.noise_multiplier for one in asked), default=0.0) or None,
+            clients=clients,
+            loss=scalar(metrics, "loss"),
+            accuracy=scalar(metrics, "accuracy"),
+            seconds=seconds,
+            metrics=measured(metrics),
+            lost=self.lost,
+            lost_rounds=lost_before + bool(self.lost),
+            secure_sum=self.opened,
+        )
+        self.reports.append(report)
+        return report
+
+    @property
+    def masked(self) -> bool | None:
+        """Whether masks hid the parts of all secure sums that were opened; None where there were none."""
+        found = [report.secure_sum.masked for report in self.reports if report.secure_sum]
+        return all(found) if found else None
+
+    def outcome(self, *, nobody_left: bool) -> tuple[RunStatus, str]:
+        """How the run ended, and why, if not as asked. nobody_left: who could take a step."""
+        clients, last = self._registration.clients.values(), self.reports[-1] if self.reports else None
+        if nobody_left:
+            if not any(client.mechanism is not None or client.exhausted for client in clients):
+                return "failed", by_reason((client.name, client.reason) for client in clients)
+            if any(client.can_take_part() for client in clients):
+                return "budget-exhausted", (
+                    "Fewer clients than min-updates asks for are there with budget for one more step."
+                )
+            if any(client.run_is_spent for client in clients):
+                return "budget-exhausted", RUN_EPSILON_SPENT
+            return "budget-exhausted", "No client has budget for one more step."
+        if last and last.lost and last.lost_rounds == last.round:
+            return "failed", f"No round has changed the model. The last one: {last.lost}"
+        if not any(client.rounds for client in clients):
+            reasons = by_reason((name, one.reason) for name, one in last.clients.items()) if last else ""
+            return "failed", f"No client ever trained: {reasons}"
+        return "completed", ""
+
+    def budgets(self) -> dict[str, ClientBudget]:
+        """Every client that was ever there, as it stands now."""
+        return {
+            name: client_budget(client, self._verdict(client), self._ahead, self.last_round)
+            for name, client in self._by_name()
+        }
+
+    def guarantee(self, rounds_more: int = 0) -> BudgetReport | None:
+        """What this run has cost so far, or will have if all that have paid take part in `rounds_more` more;
+        None before the first client.
+        """
+        clients = self._registration.clients.values()
+        paid = [client for client in clients if client.has_cost]
+        return cost_of_run(paid, self._config, rounds_more) if clients else None
+
+    def planned(self) -> BudgetReport | None:
+        """What this run costs if all planned rounds are run; None before the first client."""
+        return self.guarantee(self._ahead)
+
+    def federation(self) -> FederationBudget | None:
+        """How all budgets stand; None before the first client."""
+        cost = self.guarantee()
+        return None if cost is None else self._federation(cost, self.budgets(), self._ahead)
+
+    def _federation(
+        self, cost: BudgetReport, clients: Mapping[str, ClientRound | ClientBudget], ahead: int
+    ) -> FederationBudget:
+        paid = {name: one for name, one in clients.items() if self._registration.clients[name].has_cost}
+        return federation_of(cost, paid, ahead, self._config)
+
+    @property
+    def _ahead(self) -> int:
+        """Planned rounds that were not run."""
+        return self.last_round - (self.reports[-1].round if self.reports else 0)
+
+    def _by_name(self) -> list[tuple[str, ClientRecord]]:
+        return sorted(self._registration.clients.items())
+
+    def _verdict(self, client: ClientRecord) -> Verdict:
+        return self.verdicts.get(client.name) or _idle(self._registration.why_idle(client))
+
+
+@lru_cache(maxsize=64)
+def _idle(reason: str) -> Verdict:
+    """Most clients in most rounds are idle, for few reasons."""
+    return Verdict("idle", reason)
+
+
+def measured(metrics: MetricRecord) -> dict[str, float | None]:
+    """All but the loss, by name."""
+    return {name: scalar(metrics, name) for name in metrics if name != "loss"}
+
+
+def scalar(metrics: MetricRecord, name: str) -> float | None:
+    """None where it was not measured, and where it is not defined."""
+    value = metrics.get(name)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def cost_of_run(clients: Collection[ClientRecord], config: RunConfig, rounds_more: int = 0) -> BudgetReport:
+    """What this run costs a person who has a record at `clients-per-person` of `clients`, after `rounds_more`
+    rounds more; nothing where they are none.
+
+    clients: those that have paid for it, or of a forecast those that will. What they claim to have spent
+    before does not count. A run that is not private guarantees nothing, whoever took part.
+    """
+    spent = [(client.run_epsilon_after(rounds_more), client.profile.delta) for client in clients]
+    cost = federation_budget(spent or [(0.0, 0.0)], config.clients_per_person)
+    return cost if config.private else dataclasses.replace(cost, epsilon=math.inf)
+
+
+def federation_of(
+    cost: BudgetReport,
+    clients: Mapping[str, ClientRound | ClientBudget],
+    rounds_ahead: int,
+    config: RunConfig,
+) -> FederationBudget:
+    """The budgets of the clients that `cost` is of, `rounds_ahead` rounds before the end."""
+    return FederationBudget(
+        largest=cost.largest,
+        median=cost.median,
+        least=cost.least,
+        accountants=tuple(sorted({client.accountant for client in clients.values()})),
+        arithmetic=config.arithmetic,
+        unit=config.unit_name,
+        clients_per_person=cost.clients_per_person,
+        rounds_ahead=rounds_ahead,
+        running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),
+        epsilon_alone=_epsilon_alone(cost, clients.values()),
+        scope=THIS_RUN,
+    )
+
+
+def _epsilon_alone(cost: BudgetReport, clients: Collection[ClientRound | ClientBudget]) -> float | None:
+    """Composed as in `federation_budget`; None where no client's data were in a secure sum."""
+    costs = [client.this_run or client for client in clients]
+    if all(one.epsilon_alone is None for one in costs):
+        return None
+    if math.isinf(cost.epsilon):
+        return math.inf
+    each = (one.epsilon if one.epsilon_alone is None else one.epsilon_alone for one in costs)
+    return sum(heapq.nlargest(cost.clients_per_person, each))
+
+
+def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientRound:
+    """The client in a line of rounds.jsonl."""
+    asked = verdict.mechanism or client.mechanism
+    return _client_round(
+        **_in_both(client, verdict, rounds_ahead),
+        reported=verdict.reported,
+        scaled=verdict.scaled,
+        shares=asked.shares if asked else 1,
+        copies=asked.copies if asked else 1,
+        this_run=client.run_cost(),
+    )
+
+
+_client_round = lru_cache(maxsize=4096)(ClientRound)  # most clients of a round are alike
+
+
+def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rounds: int) -> ClientBudget:
+    """The client in summary.json, `rounds_ahead` rounds before the planned end, of `rounds`."""
+    return ClientBudget(
+        **_in_both(client, verdict, rounds_ahead),
+        rounds=client.rounds,
+        rounds_beyond=max(0, client.rounds_left(rounds_ahead + rounds) - rounds_ahead),
+        retired=client.profile.retired,
+        public_size=client.profile.public_size,
+        before=client.before,
+        planned_epsilon=client.epsilon_after(rounds_ahead),
+        budget_alone=client.budget.epsilon_alone,
+        this_run=client.run_cost_at_the_end(rounds_ahead),
+    )
+
+
+def _in_both(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> dict[str, Any]:
+    """What is said of a client in rounds.jsonl and in summary.json."""
+    mechanism = client.mechanism if client.mechanism and client.mechanism.private else None
+    return {
+        "epsilon": client.epsilon(),
+        "accountant": client.profile.accountant,
+        "arithmetic": client.arithmetic,
+        "budget": client.profile.epsilon,
+        "delta": client.profile.delta,
+        "steps": client.steps(),
+        "rounds_left": client.rounds_left(rounds_ahead),
+        "status": verdict.status,
+        "reason": verdict.reason,
+        "sample_rate": mechanism.sample_rate if mechanism else None,
+        "noise_multiplier": mechanism.noise_multiplier if mechanism else None,
+        "charges": client.charges(),
+        "epsilon_alone": client.epsilon_alone(),
+    }
+
+
+def resolved(config: RunConfig, clients: Collection[ClientRecord], aggregator: Aggregator) -> RunConfig:
+    """The config with what each "auto" became, wherever one value holds for the server and all `clients`.
+
+    What differs between clients stays "auto" (rounds.jsonl has each client's), and so does what each machine
+    decides for itself: sizes of memory, and how many train at a time.
+    """
+    noises = {one.mechanism.noise_multiplier for one in clients if one.mechanism and one.mechanism.private}
+    found = {
+        "noise_multiplier": _the_one(noises),
+        "delta": _the_one({one.profile.delta for one in clients}),
+        "participations": participations(config),
+        "min_updates": aggregator.least_updates(config.fit_clients),
+        "server_learning_rate": aggregator.server_learning_rate,
+        "device": find_device(config.device).type,
+    }
+    changes = {k: v for k, v in found.items() if v is not None and getattr(config, k) == AUTO}
+    return dataclasses.replace(config, **changes)
+
+
+def _the_one(values: Collection[float]) -> Any:
+    return next(iter(values)) if len(values) == 1 else None

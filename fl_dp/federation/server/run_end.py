@@ -1,0 +1,154 @@
+"""What a run leaves when it is over, however it ended: its files here, and the model at its sites.
+
+The files are complete when the summary is there: it is written last.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+
+from fl_dp.config.run import BEST, LAST
+from fl_dp.errors import ConfigError
+from fl_dp.federation.server.report import measured, scalar
+from fl_dp.federation.server.run_record import RunRecord
+from fl_dp.federation.wire.arrays import NDArray, decode, encode, load_arrays, specs
+from fl_dp.federation.wire.messages import ABOUT, ARRAYS, FINAL_MODEL, STATEMENT, config_record
+from fl_dp.federation.wire.send_receive import receive, send
+from fl_dp.records import LEAST_CELL
+from fl_dp.reporting.provenance import code_digest, file_digest, utc_now, versions
+from fl_dp.reporting.reports import RunStatus, Summary
+from fl_dp.reporting.run_results import RunResults
+from fl_dp.statements import MOST_CHARACTERS, Statement
+from fl_dp.weights_digest import weights_digest
+
+if TYPE_CHECKING:
+    from fl_dp.federation.server.prepare import PreparedRun
+
+logger = logging.getLogger("fl_dp")
+
+Said = Mapping[int, tuple[str, str]]  # by node: a statement's text, and the signature in hex
+
+
+def leave(
+    out: RunResults,
+    prepared: "PreparedRun | None",
+    record: RunRecord,
+    private: bool,
+    status: RunStatus,
+    reason: str,
+) -> None:
+    """Write what was reached, the summary last: whoever sees it finds the rest complete.
+
+    The models are those of the state on the disk: a round that is not in it may be repeated, and would then
+    be released twice. The summary says what was spent, and is written even where the model cannot be.
+    """
+    end: dict[str, Any] = {"status": status, "private": private, "reason": reason}
+    values, weights, write = MetricRecord(), "", record.disk_room.write
+    try:
+        if prepared:
+            write(lambda: record.agree_with_disk(prepared.strategy), "rounds.jsonl")
+        if prepared and record.arrays is not None and prepared.strategy.reports:
+            weights = write(lambda: _save_models(out, prepared, record, private), "the run's model")
+            flat = prepared.strategy.resolved().to_flat()
+            write(lambda: out.write_resolved(flat), "the run's model")
+            if status != "failed" and record.kept and prepared.evaluate_at_the_end:
+                values = prepared.evaluate_at_the_end(record.kept.arrays)  # once: the run is over
+    finally:
+        end["digests"] = {"model": weights, "config": file_digest(out.config), "code": code_digest()}
+        kept = record.kept
+        reached = _what_was_reached(prepared, record, values) if prepared else _NOTHING
+        summary = Summary(
+            **end,
+            **reached,
+            model=kept.which if kept else LAST,
+            model_round=kept.server_round if kept and kept.which == BEST else reached["rounds"],
+            seconds=record.seconds,
+            started=record.started,
+            ended=utc_now(),
+            versions=versions(),
+            suppressed_below=LEAST_CELL,
+        )
+        write(lambda: out.write_summary(summary), "summary.json")
+        record.disk_room.release()
+
+
+def _save_models(out: RunResults, prepared: "PreparedRun", record: RunRecord, private: bool) -> str:
+    """Returns the digest of the weights of the run's model."""
+    from fl_dp.tasks.description import describe
+
+    assert record.arrays is not None
+    model, kept = prepared.model, record.kept
+    load_arrays(model, record.arrays)
+    if kept:
+        out.save_last_model(model.state_dict(), private=private)
+        best = f"model of round {kept.server_round}, the best"
+        which = best if kept.which == BEST else "average of the rounds' models"
+        logger.info("model.pt is the %s; last.pt that of the last round", which)
+        load_arrays(model, decode(kept.arrays, specs(record.arrays)))
+    out.save_model(model.state_dict(), describe(prepared.task).to_dict(), private=private)
+    return weights_digest(model.state_dict())
+
+
+_NOTHING: dict[str, Any] = {
+    "rounds": 0, "epsilon": None, "delta": None, "federation": None, "accuracy": None, "loss": None,
+    "clients": {},
+}  # fmt: skip
+
+
+def _what_was_reached(prepared: "PreparedRun", record: RunRecord, values: MetricRecord) -> dict[str, Any]:
+    """Fields of the summary. values: that were measured of the best model, where that is kept."""
+    reporting = prepared.strategy.reporting
+    last = reporting.reports[-1] if reporting.reports else None
+    cost, planned = reporting.guarantee(), reporting.planned()
+    is_best = record.kept is not None and record.kept.which == BEST
+    return {
+        "rounds": last.round if last else 0,
+        "epsilon": cost.epsilon if cost else None,
+        "delta": cost.delta if cost else None,
+        "federation": reporting.federation(),
+        "accuracy": scalar(values, "accuracy") if is_best else last.accuracy if last else None,
+        "loss": scalar(values, "loss") if is_best else last.loss if last else None,
+        "clients": reporting.budgets(),
+        "metrics": measured(values) if is_best else last.metrics if last else {},
+        "lost_rounds": last.lost_rounds if last else 0,
+        "planned_epsilon": planned.epsilon if planned else None,
+        "run": prepared.strategy.run,
+        "max_grad_norm": prepared.max_grad_norm,
+        "task": prepared.task_identity,
+        "masked": reporting.masked,
+    }
+
+
+def send_final_model(
+    grid: Grid, arrays: Mapping[str, NDArray], seconds: float, *, run: str, private: bool
+) -> Said:
+    """Send each site that is there the model, and wait `seconds` at most; what those state of their data's
+    spending that have heard it. It costs no budget.
+    """
+    content = RecordDict({ARRAYS: encode(arrays), ABOUT: ConfigRecord({"run": run, "private": private})})
+    messages = [Message(content, node, FINAL_MODEL, ttl=seconds) for node in grid.get_node_ids()]
+    replies = [one for one in receive(grid, send(grid, messages), seconds) if one.has_content()]
+    logger.info("the final model was sent to %d sites, %d have it", len(messages), len(replies))
+    return _statements(replies)
+
+
+def _statements(replies: Iterable[Message]) -> dict[int, tuple[str, str]]:
+    """Those that can be read. Whether they agree with the run, and who has signed, is looked at elsewhere."""
+    found = {}
+    for reply in replies:
+        record = config_record(reply.content, STATEMENT)
+        if record is None:
+            continue
+        node, text, signature = reply.metadata.src_node_id, record.get("text"), record.get("signature")
+        try:
+            if not isinstance(text, str) or not isinstance(signature, bytes) or len(text) > MOST_CHARACTERS:
+                raise ConfigError("no readable statement.")
+            Statement.from_text(text)
+        except ConfigError as error:
+            logger.warning("node %d: %s", node, error)
+        else:
+            found[node] = text, signature.hex()[:256]
+    return found

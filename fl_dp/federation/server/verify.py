@@ -1,0 +1,301 @@
+"""What became of a round: when it is closed, what each reply is worth, and what counts as spent.
+
+Every reply is held against what the server asked for and knows. What a client has not confirmed counts as
+spent. A round is closed when all have answered, or when a quorum has and a grace time is over (`Quorum`):
+nobody waits for one site.
+"""
+
+import logging
+import math
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from flwr.app import Message
+
+from fl_dp.accounting.events import merge
+from fl_dp.clean_text import one_line
+from fl_dp.errors import FederationError, FlDpError
+from fl_dp.federation.server.aggregation import Update
+from fl_dp.federation.server.ask import Asked
+from fl_dp.federation.server.client_record import ClientRecord, shows_less
+from fl_dp.federation.server.registration import LEAST_PATIENCE, Registration
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray
+from fl_dp.federation.wire.bounds import require_only
+from fl_dp.federation.wire.messages import REFUSAL, UPDATE_RECORDS, reply_from_content
+from fl_dp.federation.wire.partial_sums import SUM_RECORDS, WeightedSum, group_of, noise_shares_of, read_sum
+from fl_dp.federation.wire.send_receive import require_answer
+from fl_dp.records import ClientStatus, Entry, LocalUpdate, Refusal, leaving
+from fl_dp.reporting.wording import counted
+
+logger = logging.getLogger("fl_dp")
+
+Shown = str | int | float | bool
+_SHOWN = tuple(name for name, (_, mark) in leaving(LocalUpdate).items() if mark.shown)
+
+MOST_WORK = 10.0  # times the quorum's that a site can have: its declared size is its own word
+TOLERANCE = 1e-6  # of a claimed epsilon: for rounding between machines, not for another mechanism
+NO_REPLY = "no reply before the round was closed"
+ENDED_WITHIN = "the run was ended before it had answered"
+LOST_STEPS = (
+    "its ledger does not show the steps that it held before and took now: it was restored from a backup, "
+    "or retired in the middle of the run"
+)
+
+
+class Quorum:
+    """When a round is closed that not all who were asked have answered.
+
+    A round has a quorum: updates of more than half of those that were asked, and no fewer than the round
+    needs. The time that the quorum took is the sites' own pace. The others have `grace` times as long again,
+    and LEAST_PATIENCE seconds in any case; one that was asked for more steps than any of the quorum has as
+    much more time, up to MOST_WORK times. What comes later was paid for and is lost, so the pace is that of a
+    majority, and never of whoever answers first.
+
+    A site that was never asked before in this run has all of round-timeout: its operator may have to be
+    asked, too, and nobody knows its pace yet. `round-timeout` stays the outermost bound of all of it.
+
+    asked: by message, at its sending. needed: updates of the round. grace: of the run config. expected: the
+    arrays of an update. What only looks like one is no pace: the sites that train would be cut off, having
+    paid, for one that does not. new: clients that were never asked before.
+    """
+
+    def __init__(
+        self,
+        asked: Mapping[str, Asked],
+        needed: int,
+        grace: float,
+        expected: Mapping[str, ArraySpec],
+        new: Collection[str] = (),
+    ) -> None:
+        self._asked, self._grace, self._began = asked, grace, time.monotonic()
+        self._expected = expected
+        self._quorum = max(len(asked) // 2 + 1, needed)
+        self._new = {key for key, one in asked.items() if one.client.name in new}
+        self._judged: dict[str, bool] = {}  # by message, whether its reply is an update; each is read once
+        self._pace: tuple[float, int] | None = None  # the quorum's seconds, and the most steps in it
+
+    def is_closed(self, replies: Sequence[Message]) -> bool:
+        """Whether the round is over with these replies, those that are there by now."""
+        waited = time.monotonic() - self._began
+        answered = {one.metadata.reply_to_message_id: one for one in replies}
+        if self._pace is None:
+            for key in answered.keys() - self._judged.keys():
+                self._judged[key] = is_update(answered[key], self._asked[key], self._expected)
+            updates = [key for key, counts in self._judged.items() if counts]
+            if len(updates) < self._quorum:
+                return False
+            self._pace = waited, max(map(self._steps, updates))
+        missing = self._asked.keys() - answered.keys()
+        if missing & self._new or any(waited < self._patience(one, *self._pace) for one in missing):
+            return False
+        logger.info("%d of %d have answered, and grace is over after %.1f s: the round is closed",
+                    len(self._asked) - len(missing), len(self._asked), waited)  # fmt: skip
+        return True
+
+    def _patience(self, message_id: str, seconds: float, steps: int) -> float:
+        """How long after its beginning the round waits for that answer."""
+        more = min(max(1.0, self._steps(message_id) / steps), MOST_WORK)
+        return max(seconds * (1 + self._grace) * more, seconds + LEAST_PATIENCE)
+
+    def _steps(self, message_id: str) -> int:
+        return self._asked[message_id].mechanism.steps
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one client's round.
+
+    arrays: its update, if it is to be averaged. confirmed: the server knows what the round has cost;
+    if not, the client must register again before its next round. reported: the numbers of its update that
+    are shown, by name. scaled: what its update was multiplied by, where it was longer than an honest one.
+    mechanism: that it was asked for in this round, where its shares are not those of the client's others.
+    """
+
+    status: ClientStatus
+    reason: str = ""
+    arrays: Mapping[str, NDArray] | None = None
+    confirmed: bool = True
+    reported: tuple[tuple[str, Shown], ...] = ()
+    scaled: float = 1.0
+    mechanism: Entry | None = None
+
+    @property
+    def steps(self) -> int:
+        """That the update has taken; 0 without one."""
+        return int(dict(self.reported).get("steps", 0))
+
+
+@dataclass(slots=True)
+class RoundResult:
+    """A round's updates that stand, alone or in sums, and the verdict on every client that was asked.
+
+    owners: who was asked for each of `updates`, in their order; summed: whose updates are in `sums`.
+    """
+
+    updates: list[Update] = field(default_factory=list)
+    owners: list[Asked] = field(default_factory=list)
+    sums: list[WeightedSum] = field(default_factory=list)
+    summed: list[Asked] = field(default_factory=list)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+    @property
+    def standing(self) -> int:
+        """The number of clients whose updates stand, those in sums included."""
+        return len(self.updates) + len(self.summed)
+
+
+class ReplyVerifier:
+    """registration: told of clients whose round is not confirmed, so that they register again.
+
+    expected: the arrays that clients send back.
+    """
+
+    def __init__(self, registration: Registration, expected: Mapping[str, ArraySpec]) -> None:
+        self._registration, self._expected = registration, expected
+
+    def judge(self, asked: Sequence[Asked], replies: Iterable[Message]) -> RoundResult:
+        """Hold every reply, or its absence, against what was asked; the cost goes to the clients' records."""
+        answers: dict[str, Message] = {}
+        for answer in replies:
+            answers.setdefault(answer.metadata.reply_to_message_id, answer)
+        result = RoundResult()
+        groups: dict[str, list[tuple[Asked, Message]]] = defaultdict(list)
+        for one in asked:
+            reply = answers.get(one.message.metadata.message_id)
+            group = group_of(reply) if one.in_sum else None  # else a client has made it up
+            shares = noise_shares_of(reply) if group is not None and reply else 0  # of a secure sum
+            paid = one
+            if shares:  # fewer than were asked for where a member was gone before the sum began
+                paid = replace(one, mechanism=replace(one.mechanism, shares=shares))
+            verdict = self._settle(paid, reply, in_group=group is not None)
+            if shares:
+                verdict = replace(verdict, mechanism=paid.mechanism)
+            result.verdicts[one.client.name] = verdict
+            if group is not None and reply and (shares or verdict.arrays is not None):
+                groups[group].append((one, reply))  # a secure sum holds its vector, believed or not
+            elif verdict.arrays is not None:
+                result.updates.append((verdict.arrays, one.weight))
+                result.owners.append(one)
+        for group_of_one_sum in groups.values():
+            self._add_sum(result, group_of_one_sum)
+        return result
+
+    def _settle(self, asked: Asked, reply: Message | None, *, in_group: bool) -> Verdict:
+        self._registration.note(asked.client, answered=reply is not None and not reply.has_error())
+        verdict = settle(reply, asked, {} if in_group else self._expected, in_group=in_group)
+        if not verdict.confirmed:
+            self._registration.ask_again(asked.client)
+        if verdict.reason:
+            logger.warning("client %s %s: %s", asked.client.name, verdict.status, verdict.reason)
+        return verdict
+
+    def _add_sum(self, result: RoundResult, group: list[tuple[Asked, Message]]) -> None:
+        """Add the sum that came for the group; if it cannot be used, none of its updates can."""
+        weights = {asked.message.metadata.message_id: asked.weight for asked, _ in group}
+        try:
+            result.sums.append(read_sum([reply for _, reply in group], weights, self._expected))
+            result.summed += [asked for asked, _ in group]
+            return
+        except FlDpError as error:
+            reason = one_line(str(error))
+        logger.warning("the updates of %d clients are lost: %s", len(group), reason)
+        for asked, _ in group:
+            verdict = result.verdicts[asked.client.name]
+            if verdict.arrays is not None:
+                asked.client.rounds -= 1
+                result.verdicts[asked.client.name] = Verdict("failed", reason, mechanism=verdict.mechanism)
+
+
+def count_unanswered(registration: Registration, asked: Sequence[Asked]) -> dict[str, Verdict]:
+    """The run ends within a round: all that were asked have paid for it, or may have.
+
+    It counts on copies of their records: a state that holds these goes on from the round before.
+    """
+    for one in asked:
+        client = replace(one.client)
+        client.count_as_spent(one.mechanism)
+        registration.clients[client.name] = client
+    return {one.client.name: Verdict("failed", ENDED_WITHIN, confirmed=False) for one in asked}
+
+
+def settle(
+    reply: Message | None, question: Asked, expected: Mapping[str, ArraySpec], *, in_group: bool = False
+) -> Verdict:
+    """Judge a reply (None: there was none) to what a client was asked for, and book its cost on the client:
+    what was verified, or all that may have been spent.
+
+    in_group: the reply is one of our own grid's whose update is in a sum. Whatever else is in the reply, the
+    answer is a verdict: nothing of it raises.
+    """
+    client, asked = question.client, question.mechanism
+    try:
+        answer, problem = _read(reply, question.message, expected, in_group)
+        if isinstance(answer, Refusal) and answer.status == "declined":  # nothing was reserved
+            client.exhausted |= answer.budget_exhausted
+            return Verdict("declined", answer.reason)
+        if isinstance(answer, Refusal):
+            raise FederationError(answer.reason)
+        if not 1 <= answer.steps <= asked.steps:
+            raise FederationError(f"claims {counted(answer.steps, 'step')}, was asked for {asked.steps}")
+        taken = asked.taking(answer.steps)
+        at_least = merge((*client.spent, taken))  # known to be spent, with the steps behind this update
+        if shows_less(answer.spent, at_least):
+            client.budget.epsilon_of(at_least)  # raises where that cannot be accounted for
+            client.count_as_taken(taken, at_least)  # refused when it registers next
+            return Verdict("failed", LOST_STEPS, confirmed=False)
+        _check_claim(answer, client, at_least, private=asked.private)
+    except FlDpError as error:
+        client.count_as_spent(asked)
+        return Verdict("failed", one_line(str(error)), confirmed=False)
+    client.count_as_taken(taken, answer.spent)
+    if problem:
+        return Verdict("failed", one_line(problem))
+    client.rounds += 1
+    shown = tuple((name, getattr(answer, name)) for name in _SHOWN)
+    return Verdict("trained", arrays=answer.arrays, reported=shown)
+
+
+def is_update(reply: Message, question: Asked, expected: Mapping[str, ArraySpec]) -> bool:
+    """Whether `settle` would find an update in the reply. Nothing is booked."""
+    on_a_copy = replace(question, client=replace(question.client))
+    return settle(reply, on_a_copy, expected).status == "trained"
+
+
+def _read(
+    reply: Message | None, question: Message, expected: Mapping[str, ArraySpec], in_group: bool
+) -> tuple[LocalUpdate | Refusal, str]:
+    if reply is None:
+        raise FederationError(NO_REPLY)
+    content = require_answer(reply, question)
+    if REFUSAL not in content:
+        require_only(set(content) - SUM_RECORDS if in_group else content, UPDATE_RECORDS)
+    return reply_from_content(content, expected)
+
+
+def _check_claim(
+    update: LocalUpdate, client: ClientRecord, expected: tuple[Entry, ...], *, private: bool
+) -> None:
+    """Return if the client spent what it says, and no more than was `expected`; else FederationError says
+    which claim does not match.
+
+    Epsilon is recomputed from the mechanism, never taken on trust; without privacy it is infinite. A client
+    that took part in another run in between shows steps that the server does not know: its update is dropped,
+    and it is asked again.
+    """
+    if merge(update.spent) != expected:
+        raise FederationError("its ledger does not show what it held before and this round, and no more")
+    if update.delta != client.profile.delta:
+        raise FederationError(f"claims delta {update.delta:g}, said {client.profile.delta:g} before")
+    if not private:
+        if update.epsilon != math.inf:
+            raise FederationError(f"claims epsilon {update.epsilon:.6f} for training without protection")
+        return
+    epsilon = client.budget.epsilon_of(update.spent)
+    if not abs(epsilon - update.epsilon) <= TOLERANCE:  # not "> TOLERANCE": NaN must not pass
+        raise FederationError(f"claims epsilon {update.epsilon:.6f}, its mechanism costs {epsilon:.6f}")
+    if epsilon > client.profile.epsilon:
+        raise FederationError(
+            f"has spent epsilon {epsilon:.6f}, over its budget of {client.profile.epsilon:g}"
+        )

@@ -32,11 +32,12 @@ def test_an_audit_is_a_line_and_exit_0_and_a_broken_step_is_exit_1(command, caps
 
 def test_json_and_plot_of_several_noise_levels(command, capsys, tmp_path):
     plot = tmp_path / "audit.svg"
-    levels = ["--noise-multiplier", "1", "--noise-multiplier", "4"]
+    # so little noise that no luck in guessing finds more than the claim; with 4 it did once in a hundred runs
+    levels = ["--noise-multiplier", "1", "--noise-multiplier", "0.8"]
     assert run_command(command, [*SMALL, *levels, "--json", "--plot", str(plot)]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["passed"] is True
-    assert [one["noise_multiplier"] for one in result["audits"]] == [1.0, 4.0]
+    assert [one["noise_multiplier"] for one in result["audits"]] == [1.0, 0.8]
     assert all(one["found"] < one["claimed"] for one in result["audits"])
     assert plot.read_text().startswith("<svg")
 

@@ -41,6 +41,7 @@ def charges(found: Any) -> Charges:
 
 Number = Annotated[float | None, By(optional)]  # None: not finite, or not known
 _Charges = Annotated[Charges | None, By(charges)]
+_Before = Annotated[Charges, By(charges)]  # here: in a claim its field `charges` hides the function
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class ClientClaim:
     sample_rate: Number = None
     noise_multiplier: Number = None
     own_steps: int = 0
-    before: Annotated[Charges, By(charges)] = ()
+    before: _Before = ()
     public_size: Count = 0
     planned_epsilon: Number = None
     rounds: Count = 0

@@ -9,7 +9,7 @@ In short (Higham 2002, sections 3.1 and 4.2: if no product passes through more t
 a sum of products is at most gamma_k = k u / (1 - k u) times the sum of their absolute values, in any order):
 
 - vectors that are there, or are one outer product each, are added R at a time in float32 (`float32_rows`),
-  and these blocks in float64: B (R + 1) u C for the former, B^2 U C for the latter (u = 2^-24, U = 2^-53);
+  and these blocks in float64: B (R + 1) u C for float32, B^2 U C for float64 (u = 2^-24, U = 2^-53);
 - a sum of outer products, known by its ghost norm alone, may be K times shorter than its terms together, and
   no more (`gradients/ghost_norm_bounds.py`). It is computed in float64, with at most P terms for each of its
   numbers, K P <= 2^23 (`positions_at_once`): B 2^23 U C.

@@ -119,11 +119,11 @@ def _is_python(node: Node) -> bool:
 def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis]) -> None:
     """Check that each row of a use's gradient comes from the loss of the example named by `axes`.
 
-    A single row of another example is overlooked with probability 1/8; many such rows are hardly ever overlooked
-    together. Rows that are not finite are not checked, nor rows so short that underflow of their entries may
-    have changed their length by the tolerance (`_least_length`). Underflow on the way to a row does not show
-    in it: weights can be crafted that enlarge the error. So a check of steps that are paid for may report,
-    but not raise (`OwnerCheck.report`).
+    A single row of another example is overlooked with probability 1/8; many such rows are hardly ever
+    overlooked together. Rows that are not finite are not checked, nor rows so short that underflow of their
+    entries may have changed their length by the tolerance (`_least_length`). Underflow on the way to a row
+    does not show in it: weights can be crafted that enlarge the error. So a check of steps that are paid for
+    may report, but not raise (`OwnerCheck.report`).
 
     Takes two backward passes; `losses` keep their graph. Raises ProbeError, naming the use and the way out.
     """

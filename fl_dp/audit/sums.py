@@ -1,8 +1,8 @@
 """Secure sums under both views: the opened sum, and one member's own share if nothing hides it.
 
-The canaries' client trains by the shipped code, and so do other members until all shares of noise are there,
-each with its share. The observer sees their sum, or the canaries' client's share alone. No masks are used:
-they hide single shares (`federation/secure_sum`), and the second view assumes that they do not.
+The canaries' client and other members, one for each share of the noise, train by the shipped code, each with
+its share. The observer sees their sum, or the canaries' client's share alone. No masks are used: they hide
+single shares (`federation/secure_sum`), and the second view assumes that they do not.
 """
 
 from collections.abc import Callable, Mapping

@@ -143,7 +143,7 @@ class PoissonSampler:
 
         | the last loop | the next loop |
         |---|---|
-        | left early | goes on after the last physical batch that was handed out |
+        | left early | continues after the last physical batch that was handed out |
         | finished | starts again with new draws |
 
         If an inner loop is left early, the rest of its physical batches is skipped when the outer loop

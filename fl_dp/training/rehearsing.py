@@ -24,7 +24,7 @@ def quickest_rows(
 ) -> int:
     """The rows of a pass, up to `at_most`, with which a step is fastest; fewer if memory runs out.
 
-    rehearse: runs a pass of so many examples of random numbers; the first of a size may choose kernels.
+    rehearse: runs a pass of that many random examples; the first of a size may choose kernels.
     """
     clock = clock_for(device)
 
@@ -50,7 +50,7 @@ def steady_rows(check: Callable[[int], None], rows: int, at_most: int) -> int:
     """`rows`, or another number up to `at_most`, for which `check` raises no UnsteadyError.
 
     If all numbers that memory allows raise it, the error of `rows` is raised. If memory does not allow `rows`
-    itself, `rows` is returned: whoever finds what fits has to check that.
+    itself, `rows` is returned: the caller must check what fits.
     """
     first: UnsteadyError | None = None
     for number in (rows, *instead_of(rows, at_most)):

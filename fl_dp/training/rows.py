@@ -16,7 +16,7 @@ from torch import Tensor
 
 _STEP = 8  # numbers of rows are multiples of it
 _MOST = 128  # rows: larger numbers were not tested for steady rows
-_FEW, _LONG = 16, 0.2  # rows to try if a pass with the largest number takes so many seconds
+_FEW, _LONG = 16, 0.2  # rows to try if a pass with the largest number takes this many seconds
 
 
 def steady(rows: int) -> int:
@@ -54,7 +54,7 @@ def filled(rows: int, batch: Sequence[Tensor]) -> tuple[Tensor, ...]:
 def best_rows(seconds: Callable[[int], float], expected: int, at_most: int) -> int:
     """The `steady` number of rows, up to `at_most`, with which a step of `expected` records is fastest.
 
-    seconds: time of a pass of so many rows. With few rows, less is wasted if a draw ends in the middle of a
+    seconds: time of a pass, by its rows. With few rows, less is wasted if a draw ends in the middle of a
     pass; with many, few passes are needed. If a pass takes long, only two sizes are tried.
     """
     largest = steady(min(at_most, _ceil(expected + 3 * math.sqrt(expected), _STEP) * _STEP))

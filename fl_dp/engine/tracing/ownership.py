@@ -138,7 +138,7 @@ class Comparison:
 
     The weighted pass is taken first, and keeps the graph. `note` gets the results of the plain pass, after
     which the graph may be gone; then call `finish`. So no third pass is needed, and the plain one frees what
-    it has used. signature: of the graph, for those who remember it.
+    it has used. signature: identifies the graph.
     """
 
     def __init__(

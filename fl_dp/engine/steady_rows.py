@@ -48,7 +48,8 @@ def check_steady(
     """UnsteadyError if an example's bits depend on its place in a pass of so many rows.
 
     run: a pass with these kernels, at the parameters' values; returns the lengths (rows,) of all gradients.
-    blank: gives that many random examples. Meanwhile the parameters hold random numbers; afterwards they, and torch's global random state, are as before. Every call tries the same.
+    blank: gives that many random examples. Meanwhile the parameters hold random numbers; afterwards they,
+    and torch's global random state, are as before. Every call tries the same.
     """
     size = rows * sum(parameter.numel() for parameter in parameters.values())
     sets = max(_FEWEST_SETS, min(_MOST_SETS, _NUMBERS // max(1, size)))

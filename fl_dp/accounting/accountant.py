@@ -1,4 +1,4 @@
-"""An accountant: how it computes epsilon, and whether its answer may hold a budget."""
+"""An accountant: how it computes epsilon, and whether its result may hold a budget."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ DEFAULT_ACCOUNTANT = "pld"
 class Accountant:
     """The descriptor in every file of `accountants/`; the file's name is the accountant's.
 
-    compute: epsilon of merged entries at a delta in (0, 1). It is never asked about no entries, nor about
-    unprotected or hopelessly weak ones; AccountingError where it has no answer.
-    upper_bound: whether it is proven that no true epsilon is larger, rounding errors included. What is not,
-    serves for planning and comparing, and never holds a budget.
-    copies: whether it accounts for `Entry.copies`; entries with more than one are not given to others.
+    compute: epsilon of merged entries at a delta in (0, 1). It never gets an empty history, nor
+    unprotected or hopelessly weak entries. AccountingError if it has no answer.
+    upper_bound: whether it is proven that no true epsilon is larger, rounding errors included. Otherwise the
+    accountant serves for planning and comparing, and never holds a budget.
+    copies: whether it accounts for `Entry.copies`; if not, it never gets entries with more than one.
     """
 
     compute: Callable[[tuple[Entry, ...], float], float]
@@ -37,9 +37,9 @@ def find_accountant(name: str) -> Accountant:
 
 @lru_cache(maxsize=32)
 def check_holds_budgets(name: str) -> None:
-    """ConfigError unless the accountant may hold a budget: fl_dp's own, and a proven upper bound.
+    """ConfigError unless the accountant may hold a budget: it must be fl_dp's own, and a proven upper bound.
 
-    Nobody else can be asked to believe the epsilon of another package's accountant; its code is not loaded.
+    Nobody else can be asked to believe the epsilon of another package's accountant. Its code is not loaded.
     """
     require_own_accountant(name)
     if not find_accountant(name).upper_bound:

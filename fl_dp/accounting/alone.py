@@ -1,8 +1,8 @@
 """Epsilon alone: what holds if the assumption behind secure sums fails, and each client's own part is seen.
 
-Of each step it then has its own share of noise and no more. Steps without secure sums count as they are. A
-server may choose how many members a sum has, and so how small a share is, by what it has seen: every step of
-a mechanism counts with the least share of all.
+In each step the client then has only its own share of the noise. Steps without secure sums count unchanged. A
+server may choose by what it has seen how many members a sum has, and so how small a share is. So every step
+of a mechanism counts with the smallest share of all its steps.
 """
 
 import math
@@ -17,12 +17,12 @@ from fl_dp.records import Entry
 
 
 def alone_of(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """The entries as they count alone, merged."""
+    """The entries as epsilon alone counts them, merged."""
     return merge(entry.alone() for entry in with_least_shares(entries))
 
 
 def with_least_shares(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """The entries, those of secure sums with the most shares of any of the same rate and noise."""
+    """The entries; those of secure sums get the largest `shares` of any with the same rate and noise."""
     entries = tuple(entries)
     most: dict[tuple[float, float], int] = {}
     for one in entries:
@@ -35,14 +35,14 @@ def with_least_shares(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def any_shared(entries: Iterable[Entry]) -> bool:
-    """Whether any steps were of secure sums; else both epsilons are one."""
+    """Whether any steps were of secure sums; if not, both epsilons are the same."""
     return any(entry.shared for entry in entries)
 
 
 def compute_epsilon_alone(
     entries: Iterable[Entry], delta: float, accountant: str = DEFAULT_ACCOUNTANT
 ) -> float:
-    """The epsilon of `alone_of`; infinite too where the accountant has no answer for so little noise."""
+    """The epsilon of `alone_of`; infinite also if the accountant has no answer for so little noise."""
     try:
         return compute_epsilon(alone_of(entries), delta, accountant)
     except AccountingError:

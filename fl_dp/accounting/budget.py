@@ -1,4 +1,4 @@
-"""Budgets: what one client may spend, and what all of them together guarantee a record."""
+"""Budgets: what one client may spend, and what all clients together guarantee for a record."""
 
 import heapq
 import statistics
@@ -12,7 +12,7 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
-_MOST_RECORDS = 10**15  # the delta of more, 1e-16 and less, no accountant resolves over some steps
+_MOST_RECORDS = 10**15  # with more, delta is 1e-16 or less, which no accountant resolves over some steps
 
 
 def auto_delta(public_size: int) -> float:
@@ -33,8 +33,8 @@ def auto_delta(public_size: int) -> float:
 class Budget:
     """The most that one data set may spend: `epsilon` at `delta`, as the accountant computes it.
 
-    epsilon_alone: a second wall, of what all steps cost if the assumption behind secure sums fails
-    (`accounting/alone.py`); None: there is none.
+    epsilon_alone: a second limit, on what all steps cost if the assumption behind secure sums fails
+    (`accounting/alone.py`); None if there is none.
     ConfigError for an accountant that may not hold a budget (`check_holds_budgets`).
     """
 
@@ -57,7 +57,7 @@ class Budget:
         return compute_epsilon(entries, self.delta, self.accountant)
 
     def epsilon_alone_of(self, entries: Iterable[Entry]) -> float:
-        """What they have spent if the assumption behind secure sums fails; infinite where nothing holds."""
+        """What they have spent if the assumption behind secure sums fails; infinite if nothing holds then."""
         return compute_epsilon_alone(entries, self.delta, self.accountant)
 
     def in_words(self, spent: Iterable[Entry]) -> str:
@@ -113,10 +113,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class BudgetReport:
-    """The federation's guarantee, (epsilon, delta) for everything that one person's records take part in.
+    """The federation's guarantee: (epsilon, delta) for everything in which one person's records take part.
 
-    largest, median, least: epsilons of single clients; clients_per_person: at how many clients one person may
-    have a record, the assumption behind epsilon and delta.
+    largest, median, least: epsilons of single clients; clients_per_person: the number of clients at which one
+    person may have a record, the assumption behind epsilon and delta.
     """
 
     epsilon: float
@@ -130,9 +130,9 @@ class BudgetReport:
 def federation_budget(guarantees: Sequence[tuple[float, float]], clients_per_person: int = 1) -> BudgetReport:
     """Compose the clients' (epsilon, delta).
 
-    A record of one client: the clients' data are disjoint, so that parallel composition gives the largest
+    A record of one client: the clients' data are disjoint, so parallel composition gives the largest
     epsilon and the largest delta (McSherry 2009, "Privacy Integrated Queries", theorem 4); what the other
-    clients do with the model in between is postprocessing. A person with one record at each of m clients:
+    clients do with the model in between is post-processing. A person with one record at each of m clients:
     basic composition (Dwork, Roth 2014, theorem 3.16) adds up the m largest of each.
     """
     if not guarantees:

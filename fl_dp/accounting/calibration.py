@@ -1,4 +1,4 @@
-"""Which noise keeps a plan within a budget, and how many steps or rounds of a plan still fit one."""
+"""Which noise keeps a plan within a budget, and how many of a plan's steps or rounds still fit one."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
 History = tuple[Entry, ...]
-Parts = Sequence[tuple[float, int]]  # of a plan: sample rate and steps of each
+Parts = Sequence[tuple[float, int]]  # parts of a plan: sample rate and steps of each
 
 # Noise multipliers of 4 significant digits are numbered upwards; 1.000 is number 0.
 _PER_DECADE = 9000
@@ -30,9 +30,9 @@ def calibrate_noise(
     accountant: str = DEFAULT_ACCOUNTANT,
     copies: int = 1,
 ) -> float:
-    """The least noise multiplier with which `spent` and the plan cost at most `epsilon` at `delta`.
+    """The smallest noise multiplier with which `spent` and the plan cost at most `epsilon` at `delta`.
 
-    The plan: `steps` steps in each of `rounds` rounds, those in which this client takes part. For the
+    The plan has `steps` steps in each of `rounds` rounds, those in which this client takes part. For the
     tolerance, the limits and the errors see `calibrate_parts`.
     """
     if rounds < 1:
@@ -50,14 +50,14 @@ def calibrate_parts(
     accountant: str = DEFAULT_ACCOUNTANT,
     copies: int = 1,
 ) -> float:
-    """The least noise multiplier, one for all parts, that keeps them and `spent` within `epsilon` at `delta`.
+    """The smallest noise multiplier for all parts: they and `spent` cost at most `epsilon` at `delta`.
 
-    The accountant computes what they cost. The answer has 4 significant digits, so that equal clients get
-    equal, short numbers; a thousandth less would not be enough. It is at least 1/16, whatever the budget.
-    copies: of an `Entry`, for all parts. The answer grows with them, with steps, rates and what is spent, and
+    The accountant computes their cost. The answer has 4 significant digits, so that equal clients get equal,
+    short numbers; a thousandth less would not be enough. It is at least 1/16, whatever the budget.
+    copies: as in `Entry`, for all parts. The answer grows with copies, steps, rates and what is spent, and
     falls with epsilon and delta. An accountant whose grid changes with the history ("pld", "prv") keeps this
     order to a thousandth.
-    Raises AccountingError when no noise multiplier up to 8192 is enough.
+    Raises AccountingError if no noise multiplier up to 8192 is enough.
     """
     _require_number(epsilon)
     spent = merge(spent)
@@ -79,9 +79,9 @@ def calibrate_parts(
 def calibrate_plan(
     plan: TrainingPlan, epsilon: float, delta: float, *, accountant: str = DEFAULT_ACCOUNTANT
 ) -> TrainingPlan:
-    """The plan; each phase without a noise multiplier gets the least that keeps all of them in budget.
+    """The plan; each phase without a noise multiplier gets the smallest that keeps all of them in budget.
 
-    Tolerance, limits and errors are those of `calibrate_parts`; ConfigError when every phase has one.
+    Tolerance, limits and errors are those of `calibrate_parts`; ConfigError if every phase has a multiplier.
     """
     chosen, open_ = plan.split()
     if not open_.phases:
@@ -107,7 +107,7 @@ def steps_that_fit(
 ) -> int:
     """The largest number of steps, 0 to `planned`, with which the total stays within `epsilon` at `delta`.
 
-    One computation when all fit, two when none does, else about seven.
+    It takes one computation if all fit, two if none does, else about seven.
     """
     spent = merge(spent)
 
@@ -125,7 +125,7 @@ def rounds_that_fit(
     spent: Iterable[Entry] = (),
     accountant: str = DEFAULT_ACCOUNTANT,
 ) -> int:
-    """How many of the rounds, in their order, stay within `epsilon` at `delta` after `spent`."""
+    """How many of the rounds, in order, stay within `epsilon` at `delta` after `spent`."""
     spent = merge(spent)
 
     def history(count: int) -> History:
@@ -145,7 +145,7 @@ def _most_that_fit(
     _require_number(epsilon)
     if planned < 1 or epsilon == math.inf:
         return max(planned, 0)
-    planned = min(planned, MAX_STEPS)  # of one step more epsilon is infinite
+    planned = min(planned, MAX_STEPS)  # with one step more, epsilon is infinite
     if cost(0) <= epsilon:
         return planned
     if cost(planned - 1) > epsilon:
@@ -164,10 +164,10 @@ def _history(parts: Parts, noise_multiplier: float, spent: History, copies: int)
 
 
 def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History, copies: int) -> float:
-    """RDP's answer, from which the search with a slower accountant starts; times the copies, which it does
-    not know: a sum that moves by as much more needs about as much more noise.
+    """RDP's answer, times the copies: the start of the search with a slower accountant. RDP does not know
+    copies, but a sum that moves by as much more needs about as much more noise.
 
-    It takes a hundredth of the time, and is most often a little larger than the answer that is sought.
+    It takes a hundredth of the time, and is usually a little larger than the final answer.
     """
     try:
         noise = calibrate_parts(parts, epsilon, delta, spent=spent, accountant="rdp")
@@ -179,7 +179,7 @@ def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History, co
 def _bracket(cost: Callable[[int], float], epsilon: float, start: float) -> tuple[int, int] | None:
     """The numbers of two noise multipliers, about a quarter apart: the second is enough, the first is not.
 
-    Both are that of the least noise multiplier allowed if this one is enough; None if the largest is not.
+    Both are the number of the least multiplier allowed, if this one is enough; None if the largest is not.
     """
     noise, least = start, _number(_LEAST_NOISE)
     while cost(_number(noise)) > epsilon:
@@ -202,7 +202,7 @@ def _noise(number: int) -> float:
 
 
 def _number(noise_multiplier: float) -> int:
-    """The number of the nearest noise multiplier of 4 digits."""
+    """The number of the nearest noise multiplier with 4 digits."""
     decade = math.floor(math.log10(noise_multiplier))
     return decade * _PER_DECADE + round(noise_multiplier * 10.0 ** (3 - decade)) - 1000
 

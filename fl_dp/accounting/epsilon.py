@@ -1,4 +1,4 @@
-"""Epsilon of a history of entries, by the accountant of one's choice."""
+"""Epsilon of a history of entries, by a chosen accountant."""
 
 import math
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ from fl_dp.accounting.events import merge, order_two_divergence
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, total_steps
 
-# Beyond either of these, too little privacy is left to compute: Renyi divergence of order 2, and steps.
+# Limits on Renyi divergence of order 2, and on steps: beyond either, too little privacy is left to compute.
 _MAX_DIVERGENCE = 1000.0
 MAX_STEPS = 1_000_000
-# A step with more noise, or with less rate for its noise, has so small a loss that rounding errors hide it.
+# With more noise, or a lower rate for its noise, a step's loss is so small that rounding errors hide it.
 _MAX_NOISE = 1e4
 _MIN_RATE_OVER_NOISE = 1e-7
 
@@ -21,7 +21,7 @@ _MIN_RATE_OVER_NOISE = 1e-7
 def compute_epsilon(entries: Iterable[Entry], delta: float, accountant: str = DEFAULT_ACCOUNTANT) -> float:
     """The epsilon that `entries` together spend at `delta`, for adding or removing a record.
 
-    It is an upper bound if that of the accountant is (`Accountant.upper_bound`).
+    It is an upper bound if the accountant's epsilon is one (`Accountant.upper_bound`).
 
     | entries                              | epsilon |
     |--------------------------------------|---------|
@@ -29,9 +29,9 @@ def compute_epsilon(entries: Iterable[Entry], delta: float, accountant: str = DE
     | equal ones, in any order or grouping | that of their merged steps |
     | hardly any noise, or a million steps | inf     |
 
-    Results are cached by the merged entries: a thousand clients of one history cost one computation.
+    Results are cached by the merged entries: a thousand clients with one history cost one computation.
     Raises ConfigError for an unknown accountant, and AccountingError for a delta outside (0, 1) or what the
-    accountant cannot resolve: a tiny delta ("pld"), a large epsilon too ("prv").
+    accountant cannot resolve: a tiny delta ("pld"), or also a large epsilon ("prv").
     """
     if not 0.0 < delta < 1.0:
         raise AccountingError(f"Expected delta={delta} in (0, 1).")
@@ -48,7 +48,7 @@ def _compute(entries: tuple[Entry, ...], delta: float, accountant: str) -> float
             f"The accountant {accountant!r} cannot tell what it costs a person to be at several clients of "
             "one secure sum; take 'pld'."
         )
-    if total_steps(entries) > MAX_STEPS:  # looked at first: a product with 10^400 steps is no float
+    if total_steps(entries) > MAX_STEPS:  # checked first: a product with 10^400 steps is no float
         return math.inf
     if sum(entry.steps * order_two_divergence(entry) for entry in entries) > _MAX_DIVERGENCE:
         return math.inf
@@ -56,10 +56,10 @@ def _compute(entries: tuple[Entry, ...], delta: float, accountant: str) -> float
 
 
 def _resolvable(entry: Entry) -> Entry:
-    """The entry; or, where double precision cannot resolve it, one of less noise or a higher sample rate.
+    """The entry; or, if double precision cannot resolve it, one with less noise or a higher sample rate.
 
-    Epsilon grows with the sample rate and falls with the noise, so that it never becomes smaller. Of whose
-    shares the noise is made up changes nothing for those who see the sum alone.
+    Epsilon grows with the sample rate and falls with the noise, so it never becomes smaller. The number of
+    shares is irrelevant to an observer of the sum; reset to 1.
     """
     noise_multiplier = min(entry.noise_multiplier, _MAX_NOISE)
     sample_rate = max(entry.sample_rate, _MIN_RATE_OVER_NOISE * noise_multiplier)

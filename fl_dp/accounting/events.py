@@ -1,4 +1,4 @@
-"""What was done to the data, as numbers: merged entries, and their size."""
+"""What was done to the data, as numbers: entries, merged, and their size."""
 
 import math
 from collections import Counter
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from fl_dp.records import Entry, Mechanism
 
-_HARDLY_EVER = 1e-16  # a chance
+_HARDLY_EVER = 1e-16  # a probability
 
 
 def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """One entry for each mechanism (`Entry.mechanism`), its steps added up, sorted.
+    """One entry for each mechanism (`Entry.mechanism`), with its steps added up, sorted.
 
-    Equal mechanisms are merged wherever they stand, because the guarantee of mechanisms that are not chosen
-    by earlier results does not depend on their order. Equal histories thus become equal keys of a cache.
+    Equal mechanisms are merged wherever they stand, because order is irrelevant to the guarantee of
+    mechanisms that are not chosen by earlier results. Equal histories thus become equal cache keys.
     """
     entries = tuple(entries)
     if len(entries) < 2:
@@ -27,7 +27,7 @@ def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def beyond(entries: Iterable[Entry], less: Iterable[Entry]) -> tuple[Entry, ...]:
-    """The steps of `entries` that `less` does not hold, mechanism by mechanism, merged."""
+    """The steps of `entries` that are not in `less`, mechanism by mechanism, merged."""
     held = {entry.mechanism: entry.steps for entry in merge(less)}
     left = ((one, one.steps - held.get(one.mechanism, 0)) for one in merge(entries))
     return tuple(one.taking(steps) for one, steps in left if steps > 0)
@@ -44,17 +44,17 @@ def order_two_divergence(entry: Entry) -> float:
     if entry.copies > 1:
         return _of_copies(entry)
     inverse = 1.0 / entry.noise_multiplier
-    gaussian = inverse * inverse  # of 1e-300 it is infinite, which is above the true one; a power would raise
+    gaussian = inverse * inverse  # for 1e-300 it is infinite, above the true one; a power would raise
     if gaussian > 700.0:  # expm1 would overflow; without sampling the divergence is larger
         return gaussian
     return math.log1p(entry.sample_rate**2 * math.expm1(gaussian))
 
 
 def _of_copies(entry: Entry) -> float:
-    """About the same for the mixture of copies (`mixture_loss.py`): log of the mean of exp(i j / sigma^2), i
-    and j drawn from Binomial(copies, q), as a scale alone.
+    """About the same for the mixture of copies (`mixture_loss.py`), used only as a scale: log of the mean of
+    exp(i j / sigma^2), i and j drawn from Binomial(copies, q).
 
-    Without numbers of copies that hardly ever come: they decide a moment, and not what a loss is like.
+    Very unlikely numbers of copies are left out: they decide a moment, but not what the loss is like.
     """
     q, m = entry.sample_rate, entry.copies
     over = 1.0 / entry.noise_multiplier / entry.noise_multiplier
@@ -62,7 +62,7 @@ def _of_copies(entry: Entry) -> float:
     while len(chances) > 2 and chances[-1] < _HARDLY_EVER:
         chances.pop()
     most = (len(chances) - 1) ** 2 * over
-    if most > 700.0:  # exp would overflow; with all of these copies there the divergence is larger
+    if most > 700.0:  # exp would overflow; with all of these copies the divergence is larger
         return most
     pairs = ((i, j) for i in range(1, len(chances)) for j in range(1, len(chances)))
     return math.log1p(math.fsum(chances[i] * chances[j] * math.expm1(i * j * over) for i, j in pairs))

@@ -1,4 +1,4 @@
-"""The privacy loss of one step of a sum that holds a person's records more than once."""
+"""The privacy loss of one step of a sum in which a person may have more than one record."""
 
 import math
 import sys
@@ -11,23 +11,23 @@ from scipy.special import log_ndtr, ndtr  # type: ignore[import-untyped]
 
 from fl_dp.accounting.privacy_loss import Array, likelier, of_both_signs
 
-_TABLE = 4096  # outcomes from which the search for a loss's outcome starts
-_SEARCH = 40  # Newton's steps at most; about five are needed
-_EXACT = 4 * sys.float_info.epsilon  # of a loss: closer, rounding decides
-_SMALL = 1.0  # a ratio whose difference from 1 is below this is not taken from its logarithm
+_TABLE = 4096  # outcomes in the table where the search for a loss's outcome starts
+_SEARCH = 40  # the most Newton steps; about five are needed
+_EXACT = 4 * sys.float_info.epsilon  # relative to a loss: closer, rounding decides
+_SMALL = 1.0  # if a ratio differs from 1 by less than this, the difference is not taken from its logarithm
 
 
 @dataclass(frozen=True)
 class MixtureLoss:
-    """With a person, who has a record at each of m clients, a step's outcome is drawn from the mixture
-    P = sum_i b_i N(i, s^2), b the weights of Binomial(m, q); without, from Q = N(0, s^2). q < 1 is the sample
-    rate, s the noise multiplier, m the copies, from 2.
+    """With a person who has a record at each of m clients, a step's outcome is drawn from the mixture
+    P = sum_i b_i N(i, s^2), where b are the weights of Binomial(m, q); without, from Q = N(0, s^2). q < 1 is
+    the sample rate, s the noise multiplier, m >= 2 the number of copies.
 
     No vectors of length at most 1 are worse, whatever their directions (Choquette-Choo, Ganesh, Steinke,
     Thakurta 2023, arXiv 2310.15526, corollary 4.7; for groups Ganesh 2024, arXiv 2401.10294).
     Clients with rates of their own have the weights of a Poisson binomial, which Binomial(m, largest rate)
-    stochastically dominates. Then the pair P, Q of the latter dominates theirs: P(X >= x) is a mean over i of
-    what grows with i, the best test of either direction is a half-line, and Q is the same.
+    stochastically dominates. Then the latter's pair P, Q dominates theirs: P(X >= x) is a mean over i of
+    something that grows with i, the best test in either direction is a half-line, and Q is the same.
     """
 
     sample_rate: float
@@ -58,7 +58,7 @@ class MixtureLoss:
         return np.where(np.abs(excess) < _SMALL, near, top + np.log(total))
 
     def removal_delta(self, epsilon: ArrayLike) -> Array:
-        """delta of P against Q, within `evaluation_error` of the true one or above it."""
+        """delta of P against Q, above the true one or within `evaluation_error` of it."""
         return of_both_signs(np.asarray(epsilon, dtype=np.float64), self._removal, self._addition)
 
     def addition_delta(self, epsilon: ArrayLike) -> Array:
@@ -66,11 +66,11 @@ class MixtureLoss:
         return of_both_signs(np.asarray(epsilon, dtype=np.float64), self._addition, self._removal)
 
     def evaluation_error(self) -> float:
-        """Bound of the rounding error of both deltas at an epsilon >= 0.
+        """Bound on the rounding error of both deltas at an epsilon >= 0.
 
-        Both are means over the copies that are there, which is none with probability b_0: of `likelier`, off
-        by a few machine epsilons, by weights whose exponents are rounded. Against 50 digits at most 0.1 of
-        this was seen.
+        Both are means over the number of copies that are there, which is 0 with probability b_0: means of
+        `likelier`, which is off by a few machine epsilons, with weights whose exponents are rounded. Compared
+        with 50 digits, at most 0.1 of this bound was seen.
         """
         m, s = self.copies, self.noise_multiplier
         exponents = m * (m + 9 * s) / s**2
@@ -78,8 +78,8 @@ class MixtureLoss:
         return there * (16 + m + 2 * exponents) * sys.float_info.epsilon
 
     def ends(self, deviations: float) -> tuple[float, float]:
-        """The losses between which all but the mass of a normal's tail beyond `deviations` lies, under P and
-        Q alike.
+        """The losses between which all but the mass of a normal's tail beyond `deviations` lies, under both P
+        and Q.
         """
         s, mass = self.noise_multiplier, float(ndtr(-deviations))
         low, high = deviations * s, self.copies + deviations * s
@@ -90,15 +90,15 @@ class MixtureLoss:
         return float(self.loss(-deviations * s)), float(self.loss(high))
 
     def _exponents(self, x: Array) -> list[tuple[float, Array]]:
-        """Of each number of copies that are there: its weight, and the log of N(i, s^2) over N(0, s^2)."""
+        """For each number of copies: its weight, and the log of N(i, s^2) divided by N(0, s^2)."""
         s = self.noise_multiplier
         present = [(i, float(weight)) for i, weight in enumerate(self.weights) if i and weight > 0.0]
         return [(weight, (x - i / 2) * i / s**2) for i, weight in present]
 
     def _outcome(self, loss: Array) -> Array:
-        """About the outcome that has the loss; an end of the table where it lies beyond.
+        """The approximate outcome with that loss; an end of the table if it lies beyond.
 
-        Newton's method on a convex function that grows, from the right: it never passes the answer.
+        Newton's method on an increasing convex function, from the right: it never passes the answer.
         """
         s = self.noise_multiplier
         table = np.linspace(-40 * s, self.copies + 40 * s, _TABLE)
@@ -112,21 +112,21 @@ class MixtureLoss:
         return np.asarray(x)
 
     def _slope(self, x: Array) -> Array:
-        """Of the loss over the outcome: the mean number of copies, given the outcome, over s^2."""
+        """Derivative of the loss by the outcome: the mean number of copies, given the outcome, over s^2."""
         mean = sum(i * posterior for i, posterior in self._posterior(x))
         return np.maximum(np.asarray(mean) / self.noise_multiplier**2, sys.float_info.min)
 
     def _posterior(self, x: Array) -> list[tuple[int, Array]]:
-        """The chance that i copies are there, given the outcome; of no copies it is left out."""
+        """The probability of i copies, given the outcome, for each i > 0."""
         s, loss = self.noise_multiplier, self.loss(x)
         present = [(i, float(weight)) for i, weight in enumerate(self.weights) if i and weight > 0.0]
         return [(i, np.exp(math.log(weight) + (x - i / 2) * i / s**2 - loss)) for i, weight in present]
 
     def _removal(self, epsilon: Array) -> Array:
-        """P(X >= x) - exp(epsilon) Q(X >= x), x the outcome whose loss is epsilon >= 0.
+        """P(X >= x) - exp(epsilon) Q(X >= x), where x is the outcome whose loss is epsilon >= 0.
 
         It is sum_i b_i (R_i(X >= x) - exp(g_i) Q(X >= x)), R_i = N(i, s^2), g_i the log of R_i / Q at x, and
-        nothing cancels in it. For another x it is delta at the loss of that x; where this is above epsilon,
+        nothing cancels in it. For another x it is delta at the loss of that x; if this loss is above epsilon,
         delta at epsilon is larger by no more than the difference times P(X >= x).
         """
         s, x = self.noise_multiplier, self._outcome(epsilon)
@@ -140,8 +140,8 @@ class MixtureLoss:
     def _addition(self, epsilon: Array) -> Array:
         """Q(X <= x) - exp(epsilon) P(X <= x), x the outcome whose loss is -epsilon <= 0; 0 if there is none.
 
-        It is sum_i p_i (Q(X <= x) - exp(-g_i) R_i(X <= x)), p_i the chance of i copies given x. For another x
-        as in `_removal`.
+        It is sum_i p_i (Q(X <= x) - exp(-g_i) R_i(X <= x)), p_i the probability of i copies given x. For
+        another x as in `_removal`.
         """
         most = -self.copies * math.log1p(-self.sample_rate)
         below = np.where(epsilon < most, epsilon, 0.0)

@@ -1,13 +1,13 @@
-"""In how many rounds a client that is drawn by chance takes part: what its noise is planned for."""
+"""The number of rounds for which the noise of a randomly chosen client is planned."""
 
 ENOUGH = 0.9  # of the clients take part no more often than what "auto" plans for
 
 
 def planned_participations(rounds: int, share: float) -> int:
-    """The least number of rounds that a client, in each with chance `share`, hardly ever exceeds.
+    """The smallest number of rounds that a client, chosen in each with probability `share`, rarely exceeds.
 
-    The 0.9 quantile of the binomial distribution, at least 1. A client that is drawn more often stops at its
-    budget, as always: the number decides how much noise its rounds have, and never what it may spend.
+    It is the 0.9 quantile of the binomial distribution, at least 1. A client that is chosen more often stops
+    at its budget, as always: this number decides how much noise its rounds have, never what it may spend.
     """
     from scipy.stats import binom  # type: ignore[import-untyped]  # late: it takes a while to import
 

@@ -12,16 +12,16 @@ from scipy.special import erfcx, ndtr  # type: ignore[import-untyped]
 Array = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
-_LARGE = 40.0  # from here on exp(loss) - 1 is exp(loss) in double precision
+_LARGE = 40.0  # from here on exp(loss) - 1 equals exp(loss) in double precision
 
 
 @dataclass(frozen=True, slots=True)
 class StepLoss:
-    """With a record a step's outcome is drawn from the mixture P = (1 - q) N(0, s^2) + q N(1, s^2), without
-    it from Q = N(0, s^2); q is the sample rate, s the noise multiplier.
+    """With a record, a step's outcome is drawn from the mixture P = (1 - q) N(0, s^2) + q N(1, s^2); without
+    it, from Q = N(0, s^2). q is the sample rate, s the noise multiplier.
 
     P against Q is the worst case of removing a record, Q against P that of adding one (Zhu, Dong, Wang 2022,
-    arXiv 2106.08567, theorem 11). Neither of the two is always the worse after composition (Lebeda, Regehr,
+    arXiv 2106.08567, theorem 11). After composition, neither is always the worse of the two (Lebeda, Regehr,
     Kamath, Steinke 2024, arXiv 2405.20769): an accountant composes both and takes the larger epsilon.
     """
 
@@ -47,11 +47,11 @@ class StepLoss:
         return of_both_signs(np.asarray(epsilon, dtype=np.float64), self._addition, self._removal)
 
     def evaluation_error(self) -> float:
-        """Bound of the rounding error of both deltas at an epsilon >= 0.
+        """Bound on the rounding error of both deltas at an epsilon >= 0.
 
         Each is at most q times `likelier`, a number of about min(1, 1 / s), whose argument is off by a few
-        machine epsilons. Against 60 digits at most 0.6 of this was seen. Below 0 a machine epsilon is added
-        at most, that of the 1 in `of_both_signs`.
+        machine epsilons. Compared with 60 digits, at most 0.6 of this bound was seen. For an epsilon below 0,
+        add at most a machine epsilon, that of the 1 in `of_both_signs`.
         """
         s = self.noise_multiplier
         per_rate = 2 / s if s >= 1.0 else 3 + 0.5 / s
@@ -63,16 +63,16 @@ class StepLoss:
         return float(self.loss(-tail)), float(self.loss(1 + tail))
 
     def _removal(self, epsilon: Array) -> Array:
-        """P(X >= x) - exp(epsilon) Q(X >= x), x the outcome whose loss is epsilon >= 0.
+        """P(X >= x) - exp(epsilon) Q(X >= x), where x is the outcome whose loss is epsilon >= 0.
 
-        What both have in common cancels: it is q (R(X >= x) - exp(g) Q(X >= x)) with R = N(1, s^2) and g the
+        What both have in common cancels. It is q (R(X >= x) - exp(g) Q(X >= x)) with R = N(1, s^2) and g the
         loss of x without sampling.
         """
         s = self.noise_multiplier
         return self.sample_rate * likelier((self.outcome(epsilon) - 1) / s, 1.0 / s)
 
     def _addition(self, epsilon: Array) -> Array:
-        """Q(X <= x) - exp(epsilon) P(X <= x), x the outcome whose loss is -epsilon <= 0.
+        """Q(X <= x) - exp(epsilon) P(X <= x), where x is the outcome whose loss is -epsilon <= 0.
 
         It is v (Q(X <= x) - exp(-g) R(X <= x)) with v = 1 - exp(epsilon) (1 - q) = q (1 - w), and 0 beyond
         the largest loss, -log(1 - q), where v would be negative.
@@ -107,9 +107,9 @@ class StepLoss:
 def likelier(t: Array, width: float) -> Array:
     """P(N >= t) - exp(((t + width)^2 - t^2) / 2) P(N >= t + width), N a standard normal, t >= -width.
 
-    With erfcx, P(N >= t) = exp(-t^2 / 2) erfcx(t / sqrt(2)) / 2, the exponentials cancel. Where the width is
-    small, so is the difference: there the derivative of erfcx is integrated, and nothing cancels: by
-    Gauss-Legendre, whose ten nodes err by less than 1e-17 on a length of 1, since it is entire.
+    With erfcx, P(N >= t) = exp(-t^2 / 2) erfcx(t / sqrt(2)) / 2, the exponentials cancel. If the width is
+    small, so is the difference. Then the derivative of erfcx is integrated, and nothing cancels: by
+    Gauss-Legendre, whose ten nodes err by less than 1e-17 on a length of 1, since the function is entire.
     """
     bell = 0.5 * np.exp(-t * t / 2)
     if width > 1.0:
@@ -125,8 +125,8 @@ def likelier(t: Array, width: float) -> Array:
 def of_both_signs(epsilon: Array, own: Callable[[Array], Array], other: Callable[[Array], Array]) -> Array:
     """The delta at any epsilon, in [0, 1], from formulas for epsilon >= 0.
 
-    delta(P, Q; -e) = 1 - exp(-e) + exp(-e) delta(Q, P; e), by the definition of both: so no exponential of a
-    large number, whose rounding error would be large as well, is ever taken.
+    By the definition of both, delta(P, Q; -e) = 1 - exp(-e) + exp(-e) delta(Q, P; e). So no exponential of a
+    large number is ever taken, whose rounding error would also be large.
     """
     size = np.abs(epsilon)
     delta = own(size)

@@ -1,4 +1,4 @@
-"""The whole trade-off of a history, not one point of it: delta at every epsilon, as upper bounds."""
+"""The whole trade-off of a history instead of one point of it: upper bounds of delta at every epsilon."""
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from fl_dp.records import Entry
 
 
 def delta_bounds(entries: tuple[Entry, ...], epsilons: Array) -> Array:
-    """(k,) upper bounds of delta at each of `epsilons` (k,), for adding and for removing a record alike.
+    """(k,) upper bounds of delta at each of `epsilons` (k,), for both adding and removing a record.
 
-    epsilons: in ascending order, negative ones too: there delta is the share of outcomes that must differ.
-    By PLD, the larger delta of the two directions. For epsilon < 0, with E any set of outcomes and E' the
-    others, P(E) - e^eps Q(E) = 1 - e^eps + e^eps (Q(E') - e^-eps P(E')): delta of the other direction at
-    -epsilon decides.
+    epsilons: in ascending order. They may be negative; delta is then the share of outcomes that must differ.
+    Computed by PLD, as the larger delta of the two directions. For epsilon < 0, with E any set of outcomes
+    and E' its complement, P(E) - e^eps Q(E) = 1 - e^eps + e^eps (Q(E') - e^-eps P(E')): the delta of the
+    other direction at -epsilon decides.
     Raises AccountingError for no entries and for unprotected ones.
     """
     if not entries or not all(entry.private for entry in entries):

@@ -7,20 +7,20 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_LEFT = 9.5  # standard deviations of the noise; further left lies less than 1e-20 of its mass
-# Orders that are computed together. A larger block wastes time on points that only its largest order needs, a
-# smaller one on calls.
+_LEFT = 9.5  # standard deviations of the noise; less than 1e-20 of its mass lies further left
+# Orders that are computed together. A larger block wastes time on points that only its largest order needs; a
+# smaller one wastes time on calls.
 _BLOCK = 20
-_ROUNDING = 8 * np.finfo(np.float64).eps  # of a few operations for each term, and of their sum
+_ROUNDING = 8 * np.finfo(np.float64).eps  # for a few operations on each term, and for their sum
 
 
 def renyi_divergences(sample_rate: float, noise_multiplier: float, orders: Array) -> Array:
     """An upper bound of the Renyi divergence of one step at each order.
 
-    orders: (O,), > 1 and rising; returns (O,). With a record the step's outcome is drawn from the mixture
-    P = (1 - q) N(0, s^2) + q N(1, s^2), without it from Q = N(0, s^2). No other gradients are worse, and P
-    from Q diverges more than Q from P (Mironov, Talwar, Zhang 2019, arXiv 1908.10530, theorems 4 and 5), so
-    that one number serves for adding and removing a record:
+    orders: (O,), > 1 and rising; returns (O,). With a record, the step's outcome is drawn from the mixture
+    P = (1 - q) N(0, s^2) + q N(1, s^2); without it, from Q = N(0, s^2). No other gradients are worse, and P
+    from Q diverges more than Q from P (Mironov, Talwar, Zhang 2019, arXiv 1908.10530, theorems 4 and 5). So
+    one number serves for both adding and removing a record:
 
         D_a = log(A_a) / (a - 1),  A_a = E_Q[(P / Q)^a]
     """
@@ -36,7 +36,7 @@ def _log_moments(q: float, s: float, orders: Array) -> Array:
     The integrand (1 - q + q exp((x - 1/2s) / s))^a phi(x) is analytic for |Im x| < pi s, and there at most
     exp(Im^2 / 2) times as large as on the real line. The rule's error is then at most
     2 exp(b^2 / 2 - 2 pi b / h) of A_a for every b < pi s (Trefethen, Weideman 2014, "The Exponentially
-    Convergent Trapezoidal Rule", theorem 5.1): with h below and b = pi min(1, s) less than 3e-15.
+    Convergent Trapezoidal Rule", theorem 5.1). With h as below and b = pi min(1, s) it is less than 3e-15.
     """
     h = min(0.5, s / 2)
     ends = _right_ends(q, s, orders)
@@ -55,10 +55,10 @@ def _log_moments(q: float, s: float, orders: Array) -> Array:
 
 
 def _right_ends(q: float, s: float, orders: Array) -> Array:
-    """Where the integrand of each order may be cut off, (O,): what lies beyond is less than 1e-17 of A_a.
+    """Where the integrand of each order may be cut off, (O,): less than 1e-17 of A_a lies beyond.
 
-    There it is at most a bell around a / s, of mass exp(a (a - 1) / 2s^2), while A_a is at least 1 and at
-    least q^a times that mass.
+    There the integrand is at most a bell around a / s, of mass exp(a (a - 1) / 2s^2), while A_a is at least 1
+    and at least q^a times that mass.
     """
     excess = np.minimum(orders * (orders - 1) / (2 * s**2), -orders * math.log(q))
     ends: Array = orders / s + np.sqrt(2 * (40 + excess))

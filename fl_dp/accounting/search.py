@@ -1,4 +1,4 @@
-"""The least number that a budget allows, found with few computations of an expensive cost."""
+"""Finds the least number that a budget allows, with few evaluations of an expensive cost."""
 
 import math
 from bisect import bisect_left
@@ -8,12 +8,11 @@ from collections.abc import Callable
 def least_within(
     cost: Callable[[int], float], budget: float, low: int, high: int, position: Callable[[int], float]
 ) -> int:
-    """The least integer in (low, high] whose cost is at most `budget`, where that of `low` is above it.
+    """The least integer in (low, high] whose cost is at most `budget`; the cost of `low` must be above it.
 
-    The cost never rises with the integer, and that of `high` is within the budget. position: grows with
-    the integer; the logarithm of the cost should be close to a straight line over it. It changes nothing but
-    the number of computations: about 5 after those of both ends. The method is the Illinois variant of regula
-    falsi.
+    The cost never rises with the integer, and that of `high` is within the budget. position: grows with the
+    integer; the logarithm of the cost should be close to a straight line over it. It only affects the number
+    of evaluations: about 5 after those of both ends. The method is the Illinois variant of regula falsi.
     """
     above, below = _log_excess(cost(low), budget), _log_excess(cost(high), budget)
     moved = ""
@@ -34,7 +33,7 @@ def least_within(
 def _log_excess(cost: float, budget: float) -> float:
     """log(cost / budget), > 0 if and only if cost > budget; cut at -3 and 3, as a cost may be 0 or inf.
 
-    Nothing is within a budget of 0 but a cost of 0.
+    Only a cost of 0 is within a budget of 0.
     """
     if budget == 0.0:
         return 3.0 if cost > 0.0 else -3.0

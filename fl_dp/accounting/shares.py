@@ -1,4 +1,4 @@
-"""Of how many clients' shares the noise of a secure sum is made up."""
+"""The number of clients' shares that make up the noise of a secure sum."""
 
 from fl_dp.errors import ConfigError
 from fl_dp.records import MOST_MEMBERS
@@ -7,11 +7,11 @@ LEAST_MEMBERS = 3
 
 
 def honest_shares(members: int, dropouts: int, colluders: int) -> int:
-    """K - d - c: shares in every sum that is opened that nobody who works with the server knows.
+    """K - d - c: the number of shares, in every opened sum, that nobody who works with the server knows.
 
-    With as many of them the noise is whole, each of variance (sigma C)^2 / (K - d - c). ConfigError for sums
-    that no threshold of key shares protects: it has to be above (K + c) / 2, so that the two halves of a
-    divided group cannot both be opened, and at most K - d, who may be all that are left.
+    That many shares, each of variance (sigma C)^2 / (K - d - c), make up the whole noise. ConfigError for
+    sums that no threshold of key shares protects. The threshold has to be above (K + c) / 2, so that the two
+    halves of a divided group cannot both be opened, and at most K - d, the number of members that may remain.
     """
     if not LEAST_MEMBERS <= members <= MOST_MEMBERS:
         raise ConfigError(f"members = {members}: expected {LEAST_MEMBERS} to {MOST_MEMBERS} in a secure sum.")

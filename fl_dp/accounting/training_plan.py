@@ -1,4 +1,4 @@
-"""A plan of training at one client: phases of equal rounds, and how many steps a round of epochs has."""
+"""A training plan at one client: phases of equal rounds. Also the steps of a round given in epochs."""
 
 import math
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from fl_dp.accounting.epsilon import MAX_STEPS
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
-_MOST_RECORDS = 10**15  # the products with them stay exact integers in double precision
+_MOST_RECORDS = 10**15  # products with it stay exact integers in double precision
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """`rounds` equal rounds that the client takes part in, of `steps` steps each.
+    """`rounds` equal rounds in which the client takes part, of `steps` steps each.
 
-    batch_size: expected records of one Poisson draw, out of `records`; noise_multiplier: None where it is
-    still to be chosen. shares, copies: of an `Entry`. ConfigError for a number out of range.
+    batch_size: expected records of one Poisson draw, out of `records`; noise_multiplier: None if it is still
+    to be chosen. shares, copies: as in `Entry`. ConfigError for a number out of range.
     """
 
     records: int
@@ -49,7 +49,7 @@ class Phase:
         return self.batch_size / self.records
 
     def round(self) -> Entry:
-        """What one of its rounds does to the data; its noise multiplier must have been chosen."""
+        """The entry of one of its rounds; its noise multiplier must have been chosen."""
         if self.noise_multiplier is None:
             raise ConfigError("noise-multiplier: the plan has none; calibrate it first.")
         return Entry(self.sample_rate, self.noise_multiplier, self.steps, self.shares, self.copies)
@@ -66,7 +66,7 @@ class TrainingPlan:
     phases: tuple[Phase, ...]
 
     def rounds(self) -> Iterator[Entry]:
-        """What every round does to the data, in order; each phase must have its noise multiplier."""
+        """The entry of every round, in order; each phase must have its noise multiplier."""
         for phase in self.phases:
             yield from [phase.round()] * phase.rounds
 

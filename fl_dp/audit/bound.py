@@ -1,4 +1,4 @@
-"""A lower bound of epsilon from how many guesses were right: one-run auditing's theorem.
+"""A lower bound of epsilon from the number of right guesses, by the theorem of one-run auditing.
 
 Steinke, Nasr, Jagielski 2023, "Privacy Auditing with One (1) Training Run" (arXiv 2305.08846).
 """
@@ -39,8 +39,8 @@ def epsilon_lower_bound(
 ) -> float:
     """An epsilon that is at most the true one, at `delta`, with probability `confidence` at least.
 
-    The largest epsilon whose p-value is below 1 - confidence, rounded down; 0.0 if there is none. It exceeds
-    the true one only by luck in guessing that has a probability of 1 - confidence at most.
+    It is the largest epsilon whose p-value is below 1 - confidence, rounded down; 0.0 if there is none. It
+    exceeds the true one only by lucky guessing, which has a probability of 1 - confidence at most.
     """
     if not 0.0 < confidence < 1.0:
         raise ConfigError(f"Expected confidence={confidence} in (0, 1).")

@@ -1,4 +1,4 @@
-"""Canaries, records made to be found: their protocol, and the canaries with gradients along one axis."""
+"""Canaries, records made to be found: their protocol, and canaries whose gradients have one coordinate."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -14,14 +14,14 @@ from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 
-_MARGIN = 50.0  # of the logits' lead: 1 - sigmoid(50) is far below float32's resolution
+_MARGIN = 50.0  # by which class 0's logit leads: 1 - sigmoid(50) is far below float32's resolution
 _CLASSES = ("predicted", "labelled")
 
 Arrays = Mapping[str, NDArray[np.float32]]
 
 
 class Canaries(Protocol):
-    """A model, its data with and without each canary, and how to look for the canaries.
+    """A model, its data with and without each canary, and a score for each canary.
 
     count: the number m of canaries; model: trained in place; public_size: declared number of records.
     """
@@ -31,7 +31,7 @@ class Canaries(Protocol):
     public_size: int
 
     def data(self, included: Tensor) -> Examples:
-        """The ordinary records, or persons, and of the canaries those `included` (m,) bool."""
+        """The ordinary records, or persons, with the canaries that `included` (m,) bool selects."""
         ...
 
     def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
@@ -40,7 +40,7 @@ class Canaries(Protocol):
 
 
 def examples_of(records: TensorData, unit: DataSettings) -> Examples:
-    """Each record as an example; where that is a person, one with twice as many copies as may count."""
+    """Each record as an example; for unit person, as a person with twice as many copies as may count."""
     if unit.unit == RECORD:
         return records
     return by_unit(in_persons(records, unit.records_per_person), unit)
@@ -57,13 +57,13 @@ def in_persons(records: TensorData, most: int) -> TensorData:
 class GradientCanaries:
     """Canary i has a gradient in weight i alone, ten times as long as the clipping bound C.
 
-    No record can show more (Dirac gradients in the paper): in every step that draws it, it moves a weight of
-    its own by exactly C, and only the noise moves that weight as well. A record is the number of its weight,
-    so that it passes through the shipped step like any other.
+    No record can show more (Dirac gradients in the paper): in every step that draws it, it moves its own
+    weight by exactly C, and nothing else moves that weight but the noise. A record is the number of its
+    weight, so that it passes through the shipped step like any other.
 
-    count: canaries. public_size: records, at least as many; those beyond the canaries share one more weight.
-    unit: where it is a person, canaries are persons, each with twice as many records as may count.
-    loss: under which the gradients are what they are, whatever a run is trained with.
+    count: number of canaries. public_size: number of records, at least as many; those beyond the canaries
+    share one more weight. unit: if it is a person, canaries are persons, each with twice as many records as
+    may count. loss: the one under which these gradients hold, whatever loss a run uses.
     """
 
     loss = "cross-entropy"
@@ -87,7 +87,7 @@ class GradientCanaries:
         return examples_of(TensorData(x, y, _CLASSES), self._unit)
 
     def of_member(self, number: int) -> Examples:
-        """The data of another member of a secure sum, from 1: one record, of the weight that is no canary's.
+        """The data of member `number` of a secure sum, from 1: one record, of the weight without a canary.
 
         No two members have the same record: a ledger takes equal data for one data set.
         """
@@ -99,7 +99,7 @@ class GradientCanaries:
         return moved[0, : self.count]
 
     def learning_rate(self, expected_batch_size: int, steps: int) -> float:
-        """The rate at which `steps` steps move the logit of a canary that is drawn in each by 1.
+        """The rate at which `steps` steps move the logit by 1 for a canary that is drawn in each.
 
         The logits' margin of 50 then outlasts the training, and the gradient keeps its length (without
         momentum). The claim does not depend on the rate: noise is added before a step is multiplied by it.
@@ -108,9 +108,9 @@ class GradientCanaries:
 
 
 class _OneWeightEach(nn.Module):
-    """Logits (b, 2) for inputs (b, 1), numbers of weights; the loss of class 1 is linear in the weight.
+    """Logits (b, 2) for inputs (b, 1), which are numbers of weights; class 1's loss is linear in the weight.
 
-    Class 0 leads by a margin that training cannot make up. The loss, softplus(margin + z), therefore has the
+    Class 0 leads by a margin that training cannot make up. The loss, softplus(margin + z), therefore has
     slope 1 in z = gradient_norm * weight throughout.
     """
 
@@ -121,6 +121,6 @@ class _OneWeightEach(nn.Module):
         self._count, self._gradient_norm = count, gradient_norm
 
     def forward(self, numbers: Tensor) -> Tensor:
-        which = numbers[:, 0].long() % self._count  # the probe sends any numbers
+        which = numbers[:, 0].long() % self._count  # the probe may send any numbers
         logit = self._gradient_norm * self.weights(F.one_hot(which, self._count).float())  # (b, 1)
         return torch.cat([logit + _MARGIN, torch.zeros_like(logit)], dim=1)

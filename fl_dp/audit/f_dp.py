@@ -1,4 +1,4 @@
-"""How many guesses can be right under a whole trade-off curve: auditing by f-DP, in one run and in several.
+"""Bounds the number of right guesses under a whole trade-off curve: f-DP auditing, in one run or several.
 
 Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-Differential Privacy in One Run" (arXiv 2410.22235).
 """
@@ -18,11 +18,11 @@ _ROUNDING = 1e-9  # relative; thousands of additions in double precision err by 
 
 @dataclass(frozen=True, slots=True)
 class TradeOff:
-    """What a mechanism allows of any test for one record, as straight lines.
+    """A mechanism's trade-off curve for any test about one record, as straight lines.
 
-    For each epsilon_k (k,), ascending, and delta_k (k,), no event has a probability above
-    delta_k + e^epsilon_k x where the record's coin shows the other side and the event has probability x. The
-    lines need not be the best ones: each that holds gives a sound bound.
+    For each epsilon_k (k,), ascending, and its delta_k (k,): if an event has probability x where the record's
+    coin shows the other side, then its probability is at most delta_k + e^epsilon_k x. The lines need not be
+    the best ones: each that holds gives a sound bound.
     """
 
     epsilons: Array
@@ -37,7 +37,7 @@ class TradeOff:
         return float(np.min((self.deltas + odds) / (1.0 + odds)))
 
     def least_wrong(self) -> "LeastWrong":
-        order = np.argsort(-self.epsilons)  # in the order in which they lead as the probability grows
+        order = np.argsort(-self.epsilons)  # the order in which they lead as the probability grows
         slopes = np.exp(-self.epsilons[order])
         offsets = slopes * self.deltas[order]
         meets = (offsets[1:] - offsets[:-1]) / (slopes[1:] - slopes[:-1])
@@ -46,7 +46,7 @@ class TradeOff:
 
 @dataclass(frozen=True, slots=True)
 class LeastWrong:
-    """The lines solved for x: how probable, at least, an event is on the other side of a coin."""
+    """The lines solved for x: the least probability of an event on the other side of a coin."""
 
     meets: list[float]
     slopes: list[float]
@@ -58,12 +58,12 @@ class LeastWrong:
 
 
 def refuted_by_runs(shares: Sequence[float], most_right: float, level: float) -> bool:
-    """Whether independent runs refute that no expected share of right guesses is above `most_right`.
+    """Whether independent runs refute that every expected share of right guesses is at most `most_right`.
 
-    shares: (T,) for each run, with coins of its own, the share of all canaries whose coin was guessed right.
+    shares: (T,) for each run, with its own coins, the share of all canaries whose coin was guessed right.
     The product of shares[t] / most_right has an expectation of 1 at most, since the runs are independent, and
     is 1 / level or more with probability `level` at most (Markov). Within a run the canaries' outcomes may
-    depend on one another in any way. One run alone has to allow for that (see `refuted`), and proves less.
+    depend on one another in any way. A single run has to allow for that (see `refuted`), and proves less.
     """
     if not 0.0 < level < 1.0:
         raise ConfigError(f"Expected level={level} in (0, 1).")

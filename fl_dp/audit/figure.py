@@ -7,14 +7,14 @@ from html import escape
 from fl_dp.audit.one_run import AuditReport
 
 _WIDTH, _HEIGHT = 640, 400
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 620, 40, 340  # of the plotted area, in pixels, y downwards
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 620, 40, 340  # the plotted area in pixels, y downwards
 _CLAIMED, _FOUND = "#1f5fa8", "#c2571a"
-_STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # between ticks
+_STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # distances between ticks
 _MOST_TICKS = 8
 
 
 def draw(reports: Sequence[AuditReport]) -> str:
-    """An SVG document; `reports` hold at least one. Noise multipliers on a logarithmic axis."""
+    """An SVG document; `reports` holds at least one. The axis of noise multipliers is logarithmic."""
     reports = sorted(reports, key=lambda report: report.noise_multiplier)
     x = _scale([math.log(report.noise_multiplier) for report in reports], _LEFT + 30, _RIGHT - 30)
     top = max(max(report.claimed, report.found) for report in reports)
@@ -43,7 +43,7 @@ def draw(reports: Sequence[AuditReport]) -> str:
 
 
 def _scale(values: Sequence[float], start: float, end: float) -> Callable[[float], float]:
-    """The linear map of the range of `values` onto start..end; its middle for a range of one point."""
+    """The linear map of the range of `values` onto start..end; onto the middle if all are equal."""
     low, high = min(values), max(values)
     if high == low:
         return lambda _: (start + end) / 2

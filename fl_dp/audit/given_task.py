@@ -1,4 +1,4 @@
-"""An audit's own model in the place of the task that settings name; all else is what it was."""
+"""The task of a config's settings, with an audit's own model in place of its model."""
 
 from torch import nn
 

@@ -1,4 +1,4 @@
-"""Guess from scores which canaries were in, and bound epsilon by how many guesses are right."""
+"""Guesses from scores which canaries were in, and bounds epsilon by the number of right guesses."""
 
 import math
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from fl_dp.audit.f_dp import LeastWrong, TradeOff, refuted, refuted_by_runs
 from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.errors import AccountingError, ConfigError
 
-# 2: guess one half of the canaries, and so on. Many guesses prove a small epsilon more surely, few can prove
-# a larger one. All are tried; each gets an equal share of the error probability (Bonferroni), since the best
-# is taken after seeing which were right.
+# 2: guess one half of the canaries, and so on. Many guesses prove a small epsilon more surely; few can prove
+# a larger one. All are tried, and the best is taken after seeing which were right. So each gets an equal
+# share of the error probability (Bonferroni).
 _PARTS = (2, 8, 32)
 
 Scores = NDArray[np.float64]
@@ -23,7 +23,7 @@ Coins = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
-    """`right` right ones of `guesses` guesses among `canaries` canaries."""
+    """Of `guesses` guesses among `canaries` canaries, `right` were right."""
 
     canaries: int
     guesses: int
@@ -32,7 +32,7 @@ class Guesses:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The largest lower bound found: `epsilon`, from `right` right ones of `guesses` guesses."""
+    """The largest lower bound found: `epsilon`, from `guesses` guesses of which `right` were right."""
 
     epsilon: float
     guesses: int
@@ -42,8 +42,8 @@ class Finding:
 def find_epsilon(scores: Scores, included: Coins, delta: float, confidence: float = 0.95) -> Finding:
     """A lower bound of epsilon at `delta`, above the truth with probability 1 - confidence at most.
 
-    By Steinke et al. 2023: of any mechanism that is (epsilon, delta)-DP.
-    scores: (m,) one for each canary, high for those that look included; included: (m,) the coins.
+    By the theorem of Steinke et al. 2023, which holds for any mechanism that is (epsilon, delta)-DP.
+    scores: (m,) one for each canary, high if it looks included; included: (m,) the coins.
     Raises ConfigError for fewer than two canaries, AccountingError for scores that are not finite.
     """
     share = 1.0 - (1.0 - confidence) / len(_PARTS)
@@ -61,7 +61,7 @@ def find_epsilon_by_f_dp(
     """The epsilon of the member of `family` with the least noise that the guesses refute; 0.0 if none.
 
     By Mahloujifar et al. 2024. If the mechanism is a member, its epsilon is below the answer with probability
-    1 - confidence at most. If not, the answer says which members' trade-offs it cannot have.
+    1 - confidence at most. If not, the answer tells which members' trade-offs it cannot have.
     Arguments and errors are those of `find_epsilon`.
     """
     level = (1.0 - confidence) / len(_PARTS)
@@ -85,7 +85,7 @@ def find_epsilon_by_f_dp(
 def find_epsilon_in_runs(
     runs: Sequence[tuple[Scores, Coins]], family: NoiseFamily, confidence: float = 0.95
 ) -> Finding:
-    """As `find_epsilon_by_f_dp`, from independent runs, each with its own coins, and every coin guessed.
+    """As `find_epsilon_by_f_dp`, from independent runs with their own coins, where every coin is guessed.
 
     The half of a run's canaries with the higher scores is guessed to be in. See `refuted_by_runs`.
     """
@@ -99,12 +99,12 @@ def find_epsilon_in_runs(
 
 
 def _tries(scores: Scores, included: Coins) -> list[Guesses]:
-    """For each part of the canaries: as many guesses of "in", for the highest scores, as of "out"."""
+    """For each part of the canaries: as many "in" guesses, for the highest scores, as "out" guesses."""
     return [_guess(scores, included, max(1, len(scores) // (2 * part))) for part in _PARTS]
 
 
 def _guess(scores: Scores, included: Coins, each: int) -> Guesses:
-    """`each` guesses of "in" for the highest scores, as many of "out" for the lowest."""
+    """`each` guesses of "in" for the highest scores, and `each` of "out" for the lowest."""
     if len(scores) < 2:
         raise ConfigError(
             f"canaries = {len(scores)}: expected two at least, one to be guessed in and one out."

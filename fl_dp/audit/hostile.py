@@ -1,7 +1,7 @@
 """The strongest observer: a server that knows all other records, chooses the weights, and sees every step.
 
-It sends the same hostile weights for every step. What comes back is each time the noisy sum of the clipped
-gradients of the canaries that were drawn, and of nothing else.
+It sends the same hostile weights for every step. Each time it receives the noisy sum of the clipped gradients
+of those canaries that were drawn, and of nothing else.
 """
 
 import numpy as np
@@ -19,21 +19,22 @@ from fl_dp.errors import ConfigError
 from fl_dp.records import RoundPlan
 from fl_dp.training.loss import loss_of
 
-LOSS = "cross-entropy"  # under which hostile weights are hostile
-_RATE = 1000.0  # the learning rate over the batch: a step then moves weights by far more than they round
-_MOST_NUMBERS = 200_000_000  # of all canaries' gradients together, 8 bytes each while they are compared
+LOSS = "cross-entropy"  # the loss for which the hostile weights are made
+_RATE = 1000.0  # the learning rate over the batch size: a step then moves weights far more than rounding does
+_MOST_NUMBERS = 200_000_000  # in all canaries' gradients together, 8 bytes each while they are compared
 
 
 def hostile_learning_rate(expected_batch_size: int) -> float:
-    """One with which a step is so much larger than the weights' rounding that the sum can be read from it."""
+    """A rate so high that the sum can be read from a step in spite of the weights' rounding."""
     return _RATE * expected_batch_size
 
 
 class WatchedGradients(GradientCanaries):
     """Gradient canaries whose every step is watched: scores are exact log-likelihood ratios.
 
-    In one step, canary i's weight moves by noise of s C, and with probability q by C more if it is included.
-    `StepLoss` is the logarithm of the ratio of both densities; it adds up over the steps.
+    In one step, canary i's weight moves by noise of deviation s C and, if the canary is included, with
+    probability q by C more. `StepLoss` is the logarithm of the ratio of both densities; it adds up over
+    steps.
     """
 
     def __init__(
@@ -51,11 +52,11 @@ class WatchedGradients(GradientCanaries):
 class HostileRecords:
     """Canaries made for hostile weights of `model`, among known records whose gradient there is zero.
 
-    The server solves for the canaries: from the noisy sum g of their clipped gradients u_i C it computes the
-    least squares estimate b = (U U^T)^-1 U g / C, in which canary i stands alone: it is 1 or 0, with noise of
-    s times the root of (U U^T)^-1_ii. That factor is 1 for gradients at right angles.
-    count: of the canaries; public_size: with the known records. unit: where it is a person, each of them is a
-    person with copies of it, twice as many as may count.
+    The server receives g, the noisy sum of the canaries' clipped gradients u_i C, and computes the least
+    squares estimate b = (U U^T)^-1 U g / C. Its component i depends on canary i alone: it is 1 or 0, plus
+    noise of s times the root of (U U^T)^-1_ii. That factor is 1 for orthogonal gradients.
+    count: number of canaries; public_size: canaries and known records. unit: if it is a person, each record
+    is a person with copies of it, twice as many as may count.
     """
 
     loss = LOSS
@@ -83,11 +84,11 @@ class HostileRecords:
 
     @property
     def noise_factor(self) -> float:
-        """By how much solving for the canaries enlarges the noise: 1 at right angles; the median canary's."""
+        """How much solving for the canaries enlarges the noise, for the median canary; 1 if orthogonal."""
         return float(self._inverse.diagonal().sqrt().median())
 
     def max_grad_norm(self, at_most: float) -> float:
-        """A clipping bound that cuts every canary's gradient: the server may choose any that is allowed."""
+        """A clipping bound that shortens every canary's gradient; the server may choose any allowed bound."""
         return min(at_most, 0.9 * self._shortest)
 
     def watch(self, plan: RoundPlan) -> None:
@@ -120,7 +121,7 @@ class HostileRecords:
         return [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
 
     def _gradients(self) -> Tensor:
-        """(count, d) float64, of each canary's loss, at the hostile weights."""
+        """(count, d) float64: gradients of each canary's loss at the hostile weights."""
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         numbers = self.count * sum(parameter.numel() for parameter in parameters)
         if numbers > _MOST_NUMBERS:
@@ -138,7 +139,7 @@ class HostileRecords:
 
 
 def _inverse(gram: Tensor) -> Tensor:
-    """Of the canaries' Gram matrix; ConfigError where they cannot be told apart."""
+    """Inverse of the canaries' Gram matrix; ConfigError if they cannot be told apart."""
     factor, failed = torch.linalg.cholesky_ex(gram)
     if failed or float(factor.diagonal().min()) < 1e-3:
         raise ConfigError(

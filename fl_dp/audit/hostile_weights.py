@@ -1,4 +1,4 @@
-"""Weights and records of a worst-case server: known records without a gradient, canaries at right angles."""
+"""A worst-case server's weights and records: known records without a gradient, near-orthogonal canaries."""
 
 import math
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from fl_dp.errors import ConfigError
 
 # Lead of the winning class, in logits. From 104 on exp(-lead) is 0.0 in float32: p is exactly 0 or 1.
 _MARGIN, _SURE = 200.0, 110.0
-_MOST_PAIRS = 5  # of classes: the more there are, the larger the weights that tell them apart
-_SHALLOWEST = 0.5  # of the patterns' contrasts; the deepest is 1
-_GAIN = 10.0  # of the last layer: then most of a gradient lies in the layers before it
+_MOST_PAIRS = 5  # pairs of classes: the more there are, the larger the weights that tell them apart
+_SHALLOWEST = 0.5  # the least contrast of the patterns; the deepest is 1
+_GAIN = 10.0  # of the last layer, so that most of a gradient lies in the layers before it
 _CENTRINGS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Crafted:
-    """canaries: records whose gradients are long, and far from one another at the model's new weights.
-    known: ordinary records under the class that these weights give them, with a gradient of exactly zero."""
+    """canaries: records with long gradients, far from one another at the model's new weights.
+    known: ordinary records with the labels that these weights predict; their gradient is exactly zero."""
 
     canaries: TensorData
     known: TensorData
@@ -32,11 +32,12 @@ def craft(model: nn.Module, name: str, known: TensorData, count: int, generator:
 
     | model                                        | canaries |
     |----------------------------------------------|----------|
-    | one linear layer (`linear`)                  | at right angles but for the bias: see `_patterns` |
-    | nn.Sequential that ends in a linear layer    | random pictures, made nearly so: see `_saturate` |
+    | one linear layer (`linear`)                  | orthogonal gradients but for the bias: see `_patterns` |
+    | nn.Sequential that ends in a linear layer    | random pictures, made nearly orthogonal: see `_saturate`
+    |
 
-    Others raise ConfigError by `name`, as do models with dropout, whose gradients nobody can know, and known
-    records that all lack the margin.
+    Raises ConfigError, with `name`, for other models, for models with dropout, whose gradients nobody can
+    know, and for known records that all lack the margin.
     """
     layers = list(model) if isinstance(model, nn.Sequential) else []
     last = layers[-1] if layers else None
@@ -53,11 +54,11 @@ def craft(model: nn.Module, name: str, known: TensorData, count: int, generator:
 
 
 def _patterns(last: nn.Linear, known: TensorData, count: int) -> TensorData:
-    """Canary (a, j): row a of a Hadamard matrix at contrast t_j, under label 2j + 1, where the model says 2j.
+    """Canary (a, j): row a of a Hadamard matrix at contrast t_j, labelled 2j + 1; the model predicts 2j.
 
-    Its gradient is (e_2j - e_2j+1) times [pixels; 1]. Rows are at right angles for different a, the first
-    factors for different j. The first pixel of every row is 1, so that it shows the contrast alone: class 2j
-    has the logit S (2 t_j x - t_j^2) = S (x^2 - (x - t_j)^2) in it, the largest for the t_j nearest to x.
+    Its gradient is (e_2j - e_2j+1) times [pixels; 1]. Rows are orthogonal for different a, the first
+    factors for different j. The first pixel of every row is 1, so that it shows the contrast x alone. There
+    class 2j has the logit S (2 t_j x - t_j^2) = S (x^2 - (x - t_j)^2), the largest for the t_j nearest to x.
     """
     size = math.prod(known.form.input_shape)
     rows, pairs = 2 ** (size.bit_length() - 1), min(known.form.outputs // 2, _MOST_PAIRS)
@@ -84,11 +85,11 @@ def _saturate(
     known: TensorData,
     generator: torch.Generator,
 ) -> None:
-    """Class 0 wins for all records by its bias; all other classes have weights at right angles.
+    """Class 0 wins for all records by its bias; the weights of all other classes are orthogonal.
 
     The gradient of a canary of class y is then that of logit 0 minus logit y. Most of it lies in the layers
-    before the last, where it is the product of what comes in and what comes back. What comes in has a mean of
-    zero over the canaries, by the biases; what comes back is at right angles for different y.
+    before the last, as products of a layer's input and its backpropagated gradient. The biases give the
+    inputs a mean of zero over the canaries; the backpropagated gradients are orthogonal for different y.
     """
     last = layers[-1]
     assert isinstance(last, nn.Linear)
@@ -103,7 +104,7 @@ def _saturate(
 
 
 def _centre(layers: list[nn.Module], inputs: Tensor, name: str) -> None:
-    """Shift each bias until what the next layer with a bias gets has a mean of zero in every channel."""
+    """Shift each bias until the input of the next layer with a bias has a mean of zero in every channel."""
     biased = [i for i, layer in enumerate(layers) if isinstance(getattr(layer, "bias", None), Tensor)]
     arriving = _through(layers[: biased[0]], inputs)
     for first, following in pairwise(biased):
@@ -124,20 +125,20 @@ def _through(layers: list[nn.Module], inputs: Tensor) -> Tensor:
 
 
 def _random_pictures(known: TensorData, count: int, generator: torch.Generator) -> TensorData:
-    """Pixels of -1 and 1, labels of all classes but 0."""
+    """Pixels of -1 and 1; labels of all classes but 0."""
     signs = torch.randint(0, 2, (count, math.prod(known.form.input_shape)), generator=generator) * 2.0 - 1.0
     return _records(signs, torch.randint(1, known.form.outputs, (count,), generator=generator), known)
 
 
 def _records(values: Tensor, labels: Tensor, like: TensorData) -> TensorData:
-    """Records with these values (n, d) in [-1, 1]; of images the nearest that there are."""
+    """Records with these values (n, d) in [-1, 1]; images get the nearest pixel values."""
     if like.inputs.dtype == torch.uint8:
         values = ((values + 1.0) * 127.5).round().to(torch.uint8)
     return TensorData(values.reshape(-1, *like.form.input_shape), labels, like.classes)
 
 
 def _without_gradient(model: nn.Module, known: TensorData) -> TensorData:
-    """Those that the model is sure of, under the class that it gives them."""
+    """The records of which the model is sure, with the labels that it predicts."""
     with torch.no_grad():
         logits = model(known.batch(torch.arange(len(known)))[0])
     leading = logits.topk(2, dim=1).values
@@ -148,7 +149,7 @@ def _without_gradient(model: nn.Module, known: TensorData) -> TensorData:
 
 
 def _hadamard(size: int) -> Tensor:
-    """(size, size) of -1 and 1, rows at right angles, the first column 1. size: a power of two."""
+    """(size, size) of -1 and 1 with orthogonal rows and a first column of 1. size: a power of two."""
     matrix = torch.ones(1, 1)
     while len(matrix) < size:
         matrix = torch.kron(torch.tensor([[1.0, 1.0], [1.0, -1.0]]), matrix)

@@ -1,4 +1,4 @@
-"""Canaries for a model of one's own: real records under wrong labels."""
+"""Canaries for the user's own model: real records with wrong labels."""
 
 from dataclasses import replace
 
@@ -16,9 +16,9 @@ from fl_dp.training.loss import loss_of
 
 
 class MislabelledRecords:
-    """The records `spare`, each under a wrong label, among the `ordinary` examples of a model's own data.
+    """The records `spare`, each with a wrong label, among the `ordinary` examples of a model's own data.
 
-    Where these are persons, a canary is a person with copies of its record, twice as many as may count.
+    If these are persons, a canary is a person with copies of its record, twice as many as may count.
 
     A canary's score is how far the model moved along the canary's gradient at the old weights. Gradients of
     ordinary records point in similar directions, so these canaries find much less than gradient canaries.

@@ -1,4 +1,4 @@
-"""The mechanisms that the f-DP bound tells apart: a plan's own, with more noise and with less."""
+"""The mechanisms that the f-DP bound compares: a plan's own, with more noise and with less."""
 
 import math
 from collections.abc import Callable
@@ -12,34 +12,34 @@ from fl_dp.accounting.privacy_profile import delta_bounds
 from fl_dp.audit.f_dp import TradeOff
 from fl_dp.records import Entry
 
-_LINES = 1001  # of a trade-off
-_MOST_REACH = 300.0  # an epsilon whose exponential is far from the largest number
+_LINES = 1001  # in a trade-off
+_MOST_REACH = 300.0  # an epsilon whose exponential is far from float64's largest number
 _MOST_UP = 8  # doublings of the noise
 _HALVINGS = 9  # of the last doubling: the noise is found to 0.14 %
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseFamily:
-    """`entry` with any noise multiplier. Rate and steps stay. Less noise allows all that more does."""
+    """`entry` with any noise multiplier; rate and steps stay. Less noise allows all that more does."""
 
     entry: Entry
     delta: float
 
     def epsilon(self, noise_multiplier: float) -> float:
-        """Of this member, at `delta`, by PLD: at most 0.05 % above the true one. inf for hardly any noise."""
+        """Epsilon of this member at `delta`, by PLD: at most 0.05 % too large. inf for hardly any noise."""
         return compute_epsilon([self._member(noise_multiplier)], self.delta)
 
     def trade_off(self, noise_multiplier: float) -> TradeOff:
-        """Its trade-off. Lines beyond twice its epsilon hardly ever lead."""
+        """The member's trade-off. Lines beyond twice its epsilon hardly ever lead."""
         reach = min(2.0 * self.epsilon(noise_multiplier) + 2.0, _MOST_REACH)
         return _trade_off(self._member(noise_multiplier), reach)
 
     def least_refuted(self, refuted: Callable[[TradeOff], bool]) -> float:
         """The least noise multiplier whose trade-off is refuted, rounded up; inf if none is.
 
-        If a member is refuted, the exact curve of every member with more noise is, too, since it allows less.
-        The true member is therefore the answer or above it only if its own curve is refuted: with the test's
-        own probability of error, however many members are tried.
+        If a member is refuted, so is the exact curve of every member with more noise, since it allows less.
+        So if the true member is the answer or has more noise, then its own curve is refuted. That has the
+        test's own probability of error, however many members are tried.
         """
 
         def holds(noise: float) -> bool:
@@ -55,7 +55,7 @@ class NoiseFamily:
         return high
 
     def _refuted_within_a_factor_of_two(self, holds: Callable[[float], bool]) -> float:
-        """One that is refuted while its half is not; inf if none is, up to _MOST_UP doublings."""
+        """A refuted member whose half is not refuted; inf if there is none up to _MOST_UP doublings."""
         noise = self.entry.noise_multiplier
         if holds(noise):
             while holds(noise / 2):  # ends: with hardly any noise epsilon is infinite

@@ -1,7 +1,8 @@
 """One audit: flip the coins, train as shipped, look for the canaries, compare with the ledger's claim.
 
-Algorithm 1 of Steinke, Nasr, Jagielski 2023 (arXiv 2305.08846), around the shipped client; the guesses are
-judged by f-DP (Mahloujifar, Melis, Chaudhuri 2024, arXiv 2410.22235), and by the former's theorem beside it.
+Algorithm 1 of Steinke, Nasr, Jagielski 2023 (arXiv 2305.08846), around the shipped client. The guesses are
+judged by f-DP (Mahloujifar, Melis, Chaudhuri 2024, arXiv 2410.22235), and by the theorem of Steinke et al.
+too.
 """
 
 import dataclasses
@@ -37,15 +38,15 @@ _PHYSICAL_BATCH = 64
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What the ledger claims, and what was found.
+    """The ledger's claim, and what was found.
 
-    claimed: epsilon at `delta`, an upper bound; found: a lower bound of it at `confidence` by f-DP, from
-    `right` right ones of `guesses` guesses which of `canaries` canaries were in, over all `runs`.
-    found_one_run: by f-DP, from the first run alone; found_steinke: from that run too, by the theorem of
-    Steinke et al., which knows of the mechanism only that it is (epsilon, delta)-DP. steps: of all rounds.
-    accountant: the one that computes the claim. hostile: whether the server was. view: of a secure sum, what
-    was seen of it: the opened sum, or a client's own share alone, and then noise and claim are those of
-    epsilon alone. shares: of how many the sum's noise is made up.
+    claimed: epsilon at `delta`, an upper bound. found: a lower bound of it at `confidence` by f-DP, over all
+    `runs`: `right` of `guesses` guesses about which of `canaries` canaries were in were right.
+    found_one_run: by f-DP, from the first run alone. found_steinke: also from that run, by the theorem of
+    Steinke et al., which assumes only that the mechanism is (epsilon, delta)-DP. steps: of all rounds.
+    accountant: the one that computes the claim. hostile: whether the server was. view: for a secure sum, what
+    the observer sees: the opened sum, or a client's own share alone; noise and claim are then those of
+    epsilon alone. shares: the number of shares that make up the sum's noise.
     """
 
     claimed: float
@@ -68,9 +69,9 @@ class AuditReport:
 
     @property
     def passed(self) -> bool:
-        """If not, the claim is false, or the audit erred, with a probability of 1 - confidence at most.
+        """If False, the claim is false or the audit erred, which has probability 1 - confidence at most.
 
-        Decided by `found` alone, so that the bounds do not add up their errors.
+        Only `found` decides, so that the errors of several bounds do not add up.
         """
         return self.found <= self.claimed
 
@@ -96,12 +97,12 @@ def run_audit(
     """Train `rounds` rounds of `plan` on data that include each canary by a coin; audit what was released.
 
     The claim is the epsilon that the client sends with its result: its ledger's, at `delta`. coins: decide
-    which canaries are included; None for a generator seeded by the system. Noise and Poisson draws are the
-    shipped ones in any case. way: how the client trains, as one of its own or as a simulated one.
-    hostile: the server sends the first weights in every round, whatever it gets; rounds are of one step.
-    runs: trainings from the beginning, each with coins and a ledger of its own. unit: of the canaries. view:
-    of a plan whose steps go into secure sums; `way` is then one of `in_sums`.
-    Raises ConfigError for no round at all, AccountingError for a plan whose epsilon is not finite.
+    which canaries are included; None for a generator seeded by the system. Noise and Poisson draws are always
+    the shipped ones. way: how the client trains, deployed or simulated.
+    hostile: the server sends the first weights in every round, whatever it receives; rounds have one step.
+    runs: trainings from the beginning, each with its own coins and ledger. unit: of the canaries. view: for a
+    plan whose steps go into secure sums; `way` is then one of `in_sums`.
+    Raises ConfigError for fewer than one round, AccountingError for a plan whose epsilon is not finite.
     """
     if rounds < 1:
         raise ConfigError(f"Expected rounds={rounds} >= 1.")
@@ -140,7 +141,7 @@ def run_audit(
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """Asks for `rounds` rounds of `plan`, from `weights`; then from the same again (hostile) or the new."""
+    """Asks for `rounds` rounds of `plan` from `weights`; hostile: every round from them, not the new ones."""
 
     plan: RoundPlan
     rounds: int
@@ -192,7 +193,7 @@ def _train(
 
 
 def _finite_epsilon(entry: Entry, delta: float, accountant: str) -> float:
-    """The smallest budget that the whole plan fits."""
+    """The plan's epsilon: the smallest budget that it fits."""
     epsilon = compute_epsilon([entry], delta, accountant)
     if not 0.0 < epsilon < float("inf"):
         raise AccountingError(

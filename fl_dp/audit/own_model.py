@@ -1,4 +1,4 @@
-"""The model and the records of a config, as its first client and its server have them."""
+"""A config's model and records, as its first client and its server have them."""
 
 import torch
 from torch import nn
@@ -13,7 +13,7 @@ from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import SERVER, load_part, of_client, records_of
 from fl_dp.tasks.task import Task
 
-_OF_THE_LOSS = ("losses", "outputs", "weights")  # parts of a task that an audit's own task has not
+_OF_THE_LOSS = ("losses", "outputs", "weights")  # parts of a task that an audit's own task does not have
 
 
 def own_part(config: RunConfig) -> Examples:
@@ -24,12 +24,12 @@ def own_part(config: RunConfig) -> Examples:
 
 
 def records_of_examples(data: Examples) -> TensorData:
-    """Their records, whosever they are."""
+    """The records of the examples, whether these are records or persons."""
     return data.records if isinstance(data, PersonData) else data
 
 
 def spare_records(config: RunConfig) -> TensorData:
-    """The server's test data; ConfigError where it has none."""
+    """The server's test data; ConfigError if it has none."""
     found = records_of(task_of(of_client(config, SERVER)), "test")
     if found is None:
         raise ConfigError("--own-model makes canaries of test data, and there are none.")
@@ -37,7 +37,7 @@ def spare_records(config: RunConfig) -> TensorData:
 
 
 def own_model(config: RunConfig, part: Examples) -> nn.Module:
-    """What clients train in the first round: its start weights, its adapters, and what is frozen.
+    """What clients train in the first round: the start weights, the adapters, and the frozen parts.
 
     Raises ConfigError for a task with a loss of its own: an audit's canaries are made for the built-in ones.
     """
@@ -57,5 +57,5 @@ def own_model(config: RunConfig, part: Examples) -> nn.Module:
 
 
 def first_records(data: TensorData, count: int) -> TensorData:
-    """As many as there are, at most `count`."""
+    """The first `count` records, or all if there are fewer."""
     return data.subset(torch.arange(min(count, len(data))))

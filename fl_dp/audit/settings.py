@@ -1,4 +1,4 @@
-"""From a run's config to an audit: what its first client does, on data with canaries."""
+"""From a run's config to an audit of its first client, on data with canaries."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from fl_dp.federation.client.registration import auto_size
 from fl_dp.federation.server.planning import expected_batch, members_shares, steps_of_round
 from fl_dp.records import RESET, Entry, RoundPlan
 
-_MISLABELLED = 1000  # the most that are taken unasked: each costs a backward pass in each round
-_MODEL = "audited"  # its name between the audit and its client; what it is comes with the audit's task
-_HOSTILE_CANARIES, _KNOWN = 500, 500  # unasked: gradients of all canaries are kept; known ones change nothing
+_MISLABELLED = 1000  # the most that are used by default: each costs a backward pass in each round
+_MODEL = "audited"  # the model's name between audit and client; the audit's task brings the model itself
+_HOSTILE_CANARIES, _KNOWN = 500, 500  # defaults: all canaries' gradients are kept; known ones change nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class Overrides:
 
 
 def views_of(config: RunConfig) -> tuple[View | None, ...]:
-    """What is to be audited of a run: secure sums have two views, each with a claim of its own."""
+    """The views of a run to audit: a run with secure sums has two, each with its own claim."""
     return ("sum", "alone") if config.secure else (None,)
 
 
 def audit_gradients(
     config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed, view: View | None = None
 ) -> AuditReport:
-    """Audit with `count` gradient canaries, in the place of the client's data and model.
+    """Audit with `count` gradient canaries in place of the client's data and model.
 
-    The mechanism is the client's: sample rate, steps, noise and bound. A client with fewer records than
-    canaries is given as many records as canaries; its expected batch grows by the same factor. view: one of
-    `views_of`.
+    The mechanism is the client's: sample rate, steps, noise and bound. If the client has fewer records than
+    canaries, it is given as many records as canaries; its expected batch grows by the same factor. view: one
+    of `views_of`.
     """
     _require_one_bound(config)
     own_size = _declared(config, own_part(config))
@@ -85,7 +85,7 @@ def audit_own_model(
 def audit_hostile_gradients(
     config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed, view: View | None = None
 ) -> AuditReport:
-    """`audit_gradients` by a server that sees every step: the config's steps, each as a round of its own."""
+    """`audit_gradients` by a server that sees every step: each of the config's steps is its own round."""
     _require_one_bound(config)
     own_size = _declared(config, own_part(config))
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
@@ -102,8 +102,8 @@ def audit_hostile_model(
 ) -> AuditReport:
     """Audit the config's model by a server that sends hostile weights, and sees every step by itself.
 
-    Its canaries are made for these weights: as many as `count`, or fewer where the model has room for fewer.
-    Of the first client's records some hundreds are known to it, and have no gradient.
+    Its canaries are made for these weights: `count`, or fewer if the model has room for fewer.
+    The server knows some hundreds of the first client's records, which have no gradient.
     """
     _require_one_bound(config)
     _require_no_sums(config)
@@ -120,12 +120,12 @@ def audit_hostile_model(
 
 
 def _declared(config: RunConfig, part: Examples) -> int:
-    """The number of units with which the client enters its data in a ledger."""
+    """The number of units that the client declares when it enters its data in a ledger."""
     return auto_size(len(part), config)
 
 
 def _require_one_bound(config: RunConfig) -> None:
-    """ConfigError for a bound that moves: canaries are made as long as the bound of all steps."""
+    """ConfigError for an adaptive bound: canaries are made for one bound that holds for all steps."""
     if config.adaptive_clipping:
         raise ConfigError(
             f"adaptive-clipping = {config.adaptive_clipping!r}: this audit's canaries are made for one "
@@ -134,7 +134,7 @@ def _require_one_bound(config: RunConfig) -> None:
 
 
 def _require_no_sums(config: RunConfig) -> None:
-    """ConfigError for secure sums: other members would need records beside which canaries can be seen."""
+    """ConfigError for secure sums: we would have to invent the other members' records."""
     if config.secure:
         raise ConfigError(
             f"aggregation = {config.aggregation!r}: secure sums are audited with gradient canaries; leave "

@@ -1,8 +1,8 @@
 """Secure sums under both views: the opened sum, and one member's own share if nothing hides it.
 
-The canaries' client and as many other members as there are shares of noise train by the shipped code, each
-with its share. What is seen is their sum, or the canaries' client's share alone. No mask is played: they hide
-single shares (`federation/secure_sum`), and the second view is that they do not.
+The canaries' client and other members, one for each share of the noise, train by the shipped code, each with
+its share. The observer sees their sum, or the canaries' client's share alone. No masks are used: they hide
+single shares (`federation/secure_sum`), and the second view assumes that they do not.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,17 +26,17 @@ MakeWay = Callable[[ClientConfig, Examples, Task, Ledger], Way]
 
 
 def seen_entry(whole: Entry, view: View | None) -> Entry:
-    """What protects in that view: all shares of the noise, or the client's own. None: of no secure sum."""
+    """The noise that protects in that view: all shares, or the client's own. None: no secure sum."""
     return whole.alone() if view == "alone" else whole
 
 
 def in_sums(make: MakeWay, view: View, others: Callable[[int], Examples]) -> MakeWay:
-    """A way to train into secure sums. make: how each member trains; others: the data of member 1, 2, ..."""
+    """A way to train into secure sums. make: how each member trains; others: data of members 1, 2, ..."""
     return partial(_InSums, make, view, others)
 
 
 class _InSums:
-    """The server descends along what it sees, as after a round: there the canaries are looked for."""
+    """The server descends along what it sees, as after a round. The canaries are looked for in the result."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class _InSums:
         )
 
     def _others(self, plan: RoundPlan) -> list[Way]:
-        """Those whose shares make up the whole noise together with the canaries' client's."""
+        """The members whose shares complete the noise together with that of the canaries' client."""
         if self._view == "sum" and not self._members:
             self._members = [self._member(number) for number in range(1, plan.shares)]
         return self._members

@@ -1,6 +1,6 @@
-"""The ways in which a client's round is trained, as an audit drives them: deployed, or simulated.
+"""The ways in which a client's round is trained in an audit: deployed, or simulated.
 
-Both are the shipped code from the message to the answer; only the message's transport is left out.
+Both are the shipped code from the message to the answer; only the transport of messages is left out.
 """
 
 from collections.abc import Mapping
@@ -34,18 +34,18 @@ class Way(Protocol):
     """One client with its data, ledger and task."""
 
     def train(self, plan: RoundPlan, weights: Mapping[str, NDArray]) -> LocalUpdate:
-        """What leaves the client after a round that starts from `weights`; FederationError if it refuses."""
+        """What leaves the client after a round that starts at `weights`; FederationError if it refuses."""
         ...
 
 
 class _Training(OwnTraining):
-    """Gives a share of a sum where one is asked for: an audit of sums adds them up by itself (`sums.py`)."""
+    """Gives a share of a sum if the plan asks for one: an audit of sums adds them up itself (`sums.py`)."""
 
     gives_to_sums = True
 
 
 class Deployed:
-    """As a client of its own trains: with randomness from the system's entropy."""
+    """Trains as a deployed client does, with randomness from the system's entropy."""
 
     def __init__(self, settings: ClientConfig, data: Examples, task: Task, ledger: Ledger) -> None:
         self._rounds = ClientRounds(ledger)
@@ -58,7 +58,7 @@ class Deployed:
 
 
 class Simulated:
-    """As a simulated client trains: by an actor, its update in a sum."""
+    """Trains as a simulated client does: in an actor, its update in a sum."""
 
     def __init__(self, settings: ClientConfig, data: Examples, task: Task, ledger: Ledger) -> None:
         records = data.records if isinstance(data, PersonData) else data
@@ -91,12 +91,12 @@ class Simulated:
 
 
 def _as_sent(array: NDArray) -> NDArray:
-    """An actor adds up in float64; the integers of a secure sum stay what they are."""
+    """An actor adds up in float64; the integers of a secure sum are left unchanged."""
     return array if array.dtype.kind == "i" else array.astype(np.float32)
 
 
 def _answered(contents: Mapping[str, Any]) -> LocalUpdate:
-    """What the one client answers; FederationError if it refuses."""
+    """The answer of the only client; FederationError if it refuses."""
     (content,) = contents.values()
     return _update(reply_from_content(content, {})[0])
 

@@ -1,4 +1,4 @@
-"""One backward pass over a batch: for each parameter, the norms and what the weighted sum will need."""
+"""One backward pass over a batch; for each parameter, the norms and what the weighted sum will need."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -32,8 +32,8 @@ class Axes:
     batch: where the examples are in the output of each use. shared: operators whose output rows belong
     to no single example, such as W + B @ A. fallback: uses that no rule covers; their gradients are
     computed exactly but slowly. owners: compares real batches with `batch`. It remembers what it has
-    checked, so keep the same Axes from step to step. by_loss: nothing says whose a row is, as where
-    sequences are packed; each loss is taken back by itself, and nothing else here counts.
+    checked, so keep the same Axes from step to step. by_loss: nothing tells whose a row is, for example
+    with packed sequences; each loss then has its own backward pass, and nothing else here counts.
     """
 
     batch: Mapping[UseKey, BatchAxis]
@@ -43,7 +43,7 @@ class Axes:
     by_loss: bool = False
 
     def reporting(self, report: Callable[[ProbeError], None]) -> "Axes":
-        """The same, but a real batch that fails the check is told to `report`, and training goes on.
+        """The same, but a real batch that fails the check is reported to `report`, and training continues.
 
         For steps that are paid for: nothing that depends on data may end them.
         """
@@ -62,7 +62,7 @@ def keep_gradients(
 ) -> dict[str, Kept]:
     """Norms, and what the weighted sum needs, of every parameter that the losses depend on.
 
-    settle: whether output gradients may move, see `Settled`.
+    settle: whether output gradients may be moved in memory, see `Settled`.
     """
     num_examples = losses.shape[0]
     graph = graph_of(losses)
@@ -74,14 +74,14 @@ def keep_gradients(
         check_rules(uses)
     watched = axes.owners.begin(losses, uses, axes.batch, graph) if axes else None
     arriving, saved = _Arriving(chooser, uses), SavedTensors()
-    # Inputs whose gradients need further backward calls, which are made after the one pass.
+    # Inputs whose gradients need further backward calls, made after the one pass.
     later: list[tuple[Use, Argument, Tensor | GradientLayout, BatchAxis]] = []
 
     def on_grad(use: Use, grad: Tensor) -> None:
         if watched:
             watched.note(use, grad)
         node = saved.of(use.node)
-        # Of the lowest uses autograd itself holds the gradients until all are there.
+        # For the lowest uses, autograd itself holds the gradients until all are there.
         settled = Settled(grad) if settle and not use.frontier else None
         for argument in use.arguments:
             axis = _axis(argument.key, axes, num_examples)
@@ -92,12 +92,12 @@ def keep_gradients(
             if argument.path is None:
                 later.append((use, argument, layout, axis))
             else:
-                # Of convolutions nothing was won, and for a moment there would be two of them.
+                # Moving gained nothing for convolutions, and for a moment there would be two copies.
                 moving = None if isinstance(layout, Conv) else settled
                 arriving.add(argument.key.parameters[0], layout, moving)
 
     output_grads(losses, uses, on_grad, retain_graph=retain_graph or bool(slow))
-    if axes:  # before any further backward call: what these raise may be the fault of examples that mix
+    if axes:  # before any further backward call: errors there may be the fault of examples that mix
         axes.owners.end(watched)
     with _closed(uses if later else ()):
         for use, argument, found, axis in later:
@@ -106,7 +106,7 @@ def keep_gradients(
                 grads = found.instantiate().view(-1, *argument.shape)
             else:
                 grads = masked_grads(use, argument, found, axis, num_examples)
-            # What a rule has computed may be a view of what autograd holds.
+            # What a rule has computed may be a view of memory that autograd holds.
             ours = not isinstance(found, Dense)
             for name, pulled in pull_back(argument.edge, grads, parameters, names, overwrite=ours).items():
                 arriving.add(name, Dense(pulled))
@@ -115,7 +115,7 @@ def keep_gradients(
 
 @contextmanager
 def _closed(uses: tuple[Use, ...]) -> Iterator[None]:
-    """Within it no gradient passes a use: what is below one has had its gradient by the use's own rule."""
+    """Within it no gradient passes a use: each use's own rule computes the gradients of what is below."""
     handles = [use.node.register_prehook(_nothing) for use in uses]
     try:
         yield
@@ -131,7 +131,7 @@ def _nothing(grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
 def _each_loss_by_itself(
     losses: Tensor, parameters: Mapping[str, Tensor], chooser: KernelChooser
 ) -> dict[str, Kept]:
-    """The definition, at the cost of a whole backward pass for each example; the graph is kept."""
+    """The definition, at the cost of a whole backward pass for each example. The graph is kept."""
     if losses.grad_fn is None:
         return {}
     edge = GradientEdge(losses.grad_fn, losses.output_nr)
@@ -153,7 +153,7 @@ class _Arriving:
         self._kept: dict[str, Kept] = {}
 
     def add(self, name: str, layout: GradientLayout, settled: Settled | None = None) -> None:
-        """settled: the output gradient that the layout is made of, if it is freed when nobody keeps it."""
+        """settled: the output gradient of which the layout is made, if it is freed when nobody keeps it."""
         self._layouts[name].append(layout)
         self._missing[name] -= 1
         if self._missing[name] == 0:
@@ -162,7 +162,7 @@ class _Arriving:
                 self._kept[name] = settled(self._kept[name])
 
     def finished(self) -> dict[str, Kept]:
-        """Everything that was kept. Uses that do not matter to the losses never arrive."""
+        """Everything that was kept. Uses that do not affect the losses never arrive."""
         for name in list(self._layouts):
             self._keep(name)
         return self._kept
@@ -186,7 +186,7 @@ def _joined(layouts: list[GradientLayout]) -> GradientLayout:
 
 
 def _axis(key: UseKey, axes: Axes | None, num_examples: int) -> BatchAxis:
-    if axes is None or num_examples == 1:  # all rows belong to the one example, wherever they are
+    if axes is None or num_examples == 1:  # all rows belong to the only example, wherever they are
         return LEADING
     axis = axes.batch.get(key)
     if axis is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fl_dp.errors import ConfigError
 
-# One bound for everything, or name of a module or parameter -> bound of its parameters: see `grouped`.
+# One bound for everything, or a mapping from modules or parameters to bounds: see `grouped`.
 Bounds = float | Mapping[str, float]
 
 
@@ -47,7 +47,7 @@ def _group_of(name: str, keys: Iterable[str]) -> str:
 
 
 def sensitivity(groups: Iterable[Group]) -> float:
-    """What one record can move the sum by: sqrt(sum of C_g^2), as the groups' gradients are orthogonal."""
+    """The most that one record can move the sum: sqrt(sum of C_g^2), as groups' gradients are orthogonal."""
     return math.hypot(*(group.bound for group in groups))
 
 

@@ -1,8 +1,8 @@
 """Clipping functions: the factor by which an example's gradient is scaled, given its length.
 
-All functions keep one contract: if no gradient is longer than the norm that is given for it, then no
-gradient times its factor is longer than C, even after rounding. Adding or removing a record adds or
-removes one such vector, so the sum's sensitivity is C whatever the function.
+All functions keep one contract: if no gradient is longer than the norm given for it, then no gradient times
+its factor is longer than C, even after rounding. Adding or removing a record adds or removes one such vector,
+so the sum's sensitivity is C for every function.
 """
 
 import math
@@ -38,7 +38,7 @@ class ClipFunction(ABC):
 
     @abstractmethod
     def _weights(self, norms: Tensor, bound: float) -> Tensor:
-        """The formula, in exact arithmetic at most bound / norm."""
+        """The formula. In exact arithmetic it is at most bound / norm."""
 
     def check_bound(self, max_grad_norm: float) -> None:
         """Raise ConfigError for a bound that bounds nothing."""
@@ -64,7 +64,7 @@ class Abadi(ClipFunction):
         return (bound / norms).clamp_max(1.0)
 
     def check_bound(self, max_grad_norm: float) -> None:
-        """An infinite bound is allowed: then nothing is clipped, and noise cannot be added."""
+        """An infinite bound is also allowed. Then nothing is clipped, and noise cannot be added."""
         if not max_grad_norm > 0:
             raise ConfigError(f"Expected max_grad_norm={max_grad_norm} > 0.")
 
@@ -73,7 +73,7 @@ class Abadi(ClipFunction):
 class Automatic(ClipFunction):
     """C / (norm + gamma) (AUTO-S, Bu, Wang, Zha, Karypis 2023, arXiv 2206.07136).
 
-    Every gradient comes out about equally long; gamma > 0 keeps the short ones shorter.
+    Every gradient gets about the same length; gamma > 0 keeps short ones shorter.
     Sensitivity: norm * C / (norm + gamma) < C.
     """
 
@@ -91,8 +91,7 @@ class Automatic(ClipFunction):
 class Psac(ClipFunction):
     """C / (norm + r / (norm + r)) (DP-PSAC, Xia et al. 2023, arXiv 2212.00328).
 
-    Long gradients are scaled as by "automatic". Very short ones are scaled up less, at norm 0
-    by C.
+    Long gradients are scaled as by "automatic". Very short ones are scaled up less: at norm 0, by C.
     Sensitivity: r / (norm + r) > 0, so that norm * C / (norm + r / (norm + r)) < C.
     """
 
@@ -110,7 +109,7 @@ class Psac(ClipFunction):
 class Global(ClipFunction):
     """C / Z where norm <= Z, else 0 (Bu, Wang, Dai, Long 2023, arXiv 2106.07830).
 
-    Gradients keep their lengths relative to one another; gradients longer than Z contribute nothing.
+    Gradients up to length Z keep their relative lengths; longer ones contribute nothing.
     Sensitivity: norm <= Z, so that norm * C / Z <= C; 0 otherwise.
     """
 
@@ -128,7 +127,7 @@ _KINDS: dict[str, type[ClipFunction]] = {kind.name: kind for kind in (Abadi, Aut
 
 
 def clip_function(name: str, **settings: float) -> ClipFunction:
-    """The clipping function `name` with `settings`; Z of "global" must be given, others have defaults.
+    """The clipping function `name` with `settings`; "global" needs its Z, other settings have defaults.
 
     Raises ConfigError for a name or a setting that does not exist.
     """

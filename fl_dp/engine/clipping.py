@@ -31,10 +31,10 @@ class ClippedSum:
 
     grads: parameter name -> sum, in the parameter's shape, in float32 at least; a sum of several in float64.
     Adding or removing one example, whatever it holds, moves all of `grads` together by at most `sensitivity`
-    in Euclidean norm, and by what rounding adds to that: `sum_error(most)` of it. most: examples that the
-    logical batch may hold, a public number. norms: (N,) lengths before clipping, or (N, G) with G bounds; NaN
-    or inf where a gradient is not finite. They are raw data: never send them. clipping: the function that
-    gave the factors.
+    in Euclidean norm, plus a part `sum_error(most)` of it for rounding. most: the largest number of examples
+    that the logical batch may hold, a public number. norms: (N,) lengths before clipping, or (N, G) with G
+    bounds; NaN or inf if a gradient is not finite. They are raw data: never send them. clipping: the function
+    that gave the factors.
 
     | example's gradient | contribution with "abadi" |
     |---|---|
@@ -51,7 +51,7 @@ class ClippedSum:
     most: int = MOST_IN_FLOAT32
 
     def __add__(self, other: "ClippedSum") -> "ClippedSum":
-        """Sum over both batches. An example must be in one of them only: then the bound stays the same."""
+        """Sum over both batches. No example may be in both: then the bound stays the same."""
         if self._kind() != other._kind():
             raise ConfigError(f"Cannot add clipped sums of {self._kind()} and {other._kind()}.")
         grads = {name: grad.to(long_type(grad), copy=True) for name, grad in self.grads.items()}
@@ -68,7 +68,7 @@ class ClippedSum:
 
     @property
     def num_non_finite(self) -> int:
-        """Number of examples that contributed zero because of NaN or inf; raw data like `norms`."""
+        """Number of examples that contributed zero because of NaN or inf; raw data, like `norms`."""
         return len(self.norms) - int(_finite(self.norms).sum())
 
 
@@ -107,8 +107,8 @@ def clipped_grad_sum(
     made by `clip_function`.
     axes: from `probe`. With None the caller guarantees that the batch is the leading dimension of every
     layer, and that no example influences another's loss.
-    chooser: remembers measured kernels from call to call; None for a new one. most: examples of the whole
-    logical batch at most, see `most_drawn`; the more, the less of it is added in float32.
+    chooser: remembers measured kernels from call to call; None for a new one. most: the largest number of
+    examples of the whole logical batch, see `most_drawn`; the larger it is, the less is added in float32.
 
     Raises NoRuleError for an operator without a rule, ModelError for losses of another shape,
     ConfigError for a bound that bounds nothing or a parameter without one.
@@ -138,11 +138,11 @@ def clipped_grad_sums(
     chooser: KernelChooser | None = None,
     most: int = MOST_IN_FLOAT32,
 ) -> list[ClippedSum]:
-    """`clipped_grad_sum` of each of several batches, in one backward pass for all of them.
+    """`clipped_grad_sum` of several batches, in one backward pass for all of them.
 
-    losses: (N,), those of the first batch first. sizes: the batches' numbers of examples, some may be 0.
-    Losses behind those of the last batch count nowhere. Raises the same errors, and ConfigError for sizes
-    that add up to more than N.
+    losses: (N,), the first batch's first. sizes: the number of examples in each batch; may be 0. Losses after
+    those of the last batch count nowhere. Raises the same errors, and ConfigError if the sizes add up to more
+    than N.
     """
     check_losses(losses)
     checked_groups(max_grad_norm, parameters, checked_clipping(clipping))  # before the pass
@@ -161,7 +161,7 @@ def sums_of(
     clipping: ClipFunction | str = "abadi",
     most: int = MOST_IN_FLOAT32,
 ) -> list[ClippedSum]:
-    """`clipped_grad_sums` of what a pass has kept; `kept` is empty afterwards. Raises the same errors."""
+    """`clipped_grad_sums` from what a pass has kept; `kept` is empty afterwards. Raises the same errors."""
     if sum(sizes) > len(losses):
         raise ConfigError(f"Batches of {list(sizes)} examples: there are {len(losses)} losses.")
     clipping = checked_clipping(clipping)
@@ -192,9 +192,9 @@ def clip_factors(
     groups: Sequence[Group],
     clipping: ClipFunction,
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """What each example's gradient of each parameter is multiplied with, (N,), and `ClippedSum.norms`.
+    """The (N,) factors of each parameter's per-example gradients, and `ClippedSum.norms`.
 
-    Only of the parameters in `kept`, which the losses (N,) depend on.
+    Only for the parameters in `kept`, on which the losses (N,) depend.
     """
     squares = _squares(kept, groups, losses)
     factors: dict[str, Tensor] = {}
@@ -207,7 +207,7 @@ def clip_factors(
 
 
 def check_losses(losses: Tensor) -> None:
-    """ModelError unless there is one for each example."""
+    """ModelError unless there is one loss for each example."""
     if losses.dim() != 1:
         raise ModelError(
             f'Expected losses of shape (N,), one per example (reduction="none"), got {tuple(losses.shape)}.'
@@ -220,9 +220,9 @@ def _slices(sizes: Sequence[int]) -> list[slice]:
 
 
 def _rows(norms: Tensor, batches: Sequence[slice]) -> Sequence[slice | Tensor | None]:
-    """For each batch the examples with finite gradients; None for all examples.
+    """The examples with finite gradients in each batch; None for all examples.
 
-    A finite sum of all lengths shows in one number that all gradients are finite.
+    If the sum of all lengths is finite, so are all gradients: one number shows it.
     """
     if math.isfinite(norms.sum()) or bool((finite := _finite(norms)).all()):
         return [None] if batches == [slice(0, len(norms))] else batches
@@ -234,16 +234,16 @@ def _like(parameter: Tensor, total: Tensor) -> Tensor:
 
 
 def _complete(grads: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """In the parameters' order, with zeros for those that the losses do not depend on."""
+    """In the parameters' order, with zeros for those on which the losses do not depend."""
     return {name: grads[name] if name in grads else _zeros(p) for name, p in parameters.items()}
 
 
 def _squares(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) -> list[Tensor]:
-    """Of each group (N,) squared gradient lengths over its parameters, in memory of their own.
+    """(N,) for each group: squared gradient lengths over its parameters, in new memory.
 
     In float64 only if all parts are: `round_up` adds the error of the type that it is given, which must be
-    the least precise one. Added up one after the other: PyTorch's sum over stacked parts adds the last
-    examples of 40 in another order than the first (`tests/engine/test_clipping.py`).
+    the least precise one. The parts are added one after the other: PyTorch's sum over stacked parts adds the
+    last examples of 40 in another order than the first (`tests/engine/test_clipping.py`).
     """
     types = {part.norm_squared.dtype for part in kept.values()}
     dtype = torch.float64 if types == {torch.float64} else torch.float32
@@ -258,7 +258,7 @@ def _squares(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) 
 
 
 def _in_type(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """`tensor` as `dtype`. Calling `to` needlessly takes longer than most of a small model's arithmetic."""
+    """`tensor` as `dtype`. An unnecessary `to` takes longer than most of a small model's arithmetic."""
     return tensor if tensor.dtype == dtype else tensor.to(dtype)
 
 
@@ -278,7 +278,7 @@ def _sum_type(tensor: Tensor) -> torch.dtype:
 
 
 def checked_clipping(clipping: ClipFunction | str) -> ClipFunction:
-    """The function of that name."""
+    """The clipping function, looked up if a name is given."""
     return _by_name(clipping) if isinstance(clipping, str) else clipping
 
 

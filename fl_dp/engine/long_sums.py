@@ -1,4 +1,4 @@
-"""Sums of sums, in float64: in float32 their rounding would move them by several times C."""
+"""Sums of sums, added in float64: in float32, rounding would move them by several times C."""
 
 import torch
 from torch import Tensor
@@ -7,12 +7,12 @@ _CHUNK = 1 << 16  # numbers whose conversion stays in the cache: seven times as 
 
 
 def long_type(tensor: Tensor) -> torch.dtype:
-    """Of sums of sums: complex stays complex."""
+    """The type for sums of sums; complex stays complex."""
     return torch.promote_types(tensor.dtype, torch.float64)
 
 
 def add_to(total: Tensor, part: Tensor, factor: float = 1.0) -> None:
-    """Add `factor` times `part` to `total`, which is of its `long_type`, in that type."""
+    """Add `factor` times `part` to `total`, in the type of `total`, which is its `long_type`."""
     if not total.is_contiguous():
         total.add_(part.to(total.dtype), alpha=factor)
         return

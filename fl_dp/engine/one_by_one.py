@@ -1,11 +1,11 @@
-"""The clipped sum with an ordinary backward pass for each example: it rests on nothing that batches do.
+"""The clipped sum by an ordinary backward pass for each example; it relies on no property of batches.
 
 An example that is alone in its pass adds a vector that follows from itself, the weights and its masks, and
 from no other example. However the pass rounds, this very vector is measured, scaled to C at most, and added.
-The only rounding that sees other examples is that of their sum, in float64 (`sum_error.py`).
+The only rounding that involves other examples is that of their sum, in float64 (`sum_error.py`).
 
-What stays assumed is that a pass has no memory: what it gives for the same bits does not depend on the passes
-before it. (That it gives the same each time is not needed: a random vector of length C at most does as well.)
+It is still assumed that a pass has no memory: what it gives for the same bits must not depend on earlier
+passes. (It need not give the same each time: a random vector of length C at most does as well.)
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class OneByOneSum:
         self._norms = [self._empty.norms]
 
     def add(self, losses: Tensor) -> None:
-        """Add the example whose loss alone `losses` (1,) is; its graph is freed. What raises adds nothing."""
+        """Add the example whose loss is `losses` (1,); its graph is freed. If it raises, nothing is added."""
         grads = torch.autograd.grad(losses.sum(), list(self._parameters.values()), allow_unused=True)
         there = {
             name: grad.to_dense() if grad.is_sparse else grad

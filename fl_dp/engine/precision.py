@@ -1,4 +1,4 @@
-"""Products in the precision of their inputs, whatever lower precision the user allows elsewhere."""
+"""Products in the precision of their inputs, whatever lower precision the user's settings allow."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,10 +14,9 @@ def full_precision(device: torch.device) -> Iterator[None]:
     `torch.backends.*.fp32_precision` (TensorFloat-32 on GPUs, bfloat16 on CPUs that have it), and
     autocast. A rounding bound for float32 would then be too small by a factor of 8,000 or more.
 
-    The settings belong to the whole process. Other threads compute in full precision at the same time,
-    and a thread that lowers a setting meanwhile lowers it here, too. Only settings that are lowered are
-    written: by default none on CPUs, and on GPUs that of cuDNN's convolutions, for which PyTorch allows
-    TensorFloat-32.
+    The settings belong to the whole process: meanwhile other threads also compute in full precision, and a
+    thread that lowers a setting lowers it here, too. Only settings that are lowered are written: by default
+    none on CPUs, and on GPUs that of cuDNN's convolutions, for which PyTorch allows TensorFloat-32.
     """
     mkldnn, cudnn = torch.backends.mkldnn, torch.backends.cudnn
     backends = (torch.backends.cuda.matmul, mkldnn.matmul, cudnn.conv, mkldnn.conv)  # type: ignore[attr-defined]

@@ -1,9 +1,9 @@
 """Start-up checks on synthetic inputs: can the engine bound what one example contributes to this model?
 
-There is no list of forbidden classes: what a model does decides, however it is written. The checks find
-where the batch axis lies in every layer. They refuse examples that influence one another (batch norm), or
-whose place matters, models that remember data, and per-example gradients that differ from one backward pass
-per example.
+There is no list of forbidden classes: only what a model does counts, however it is written. The checks find
+where the batch axis lies in every layer. They refuse models whose examples influence one another (batch norm)
+or whose results depend on an example's place, models that remember data, and models whose per-example
+gradients differ from one backward pass per example.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ from fl_dp.engine.tracing.structure import children, tensors
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic, synthetic
 from fl_dp.errors import CallError, ModelError, NoRuleError, ProbeError
 
-_TOLERANCE = 1e-3  # relative; the mistakes that are looked for are of order one
+_TOLERANCE = 1e-3  # relative; the errors that the check looks for are of order one
 _ATTEMPTS = (
     4  # each on new synthetic examples: a dead ReLU may hide a use, other data may move rows elsewhere
 )
@@ -71,14 +71,14 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
 
 @contextmanager
 def _no_autocast() -> Iterator[None]:
-    """Without autocast the checks have enough digits; which operator uses which parameter is the same."""
+    """Without autocast the checks have enough digits; it does not change which operator uses a parameter."""
     with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
         yield
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What one synthetic batch shows. The axes are empty where the rows of some use are unknown.
+    """What one synthetic batch shows. The axes are empty if the rows of some use are unknown.
 
     settled: another batch would show nothing new, because every parameter was used and data cannot move
     rows.
@@ -153,16 +153,16 @@ def _independent(
 
 
 def _within(outputs: Mapping[str, Tensor], uses: tuple[Use, ...]) -> bool:
-    """Whether all uses are the model's: those above its outputs are of our losses, and real ones differ."""
+    """Whether all uses are inside the model: those above its outputs are of our losses; real ones differ."""
     nodes = {node for output in outputs.values() for node in graph_of(output)}
     return all(use.node in nodes for use in uses)
 
 
 def _trial_by_loss(losses: Tensor, changed: Tensor, parameters: Mapping[str, Tensor]) -> _Trial:
-    """Of a model in which no rows can be told to be one example's.
+    """The trial of a model in which no rows can be assigned to single examples.
 
-    One that packs sequences is such a model, although synthetic lengths may be alike: what seems to be one
-    example's row is another's in a real batch.
+    A model that packs sequences is one, although synthetic lengths may be equal: a row that seems to be one
+    example's may be another's in a real batch.
     """
     axes = Axes({}, by_loss=True)
     _check_gradients(losses, changed, parameters, axes)
@@ -170,7 +170,7 @@ def _trial_by_loss(losses: Tensor, changed: Tensor, parameters: Mapping[str, Ten
 
 
 def _refuse_packed(structure: Any) -> None:
-    """ModelError where packed sequences are among the inputs: their rows are no examples."""
+    """ModelError if packed sequences are among the inputs: their rows are no examples."""
     if isinstance(structure, PackedSequence):
         raise ModelError(
             "The model was called with a PackedSequence, in which no dimension is the batch. Call it with "
@@ -193,7 +193,7 @@ def _perturbed(parameter: Tensor, attempt: int) -> Tensor:
 
 
 def _losses(outputs: Mapping[str, Tensor], examples: frozenset[str]) -> Tensor:
-    """(N,) weighted sums of the outputs; every finite entry has a weight of its own."""
+    """(N,) weighted sums of the outputs; every finite entry has its own weight."""
     torch.manual_seed(0)  # the same weights in every call
     parts = [_weighted(o) for path, o in outputs.items() if path in examples and o.requires_grad]
     if not parts:
@@ -216,7 +216,7 @@ def _joined(one: Axes, other: Axes) -> Axes:
 
 
 def _without_rule(losses: Tensor, rows: ExampleRows) -> frozenset[UseKey]:
-    """Uses that no rule covers; NoRuleError where the fallback does not work either."""
+    """Uses that no rule covers; NoRuleError if the fallback does not work either."""
     found: set[UseKey] = set()
     saved = SavedTensors()
 
@@ -248,7 +248,7 @@ def _check_gradients(losses: Tensor, changed: Tensor, parameters: Mapping[str, T
 def _check_example(
     example: int, losses: Tensor, changed: Tensor, parameters: Mapping[str, Tensor], kept: Mapping[str, Kept]
 ) -> None:
-    """Compare one parameter after the other: with large models there may be little memory left."""
+    """Compare the parameters one by one: with large models there may be little memory left."""
     one_hot = torch.zeros_like(losses)
     one_hot[example] = 1
     expected = _gradients(losses[example], parameters)

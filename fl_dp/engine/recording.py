@@ -1,11 +1,11 @@
-"""A pass that is recorded once, as a list of operators, and replayed: the time that Python takes is saved.
+"""Records a pass once, as a list of operators, and replays it. This saves the time that Python takes.
 
-The list is made by `make_fx` from the engine's own pass: forward, backward, rules and kernels, up to what is
-kept of each gradient. Factors, sums and noise are computed as ever. Weights and buffers are inputs as the
-examples are, and `make_fx` refuses whatever branches on them. The list is admitted only if it gives the bits
-of the pass itself, on random examples, of which some are so large that squares overflow, and at several
-weights. So what was checked of the one holds for the other: which rows are steady, how far rounding can move
-a sum, what a round that is repeated gives.
+`make_fx` makes the list from the engine's own pass: forward, backward, rules and kernels, up to what is kept
+of each gradient. Factors, sums and noise are computed as usual. Weights and buffers are inputs, as examples
+are, and `make_fx` refuses code that branches on them. The list is accepted only if it gives the same bits as
+the pass itself, on random examples, some so large that squares overflow, and at several weights. So what was
+checked of the pass holds for the list: which rows are steady, how far rounding can move a sum, what a
+repeated round gives.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,19 +21,19 @@ from fl_dp.engine.steady_rows import scaled, write_weights
 
 Batch = tuple[Tensor, ...]
 Passed = tuple[Tensor, dict[str, Kept]]  # losses (N,), and what is kept
-Pass = Callable[[Batch, Mapping[str, Tensor]], Passed]  # of a batch, at parameters and buffers by name
+Pass = Callable[[Batch, Mapping[str, Tensor]], Passed]  # from a batch, and parameters and buffers by name
 
 _LARGE, _HUGE = 1e3, 1e20  # times the inputs of every fourth example; squares of the second overflow
 _BY_DATA = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
 class NotRecordedError(Exception):
-    """A pass that a list of operators cannot stand for."""
+    """A pass that cannot be replaced by a list of operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What makes a `Kept` of tensors. parts: how many it has. combine: may hold what it was recorded with."""
+    """How to make a `Kept` from tensors. parts: their number. combine: may hold what it was recorded with."""
 
     name: str
     parts: int
@@ -56,17 +56,17 @@ class Recorded:
 
 
 def record(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
-    """`run`, recorded and admitted. NotRecordedError where it cannot be: then `run` itself must be used.
+    """`run`, recorded and accepted. NotRecordedError if that is impossible: then use `run` itself.
 
-    On CPUs. blank: examples of random numbers, others in each call; no real data are read. torch's global
-    random state is then as before.
+    Only on CPUs. blank: gives examples of random numbers, different in each call; no real data are read.
+    torch's global random state is restored afterwards.
     """
     with torch.random.fork_rng(devices=()):
         try:
             return _admitted(run, blank, state)
         except NotRecordedError:
             raise
-        except Exception as error:  # of a model, or of PyTorch's tracing: of any kind
+        except Exception as error:  # of any kind, from a model or from PyTorch's tracing
             raise NotRecordedError(f"{type(error).__name__}: {error}") from error
 
 
@@ -101,7 +101,7 @@ def _recorded(run: Pass, batch: Batch, state: Mapping[str, Tensor]) -> Recorded:
 
 
 def _check(operators: GraphModule) -> None:
-    """No tensor but the inputs, and no operator whose data decide how its result looks."""
+    """Refuse tensors that are not inputs, and operators whose data decide the shape or type of the result."""
     for node in operators.graph.nodes:
         if node.op == "get_attr":
             raise NotRecordedError(f"{node.target} is neither an example nor a weight")
@@ -110,7 +110,7 @@ def _check(operators: GraphModule) -> None:
 
 
 def _compare(run: Pass, recorded: Recorded, batch: Batch, state: Mapping[str, Tensor]) -> None:
-    """NotRecordedError unless both give the same bits, and draw as much."""
+    """NotRecordedError unless both give the same bits, and draw the same amount of random numbers."""
     before = torch.get_rng_state()
     expected, after = run(batch, state), torch.get_rng_state()
     torch.set_rng_state(before)
@@ -134,7 +134,7 @@ def _flat(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
 
 @torch.no_grad()
 def _numbers(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
-    """What a pass gives, and sums of it with factors that differ from example to example."""
+    """The results of a pass, and sums of them with a different factor for each example."""
     factors = torch.linspace(0.5, 1, len(losses))
     return _flat(losses, kept) + [one.weighted_sum(factors, None) for one in kept.values()]
 

@@ -1,12 +1,12 @@
-"""How far a norm that was summed in floating point may lie below the true length."""
+"""How far a norm that was summed in floating point may be below the true length."""
 
 import math
 
 import torch
 from torch import Tensor
 
-# The most additions that any one square passes through in the norm of one parameter (see
-# gradients/lengths.py), and 100 more for the few roundings before and after them.
+# The most additions that any square passes through in the norm of one parameter (see gradients/lengths.py),
+# and 100 more for the few roundings before and after them.
 _ADDITIONS = 1024 + 100
 
 
@@ -17,8 +17,8 @@ def round_up(norms: Tensor, num_elements: int, num_terms: int) -> Tensor:
     sums of `num_elements` squares. Their type is the least precise type of the parts. (Ghost norms were
     rounded up before, and get a little longer here.)
 
-    Rounding. Take a sum of non-negative numbers in which none passes through more than D additions. Its
-    relative error is at most D eps / 2, in any order (Higham 2002, section 4.2), and that of its root
+    Rounding. Take a sum of non-negative numbers, none of which passes through more than D additions. Its
+    relative error is at most D eps / 2, in any order (Higham 2002, section 4.2), and that of its root is
     half of that: 4e-5 in float32.
 
     Underflow. A square below the smallest normal number may count as zero, or lose digits. All squares

@@ -15,12 +15,12 @@ from fl_dp.errors import ModelError, NoRuleError
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One input of an operator that is made of parameters, and the gradient of the operator's output.
+    """One operator input that is made of parameters, and the gradient of the operator's output.
 
     node: stands for the operator's autograd node; what the forward pass saved is in its `_saved_*`
     attributes.
     argument: the input. transposed: the input is the transpose of the parameter; the rule returns the
-    layout of the parameter's gradient. parameters: how many inputs of the operator are made of
+    layout of the parameter's gradient. parameters: the number of the operator's inputs that are made of
     parameters.
     """
 
@@ -42,7 +42,7 @@ class Site:
         return self.argument.shape
 
     def rows(self, tensor: Tensor) -> Tensor:
-        """`tensor` as (N, K, ...), K rows an example."""
+        """`tensor` as (N, K, ...), with K rows for each example."""
         return self.axis.split(tensor, self.num_examples)
 
     def sums(self, tensor: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ class Rule:
     """What the engine knows about one autograd operator.
 
     layout_of: the layout of the gradient of the input that a `Site` describes; it raises NoRuleError
-    for a way of using the operator that it does not cover.
+    for a use of the operator that it does not cover.
     only_checked: the rule may be used only for a model that `probe` has checked, because the graph
     alone does not show where the examples are in the operator's output.
     """
@@ -67,7 +67,7 @@ class Rule:
     only_checked: bool = False
 
 
-# Operators that stand for many steps at once, and what does the same in steps that the engine sees.
+# Operators that stand for many steps at once, and replacements whose steps the engine can see.
 _STEPS = {
     "MkldnnRnnLayerBackward0": "take nn.GRU, nn.LSTMCell or opacus.layers.DPLSTM in the place of nn.LSTM, or "
     "set torch.backends.mkldnn.enabled = False before the model is used",
@@ -76,7 +76,7 @@ _STEPS = {
 
 
 def refuse(key: UseKey, reason: str) -> NoReturn:
-    """Say which operator and parameter cannot be protected, and what can be done."""
+    """Raise NoRuleError: names the operator and parameter that cannot be protected, and what can be done."""
     instead = _STEPS.get(key.operator, "add a rule under fl_dp/engine/rules/")
     raise NoRuleError(
         f"{key.operator.removesuffix('Backward0')} consumes {', '.join(key.parameters)}, but {reason}; "
@@ -85,7 +85,7 @@ def refuse(key: UseKey, reason: str) -> NoReturn:
 
 
 def refuse_mixing(key: UseKey, reason: str) -> NoReturn:
-    """Say that one example's gradient depends on other examples; neither a rule nor the fallback helps."""
+    """Raise ModelError: an example's gradient depends on others; neither a rule nor the fallback helps."""
     raise ModelError(
         f"{key.operator.removesuffix('Backward0')} consumes {', '.join(key.parameters)}, but {reason}; "
         "examples then change one another's gradients, and clipping bounds nothing: switch that off."

@@ -1,4 +1,4 @@
-"""What the rules of several operators share."""
+"""Helpers that the rules of several operators share."""
 
 from torch import Tensor
 

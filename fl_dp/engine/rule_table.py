@@ -1,4 +1,4 @@
-"""All rules: gathered from the folder rules/, where each file names the operators that it covers."""
+"""All rules, collected from the folder rules/, where each file names the operators that it covers."""
 
 from collections.abc import Mapping
 
@@ -15,10 +15,10 @@ from fl_dp.errors import ConfigError
 
 
 def gathered(folder: Choices) -> Mapping[str, Rule]:
-    """The rules of all files in `folder`, by operator; ConfigError where two files cover one operator.
+    """The rules of all files in `folder`, by operator; ConfigError if two files cover one operator.
 
-    Of our own files alone: what is clipped rests on them. An operator without a rule is answered exactly as
-    well, only more slowly.
+    Only our own files count, because clipping rests on them. An operator without a rule is also handled
+    exactly, only more slowly.
     """
     rules: dict[str, Rule] = {}
     of_file: dict[str, str] = {}
@@ -39,7 +39,7 @@ RULES = gathered(FOLDER)
 
 
 def check_rules(uses: tuple[Use, ...]) -> None:
-    """NoRuleError unless every use has a rule that needs no `probe`; costs one look-up a use."""
+    """NoRuleError unless every use has a rule that needs no `probe`; costs one lookup per use."""
     for use in uses:
         rule = RULES.get(use.node.name())
         if rule is None:
@@ -54,7 +54,7 @@ def layout_of(
     """The layout of the gradient of one input of `use`, in the shape in which the operator gets it.
 
     node: reads what the use's node has saved. grad: gradient of the use's output.
-    Raises NoRuleError for a way of use that no rule covers.
+    Raises NoRuleError for a use that no rule covers.
     """
     rule = RULES.get(argument.key.operator)
     if rule is None:

@@ -21,7 +21,7 @@ Batch = TypeVar("Batch")
 def poisson_draw(num_records: int, sample_rate: float, source: Randomness | torch.Generator) -> Tensor:
     """Indices of one logical batch: each record enters independently with `sample_rate`.
 
-    source: used for this draw alone if it is a Randomness; then a record enters if 64 random bits are below
+    source: if it is a Randomness, used for this draw alone; then a record enters if 64 random bits are below
     sample_rate 2^64, rounded down. A torch.Generator gives float64 numbers of 53 bits: in float32 the rate
     would be wrong by up to 2^-24.
     """
@@ -46,7 +46,7 @@ def physical_batches(indices: Tensor, physical_batch_size: int) -> Iterator[Tens
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """One logical batch: how much of it there is to hand out, and the generator's state after its draw."""
+    """One logical batch: how much of it is still to hand out, and the generator's state after its draw."""
 
     records: int
     batches: int
@@ -63,13 +63,13 @@ class PoissonSampler:
                 optimizer.virtual_step(loss=criterion(model(x), y))
             optimizer.step(loss=None)
 
-    One turn of the outer loop is one step. An empty draw is a step, too: its inner loop has no turn. A
-    plain loop over the loader would lose such steps, and is refused.
+    One turn of the outer loop is one step. An empty draw is also a step: its inner loop has no turn. A plain
+    loop over the loader would lose such steps, and is refused.
 
-    The sample rate is expected_batch_size over num_records. steps: logical batches in one pass over
-    `logical_batches`; None for as many as an epoch has. generator: used for nothing else, its state as
-    secret as the data; None for one from the system's entropy. The loader may prefetch, with any number of
-    workers.
+    The sample rate is expected_batch_size / num_records. steps: logical batches in one pass over
+    `logical_batches`; None for as many as an epoch has. generator: used for nothing else, and its state must
+    be kept as secret as the data; None for one from the system's entropy. The loader may prefetch, with any
+    number of workers.
 
     `PrivacyEngine.attach(optimizer, sampler=sampler)` lets the engine see that each step is one draw. It
     calls `register`, `check_drawn`, `step_taken` and `release`.
@@ -101,11 +101,11 @@ class PoissonSampler:
         self._steps_done = 0
         self._batches_done = 0  # physical batches of the step that has begun
         self._state = self._generator.get_state()  # before the draw of that step
-        # The draws by which the loader is ahead. None while no loop over `logical_batches` runs.
+        # The draws by which the loader is ahead. None if no loop over `logical_batches` is running.
         self._draws: deque[_Draw] | None = None
-        # The draw that was handed out last, if its step was not taken yet.
+        # The draw that was handed out last, if its step has not been taken yet.
         self._open: _Draw | None = None
-        self._registered = False  # whether an engine says which draws have had their step
+        self._registered = False  # whether an engine reports which draws have had their step
 
     @property
     def num_records(self) -> int:
@@ -137,18 +137,18 @@ class PoissonSampler:
             skip = 0
 
     def logical_batches(self, loader: Iterable[Batch]) -> Iterator[Iterator[Batch]]:
-        """For every step the physical batches of its draw; none for an empty draw.
+        """The physical batches of each step's draw; none for an empty draw.
 
         loader: iterates over this sampler; a DataLoader, or the sampler itself.
 
         | the last loop | the next loop |
         |---|---|
-        | left early | goes on after the last physical batch that was handed out |
+        | left early | continues after the last physical batch that was handed out |
         | finished | starts again with new draws |
 
         If an inner loop is left early, the rest of its physical batches is skipped when the outer loop
-        goes on. With an engine that sees this sampler that is an error, and so is a logical batch whose
-        step was not taken before the next one.
+        continues. If an engine sees this sampler, that is an error, and so is a logical batch whose step was
+        not taken before the next one.
         """
         if not getattr(loader, "in_order", True):
             raise ConfigError("A DataLoader with in_order=False mixes batches of several steps.")
@@ -198,10 +198,10 @@ class PoissonSampler:
         self._open = None
 
     def register(self) -> None:
-        """From now on a draw is over when its step was taken. ConfigError if an engine sees it already.
+        """From now on a draw ends when its step is taken. ConfigError if an engine sees the sampler already.
 
-        Two engines on one draw would be two mechanisms whose secret draws are the same one; their epsilons
-        would not add up to that of both.
+        Two engines on one draw would be two mechanisms with the same secret draws; their epsilons would not
+        add up to that of both.
         """
         if self._registered:
             raise ConfigError("Another engine is attached to this sampler; give each a sampler of its own.")
@@ -210,7 +210,7 @@ class PoissonSampler:
         self._registered, self._batches_done, self._open = True, 0, None
 
     def release(self) -> None:
-        """No engine sees this sampler any more. A draw without its step is handed out again, whole."""
+        """No engine sees this sampler any more. A draw without its step is handed out again, in full."""
         self._registered, self._batches_done, self._open = False, 0, None
 
     def check_drawn(self) -> _Draw:
@@ -225,7 +225,7 @@ class PoissonSampler:
     def step_taken(self, examples: int) -> None:
         """The step on the logical batch that was handed out last is being taken, with `examples` losses.
 
-        Raises ConfigError, and counts no step, unless these are all its records and it had no step before.
+        Raises ConfigError, and counts no step, unless these are all its records and it has had no step.
         """
         draw = self.check_drawn()
         if self._batches_done < draw.batches:
@@ -243,9 +243,9 @@ class PoissonSampler:
     def state_dict(self) -> dict[str, Any]:
         """The position of the training loop, in steps, for `load_state_dict`.
 
-        The generator's state is not in it: a sampler that goes on from here makes draws of its own, so that
-        two continuations share none.
-        Raises ConfigError in the middle of a logical batch: the rest of a draw cannot be drawn anew.
+        The generator's state is left out: a sampler that continues from here makes its own draws, so that two
+        continuations share none.
+        Raises ConfigError in the middle of a logical batch: the rest of a draw cannot be drawn again.
         """
         if self._batches_done:
             raise ConfigError(
@@ -255,9 +255,9 @@ class PoissonSampler:
         return {"settings": self._settings(), "steps": self._steps_done}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on at the position of the sampler of `state`, with new draws.
+        """Continue at the position of the sampler of `state`, with new draws.
 
-        Raises ConfigError when that sampler had other settings, and when this one was given a generator: its
+        Raises ConfigError if that sampler had other settings, and if this one was given a generator: its
         numbers may have made earlier draws.
         """
         if not self._is_own_generator:

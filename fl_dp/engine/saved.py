@@ -1,10 +1,9 @@
-"""What the forward pass saved, for rules to read, also where it was not kept but is computed again.
+"""Gives rules what the forward pass saved, even if it was not kept and must be computed again.
 
 Under gradient checkpointing (`torch.utils.checkpoint`, Chen et al. 2016, arXiv 1604.06174) nothing is saved
-until it is asked for. PyTorch then runs the part of the model again, and gives each tensor out once for each
+until it is asked for. PyTorch then runs that part of the model again, and hands out each tensor once per
 backward pass. The backward pass itself needs all of them. So rules ask under a group of their own, for which
-the part is run once more. Each tensor is remembered for as long as its node is looked at: two rules may want
-the same.
+the part is run once more. Each tensor is remembered while its node is in use, since two rules may want it.
 """
 
 from typing import Any
@@ -14,13 +13,13 @@ from torch.utils.checkpoint import GraphExecGroup
 
 
 class SavedTensors:
-    """Of all nodes of one backward pass."""
+    """The saved tensors of all nodes of one backward pass."""
 
     def __init__(self) -> None:
         self._group = GraphExecGroup()
 
     def of(self, node: Node) -> "SavedNode":
-        """What stands for `node`. Let go of it once its rules were asked: it holds what they have read."""
+        """Access to what `node` has saved. Release it after its rules: it holds what they have read."""
         return SavedNode(node, self._group)
 
 

@@ -1,17 +1,17 @@
-"""Does what an example adds depend, in its last bits, on its place in a pass, or on its neighbours there?
+"""Do the last bits of what an example adds depend on its place in a pass, or on its neighbours there?
 
 The theorem on the clipped sum (`sum_error.py`) takes each example's vector as a function of the example, the
-weights and its masks. Arithmetic need not be like that: products of matrices may add up in another order for
-another row, and functions of each number are computed by other code at the end of a tensor. Under weights
-that let terms cancel, a last bit becomes a gradient of full length.
+weights and its masks. Arithmetic need not be like that: matrix products may add in another order for another
+row, and other code computes elementwise functions at the end of a tensor. Under weights that make terms
+cancel, a last bit becomes a gradient of full length.
 
 So passes are compared bit by bit, the very ones that will run: same rows, same kernels. The same examples
-come in another order, then half of them beside others. Each must have the same numbers again: for each
-parameter the squared length and all that its weighted sum is made of (the gradient, or factors of outer
-products), and the length of all. A factor follows from these by operations that IEEE 754 rounds alike
-everywhere. Losses are not compared: they add nothing.
+come in another order, then half of them beside others. Each must give the same numbers again: for each
+parameter, the squared length and all that its weighted sum is made of (the gradient, or factors of outer
+products); and the length over all parameters. A factor follows from these by operations that IEEE 754 rounds
+the same way everywhere. Losses are not compared: they add nothing.
 
-Weights that enlarge a difference need not be found for this: any difference of bits counts.
+No weights that enlarge a difference have to be found for this: any difference of bits counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,9 +32,9 @@ Run = Callable[[KernelChooser, Batch], Tensor]
 
 _SEED = 0x57EAD1E5
 _ALL = "all parameters together"
-_LONG, _HUGE = 1e3, 1e20  # times the inputs of every fourth example, and of neighbours: squares overflow
-# Sets of weights, with three passes each. At the end of a tensor may be few numbers, and of those few have
-# two results (of a sigmoid's one in 27). Small models have few numbers to see it in, and quick passes.
+_LONG, _HUGE = 1e3, 1e20  # factors for inputs of every fourth example, and of neighbours: squares overflow
+# Sets of weights, with three passes each. Few numbers may be at the end of a tensor, and few of these have
+# two results (of a sigmoid's one in 27). Small models have few numbers to show it, but quick passes.
 _MOST_SETS, _FEWEST_SETS, _NUMBERS = 16, 2, 2**22
 
 
@@ -45,11 +45,11 @@ def check_steady(
     chooser: KernelChooser,
     rows: int,
 ) -> None:
-    """UnsteadyError where an example's bits depend on its place in a pass of so many rows.
+    """UnsteadyError if an example's bits depend on its place in a pass of so many rows.
 
     run: a pass with these kernels, at the parameters' values; returns the lengths (rows,) of all gradients.
-    blank: so many examples of random numbers. The parameters hold random numbers meanwhile; they, and torch's
-    global random state, are then as before. What is tried is the same in every call.
+    blank: gives that many random examples. Meanwhile the parameters hold random numbers; afterwards they,
+    and torch's global random state, are as before. Every call tries the same.
     """
     size = rows * sum(parameter.numel() for parameter in parameters.values())
     sets = max(_FEWEST_SETS, min(_MOST_SETS, _NUMBERS // max(1, size)))
@@ -74,7 +74,7 @@ def _restored(parameters: Mapping[str, Tensor]) -> Iterator[None]:
 
 @torch.no_grad()
 def write_weights(parameters: Mapping[str, Tensor], *, cancelling: bool) -> None:
-    """Normal numbers; of matrices over the root of their inputs, where `cancelling` nearly a, -a, a, ..."""
+    """Normal numbers; in matrices over the root of their inputs, with `cancelling` nearly a, -a, a, ..."""
     for parameter in parameters.values():
         drawn = torch.randn(parameter.shape, dtype=parameter.dtype)
         if drawn.dim() > 1:
@@ -105,7 +105,7 @@ def _compare(run: Run, blank: Callable[[int], Batch], chooser: KernelChooser, ro
 
 
 def scaled(batch: Batch, times: float) -> Batch:
-    """With the inputs of every fourth example so many times as large, where they are numbers."""
+    """The batch, with the inputs of every fourth example multiplied by `times` if they are numbers."""
     inputs, *rest = batch
     if inputs.is_floating_point():
         inputs[1::4] *= times
@@ -126,7 +126,7 @@ def _words(found: list[str], chooser: KernelChooser, rows: int) -> str:
 
 
 def _noted(run: Run, chooser: KernelChooser, examples: Batch, order: Tensor) -> "_Noted":
-    """What a pass shows of the examples in that order. One that draws random numbers is made again.
+    """What a pass reveals about the examples, in that order. If it draws random numbers, it is run again.
 
     Masks belong to places: examples can be compared only if all places draw the same (`Watch`).
     """
@@ -159,7 +159,7 @@ class _Noted(KernelChooser):
         self._lengths = self._finite = torch.empty(0)
 
     def keep(self, name: str, layout: GradientLayout) -> Kept:
-        """As the other chooser's."""
+        """As the other chooser does, and note digests."""
         kept = self._chooser.keep(name, layout)
         self._digests[name] = [self._by_example(digests(part)) for part in (kept.norm_squared, *kept.parts)]
         return kept
@@ -170,7 +170,7 @@ class _Noted(KernelChooser):
         self._finite = self._by_example(lengths.isfinite())
 
     def differing(self, other: "_Noted", examples: Tensor) -> list[str]:
-        """The parameters of which one of the `examples` (rows,) has other bits there."""
+        """The parameters for which one of the `examples` (rows,) has other bits in `other`."""
         if not torch.equal(self._finite[examples], other._finite[examples]):
             return [_ALL]
         counted = examples & self._finite
@@ -187,10 +187,10 @@ class _Noted(KernelChooser):
 
 @torch.no_grad()
 def digests(rows: Tensor) -> Tensor:
-    """(n,) int64 of tensors (n, ...), of each by itself: equal where all its numbers are, as 0 and -0 are.
+    """(n,) int64 of tensors (n, ...), each by itself: equal if all its numbers are; 0 and -0 count as equal.
 
     Sums of products of integers: exact, so that no place matters here. Two tensors that differ in a few
-    numbers share a digest with a chance of 2^-60.
+    numbers share a digest with probability 2^-60.
     """
     found = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
     factors: Tensor | None = None
@@ -202,7 +202,7 @@ def digests(rows: Tensor) -> Tensor:
 
 
 def _bits(rows: Tensor) -> Tensor:
-    """(n, numbers) int64."""
+    """The numbers' bits as integers, (n, numbers) int64."""
     if rows.is_complex():
         rows = torch.view_as_real(rows.resolve_conj())
     rows = rows.resolve_neg().reshape(len(rows), -1)
@@ -213,7 +213,7 @@ def _bits(rows: Tensor) -> Tensor:
 
 
 def _factors(count: int, device: torch.device) -> Tensor:
-    """Odd integers that look like random ones (splitmix64)."""
+    """Odd pseudorandom integers (splitmix64)."""
     mixed = torch.arange(1, count + 1, device=device) * -7046029254386353131
     mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
     return (mixed ^ (mixed >> 27)) | 1

@@ -1,4 +1,4 @@
-"""What an engine adds to an optimizer and to a model, and takes away again."""
+"""The attributes and hooks that an engine adds to an optimizer and a model, and removes again."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from fl_dp.errors import ConfigError
 BeforeStep = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], Any]
 BeforeCall = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]
 
-# What Opacus and its schedulers assign to an optimizer. Nothing here would read it.
+# Opacus and its schedulers assign these to an optimizer. Nothing here would read them.
 _OF_OPACUS = ("noise_multiplier", "max_grad_norm", "expected_batch_size")
 
 
 class Attachment:
-    """Attributes and hooks, from when it is made until `remove`."""
+    """The attributes and hooks. They exist from construction until `remove`."""
 
     def __init__(
         self,

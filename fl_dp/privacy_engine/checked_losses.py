@@ -1,4 +1,4 @@
-"""Losses that the engine makes itself, to see now and then whether examples mix in them."""
+"""Losses that the engine computes itself, so that it can check now and then whether examples mix in them."""
 
 import random
 from typing import Any
@@ -9,13 +9,13 @@ from torch import Tensor
 from fl_dp.engine.tracing.mixing import LossesOf, check_no_mixing
 from fl_dp.errors import ConfigError
 
-_THOROUGH_FROM = 2  # examples of the first batch in which mixing can be seen at all
+_THOROUGH_FROM = 2  # examples: a smaller first batch cannot show mixing
 
 
 class CheckedLosses:
-    """`losses_of`, searched for mixing on the first batch, and then on one batch in `every`, on average.
+    """Calls `losses_of`; searches the first batch for mixing, then one batch in `every`, on average.
 
-    Which batches come from the system's entropy: nothing in the losses can tell when they are watched.
+    The system's entropy chooses the batches, so that no code in the losses can tell when it is watched.
     """
 
     def __init__(self, losses_of: LossesOf, every: int) -> None:
@@ -38,7 +38,7 @@ class CheckedLosses:
         return losses
 
     def check_made_here(self, losses: Tensor) -> None:
-        """ConfigError for losses that were made elsewhere: nothing was ever searched in them."""
+        """ConfigError for losses that were computed elsewhere: they were never searched for mixing."""
         if self._made.get(id(losses)) is not losses:
             raise ConfigError(
                 "These losses do not come from engine.losses(...). With losses_of= the engine makes them "

@@ -9,8 +9,8 @@
 
 A thin adapter over `clipped_grad_sum` and `add_gaussian_noise`, with the names of private_CNN (Bu,
 Mao, Xu 2022). The guarantee needs every batch to be Poisson-sampled with rate batch_size / sample_size.
-Draw batches with a `PoissonSampler` and give it to `attach`: then the engine sees it. docs/engine.md has
-what else is checked, and what is assumed.
+Draw batches with a `PoissonSampler` and give it to `attach`, so that the engine can see this. docs/engine.md
+lists what else is checked, and what is assumed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,8 +78,8 @@ class PrivacyEngine(Fixed, Reports):
 
     losses_of: makes the losses (N,) of a batch. With it `engine.losses(*batch)` is what steps take, and the
     engine sees whether examples mix in them (`find_mixing`): on the first batch, and then on one batch in
-    `check_every`, on average, chosen in secret. Without it that losses do not mix is an assumption, checked
-    only as far as gradients show it.
+    `check_every`, on average, chosen in secret. Without it, the engine assumes that losses do not mix, and
+    checks this only as far as gradients show it.
 
     All of this is fixed when the engine is made: no attribute can be assigned.
     Raises ConfigError for settings that contradict one another, and for models and processes that spread
@@ -148,16 +148,16 @@ class PrivacyEngine(Fixed, Reports):
     def attach(self, optimizer: torch.optim.Optimizer, *, sampler: PoissonSampler | None = None) -> None:
         """Make `optimizer.step(loss=losses)` private and add `optimizer.virtual_step(loss=losses)`.
 
-        losses: (N,), one per example. `step(loss=None)` ends a logical batch with what the virtual steps
-        gathered; after an empty Poisson draw that is nothing. Each step overwrites `.grad`. `zero_grad` is
-        not needed, and does not change what virtual steps gathered.
+        losses: (N,), one per example. `step(loss=None)` ends a logical batch whose examples came in virtual
+        steps, or an empty Poisson draw, which has none. Each step overwrites `.grad`. `zero_grad` is not
+        needed, and does not change what virtual steps have gathered.
         Learning rate schedulers may be made before or after. The optimizer also gets
         `get_privacy_spent` and `get_training_stats`.
 
-        sampler: draws the batches. Then a step is refused unless it takes all of one draw and that draw had
-        no step, and so is a loop that leaves a draw, even an empty one, without a step. Raises ConfigError
-        when it draws at another rate than the one by which steps are priced, or from another number of
-        records, and when the optimizer holds a parameter that this engine does not protect. Without a
+        sampler: draws the batches. Each draw, even an empty one, must then have exactly one step, which takes
+        all of it; other steps are refused, and so is a loop that leaves a draw without its step. Raises
+        ConfigError if the sampler's rate differs from the one by which steps are priced, if its number of
+        records differs, or if the optimizer holds a parameter that this engine does not protect. Without a
         sampler every epsilon says that Poisson sampling is assumed.
         """
         if self._attached is not None:
@@ -174,14 +174,14 @@ class PrivacyEngine(Fixed, Reports):
         self._attached = Attachment(optimizer, self.module, added, self._before_step, self._check.note_inputs)
 
     def detach(self) -> None:
-        """Give optimizer and sampler back, remove the hooks, drop what virtual steps gathered."""
+        """Release optimizer and sampler, remove the hooks, and drop what virtual steps have gathered."""
         if self._attached is not None:
             self._attached.remove()
             self._steps.leave()
             self._attached, self._pending = None, None
 
     def lock(self) -> None:
-        """Refuse all steps, including virtual ones, until `unlock`: until then no data are touched."""
+        """Refuse all steps, also virtual ones, until `unlock`: no data are touched before that."""
         self._locked = True
 
     def unlock(self) -> None:
@@ -201,12 +201,12 @@ class PrivacyEngine(Fixed, Reports):
         return self._losses(*batch)
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs so that training goes on, with noise of its own.
+        """What `load_state_dict` needs to continue training, with new noise.
 
-        Save the optimizer, the model and the sampler as well. Nothing here is secret, and the state of the
-        noise is not in it: whoever goes on from here gets new noise from the system's entropy, so that two
+        Save the optimizer, the model and the sampler as well. Nothing here is secret. The state of the noise
+        is left out: whoever continues from here draws new noise from the system's entropy, so that two
         continuations share none.
-        Raises ConfigError in the middle of a logical batch: what virtual steps gathered is raw data.
+        Raises ConfigError in the middle of a logical batch: what virtual steps have gathered is raw data.
         """
         if self._pending is not None:
             raise ConfigError(
@@ -216,12 +216,12 @@ class PrivacyEngine(Fixed, Reports):
         return {"settings": self._settings(), **self._steps.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the engine of `state` was, with new noise; what virtual steps gathered is dropped.
+        """Continue from the engine of `state`, with new noise; what virtual steps have gathered is dropped.
 
-        Epsilon is then that of the steps up to `state` and of this engine's own since. Where several
-        continuations of one state are released, the steps of all of them have to be added up.
-        Raises ConfigError when that engine had other settings, because its steps would be priced wrongly,
-        and when this one was given a `torch.Generator`: its numbers may be in earlier steps already.
+        Epsilon then covers the steps up to `state` and this engine's own steps since. If several
+        continuations of one state are released, add up the steps of all of them.
+        Raises ConfigError if that engine had other settings, because its steps would be priced wrongly,
+        and if this one was given a `torch.Generator`: earlier steps may already have used its numbers.
         """
         if isinstance(self._generator, torch.Generator):
             raise ConfigError(
@@ -233,7 +233,7 @@ class PrivacyEngine(Fixed, Reports):
         self._pending = None
 
     def _settings(self) -> dict[str, Any]:
-        """What decides the price of a step, and the kind of its noise."""
+        """The settings that decide the price of a step, and the kind of its noise."""
         return {
             "sample_rate": self.sample_rate,
             **self._schedule.as_dict(),
@@ -244,7 +244,7 @@ class PrivacyEngine(Fixed, Reports):
     def _before_step(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """PyTorch calls this with the arguments of `step`; the result goes to the optimizer's own step."""
+        """PyTorch calls this with the arguments of `step`, and passes the result to the optimizer's step."""
         check_step_arguments(args, kwargs)
         check_optimizer(optimizer, self.parameters)
         if kwargs["loss"] is not None:
@@ -253,7 +253,7 @@ class PrivacyEngine(Fixed, Reports):
         return args, {}
 
     def _virtual_step(self, *, loss: Tensor) -> None:
-        """Clip and add up one physical batch of the logical batch that the next step ends."""
+        """Clip one physical batch and add it to the logical batch that the next step ends."""
         self._check_may_step()
         self._steps.check_drawn()
         if self._losses is not None:
@@ -273,7 +273,7 @@ class PrivacyEngine(Fixed, Reports):
         )
 
     def _check_may_step(self) -> None:
-        """ConfigError where the next step may not begin, or not go on."""
+        """ConfigError if the next step may not begin, or not continue."""
         if self._locked:
             raise ConfigError("The engine is locked; call unlock() before the next step.")
         check_one_process()
@@ -282,9 +282,9 @@ class PrivacyEngine(Fixed, Reports):
         self._schedule.at(self.steps)
 
     def _set_grads(self) -> None:
-        """Set the noisy mean gradient of everything pending; the step is counted before noise is drawn."""
+        """Set the noisy mean gradient of everything pending. The step is counted before noise is drawn."""
         self._check_may_step()
-        settings = self._schedule.at(self.steps)  # once the step is counted, they are those of the next one
+        settings = self._schedule.at(self.steps)  # before the step is counted: then they are the next one's
         clipped = self._pending or empty_sum(
             self.parameters, settings.max_grad_norm, self.clipping, most=self._most
         )

@@ -1,4 +1,4 @@
-"""What nobody changes or copies once it is made."""
+"""A base class for objects that can neither be changed nor copied once they are made."""
 
 from typing import Any, NoReturn, SupportsIndex
 
@@ -6,9 +6,9 @@ from fl_dp.errors import ConfigError
 
 
 class Fixed:
-    """Refuses copies, and to assign any public name, known or not, after `_is_made` was set.
+    """Refuses copies, and assignment to any public name, known or not, after `_is_made` was set.
 
-    One that steps are priced by must not change under them; a misspelt one would be read by nobody.
+    A setting by which steps are priced must not change under them; nothing would read a misspelt one.
     """
 
     _is_made = False

@@ -1,4 +1,4 @@
-"""The start-up check of the model that an engine trains, with the inputs that the user calls it with."""
+"""The start-up check of the model that an engine trains, on inputs of the user's own calls."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from fl_dp.errors import ConfigError
 
 
 class ModelCheck:
-    """Checks a model once in every mode; batch norm, for one, mixes examples only in training mode.
+    """Checks a model once in every mode: batch norm, for one, mixes examples only in training mode.
 
-    `note_inputs` is to be called before every forward pass, as a hook with keywords.
+    Register `note_inputs` as a forward pre-hook with keywords, so that it runs before every forward pass.
     """
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module
         self._training: tuple[bool, ...] = ()  # which modules were in training mode at the last call
         self._axes: dict[tuple[bool, ...], Axes] = {}
-        # What the model was called with, if it was not checked in that mode yet.
+        # The arguments of the last call, if the model was not checked in that mode yet.
         self._inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 
     def note_inputs(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ class ModelCheck:
     def axes(self) -> Axes:
         """Where the batch lies in every use, in the mode of the last call; checks the model if need be.
 
-        Raises ConfigError where the model was not called, and what `probe` raises.
+        Raises ConfigError if the model was not called, and what `probe` raises.
         """
         found = self._axes.get(self._training)
         return self._probed() if found is None else found

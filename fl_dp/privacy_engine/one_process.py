@@ -1,11 +1,11 @@
-"""An engine trains one model in one process; what would train it in several is refused."""
+"""An engine trains one model in one process; wrappers that spread training over several are refused."""
 
 import torch.distributed
 from torch import nn
 
 from fl_dp.errors import ConfigError
 
-# Wrappers that spread a model over processes or devices, of torch, Opacus and others, by the class's name.
+# Class names of wrappers, of torch, Opacus and others, that spread a model over processes or devices.
 _WRAPPERS = frozenset(
     {
         "DataParallel",
@@ -22,10 +22,10 @@ _INSTEAD = (
 
 
 def check_one_process() -> None:
-    """ConfigError where torch.distributed is initialised for more than one process.
+    """ConfigError if torch.distributed is initialised for more than one process.
 
-    Gradients are set after the backward pass, where nothing averages them over processes: each process would
-    train weights of its own, on noise and steps of its own, and price its own steps alone.
+    The engine sets gradients after the backward pass, where nothing averages them over processes. Each
+    process would train its own weights, with its own noise and steps, and price only its own steps.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return
@@ -37,7 +37,7 @@ def check_one_process() -> None:
 
 
 def check_not_spread(module: nn.Module) -> None:
-    """`check_one_process`, and ConfigError for a model that a wrapper spreads, whole or in part."""
+    """`check_one_process`, and ConfigError for a model that is spread by a wrapper, whole or in part."""
     check_one_process()
     for name, part in module.named_modules():
         for kind in type(part).__mro__:

@@ -1,4 +1,4 @@
-"""What can be asked of an engine: epsilon, numbers of the last step, kernels, the batch that fits."""
+"""What an engine reports: epsilon, numbers of the last step, kernels, the batch that fits."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from fl_dp.privacy_engine.steps import Steps
 
 
 class Reports(ABC):
-    """The half of `PrivacyEngine` that changes no weight and takes no step."""
+    """The read-only half of `PrivacyEngine`: it changes no weight and takes no step."""
 
     module: nn.Module
     parameters: Mapping[str, nn.Parameter]
@@ -46,12 +46,12 @@ class Reports(ABC):
 
     @property
     def steps(self) -> int:
-        """Steps so far, of empty draws too."""
+        """Steps so far, including those of empty draws."""
         return self._steps.taken
 
     @property
     def noise_multiplier(self) -> float:
-        """Of the step that has begun, or else of the next one; after the end of a table of the last one."""
+        """That of the step that has begun, else of the next one; after the end of a table, its last one."""
         return self._now.noise_multiplier
 
     @property
@@ -61,7 +61,7 @@ class Reports(ABC):
 
     @property
     def sensitivity(self) -> float:
-        """What one record can move the clipped sum of the same step by; its noise is scaled to it."""
+        """The most that one record can move the clipped sum of the same step; its noise is scaled to it."""
         return self._now.sensitivity
 
     @property
@@ -71,11 +71,11 @@ class Reports(ABC):
     def get_privacy_spent(self, *, steps: int | None = None) -> PrivacySpent:
         """Cost at `target_delta` of the first `steps` steps; None for all steps so far.
 
-        Each is priced at its own noise multiplier. With the accountant "pld" every multiplier of a table
-        takes 10 to 30 ms; "rdp" takes 1 ms. Raises ConfigError for more steps than a table has.
+        Each step is priced at its own noise multiplier. Every multiplier of a table takes 10 to 30 ms with
+        the accountant "pld", and 1 ms with "rdp". Raises ConfigError for more steps than a table has.
 
         `sampling` in the result says whether Poisson sampling was seen or is assumed. The first time that
-        it is assumed there is an AssumedSamplingWarning, too.
+        it is assumed, there is also an AssumedSamplingWarning.
         """
         steps = self.steps if steps is None else steps
         entries = self._schedule.entries(self.sample_rate, steps)
@@ -99,9 +99,9 @@ class Reports(ABC):
     def kernel_table(self) -> None:
         """Print which kernel each parameter got, why, and what it costs.
 
-        T: positions of an example; p, d: output and input features. ms: time of norm and weighted sum, for
-        the batch on which kernels were tried; next best: the fastest of the others. KiB kept: memory for
-        each example from its norm to the weighted sum. With `kernels=` kernels are fixed; with all of
+        T: positions of an example; p, d: output and input features. ms: time of norm and weighted sum, on
+        the batch on which kernels were tried; next best: the fastest of the others. KiB kept: memory that
+        each example takes between its norm and the weighted sum. `kernels=` fixes kernels; with all of
         `engine.chooser.kernels` nothing is measured. Raises ConfigError before the first step.
         """
         rows = {row.parameter: row for row in self.chooser.rows}
@@ -122,10 +122,10 @@ class Reports(ABC):
         losses_of: gives the losses (N,) of a batch. batch: its arguments, in any structure; its examples
         are repeated, so a small batch is enough. memory: for what a step needs besides model, optimizer
         and data. A margin is kept for memory that cannot be seen; on CPUs the result is an estimate.
-        Runs the model up to the clipped sum on growing batches. Only the start-up check and the chosen
-        kernels remain of it. The size depends on shapes alone, unless the model's computation depends on
-        values. The clipped sum is the same, up to rounding, however a logical batch is cut.
-        Raises ConfigError when not even one example fits, and what a step may raise.
+        Runs the model up to the clipped sum on growing batches, and leaves nothing behind but the start-up
+        check and the chosen kernels. The size depends on shapes alone, unless the model's computation
+        depends on values. The clipped sum is the same, up to rounding, however a logical batch is cut.
+        Raises ConfigError if not even one example fits, and what a step may raise.
         """
         self._check_may_step()
 
@@ -133,7 +133,7 @@ class Reports(ABC):
             gathered = empty_sum(self.parameters, self.max_grad_norm, self.clipping, most=self._most)
             return gathered + self._clipped(losses_of(*with_examples(batch, size)))
 
-        # Without attach() nothing else notes the inputs.
+        # Without attach(), nothing else notes the inputs.
         watch = self.module.register_forward_pre_hook(self._check.note_inputs, with_kwargs=True)
         try:
             device = next(iter(self.parameters.values())).device

@@ -1,4 +1,4 @@
-"""Which noise multiplier and which clipping bounds each step has: all fixed before the first step."""
+"""The noise multiplier and the clipping bounds of each step, all fixed before the first step."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from fl_dp.records import Entry
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
-    """What one step is taken with: all its passes, and its noise.
+    """The settings of one step, for all its passes and its noise.
 
     max_grad_norm: as `engine.bounds.grouped` takes it, already split by the style; groups: its groups.
     """
@@ -26,15 +26,15 @@ class StepSettings:
 
     @property
     def sensitivity(self) -> float:
-        """What one record can move the clipped sum by."""
+        """The most that one record can move the clipped sum."""
         return sensitivity(self.groups)
 
 
 class Schedule:
-    """The settings of every step, and what a number of steps is priced as.
+    """The settings of every step, and the entries by which steps are priced.
 
-    noise_multiplier, max_grad_norm: one for all steps, or a table with one number for each step. There is no
-    step beyond the end of a table. style, names: as in `chosen_bounds`.
+    noise_multiplier, max_grad_norm: one for all steps, or a table with one number for each step. A table's
+    end is the end of all steps. style, names: as in `chosen_bounds`.
     Raises ConfigError for bounds that bound nothing, and for two tables of different lengths.
     """
 
@@ -69,11 +69,11 @@ class Schedule:
         return self._settings(step)
 
     def at_or_last(self, step: int) -> StepSettings:
-        """The settings of a step; beyond the end of a table those of the last one."""
+        """The settings of a step; beyond the end of a table, those of its last step."""
         return self.at(step if self._length is None else min(step, self._length - 1))
 
     def entries(self, sample_rate: float, steps: int) -> list[Entry]:
-        """The first `steps` steps, each at the multiplier that it has, for an accountant.
+        """The first `steps` steps for an accountant, each with its own multiplier.
 
         Raises ConfigError for a number below 0 or beyond the end of a table.
         """
@@ -87,7 +87,7 @@ class Schedule:
         return [Entry(sample_rate, noise, count) for noise, count in counts.items()]
 
     def as_dict(self) -> dict[str, Any]:
-        """What has to be the same where another engine goes on: numbers, tuples and dicts alone."""
+        """What must be the same in an engine that continues; numbers, tuples and dicts only."""
         found: dict[str, Any] = {"noise_multiplier": self._noise}
         if isinstance(self._bound, tuple):
             return found | {"max_grad_norm": self._bound, "clipping_style": self._style}
@@ -99,12 +99,12 @@ class Schedule:
         bound = self._bound[step] if isinstance(self._bound, tuple) else self._bound
         bounds = chosen_bounds(bound, self._style, self._names)
         if isinstance(bounds, Mapping):
-            bounds = MappingProxyType(bounds)  # nobody changes it between two passes of a step
+            bounds = MappingProxyType(bounds)  # read-only: two passes of a step must see the same bounds
         return StepSettings(noise, bounds, grouped(bounds, self._names))
 
 
 def _common_length(noise_multiplier: float | Table, max_grad_norm: Bounds | Table) -> int | None:
-    """How many steps the tables have; None where there is no table."""
+    """The number of steps in the tables; None if there is no table."""
     given = {"noise_multiplier": noise_multiplier, "max_grad_norm": max_grad_norm}
     lengths = {name: len(value) for name, value in given.items() if isinstance(value, tuple)}
     if len(set(lengths.values())) > 1:

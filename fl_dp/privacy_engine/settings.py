@@ -15,15 +15,15 @@ from fl_dp.engine.bounds import Bounds, layers_of, split_bound
 from fl_dp.errors import ConfigError
 from fl_dp.records import MOST_BATCH
 
-# Which parameters are clipped together, in the words of fast-differential-privacy: all of them, those of
+# Which parameters are clipped together, in the terms of fast-differential-privacy: all of them, those of
 # each module, or each parameter by itself.
 ClippingStyle = Literal["all-layer", "layer-wise", "param-wise"]
 
-# Where the noise comes from: integers on a grid from the system's entropy, or a generator of the user's,
-# without the proof of `engine/noise/grid.py`.
+# Where the noise comes from: integers on a grid from the system's entropy, or the user's own generator,
+# for which the proof of `engine/noise/grid.py` does not hold.
 EngineNoise = torch.Generator | Literal["secure"]
 
-# One number for each step, in the order of the steps.
+# One number for each step, in order.
 Table = tuple[float, ...]
 
 # private_CNN's accounting_mode -> an accountant of ours that is at least as careful.
@@ -43,12 +43,12 @@ def refuse_keywords(other: Mapping[str, Any]) -> None:
     for name, value in other.items():
         if name not in _REFUSED:
             raise TypeError(f"PrivacyEngine got an unexpected keyword argument {name!r}.")
-        if value is not False:  # fp16=False asks for nothing
+        if value is not False:  # fp16=False requests nothing
             raise ConfigError(f"{name}={value!r} cannot be honoured: {_REFUSED[name]}; leave it out.")
 
 
 def check_sizes(batch_size: int, sample_size: int) -> None:
-    """ConfigError for a batch larger than the data set, or than that whose rounding is paid for."""
+    """ConfigError for a batch larger than the data set, or larger than the rounding bound allows for."""
     if not 1 <= batch_size <= sample_size:
         raise ConfigError(f"Expected 1 <= batch_size={batch_size} <= sample_size={sample_size}.")
     if batch_size > MOST_BATCH:
@@ -56,7 +56,7 @@ def check_sizes(batch_size: int, sample_size: int) -> None:
 
 
 def chosen_accountant(accountant: str | None, accounting_mode: str | None) -> str:
-    """The accountant by either keyword, or the default: one that may hold a budget."""
+    """The accountant named by either keyword, or the default. It must be allowed to hold a budget."""
     if accounting_mode is None:
         check_holds_budgets(accountant or DEFAULT_ACCOUNTANT)
         return accountant or DEFAULT_ACCOUNTANT
@@ -71,10 +71,10 @@ def chosen_accountant(accountant: str | None, accounting_mode: str | None) -> st
 
 
 def number_or_table(name: str, value: object) -> float | Table:
-    """`value` as a number, or as a table, in a copy that nobody can change during training.
+    """`value` as a number, or as a table: a copy that nobody can change during training.
 
     Lists, tuples, arrays and tensors are tables. ConfigError for an empty one, and for a callable: it could
-    look at the losses of earlier steps, and epsilon holds for what was fixed before the first one.
+    look at the losses of earlier steps, but epsilon holds only for settings fixed before the first step.
     """
     if callable(value):
         raise ConfigError(
@@ -99,7 +99,7 @@ def chosen_noise(
     delta: float,
     accountant: str,
 ) -> float | Table:
-    """The multiplier or table that was given, or the smallest one with which `epochs` keep `target_epsilon`.
+    """The given multiplier or table, or the smallest multiplier with which `epochs` keep `target_epsilon`.
 
     An epoch is ceil(sample_size / batch_size) steps, as in an ordinary loop.
     """
@@ -131,7 +131,7 @@ def chosen_bounds(max_grad_norm: Bounds, style: ClippingStyle, names: Collection
     """The clipping bounds of the parameters `names`.
 
     A style with groups splits one bound equally over them, so that the sensitivity stays
-    `max_grad_norm`. Bounds that are given for groups are used as they are.
+    `max_grad_norm`. Bounds given for groups are used unchanged.
     """
     if style not in get_args(ClippingStyle):
         raise ConfigError(f"clipping_style={style!r}: expected one of {', '.join(get_args(ClippingStyle))}.")
@@ -165,7 +165,7 @@ def trained_parameters(
 
 
 def check_generator(generator: EngineNoise | None) -> EngineNoise:
-    """`generator`, None for "secure"; ConfigError for anything else than "secure" or a torch.Generator."""
+    """`generator`, or "secure" for None; ConfigError for anything but "secure" or a torch.Generator."""
     if generator is None or isinstance(generator, torch.Generator):
         return generator or "secure"
     if generator != "secure":
@@ -176,7 +176,7 @@ def check_generator(generator: EngineNoise | None) -> EngineNoise:
 def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter]) -> None:
     """ConfigError unless every parameter that the optimizer moves gets a gradient from the engine.
 
-    A parameter that was frozen later is refused, too: it would get noise alone.
+    A parameter that was frozen later is also refused: it would get only noise.
     """
     for name, parameter in trained.items():
         if not parameter.requires_grad:
@@ -195,7 +195,7 @@ def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.P
 
 
 def check_same_settings(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """ConfigError where a saved engine had other settings, with those that differ."""
+    """ConfigError if a saved engine had other settings; names those that differ."""
     differing = [name for name in {**saved, **own} if saved.get(name) != own.get(name)]
     if differing:
         had, has = ({name: _told(each.get(name)) for name in differing} for each in (saved, own))
@@ -207,7 +207,7 @@ def _told(value: object) -> object:
 
 
 def check_kernels(kernels: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """`kernels`, if all are of parameters that are trained; else ConfigError."""
+    """`kernels`, if all its names are trained parameters; else ConfigError."""
     for name in kernels:
         if name not in names:
             raise ConfigError(

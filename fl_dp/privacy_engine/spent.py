@@ -1,4 +1,4 @@
-"""What a number of private steps costs, and what has to be assumed for it."""
+"""What a number of private steps costs, and what this assumes."""
 
 import warnings
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.errors import AssumedSamplingWarning
 from fl_dp.records import STEADY_ROWS, Entry, total_steps
 
-# Whether every step was seen to be one draw of a `PoissonSampler`, or is only taken to be one.
+# Whether every step was seen to be one draw of a `PoissonSampler`, or is only assumed to be.
 Sampling = Literal["seen", "assumed"]
 
 
 @dataclass(frozen=True, slots=True)
 class PrivacySpent:
-    """What a number of steps costs; epsilon is infinite for steps without noise.
+    """The cost of a number of steps; epsilon is infinite for steps without noise.
 
-    sampling: "seen" if a sampler was attached, and every step so far was one of its draws. "assumed" if
-    nothing is known of where batches came from; where they were not Poisson draws, epsilon is too small.
+    sampling: "seen" if a sampler was attached and every step so far was one of its draws. "assumed" if
+    nothing is known of where batches came from; if they were not Poisson draws, epsilon is too small.
     """
 
     epsilon: float
@@ -39,13 +39,13 @@ class PrivacySpent:
 def privacy_spent(
     entries: Sequence[Entry], delta: float, accountant: str, sampling: Sampling
 ) -> PrivacySpent:
-    """The cost of `entries` together at `delta`; infinite if one of their steps has no noise."""
+    """The cost of all `entries` together at `delta`; infinite if one of their steps has no noise."""
     epsilon = compute_epsilon(entries, delta, accountant)
     return PrivacySpent(epsilon, delta, total_steps(entries), sampling)
 
 
 def warn_of_assumed_sampling() -> None:
-    """Warn the caller of the engine's method that calls this."""
+    """Warn, at the place that called the engine's method."""
     warnings.warn(
         "This epsilon assumes that every batch was a Poisson draw, which nothing has seen. Draw batches with "
         "PoissonSampler, and give it to attach(optimizer, sampler=sampler) before the first step.",

@@ -1,4 +1,4 @@
-"""What a private step did to the gradients. Made from raw data: only the data's owner may see it."""
+"""What a private step did to the gradients. It is made from raw data: only the data's owner may see it."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ NAMES = ("med_clip", "max_clip", "min_clip", "non_finite", "snr", "signal", "noi
 
 @dataclass(frozen=True, slots=True)
 class TrainingStats:
-    """One step's clipped sum without its gradients; numbers stay on the device until they are asked for.
+    """One step's clipped sum without its gradients. Numbers stay on the device until they are read.
 
     signal, noise: lengths of the clipped sum and of its noise; None if they were not recorded.
     noise_limit: the expected length of the noise.
@@ -70,5 +70,5 @@ class TrainingStats:
 
 
 def _length(tensors: Iterable[Tensor]) -> Tensor:
-    """Euclidean length of all tensors together. It stays on the device: reading it would make a GPU wait."""
+    """Euclidean norm of all tensors together. It stays on the device: reading it would make a GPU wait."""
     return nn.utils.get_total_norm([torch.linalg.vector_norm(tensor) for tensor in tensors])

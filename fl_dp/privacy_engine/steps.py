@@ -1,4 +1,4 @@
-"""How many steps were taken, and whether each of them was seen to be one Poisson draw."""
+"""Counts the steps, and knows whether each of them was seen to be one Poisson draw."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from fl_dp.privacy_engine.spent import Sampling
 
 
 class Steps:
-    """Counts an engine's steps, beside the sampler that counts its draws while it is watched."""
+    """Counts an engine's steps. An attached sampler counts its draws beside it."""
 
     def __init__(self, sample_size: int, sample_rate: float) -> None:
         self._sample_size, self._sample_rate = sample_size, sample_rate
@@ -23,7 +23,7 @@ class Steps:
         return "seen" if self._has_watched and not self._unseen else "assumed"
 
     def watch(self, sampler: PoissonSampler | None) -> None:
-        """Let every step from now on be one draw of `sampler`; ConfigError if it draws in another way."""
+        """Require every step from now on to be one draw of `sampler`; ConfigError if its draws differ."""
         if sampler is None:
             return
         if sampler.num_records != self._sample_size:
@@ -40,18 +40,18 @@ class Steps:
         self._sampler, self._has_watched = sampler, True
 
     def leave(self) -> None:
-        """Give the sampler back."""
+        """Release the sampler."""
         if self._sampler is not None:
             self._sampler.release()
         self._sampler = None
 
     def check_drawn(self) -> None:
-        """ConfigError if a sampler is watched and no draw of it waits for its step."""
+        """ConfigError if a sampler is watched and none of its draws waits for a step."""
         if self._sampler is not None:
             self._sampler.check_drawn()
 
     def take(self, examples: int) -> None:
-        """Count one step, of `examples` losses; ConfigError, and no step, if it is not the open draw's."""
+        """Count one step of `examples` losses; ConfigError, and no step, unless these are the open draw."""
         if self._sampler is None:
             self._unseen += 1
         else:
@@ -63,5 +63,5 @@ class Steps:
         return {"steps": self.taken, "steps_unseen": self._unseen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Count on from `state`."""
+        """Continue counting from `state`."""
         self.taken, self._unseen = state["steps"], state["steps_unseen"]

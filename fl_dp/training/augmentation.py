@@ -1,9 +1,9 @@
-"""Views of an image: changes that leave its label as it is, such as a flip, drawn anew for every step.
+"""Views of an image: changes that keep its label, such as a flip, drawn anew for every step.
 
 Augmentation multiplicity (De, Berrada, Hayes, Smith, Balle 2022, arXiv 2204.13650): an example's loss is the
-mean over several views of it, so that it still has one gradient, which is clipped once. Privacy costs what
-it costs without: whatever is drawn, an example moves the sum by at most the clipping bound, and what is drawn
-for it no other example has.
+mean over several views of it. The example still has one gradient, which is clipped once. The privacy cost is
+the same as without views: whatever is drawn, an example moves the sum by at most the clipping bound, and its
+random numbers belong to no other example.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from fl_dp.choices import AUGMENTATIONS
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
 
-Words = Callable[[int, int], NDArray[np.uint64]]  # example and count -> so many uniform secret numbers
+Words = Callable[[int, int], NDArray[np.uint64]]  # (example, count) -> that many uniform secret numbers
 _BITS = 53  # of a float64 in [0, 1)
 
 
@@ -27,9 +27,10 @@ _BITS = 53  # of a float64 in [0, 1)
 class Augmentation:
     """A change of images.
 
-    apply: images (n, C, H, W), uniform numbers (n, numbers) in [0, 1) and the argument to images of the same
-    shape; each by its own numbers alone. numbers: how many each image takes. argument: what users write after
-    the colon; None: nothing. check: ConfigError for an argument that will not do for images of that form.
+    apply: maps images (n, C, H, W), uniform numbers (n, numbers) in [0, 1) and the argument to images of the
+    same shape; each image depends on its own numbers only. numbers: how many each image takes. argument: what
+    users write after the colon; None if there is none. check: raises ConfigError for an argument that does
+    not suit images of that form.
     """
 
     apply: Callable[[Tensor, Tensor, str], Tensor]
@@ -40,7 +41,7 @@ class Augmentation:
 
 @lru_cache(maxsize=16)
 def augmentations_of(names: str) -> tuple[tuple[Augmentation, str], ...]:
-    """Those that `names` lists, NAME or NAME:ARGUMENT with commas between, each with its argument."""
+    """The augmentations in `names`, comma-separated NAME or NAME:ARGUMENT, each with its argument."""
     found = []
     for word in filter(None, map(str.strip, names.split(","))):
         one = AUGMENTATIONS.load(word, Augmentation)
@@ -50,17 +51,17 @@ def augmentations_of(names: str) -> tuple[tuple[Augmentation, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """number: views of each record, public. names: what changes them, see `augmentations_of`."""
+    """number: views of each record, public. names: the augmentations, see `augmentations_of`."""
 
     number: int = 1
     names: str = ""
 
     def __bool__(self) -> bool:
-        """Whether records are seen otherwise than as they are."""
+        """Whether records are changed at all."""
         return bool(self.names)
 
     def check(self, form: Form) -> None:
-        """ConfigError where records of that form have no such views."""
+        """ConfigError if records of that form cannot have these views."""
         if self and (len(form.input_shape) != 3 or form.vocabulary):
             raise ConfigError(
                 f"augmentation = {self.names!r}: is for images, and the data have inputs of shape "
@@ -70,10 +71,10 @@ class Views:
             one.check(form, argument)
 
     def of(self, records: Tensor, examples: Tensor, words: Words) -> Tensor:
-        """(n, k * number, C, H, W): views of the records (n, k, C, H, W), those of a record side by side.
+        """(n, k * number, C, H, W): views of the records (n, k, C, H, W); a record's views are adjacent.
 
-        examples: (n,) the numbers of the examples in the data. words: the step's secret ones; an example's
-        views follow from its own, whatever else is in the batch.
+        examples: (n,) the examples' numbers in the data. words: the step's secret numbers. An example's views
+        follow from its own, whatever else is in the batch.
         """
         n, k = records.shape[:2]
         images = records.repeat_interleave(self.number, dim=1).flatten(0, 1)
@@ -85,7 +86,7 @@ class Views:
         return images.view(n, k * self.number, *images.shape[1:])
 
     def _uniform(self, examples: Tensor, rows: int, words: Words) -> Tensor:
-        """(n * rows, numbers) in [0, 1), float64; rows: of each example."""
+        """(n * rows, numbers) in [0, 1), float64. rows: rows of each example."""
         each = sum(one.numbers for one, _ in augmentations_of(self.names))
         found = np.empty((len(examples), rows * each))
         for place, example in enumerate(examples.tolist()):

@@ -1,4 +1,4 @@
-"""From what is drawn to what a step computes on, and what the engine has to know of that beforehand."""
+"""From the drawn indices to the tensors of a step, and what the engine must know of them beforehand."""
 
 from dataclasses import replace
 
@@ -20,10 +20,10 @@ _MODEL = "model"  # attribute of `_OfRows`, and so the head of its parameters' n
 
 
 def examples_of(data: Examples, indices: Tensor, randomness: Randomness, views: Views) -> Batch:
-    """The examples that `indices` name. randomness: of the step, for persons of whom not all records count,
-    and for views.
+    """The examples that `indices` name. randomness: of the step, for the choice among a person's records and
+    for views.
 
-    Which of them count, and what is seen of them, follows from the step and the example's number, whatever
+    Which records count, and which views are taken, follows from the step and the example's number, whatever
     else is drawn.
     """
     batch = data.batch(indices, _words(randomness)) if isinstance(data, PersonData) else data.batch(indices)
@@ -35,7 +35,7 @@ def _words(randomness: Randomness) -> Words:
 
 
 def _seen(batch: Batch, indices: Tensor, words: Words, views: Views) -> Batch:
-    """The batch as its views show it: of each row as many as `views` has, which share what it counts."""
+    """The batch with `views.number` views of each row, which share the row's weight equally."""
     inputs, targets, *shares = batch
     if not shares and views.number == 1:
         return views.of(inputs[:, None], indices, words)[:, 0], targets
@@ -52,14 +52,14 @@ def _seen(batch: Batch, indices: Tensor, words: Words, views: Views) -> Batch:
 def axes_of(model: nn.Module, objective: Objective, device: torch.device) -> Axes:
     """What the engine knows of the model, which is on `device`; ModelError if it cannot be protected.
 
-    From inputs of the objective's shape and type; of how many examples does not matter.
+    Probed with inputs of the objective's shape and type; the number of examples does not matter.
     """
     inputs = objective.blank(1)[0][:0].to(device)
     return _without_head(probe(_OfRows(model), inputs)) if objective.rows else probe(model, inputs)
 
 
 class _OfRows(nn.Module):
-    """The model, of inputs (n, r, ...): as in the objective, it sees n * r rows."""
+    """The model for inputs (n, r, ...): as in the objective, it sees n * r rows."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class _OfRows(nn.Module):
 
 
 def _without_head(axes: Axes) -> Axes:
-    """With the parameters' names as the model itself has them."""
+    """The axes with the model's own parameter names."""
 
     def own(key: UseKey) -> UseKey:
         return replace(key, parameters=tuple(name.removeprefix(f"{_MODEL}.") for name in key.parameters))

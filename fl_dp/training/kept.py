@@ -1,7 +1,7 @@
-"""What a client keeps between its rounds: an optimizer's state, a bound that follows the gradients, and what
-its local algorithm goes on from.
+"""What a client keeps between its rounds: the optimizer's state, an adaptive clipping bound, and the state of
+its local algorithm.
 
-All of it follows from noised sums and received weights alone. It decides the next update: it is on the
+All of it follows from noised sums and received weights alone. It decides the next update. So it is written to
 disk before the next payment, and its digest is an input of that payment's key.
 """
 
@@ -27,7 +27,7 @@ _OPTIMIZER, OWN, RUN, PRIVATE, _BOUND = "optimizer", "own", "run", "private", "b
 
 
 def state_of(trainer: Trainer) -> bytes:
-    """What the client's next round goes on from; empty where that is nothing."""
+    """What the client's next round continues from, serialised; empty if there is nothing."""
     kept: dict[str, Any] = {}
     if trainer.plan.optimizer_state == KEEP and isinstance(trainer.descent, TorchDescent):
         kept[_OPTIMIZER] = trainer.descent.state()
@@ -46,8 +46,8 @@ def state_of(trainer: Trainer) -> bytes:
 def go_on_from(trainer: Trainer, start: Arrays, state: bytes) -> None:
     """Let the trainer's round begin, with the model at the global weights.
 
-    start: the arrays that were received, by name. state: what `state_of` gave after the client's last round;
-    empty: there was none.
+    start: the received arrays, by name. state: what `state_of` gave after the client's last round; empty if
+    there was none.
     """
     kept = read_state(state)
     if _OPTIMIZER in kept and isinstance(trainer.descent, TorchDescent):
@@ -58,7 +58,7 @@ def go_on_from(trainer: Trainer, start: Arrays, state: bytes) -> None:
 
 
 def read_state(state: bytes) -> dict[str, Any]:
-    """The parts of a state by name, on the CPU; read as data, never as code. ConfigError if it is damaged."""
+    """The parts of a state by name, on the CPU. It is read as data, never as code. ConfigError if damaged."""
     if not state:
         return {}
     found = load_saved(state, _NAME)
@@ -77,5 +77,5 @@ def read_state(state: bytes) -> dict[str, Any]:
 
 
 def digest_of_state(state: bytes) -> str:
-    """By which a round's key and its result know the state; empty for none."""
+    """The digest by which a round's key and its result identify the state; empty for no state."""
     return hashlib.sha256(state).hexdigest() if state else ""

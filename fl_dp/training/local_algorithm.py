@@ -1,6 +1,6 @@
-"""What a client does beside descending along its noised gradients: what `local_algorithms/` promises.
+"""What a client does besides descending along its noised gradients: the interface of `local_algorithms/`.
 
-An algorithm sees weights that were sent and gradients that are noised already. Whatever it makes of them is
+An algorithm sees received weights, and gradients that are already noised. Whatever it makes of them is
 post-processing, and costs no privacy.
 """
 
@@ -21,14 +21,14 @@ Sums = Sequence[Tensor | None]
 
 
 class LocalAlgorithm:
-    """One for each client and round. `FedAvg` is this class itself: nothing is added to the gradients.
+    """One for each client and round. `FedAvg` is this class itself: it adds nothing to the gradients.
 
-    pulled: whether `pull` is a setting of it. keeps_model: whether a client's rounds go on from a model of
-    its own. controlled: whether the server keeps a control variate for each parameter, and clients send how
-    theirs have changed; they are named `CONTROL` and the parameter.
+    pulled: whether it has the setting `pull`. keeps_model: whether a client's rounds continue from its own
+    model. controlled: whether the server keeps a control variate for each parameter, and clients send the
+    change of theirs; these are named `CONTROL` and the parameter.
 
-    parameters: those that are trained, by name; their values are not used before `begin`. personal: the
-    names of those that never leave the client; shared: of all others.
+    parameters: the trained ones, by name; their values are not used before `begin`. personal: the names of
+    those that never leave the client; shared: of all others.
     """
 
     pulled: ClassVar[bool] = False
@@ -43,15 +43,15 @@ class LocalAlgorithm:
 
     @property
     def own(self) -> frozenset[str]:
-        """The names of the parameters that go on from the client's last round."""
+        """The names of the parameters that continue from the client's last round."""
         return frozenset(self.parameters) if self.keeps_model else self.personal
 
     @torch.no_grad()
     def begin(self, start: Arrays, kept: Arrays) -> None:
-        """Let the round begin. The model holds the global weights, and its own ones afterwards.
+        """Let the round begin. The model holds the global weights before, and its own ones afterwards.
 
-        start: the arrays that were received, by name; they stay as they are. kept: what `kept` gave after
-        the client's last round; empty where there was none.
+        start: the received arrays, by name; they are not changed. kept: what `kept` gave after the client's
+        last round; empty if there was none.
         """
         for name in self.own & kept.keys():
             self.parameters[name].copy_(kept[name])
@@ -59,17 +59,17 @@ class LocalAlgorithm:
     def corrected(self, sums: Sums, divisor: float) -> Sums:
         """What a step descends along. sums: its noised gradients, in the order of the parameters.
 
-        divisor: of the sums, which makes them means; what is added is times it. None: no gradient, in all
-        steps.
+        divisor: turns the sums into means; whatever is added to the sums is multiplied by it. None: the
+        parameter has no gradient in any step.
         """
         return sums
 
     def sent(self) -> dict[str, Tensor]:
-        """What leaves the client beside its shared parameters, after the last step."""
+        """What leaves the client after the last step, besides its shared parameters."""
         return {}
 
     def kept(self) -> dict[str, Tensor]:
-        """What the client's next round goes on from, after the last step."""
+        """After the last step: what the client's next round continues from."""
         return {name: self.parameters[name].clone() for name in sorted(self.own)}
 
     def update(self) -> dict[str, Tensor]:
@@ -77,7 +77,7 @@ class LocalAlgorithm:
         return {name: self.parameters[name] for name in self.shared} | self.sent()
 
     def pulled_to(self, anchor: Arrays, sums: Sums, divisor: float) -> Sums:
-        """The sums, plus `pull` times how far each shared parameter is from where `anchor` has it."""
+        """The sums, plus `pull` times the difference between each shared parameter and `anchor`."""
         return [
             total
             if total is None or name not in self.shared
@@ -95,7 +95,7 @@ def algorithm_class(name: str) -> type[LocalAlgorithm]:
 
 
 def algorithm_of(plan: RoundPlan, parameters: Arrays) -> LocalAlgorithm:
-    """A new one for a round of that plan."""
+    """A new algorithm for one round of that plan."""
     return algorithm_class(plan.local_algorithm)(plan, parameters)
 
 

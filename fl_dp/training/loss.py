@@ -17,8 +17,8 @@ class Loss:
 
     per_example: outputs (N, ...) and targets (N, ...) to losses (N,), each of its own example alone; the
     engine refuses a loss that mixes examples.
-    targets: the kinds of targets that it is for, see `Form`. metrics: names of those that are reported of a
-    model that was trained with it, unless others are asked for; the first stands in each round's line.
+    targets: the kinds of targets that it accepts, see `Form`. metrics: names of the metrics that are reported
+    with this loss, unless others are asked for; the first stands in each round's line.
     """
 
     per_example: Callable[[Tensor, Tensor], Tensor]
@@ -33,7 +33,7 @@ def loss_of(name: str) -> Loss:
 
 
 def check_targets(name: str, form: Form) -> None:
-    """ConfigError unless the loss of that name is for targets as the data have them."""
+    """ConfigError unless the loss of that name accepts the data's kind of targets."""
     loss = loss_of(name)
     if form.targets in loss.targets:
         return

@@ -1,4 +1,4 @@
-"""Do the losses of a client's steps mix its records? Asked before the payment, and now and then after it."""
+"""Checks whether a client's losses mix its records: before the payment, and now and then after it."""
 
 import logging
 import secrets
@@ -14,33 +14,33 @@ from fl_dp.training.objective import Objective
 
 logger = logging.getLogger("fl_dp")
 
-EVERY = 50  # steps, on average, between two real batches that are searched: at about a step's time each
+EVERY = 50  # steps, on average, between two searched real batches; a search takes about as long as a step
 _SYNTHETIC = 8
 
 
 class MixingWatch:
     """Searches batches for losses that depend on other examples, see `engine/tracing/mixing.py`.
 
-    losses_of: a batch's tensors to losses (N,).
+    losses_of: maps a batch's tensors to losses (N,).
     """
 
     def __init__(self, losses_of: Callable[..., Tensor]) -> None:
         self._losses_of = losses_of
 
     def check(self, objective: Objective) -> None:
-        """On examples of random numbers, thoroughly; ProbeError when they mix, or draw random numbers from
-        elsewhere than torch's global generator. For before a payment.
+        """Search examples of random numbers, thoroughly. ProbeError if they mix, or if they draw random
+        numbers from elsewhere than torch's global generator. Call it before a payment.
         """
         with torch.random.fork_rng(devices=[]):
             batch = objective.blank(_SYNTHETIC)
-            with Watch(secrets.randbits(32)):  # as the model is watched: no seed that everybody knows
+            with Watch(secrets.randbits(32)):  # a secret seed, as when the model is watched
                 self._losses_of(*batch)
         check_no_mixing(self._losses_of, *batch, thorough=True)
 
     def look(self, *batch: Tensor) -> bool:
-        """Search this batch with a chance of 1 / EVERY, by the system's entropy; whether it was searched.
+        """Search this batch with probability 1 / EVERY, by the system's entropy; returns whether it did.
 
-        For after a payment: what is found goes to the client's own log, and so does what the batch raises.
+        For use after a payment: findings, and errors that the batch raises, go to the client's own log.
         Nothing that is sent changes.
         """
         if secrets.randbelow(EVERY):
@@ -57,7 +57,7 @@ class MixingWatch:
 
 
 def words_of(error: BaseException) -> str:
-    """For the log. What code of the user's own raises may itself raise when it is asked for its words."""
+    """The error's text for the log. User code may define exceptions whose text cannot be formed."""
     try:
         return str(error)
     except BaseException as another:

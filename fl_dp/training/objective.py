@@ -1,4 +1,4 @@
-"""What a trainer minimises: each example's own loss, for data of a form."""
+"""What a trainer minimises: each example's own loss, for data of a given form."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,9 +10,9 @@ from fl_dp.errors import ModelError
 from fl_dp.form import Form
 from fl_dp.training.augmentation import AS_IT_IS, Views
 
-# Inputs (n, *input_shape), targets (n, ...). Where an example has several rows, a person's records or a
-# record's views: inputs (n, r, *input_shape), targets (n, r, ...), and shares (n, r), what each row's loss
-# counts; they add up to 1 for each example.
+# Inputs (n, *input_shape), targets (n, ...). If an example has several rows, a person's records or a record's
+# views: inputs (n, r, *input_shape), targets (n, r, ...), and shares (n, r), the weight of each row's loss;
+# they add up to 1 for each example.
 Batch = tuple[Tensor, ...]
 
 
@@ -20,7 +20,7 @@ Batch = tuple[Tensor, ...]
 class Objective:
     """of_records: model, inputs and targets to losses (n,), each of its own record alone. form: of a record.
 
-    per_person: records that a person is filled up to, where an example is a person; 0: it is a record.
+    per_person: records to which each person is padded, if an example is a person; 0: it is a record.
     views: of each record, in training.
     """
 
@@ -31,18 +31,18 @@ class Objective:
 
     @property
     def rows(self) -> int:
-        """Rows of each example, for all examples the same; 0 where an example is one row, without shares."""
+        """Rows of each example, the same for all examples; 0 if an example is one row, without shares."""
         return max(1, self.per_person) * self.views.number if self.per_person or self.views.number > 1 else 0
 
     def of_one_record(self) -> "Objective":
-        """The same, where an example is a record as it is."""
+        """The same objective with single records, unchanged, as examples."""
         return replace(self, per_person=0, views=AS_IT_IS)
 
     def losses(self, model: nn.Module, batch: Batch) -> Tensor:
-        """(n,) each example's own loss; where it has several rows the mean of their losses, by their shares.
+        """(n,) each example's own loss; with several rows, the mean of their losses, weighted by shares.
 
-        The model sees one batch of n * r rows: nothing in it is new to the engine, as a layer over
-        positions also has several rows for each example. ModelError where its losses are not one for each.
+        The model sees one batch of n * r rows. To the engine this is nothing new: a layer over positions
+        also has several rows per example. ModelError unless the model gives one loss for each row.
         """
         if not self.rows:
             inputs, targets = batch
@@ -54,9 +54,10 @@ class Objective:
         return (each.view(shares.shape) * shares).sum(1)
 
     def blank(self, size: int) -> Batch:
-        """`size` examples of random numbers, the same whatever the data hold; from torch's global generator.
+        """`size` examples of random numbers from torch's global generator, the same whatever the data hold.
 
-        Their targets are valid: the first class, or token, and zero. All rows of an example count alike.
+        Their targets are valid: the first class, or token, and zero. All rows of an example have equal
+        weight.
         """
         lead = (size, self.rows) if self.rows else (size,)
         pair = self._inputs(lead), self._targets(lead)

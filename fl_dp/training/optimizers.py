@@ -1,7 +1,7 @@
-"""What turns a step's gradient into a step of the weights: our own descent, or an optimizer of torch.optim.
+"""Turns a step's gradient into a step of the weights: by our own SGD, or by an optimizer of torch.optim.
 
-It only sees gradients that are noised already, so that no epsilon depends on it. A server asks for one by
-name: names are looked up in a list that torch.optim itself gives, settings are numbers of bounded size, and
+An optimizer only sees gradients that are already noised, so no epsilon depends on it. A server asks for one
+by name. Names are looked up in a list from torch.optim itself, and settings are numbers of bounded size;
 nothing else can be named.
 """
 
@@ -26,14 +26,14 @@ _MOST = 1e6  # absolute value of a number among the settings
 _MOST_RATE = 1e30  # with more, optimizers overflow in the middle of a round; weights end at 1e6 anyway
 _CLOSURE = "it computes the loss several times a step, and a step is paid for once"
 _SPARSE = "it is made for sparse gradients, and noise falls on every weight"
-# Of how it computes, and not what; the rate has a setting of its own.
+# Settings that change how an optimizer computes, not what; the learning rate has a setting of its own.
 _NOT_TO_SET = frozenset(
     {"params", "lr", "foreach", "maximize", "capturable", "differentiable", "fused", "adjust_lr_fn"}
 )
 
 
 class Descent(Protocol):
-    """Steps along gradients, which are sums over a batch."""
+    """Takes steps along gradients, which are sums over a batch."""
 
     def step(self, gradients: Sequence[Tensor | None]) -> None:
         """One step; gradients in the order of the parameters, None where there is none, as in every step."""
@@ -41,7 +41,7 @@ class Descent(Protocol):
 
 
 class TorchDescent:
-    """An optimizer of torch.optim. divisor: of the gradients, which are sums.
+    """An optimizer of torch.optim. divisor: turns the gradients, which are sums, into means.
 
     parameters: changed in place; nothing is left on them.
     """
@@ -61,27 +61,27 @@ class TorchDescent:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor | None]) -> None:
-        """As of any Descent."""
+        """As in `Descent`."""
         for parameter, gradient in zip(self._own, gradients, strict=True):
             parameter.grad = None if gradient is None else (gradient / self._divisor).to(parameter.dtype)
         self._optimizer.step()
         self._optimizer.zero_grad()
 
     def state(self) -> dict[int, dict[str, Any]]:
-        """Of each parameter, by its number: tensors and numbers."""
+        """The state of each parameter, by its number: tensors and numbers."""
         state: dict[int, dict[str, Any]] = self._optimizer.state_dict()["state"]
         return state
 
     def load(self, state: Mapping[int, Mapping[str, Any]]) -> None:
-        """Go on from what `state` gave, for as many parameters of the same shapes."""
+        """Continue from what `state` gave, for as many parameters of the same shapes."""
         groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": dict(state), "param_groups": groups})
 
 
 def descent_of(plan: RoundPlan, parameters: Sequence[Tensor], *, divisor: float) -> Descent:
-    """What `plan` asks for; ConfigError where that cannot be, with these parameters.
+    """The optimizer that `plan` asks for; ConfigError if it is impossible with these parameters.
 
-    divisor: of the gradients that it will be given, which are sums.
+    divisor: turns the gradients that it will be given, which are sums, into means.
     """
     if plan.optimizer == SGD and not plan.optimizer_settings and plan.optimizer_state != KEEP:
         # Dividing the rate once replaces dividing every gradient.
@@ -95,8 +95,8 @@ def descent_of(plan: RoundPlan, parameters: Sequence[Tensor], *, divisor: float)
 def settings_of(name: str, text: str, momentum: float = 0.0) -> dict[str, Any]:
     """The optimizer's settings in `text`, and `momentum`; ConfigError for what it does not have.
 
-    momentum: of "sgd" alone. Every number is finite and at most 10^6; what torch.optim says of their ranges
-    is asked on one blank weight.
+    momentum: only for "sgd". Every number must be finite and at most 10^6. A trial on one blank weight asks
+    torch.optim whether it accepts the values.
     """
     settings = inline_table("optimizer-settings", text)
     known = _settable(name)
@@ -115,19 +115,19 @@ def settings_of(name: str, text: str, momentum: float = 0.0) -> dict[str, Any]:
 
 
 def check_optimizer(name: str, text: str, momentum: float, parameters: Sequence[Tensor]) -> None:
-    """ConfigError where it, or its settings, cannot be had, or not for these parameters."""
+    """ConfigError if the optimizer or its settings do not exist, or do not suit these parameters."""
     settings = settings_of(name, text, momentum)
     _made(name, settings, [one.detach() for one in parameters if one.requires_grad], 0.1)
 
 
 @lru_cache(maxsize=1)
 def optimizers() -> Mapping[str, type[Optimizer]]:
-    """Those that can be chosen, by name: all of torch.optim that take one dense gradient a step."""
+    """The available optimizers, by name: all of torch.optim that take one dense gradient per step."""
     return {name: kind for name, kind in _all().items() if not _why_not(kind)}
 
 
 def optimizer_class(name: str) -> type[Optimizer]:
-    """The class of that name; ConfigError for one that is not there, or that cannot be used, and why."""
+    """The class of that name; ConfigError, with the reason, if there is none or it cannot be used."""
     if name in optimizers():
         return optimizers()[name]
     other = _all().get(name)
@@ -149,7 +149,7 @@ def _why_not(kind: type[Optimizer]) -> str:
 
 
 def _settable(name: str) -> dict[str, Any]:
-    """Of each setting the default, which says what it may be."""
+    """The default of each setting, which shows the type of its values."""
     parameters = inspect.signature(optimizer_class(name)).parameters.values()
     hidden = _NOT_TO_SET | ({"momentum"} if name == SGD else set())
     return {one.name: one.default for one in parameters if one.name not in hidden}
@@ -158,8 +158,9 @@ def _settable(name: str) -> dict[str, Any]:
 def _without_compiler() -> None:
     """Let torch.optim make optimizers without PyTorch's compiler.
 
-    It imports that to keep it off a method: 2 s and 48 MiB in a process that never compiles, and beside Ray
-    pages of complaints about leaks when the process ends. Where torch changes this name, nothing happens.
+    It imports the compiler only to exclude a method from it. That takes 2 s and 48 MiB in a process that
+    never compiles, and with Ray it prints pages of leak warnings at exit. If torch renames this, nothing
+    happens.
     """
     method = getattr(Optimizer.add_param_group, "__wrapped__", None)
     if method is not None and not hasattr(method, "__dynamo_disable"):

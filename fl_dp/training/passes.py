@@ -1,4 +1,4 @@
-"""The passes of a model's examples: their losses, and what is kept of each one's gradient."""
+"""The forward and backward passes of a model: examples' losses, and what is kept of each one's gradient."""
 
 import logging
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ logger = logging.getLogger("fl_dp")
 
 
 class Passes:
-    """axes: from `probe`. chooser: of the kernels; it may be replaced. precision: of a plan."""
+    """axes: from `probe`. chooser: of the kernels; may be replaced. precision: of a plan."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class Passes:
     ) -> None:
         self.model, self.objective, self.chooser = model, objective, chooser
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        # After a payment no check of real data may end a round: it tells the client's own log.
+        # After a payment, no check of real data may end a round: findings go to the client's own log.
         self._axes = axes.reporting(_note)
         self._precision, self._device = precision, device
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What decides which operators a pass takes, beside the model and the shapes of its examples."""
+        """What decides the operators of a pass, besides the model and the shapes of its examples."""
         return self.objective, self._precision, *self.chooser.fixed.items()
 
     @property
@@ -48,9 +48,9 @@ class Passes:
         return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
 
     def losses_of(self, *examples: Tensor) -> Tensor:
-        """(N,) each example's own loss, in float32 at least, of a batch's tensors."""
+        """(N,) each example's own loss, at least float32, from a batch's tensors."""
         batch = tuple(part.to(self._device) for part in examples)
-        # with gradients, whatever an example that raised midway has left
+        # with gradients, whatever state an example that raised midway has left behind
         with torch.enable_grad(), computed_in(self._precision, self._device):
             return in_full(self.objective.losses(self.model, batch))
 
@@ -61,14 +61,14 @@ class Passes:
         return losses, keep_gradients(losses, self.parameters, self._axes, self.chooser)
 
     def kept_at(self, batch: Batch, state: Mapping[str, Tensor]) -> Passed:
-        """The same at these parameters and buffers, by name; no number moves to other memory."""
+        """`kept` at these parameters and buffers, by name; no tensor moves to other memory."""
         parameters = {name: state[name] for name in self.parameters}
         with in_place_of(self.model, state):
             losses = self.losses_of(*batch)
             return losses, keep_gradients(losses, parameters, self._axes, self.chooser, settle=False)
 
     def as_before(self) -> None:
-        """Modules and parameters as every pass finds them, after one that ended midway."""
+        """Restore modules and parameters to their state before a pass, after one that ended midway."""
         self.model.train()
         for parameter in self.parameters.values():
             parameter.requires_grad_()

@@ -44,12 +44,12 @@ logger = logging.getLogger("fl_dp")
 class PrivateTrainer:
     """DP-SGD on one model: every step is one Poisson draw, clipped, summed and noised once.
 
-    With `plan.one_by_one` every record has a pass of its own, which neither rows nor kernels are chosen for.
-    chooser: that of an earlier trainer of the same model, to use its kernels again. randomness: where the
-    draws, the model's own random numbers (dropout) and the noise of all its steps come from, used for nothing
-    else; None for the system's entropy. recorder: of the passes of all trainers of this very model.
-    fits: most examples in memory at once that are known to fit; halved when memory runs out.
-    share: of a plan whose one step goes into a secure sum, what the step gave to it, in integers.
+    With `plan.one_by_one` every record has its own pass, for which neither rows nor kernels are chosen.
+    chooser: from an earlier trainer of the same model, to reuse its kernels. randomness: source of the draws,
+    the model's own random numbers (dropout) and the noise of all its steps, used for nothing else; None for
+    the system's entropy. recorder: records the passes of all trainers of this very model.
+    fits: the most examples known to fit in memory at once; halved when memory runs out.
+    share: if the plan's one step goes into a secure sum, what the step gave to it, in integers.
     """
 
     def __init__(
@@ -70,16 +70,16 @@ class PrivateTrainer:
         )
         self._objective, self._parameters = objective, self._passes.parameters
         count = sum(p.numel() * (1 + p.is_complex()) for p in self._parameters.values())
-        # refuses what it cannot, before a payment; one more number: that of a bound that follows
+        # refuses the impossible before a payment; one more number, for the count of an adaptive bound
         noise_grid(plan.max_grad_norm, plan.noise_multiplier / math.sqrt(max(1, plan.shares)), count + 1)
-        # Larger draws are cut, with a probability of 2^-111: what rounding may add follows from this number.
+        # Larger draws are cut, with a probability of 2^-111: this number limits what rounding may add.
         self.most = most_drawn(plan.expected_batch_size)
         self.bound = bound_of(plan)
         check_precision(plan.precision, device)
         self.descent = descent_of(plan, list(self._parameters.values()), divisor=plan.expected_batch_size)
         self.algorithm = algorithm_of(plan, self._parameters)
         self._watch = MixingWatch(self._passes.losses_of)
-        self._steady: set[tuple[object, ...]] = set()  # rows, with kernels, that were checked
+        self._steady: set[tuple[object, ...]] = set()  # the rows, with kernels, that were checked
         self._randomness = randomness or Randomness.system()
         self._recorder = recorder
         self._steps = 0
@@ -94,26 +94,26 @@ class PrivateTrainer:
 
     @property
     def most_at_once(self) -> int:
-        """Examples that a step may want at once; hardly any Poisson draw is larger."""
+        """Examples that a step may want at once; a larger Poisson draw is very unlikely."""
         return 1 if self.plan.one_by_one else 2 * self.plan.expected_batch_size
 
     def largest_physical_batch(self, memory: int, at_most: int) -> int:
         """Examples, up to `at_most`, whose clipped sum takes no more than `memory` bytes.
 
-        Found with examples of random numbers, so it tells nothing about the data. Raises ConfigError when
+        Found with examples of random numbers, so it reveals nothing about the data. Raises ConfigError if
         not even one fits.
         """
         return largest_batch(self.rehearse, memory, self.device, at_most=at_most)
 
     def fit_kernels(self, memory: int, rows: int) -> None:
-        """Let passes of so many rows take the fastest kernels with which they fit `memory` bytes, nearly.
+        """Let passes of so many rows use the fastest kernels with which they fit `memory` bytes, nearly.
 
-        Where none do, those that keep least, and a warning. By the times that were measured in passes before;
-        with examples of random numbers.
+        If none fit, use those that keep least, and warn. The choice follows from times measured in earlier
+        passes, and runs examples of random numbers.
         """
         if self.plan.one_by_one:
             return
-        self.rehearse(rows)  # chooses kernels, where none are chosen yet
+        self.rehearse(rows)  # chooses kernels, if none are chosen yet
 
         def rehearse(chooser: KernelChooser) -> ClippedSum:
             self._passes.chooser = chooser
@@ -122,13 +122,13 @@ class PrivateTrainer:
         self._passes.chooser = chooser_that_fits(self._passes.chooser, rehearse, memory, rows, self.device)
 
     def use_kernels(self, kernels: Mapping[str, str]) -> None:
-        """Take these, by parameter, and measure none."""
+        """Use these kernels, by parameter, and measure none."""
         self._passes.chooser = KernelChooser(fixed=kernels)
 
     def choose_rows(self, at_most: int) -> int:
-        """The rows of every pass, up to `at_most`, for `step`; by how long passes of random numbers take.
+        """The number of rows of every pass of `step`, up to `at_most`, by timing passes of random numbers.
 
-        Such that an example's bits do not depend on its place; UnsteadyError where there are none.
+        An example's bits then do not depend on its place; UnsteadyError if no number allows that.
         """
         if self.plan.one_by_one:
             return 1
@@ -136,9 +136,9 @@ class PrivateTrainer:
         return steady_rows(self.check_rows, rows, at_most)
 
     def check_rows(self, rows: int) -> None:
-        """UnsteadyError where an example's bits depend on its place in a pass of so many rows.
+        """UnsteadyError if an example's bits depend on its place in a pass of so many rows.
 
-        On random numbers and at random weights, with the kernels that are used; once for the same ones.
+        Tried with random numbers, random weights and the kernels in use, once for each combination.
         """
         rows = steady(rows)  # as in `step`
         if self.plan.one_by_one or rows == 1 or (rows, *self.kernels.items()) in self._steady:
@@ -155,13 +155,13 @@ class PrivateTrainer:
         self._steady.add((rows, *self.kernels.items()))
 
     def check_losses(self) -> None:
-        """ProbeError when an example moves another's loss; on random numbers, before anything is paid for."""
+        """ProbeError if an example moves another's loss. On random numbers, before anything is paid for."""
         self._watch.check(self._objective)
 
     def rehearse(self, size: int) -> ClippedSum:
-        """The clipped sum of `size` examples of random numbers: chooses kernels, and changes no weight."""
+        """The clipped sum of `size` examples of random numbers. It chooses kernels and changes no weight."""
         if self.plan.one_by_one:
-            # Two: a pass that works only once would leave all records but the first without a gradient.
+            # Two: if a pass worked only once, all records but the first would be left without a gradient.
             return self._one_by_one((self._objective.blank(1) for _ in range(2)), all_count=True)
         return self.nothing() + self.clipped_sums([self._objective.blank(size)], size)[0]
 
@@ -173,7 +173,7 @@ class PrivateTrainer:
     def step(self, data: Examples, sample_rate: float, physical_batch_size: int) -> None:
         """One logical batch, in passes of `physical_batch_size` rows (see `rows.py`).
 
-        An empty draw is a step too: its sum is zero and its noise is not. Nothing in the records raises.
+        An empty draw is also a step: its sum is zero, but its noise is not. Nothing in the records raises.
         """
         clipped, self._begun = self._begun, None
         if clipped is None:
@@ -197,7 +197,7 @@ class PrivateTrainer:
         self._bound_weights()
 
     def _share_of_sum(self, clipped: ClippedSum) -> Mapping[str, Tensor]:
-        """What the client gives to a secure sum: it moves no weight, and is no update by itself."""
+        """What the client gives to a secure sum. It moves no weight, and is no update by itself."""
         self._steps += 1
         share, _ = share_of_sum(
             clipped,
@@ -209,14 +209,14 @@ class PrivateTrainer:
 
     @torch.no_grad()
     def _bound_weights(self) -> None:
-        """Keep the weights finite, whatever the learning rate: of noisy numbers alone, so post-processing."""
+        """Keep the weights finite, whatever the learning rate. From noisy numbers alone: post-processing."""
         for parameter in self._parameters.values():
             real = torch.view_as_real(parameter) if parameter.is_complex() else parameter
             most = min(MOST_WEIGHT, torch.finfo(real.dtype).max)
             real.nan_to_num_(0.0).clamp_(-most, most)
 
     def _of_step(self) -> Randomness:
-        """The randomness of the step that comes next; asked for several times a step."""
+        """The randomness of the next step; asked for several times a step."""
         kept = self._step_randomness
         if kept is None or kept[:2] != (self._randomness, self._steps):
             child = self._randomness.child("step", self._steps)
@@ -225,24 +225,24 @@ class PrivateTrainer:
 
     @property
     def masks(self) -> Randomness:
-        """What the model draws from in the next step: a number of its own for each slot of its batch.
+        """What the model draws from in the next step: separate numbers for each slot of its batch.
 
-        A mask need not belong to a record. All masks of a step are secret, independent and alike: whether
-        a record is there or not, the others' masks have the same distribution, and given the masks it moves
-        the sum by C at most.
+        A mask need not belong to a record. All masks of a step are secret, independent and identically
+        distributed. So the others' masks have the same distribution whether a record is there or not, and
+        given the masks it moves the sum by C at most.
         """
         return self._of_step().child("masks")
 
     def draw(self, data: Examples, sample_rate: float) -> Tensor:
-        """The examples of the next logical batch, by number; whoever asks computes its sum, for `begin`."""
+        """The next logical batch, as example numbers; the caller computes its sum, for `begin`."""
         return poisson_draw(len(data), sample_rate, self._of_step().child("draw"))[: self.most]
 
     def examples(self, data: Examples, indices: Tensor) -> Batch:
-        """Those of the next logical batch, or part of it, that `indices` name."""
+        """The examples of the next logical batch, or part of it, that `indices` name."""
         return examples_of(data, indices, self._of_step().child("records"), self._objective.views)
 
     def begin(self, clipped: ClippedSum) -> None:
-        """Let the next step be of the logical batch that was drawn last, whose clipped sum this is.
+        """Use `clipped`, the clipped sum of the logical batch that was drawn last, for the next step.
 
         It may come from another trainer's passes, if these add no more in float32 than its own would.
         """
@@ -254,11 +254,11 @@ class PrivateTrainer:
         self._begun = replace(clipped, most=self.most)
 
     def clipped_sums(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
-        """Of each batch of examples the clipped sum at the model's weights; all in one pass.
+        """The clipped sum of each batch at the model's weights, all in one pass.
 
-        rows: of the pass, at least as many as there are examples. Batches may be of different clients: no
-        example can influence what is added for another one. What one example may spoil for the others
-        raises: see `clipped_grad_sum`.
+        rows: of the pass, at least the total number of examples. Batches may belong to different clients: no
+        example can influence what is added for another one. It raises if one example may spoil the others:
+        see `clipped_grad_sum`.
         """
         together = filled(rows, [torch.cat(parts) for parts in zip(*batches, strict=True)])
         losses, kept = (
@@ -274,9 +274,9 @@ class PrivateTrainer:
         )
 
     def _clipped_sum(self, data: Examples, draw: Tensor, physical_batch_size: int) -> ClippedSum:
-        """The clipped sum of a logical batch, in physical batches half as large where memory runs out."""
+        """The clipped sum of a logical batch; when memory runs out, in physical batches half as large."""
         if self.plan.one_by_one:
-            # an empty draw has no pass: torch.split would give one, of no example
+            # an empty draw has no pass: torch.split would give one, with no example
             return self._one_by_one(self.examples(data, draw[i : i + 1]) for i in range(len(draw)))
         rows = steady(physical_batch_size)
         try:
@@ -285,25 +285,25 @@ class PrivateTrainer:
                 examples = self.examples(data, indices)
                 batch = self.clipped_or_none([examples], rows)[0]
                 if self._watch.look(*examples):
-                    self._passes.as_before()  # whatever an example has left behind there
+                    self._passes.as_before()  # undoes what an example may have left behind
                 clipped = batch if clipped is None else clipped + batch
             return clipped or self.nothing()
         except RuntimeError as error:
             if rows == 1 or not is_out_of_memory(error):
                 raise
         # outside of the handler, whose traceback would keep the batch that did not fit
-        self.fits = self._fewer(rows)  # of the setting, not of the draw, whose size is not public
+        self.fits = self._fewer(rows)  # from the setting, not from the draw, whose size is not public
         logger.warning("memory ran out: at most %d examples at once from now on", self.fits)
         return self._clipped_sum(data, draw, self.fits)
 
     def _fewer(self, rows: int) -> int:
-        """Half as many, or fewer: at one row at the latest nothing depends on a place."""
+        """Half as many rows, or fewer until rows are steady; with one row nothing depends on a place."""
         while (rows := steady(rows // 2)) > 1 and not self._is_steady(rows):
             pass
         return rows
 
     def _is_steady(self, rows: int) -> bool:
-        """Whether an example's bits do not depend on its place, and memory suffices to see that."""
+        """Whether an example's bits do not depend on its place, and there is enough memory to see that."""
         try:
             self.check_rows(rows)
         except UnsteadyError:
@@ -317,8 +317,8 @@ class PrivateTrainer:
     def _one_by_one(self, examples: Iterable[Batch], *, all_count: bool = False) -> ClippedSum:
         """The clipped sum of examples (1, ...), each from a pass of its own.
 
-        One that raises adds nothing, also for want of memory: a pass of its shape was tried before the
-        payment, so that it is the record that wants more. With all_count it is an error.
+        An example that raises adds nothing, even if memory ran out: a pass of its shape was tried before the
+        payment, so it is the record that needs more. With all_count its error is raised.
         """
         total = OneByOneSum(self._parameters, max_grad_norm=self.bound.value, most=self.most)
         for example in examples:
@@ -331,15 +331,15 @@ class PrivateTrainer:
         return total.total()
 
     def _forget(self, error: BaseException) -> None:
-        """An example has raised: it contributes nothing, and what it has left behind counts for no other."""
+        """Log that an example raised, and restore what it left behind; it contributes nothing."""
         logger.warning("an example contributes nothing: %s", words_of(error))
         self._passes.as_before()
 
     def clipped_or_none(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
-        """As `clipped_sums`, but an example that makes it raise contributes nothing, and the others all.
+        """As `clipped_sums`, but an example that raises contributes nothing, and all others still count.
 
-        Each example is then computed alone, in a pass of the same shape: whether it counts is decided by
-        itself. What it raised goes to the client's own log.
+        Each example is then computed alone, in a pass of the same shape, so that it alone decides whether it
+        counts. What it raised goes to the client's own log.
         """
         try:
             return self.clipped_sums(batches, rows)
@@ -372,12 +372,12 @@ def _each(batch: Batch) -> Iterator[Batch]:
 
 
 def _is_the_machines(error: BaseException) -> bool:
-    """Whether it tells of memory or of a device, and not of what an example holds."""
+    """Whether the error is about memory or a device, not about what an example holds."""
     if isinstance(error, torch.AcceleratorError | torch.OutOfMemoryError):
         return True
-    return type(error) is RuntimeError and is_out_of_memory(error)  # else its words are anybody's
+    return type(error) is RuntimeError and is_out_of_memory(error)  # any other type may come from user code
 
 
 def _step_type(parameter: Tensor) -> torch.dtype:
-    """Of a step: the sum of several physical batches has more digits than a parameter can use."""
+    """The type of a step: the sum of several physical batches has more digits than a parameter can use."""
     return torch.promote_types(parameter.dtype, torch.float32)

@@ -1,4 +1,4 @@
-"""When the passes of a model are recorded: where they are short, so that Python's time counts, and many."""
+"""Decides which passes of a model are recorded: many short ones, in which Python takes much of the time."""
 
 import logging
 import time
@@ -13,16 +13,16 @@ from fl_dp.training.passes import Passes
 
 logger = logging.getLogger("fl_dp")
 
-AFTER = 15.0  # seconds of passes of a kind: recording takes 1 to 4, and saves 5 to 30 % of a pass
-_LONGEST = 0.05  # seconds of a pass: in a longer one Python's time does not count
-# That a process may grow by: 150 for what PyTorch loads, and some passes that are held at once.
+AFTER = 15.0  # seconds of passes of one kind: recording takes 1 to 4, and saves 5 to 30 % of a pass
+_LONGEST = 0.05  # seconds of a pass: in a longer one Python's time is negligible
+# By how much a process may grow: 150 MiB for what PyTorch loads, and some passes that are held at once.
 RECORDING_BYTES = 2**28
 
 
 class Recorder:
-    """Of the passes of one model on a CPU, whichever trainer takes them, with kernels that are fixed.
+    """Records the passes of one model on a CPU, for all its trainers, if their kernels are fixed.
 
-    For code that is fl_dp's own or PyTorch's: others' may remember something from pass to pass, unseen.
+    Use it only for code of fl_dp or PyTorch: other code might keep something from pass to pass, unseen.
     after: seconds that passes of a kind must have taken before one is recorded.
     """
 
@@ -33,8 +33,8 @@ class Recorder:
         self._newest: tuple[Passes, Mapping[str, Tensor]] | None = None
 
     def kept(self, passes: Passes, batch: Batch) -> Passed:
-        """What the passes' own `kept` gives, to the bit."""
-        if not passes.chooser.fixed:  # others may be chosen in another pass
+        """The same as `Passes.kept`, to the bit."""
+        if not passes.chooser.fixed:  # another pass may choose other kernels
             return passes.kept(batch)
         kind = (*passes.kind, *((part.shape, part.dtype) for part in batch))
         if recorded := self._recorded.get(kind):
@@ -48,7 +48,7 @@ class Recorder:
         return kept
 
     def _state_of(self, passes: Passes) -> Mapping[str, Tensor]:
-        """Looked for once: that takes as long as a small pass."""
+        """Cached: collecting it takes as long as a small pass."""
         if self._newest is None or self._newest[0] is not passes:
             self._newest = passes, passes.state
         return self._newest[1]

@@ -1,4 +1,4 @@
-"""What passes of random numbers decide before anything is paid for: kernels, and the rows of a pass."""
+"""Decisions from passes of random numbers, before anything is paid for: kernels, and the rows of a pass."""
 
 import logging
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from fl_dp.training.rows import best_rows, instead_of
 
 logger = logging.getLogger("fl_dp")
 
-_TRIES, _ENOUGH = 4, 0.1  # of a pass, of which the shortest counts; not more after so many seconds
+_TRIES, _ENOUGH = 4, 0.1  # timings of a pass, of which the shortest counts; none after so many seconds
 
 
 def quickest_rows(
     rehearse: Callable[[int], object], expected_batch_size: int, at_most: int, device: torch.device
 ) -> int:
-    """The rows of a pass, up to `at_most`, with which a step is the shortest; fewer where memory runs out.
+    """The rows of a pass, up to `at_most`, with which a step is fastest; fewer if memory runs out.
 
-    rehearse: makes a pass of so many examples of random numbers; the first of a size may choose kernels.
+    rehearse: runs a pass of that many random examples; the first of a size may choose kernels.
     """
     clock = clock_for(device)
 
@@ -49,8 +49,8 @@ def quickest_rows(
 def steady_rows(check: Callable[[int], None], rows: int, at_most: int) -> int:
     """`rows`, or another number up to `at_most`, for which `check` raises no UnsteadyError.
 
-    Raises that of `rows` where there is none, of those that memory allows. If it does not allow `rows`, they
-    are returned: who finds what fits has to check that.
+    If all numbers that memory allows raise it, the error of `rows` is raised. If memory does not allow `rows`
+    itself, `rows` is returned: the caller must check what fits.
     """
     first: UnsteadyError | None = None
     for number in (rows, *instead_of(rows, at_most)):
@@ -64,7 +64,7 @@ def steady_rows(check: Callable[[int], None], rows: int, at_most: int) -> int:
                 raise
             if first is None:
                 return rows
-    assert first is not None  # of `rows`
+    assert first is not None  # the error of `rows`
     raise first
 
 
@@ -75,10 +75,10 @@ def chooser_that_fits(
     rows: int,
     device: torch.device,
 ) -> KernelChooser:
-    """One with the fastest kernels with which a pass of so many rows fits `memory` bytes, nearly.
+    """A chooser with the fastest kernels with which a pass of so many rows fits `memory` bytes, nearly.
 
-    Where none do, with those that keep least, and a warning. chosen: has measured kernels; it is returned
-    where its own are the answer. rehearse: makes such a pass with the chooser's kernels.
+    If none fit, it has those that keep least, and there is a warning. chosen: has measured kernels; it is
+    returned if its own kernels are the answer. rehearse: runs such a pass with the chooser's kernels.
     """
     tried = dict[tuple[tuple[str, str], ...], KernelChooser]()
 

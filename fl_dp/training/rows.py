@@ -1,12 +1,12 @@
-"""One public shape for every pass of a step: how many rows it has, and what fills it up.
+"""One public shape for every pass of a step: how many rows it has, and how it is padded.
 
-A row's last bits may depend on the number of rows: matrix products of another size may take other kernels.
-Under weights that make all logits rounding errors, that turns into gradients of full length. So every pass of
-a client's steps has the same number of rows, whatever was drawn; rows that hold no record count for nothing.
+A row's last bits may depend on the number of rows, because matrix products of another size may use other
+kernels. Under weights that make all logits rounding errors, this becomes a gradient of full length. So every
+pass of a client's steps has the same number of rows, whatever was drawn; padding rows count for nothing.
 
-What fills a pass up are copies of a record that is in it. Any other example could be made to overflow, or to
-make the model raise, by weights that let all records pass; then a pass that needs no filling would count, and
-any other would not (`tests/attacks/test_a_filling_that_decides.py`).
+The padding consists of copies of a record in the pass. Weights could be crafted that let all records pass,
+but make any other example overflow, or make the model raise on it. Then a pass without padding would count,
+and any other would not (`tests/attacks/test_a_filling_that_decides.py`).
 """
 
 import math
@@ -15,14 +15,15 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 _STEP = 8  # numbers of rows are multiples of it
-_MOST = 128  # rows: at more, steady rows were not looked for
-_FEW, _LONG = 16, 0.2  # rows that are tried where a pass of the largest number takes so many seconds
+_MOST = 128  # rows: larger numbers were not tested for steady rows
+_FEW, _LONG = 16, 0.2  # rows to try if a pass with the largest number takes this many seconds
 
 
 def steady(rows: int) -> int:
     """The largest number of rows, up to `rows`, at which a row's bits were seen not to depend on its place.
 
-    Multiples of 8, 4, or 1. At other numbers, and one output, they do (5 to 100 rows, MKL's strict mode).
+    That is a multiple of 8, or 4, or 1. At other numbers, with one output, a row's bits do depend on its
+    place (5 to 100 rows, MKL's strict mode).
     """
     if rows >= _STEP:
         return min(rows, _MOST) // _STEP * _STEP
@@ -30,18 +31,18 @@ def steady(rows: int) -> int:
 
 
 def instead_of(rows: int, at_most: int) -> list[int]:
-    """Other numbers of rows, up to `at_most`, where a row's bits depend on its place with `rows`.
+    """Other numbers of rows to try, up to `at_most`, if a row's bits depend on its place with `rows`.
 
-    First those of which every tensor has whole vectors: what is left over at its end is computed by other
-    code, on two threads at the end of each one's half.
+    First come those at which every tensor has whole vectors. Other code computes the remainder at a tensor's
+    end; with two threads, at the end of each thread's half.
     """
     return [other for other in (64, 128, 32, 96, 16, 8, 4) if other <= at_most and other != rows]
 
 
 def filled(rows: int, batch: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The tensors (n, ...) of n >= 1 examples with copies of the first behind: (rows, ...).
+    """The tensors (n, ...) of n >= 1 examples, padded with copies of the first: (rows, ...).
 
-    Always in memory of its own, which PyTorch aligns: a product may round otherwise elsewhere.
+    Always in new memory, which PyTorch aligns: in other memory a product may round differently.
     """
     full = [part.new_empty(rows, *part.shape[1:]) for part in batch]
     for new, part in zip(full, batch, strict=True):
@@ -51,10 +52,10 @@ def filled(rows: int, batch: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def best_rows(seconds: Callable[[int], float], expected: int, at_most: int) -> int:
-    """The `steady` number of rows, up to `at_most`, with which a step of `expected` records is the shortest.
+    """The `steady` number of rows, up to `at_most`, with which a step of `expected` records is fastest.
 
-    seconds: that a pass of so many rows takes. Few rows waste little where a draw ends in the middle of a
-    pass; many rows need few passes. Where a pass takes long, only two sizes are tried.
+    seconds: time of a pass, by its rows. With few rows, less is wasted if a draw ends in the middle of a
+    pass; with many, few passes are needed. If a pass takes long, only two sizes are tried.
     """
     largest = steady(min(at_most, _ceil(expected + 3 * math.sqrt(expected), _STEP) * _STEP))
     if largest <= _STEP:
@@ -67,13 +68,13 @@ def best_rows(seconds: Callable[[int], float], expected: int, at_most: int) -> i
 
 
 def _sizes(largest: int) -> list[int]:
-    """Those worth trying: small ones, doubled ones, and the few below the largest, which a draw may fill."""
+    """Sizes worth trying: small ones, doubled ones, and a few below the largest, which a draw may fill."""
     doubled = [_STEP << power for power in range(20) if _STEP << power < largest]
     return sorted({*doubled, 3 * _STEP, 6 * _STEP, largest - _STEP, largest - 2 * _STEP} - {0}, reverse=True)
 
 
 def expected_passes(expected: int, rows: int) -> float:
-    """The mean of n / rows, rounded up, over Poisson draws n of that mean."""
+    """The mean of ceil(n / rows) over Poisson-distributed n with mean `expected`."""
     spread = 9 * math.sqrt(expected) + 9
     draws = range(max(0, int(expected - spread)), int(expected + spread) + 1)
     chances = [math.exp(n * math.log(expected) - expected - math.lgamma(n + 1)) for n in draws]

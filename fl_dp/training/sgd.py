@@ -9,8 +9,8 @@ from torch import Tensor
 class MomentumSGD:
     """v = momentum * v + gradient, parameter = parameter - learning_rate * v, as `torch.optim.SGD`.
 
-    Written out because an optimizer of torch.optim imports torch._dynamo, which takes 2 s and 48 MiB in each
-    process that trains, and a round of a small client takes a fraction of that.
+    Written out because an optimizer of torch.optim imports torch._dynamo. That takes 2 s and 48 MiB in each
+    process that trains; a small client's round takes a fraction of that.
     """
 
     def __init__(self, parameters: Sequence[Tensor], *, learning_rate: float, momentum: float) -> None:
@@ -19,7 +19,7 @@ class MomentumSGD:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor | None]) -> None:
-        """One step; gradients in the order of the parameters, None where there is none, as in every step."""
+        """One step; gradients in the order of the parameters, None for one that never has a gradient."""
         known = [(p, g) for p, g in zip(self._parameters, gradients, strict=True) if g is not None]
         if not self._velocity:
             self._velocity = [gradient.clone() for _, gradient in known] if self._momentum else []

@@ -32,7 +32,7 @@ def trainer_of(
     randomness: Randomness | None = None,
     recorder: Recorder | None = None,
 ) -> Trainer:
-    """The trainer that `plan` asks for, of a model that is on `device`. axes: not needed without privacy."""
+    """The trainer that `plan` asks for; `model` is on `device`. axes: not needed without privacy."""
     if not plan.private:
         return UnprotectedTrainer(model.train(), plan, objective, device=device, randomness=randomness)
     assert axes is not None
@@ -43,20 +43,20 @@ def trainer_of(
 
 
 def take_steps(trainer: Trainer, data: Examples, steps: int, sample_rate: float, at_once: int) -> None:
-    """Take the steps that were paid for. at_once: most examples in memory at a time."""
+    """Take the steps that were paid for. at_once: the most examples in memory at a time."""
     for _ in range(steps):
         trainer.step(data, sample_rate, at_once)
 
 
 def trainable(model: nn.Module) -> dict[str, Tensor]:
-    """The trainable parameters by name; buffers are not among them. They are the model's own memory."""
+    """The trainable parameters by name, without buffers. They share the model's memory."""
     return {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
 
 
 def update_of(trainer: Trainer) -> dict[str, Tensor] | None:
-    """What leaves the client after the steps, by name; None if not all trained numbers are finite.
+    """What leaves the client after the steps, by name; None if any trained number is not finite.
 
-    Parameters are in the model's own memory. Into a secure sum goes the client's share of it, in integers.
+    Parameters share the model's memory. For a secure sum it is the client's share of the sum, in integers.
     """
     if isinstance(trainer, PrivateTrainer) and trainer.plan.secure:
         return dict(trainer.share)
@@ -65,12 +65,12 @@ def update_of(trainer: Trainer) -> dict[str, Tensor] | None:
 
 
 def is_finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether all numbers are. A sum is not finite if a number is not, and seldom otherwise."""
+    """Whether all numbers are finite. The sum is tried first: it is seldom infinite if they are finite."""
     return all(bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
 
 def trainable_arrays(model: nn.Module) -> dict[str, NDArray[Any]]:
-    """The trainable parameters by name, as arrays of their own."""
+    """Copies of the trainable parameters by name, as arrays."""
     return as_arrays(trainable(model))
 
 

@@ -23,12 +23,12 @@ logger = logging.getLogger("fl_dp")
 
 
 class UnprotectedTrainer:
-    """NOT PRIVATE: SGD on one model, with the methods of a `PrivateTrainer`, which it stands in for.
+    """NOT PRIVATE: SGD on one model, with the same methods as a `PrivateTrainer`.
 
-    A step takes the next `expected_batch_size` records of a shuffled pass over the data; the last batch of a
-    pass may be smaller, then another pass begins. The loss is the mean over the batch.
-    randomness: source of the shuffling and of what the model draws, None for the system's entropy.
-    fits: as of a PrivateTrainer.
+    A step takes the next `expected_batch_size` records of a shuffled pass over the data. The last batch of a
+    pass may be smaller; then another pass begins. The loss is the mean over the batch.
+    randomness: source of the shuffling and of what the model draws; None for the system's entropy.
+    fits: as in `PrivateTrainer`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class UnprotectedTrainer:
 
     @property
     def kernels(self) -> Mapping[str, str]:
-        """None of the engine's are used."""
+        """Empty: the engine's kernels are not used."""
         return {}
 
     @property
@@ -69,25 +69,25 @@ class UnprotectedTrainer:
     def largest_physical_batch(self, memory: int, at_most: int) -> int:
         """Examples, up to `at_most`, whose gradient takes no more than `memory` bytes.
 
-        Raises ConfigError when not even one fits.
+        Raises ConfigError if not even one fits.
         """
         return largest_batch(self.rehearse, memory, self._device, at_most=at_most)
 
     def check_losses(self) -> None:
-        """Nothing: without privacy examples may mix."""
+        """Does nothing: without privacy, examples may mix."""
 
     def choose_rows(self, at_most: int) -> int:
         """`at_most`: passes need no shape of their own."""
         return at_most
 
     def check_rows(self, rows: int) -> None:
-        """Nothing: without privacy a gradient may depend on the batch."""
+        """Does nothing: without privacy, a gradient may depend on the batch."""
 
     def fit_kernels(self, memory: int, rows: int) -> None:
-        """Nothing: there are no kernels to choose."""
+        """Does nothing: there are no kernels to choose."""
 
     def use_kernels(self, kernels: Mapping[str, str]) -> None:
-        """Nothing, for the same reason."""
+        """Does nothing, for the same reason."""
 
     def rehearse(self, size: int) -> tuple[Tensor, ...]:
         """The gradient of `size` examples of random numbers; changes no weight."""
@@ -95,7 +95,7 @@ class UnprotectedTrainer:
         return torch.autograd.grad(self._sum_of_losses(*examples), self._parameters, allow_unused=True)
 
     def step(self, data: Examples, _sample_rate: float, physical_batch_size: int) -> None:
-        """One batch, in parts of at most `physical_batch_size`. The sample rate is of private steps only."""
+        """One batch, in parts of at most `physical_batch_size`. Only private steps use the sample rate."""
         batch = self._next_batch(len(data))
         at_once = min(physical_batch_size, self.fits)
         with self._randomness.child("masks", self._steps).in_torch(self._device):
@@ -115,7 +115,7 @@ class UnprotectedTrainer:
         return batch
 
     def _gradients(self, data: Examples, batch: Tensor, at_once: int) -> list[Tensor | None] | None:
-        """Of the batch's mean loss, None for parameters that it leaves out; None alone: memory ran out."""
+        """Gradients of the batch's mean loss; None for parameters without one. Only None: memory ran out."""
         try:
             parts = [
                 torch.autograd.grad(

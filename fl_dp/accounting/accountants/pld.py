@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from fl_dp.accounting.mixture_loss import MixtureLoss
     from fl_dp.accounting.privacy_loss import Array, StepLoss
 
-# Interval of the loss grid over the standard deviation of one step's loss. Rounding adds at most
+# Interval of the loss grid, as a multiple of the standard deviation of one step's loss. Rounding adds at most
 # interval^2 / 4 to the variance of a step: here 0.06 %, and less than 0.05 % to epsilon.
 _RESOLUTION = 0.05
-# Points of the grid at most, for one step and for the total; they bound time (under 1 s an entry) and memory,
-# whatever a server asks for. A coarser grid makes epsilon larger, never too small.
+# The most points of the grid, for one step and for the total. They bound time (under 1 s an entry) and memory
+# for any request of a server. A coarser grid makes epsilon larger, never too small.
 _STEP_POINTS, _TOTAL_POINTS = 50_000, 500_000
 _TAIL = 9.0  # standard deviations of the noise; what lies beyond, 1e-19, counts as infinite loss
 
 
 def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
-    """An upper bound of epsilon. Raises AccountingError when delta is too small for this many steps.
+    """An upper bound of epsilon. Raises AccountingError if delta is too small for this many steps.
 
     Every rounding is to the safe side: the discretised loss distribution dominates the true one (Doroshenko
-    et al. 2022, "Connect the Dots", arXiv 2207.04380) and cut tails count as infinite loss. What is left are
-    the rounding errors of the Fourier transforms and of each step's delta, which may go either way;
-    `transform_error` and `_evaluation_error` pay for them.
+    et al. 2022, "Connect the Dots", arXiv 2207.04380), and cut tails count as infinite loss. Only the
+    rounding errors of the Fourier transforms and of each step's delta may go either way; `transform_error`
+    and `_evaluation_error` make up for them.
     """
     resolved = delta - transform_error(entries) - _evaluation_error(entries)
     if resolved < delta / 2:
@@ -42,7 +42,7 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
             "precision; take the accountant 'rdp' or a larger delta."
         )
     composed = compose(entries)
-    # Else losses below 0 are looked at, whose exponentials may overflow.
+    # Otherwise losses below 0 would be evaluated, whose exponentials may overflow.
     if composed.get_delta_for_epsilon(0.0) <= resolved:
         return 0.0
     return float(composed.get_epsilon_for_delta(resolved))
@@ -55,10 +55,10 @@ def compose(entries: tuple[Entry, ...]) -> "PrivacyLossDistribution":
 
 
 def _evaluation_error(entries: tuple[Entry, ...]) -> float:
-    """Bound of what errors of the steps' deltas may add to that of all steps together.
+    """Bound on what errors of the steps' deltas may add to the delta of all steps together.
 
-    The delta of a composition is a mean of the delta of any one of its steps over the losses of the others,
-    so that an error of the one moves it by at most as much; the steps are replaced one after the other.
+    The delta of a composition is a mean of the delta of any one of its steps over the losses of the others.
+    So an error of that step's delta moves the mean by at most as much; replace the steps one after the other.
     """
     return sum(
         e.steps * _loss_of(e.sample_rate, e.noise_multiplier, e.copies).evaluation_error() for e in entries
@@ -66,9 +66,9 @@ def _evaluation_error(entries: tuple[Entry, ...]) -> float:
 
 
 def _grid_interval(entries: tuple[Entry, ...]) -> float:
-    """Interval of the privacy loss grid that all entries share.
+    """Interval of the privacy loss grid, shared by all entries.
 
-    A power of sqrt(2), so that a few more steps seldom change it and `_step_pld` is seldom computed anew.
+    It is a power of sqrt(2), so that a few more steps seldom change it, and `_step_pld` is seldom recomputed.
     """
     variance = sum(entry.steps * order_two_divergence(entry) for entry in entries)
     step_deviation = math.sqrt(variance / total_steps(entries))
@@ -77,17 +77,17 @@ def _grid_interval(entries: tuple[Entry, ...]) -> float:
 
 
 def _least_interval(entry: Entry) -> float:
-    """The least interval with which one step and all steps together need no more points than they may."""
+    """The least interval with which one step, and all steps together, stay within their numbers of points."""
     loss = _largest_loss(entry)
     variance = entry.steps * order_two_divergence(entry)
     # The bell of the total: 8 standard deviations on either side. dp_accounting cuts it by a Chernoff bound,
-    # which with very many steps is too wide by the second term.
+    # which for very many steps is too wide by the second term.
     width = 16 * math.sqrt(variance) + variance / loss
     return max(loss / _STEP_POINTS, width / _TOTAL_POINTS)
 
 
 def _largest_loss(entry: Entry) -> float:
-    """Privacy loss of one step at the end of the noise's tail, about the width of its distribution."""
+    """Privacy loss of one step at the end of the noise's tail; about the width of its distribution."""
     if entry.copies > 1:
         return _loss_of(entry.sample_rate, entry.noise_multiplier, entry.copies).ends(_TAIL)[1]
     gaussian = (0.5 / entry.noise_multiplier + _TAIL) / entry.noise_multiplier
@@ -108,8 +108,8 @@ def _step_pld(
 ) -> "PrivacyLossDistribution":
     """One step's distribution on the grid, for removing and for adding a record.
 
-    It equals that of dp_accounting's own `from_gaussian_mechanism`, and with copies of
-    `from_mixture_gaussian_mechanism`, in a tenth of the time: all points of the grid are computed at once.
+    It equals the result of dp_accounting's `from_gaussian_mechanism`, or with copies of its
+    `from_mixture_gaussian_mechanism`, in a tenth of the time: all grid points are computed at once.
     """
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
@@ -123,7 +123,7 @@ def _step_pld(
 
 
 def _loss_of(sample_rate: float, noise_multiplier: float, copies: int) -> "StepLoss | MixtureLoss":
-    """Of one step. Without sampling all copies are there: a sum that one person moves by as much."""
+    """The loss of one step. Without sampling all copies are in it: one person moves the sum by as much."""
     from fl_dp.accounting.mixture_loss import MixtureLoss
     from fl_dp.accounting.privacy_loss import StepLoss
 
@@ -139,9 +139,10 @@ def _connect_dots(
 ) -> "PLDPmf":
     """The distribution on multiples of `interval` whose delta is that of the mechanism at each of them.
 
-    delta is convex in exp(epsilon), so that between the points it is larger, and the mass beyond `largest`
-    counts as infinite loss: an upper bound (Doroshenko et al. 2022, algorithm 1). Dense: of a sparse one
-    dp_accounting computes points^steps as an integer first, which takes ten seconds for a million steps.
+    delta is convex in exp(epsilon), so between the points this delta is larger. The mass beyond `largest`
+    counts as infinite loss. So it is an upper bound (Doroshenko et al. 2022, algorithm 1). The result is
+    dense: for a sparse one dp_accounting first computes points^steps as an integer: ten seconds for a million
+    steps.
     """
     import numpy as np
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap

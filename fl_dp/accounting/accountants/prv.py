@@ -17,11 +17,11 @@ from fl_dp.records import Entry, total_steps
 if TYPE_CHECKING:
     from fl_dp.accounting.privacy_loss import Array, StepLoss
 
-_ERROR = 0.01  # of epsilon: Opacus' own choice; less where epsilon is less than 1
+_ERROR = 0.01  # in epsilon: Opacus' own choice; less if epsilon is less than 1
 _LEAST_ERROR, _MOST_ERROR = 1e-4, 0.1
-_DELTA_SHARE = 1e-3  # of delta, which pays for what the truncation loses: Opacus' own choice
-_POINTS = 2**21  # of the grid at most; they bound time (about 3 s) and memory
-_MOST_LOSS = 700.0  # exp of it is still a float
+_DELTA_SHARE = 1e-3  # the part of delta that makes up for truncation: Opacus' own choice
+_POINTS = 2**21  # the most points of the grid; they bound time (about 3 s) and memory
+_MOST_LOSS = 700.0  # its exponential is still a float
 _TAIL = 12.0  # standard deviations of the noise; beyond them nothing adds to a mean
 _PANELS, _NODES = 200, 16
 
@@ -29,9 +29,9 @@ _PANELS, _NODES = 200, 16
 def compute_prv_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
     """An upper bound of epsilon but for floating-point rounding, which is not bounded; about 0.02 too large.
 
-    The upper end of the error interval of Gopi, Lee, Wutschitz 2021 (arXiv 2106.02848, section 5), for
-    removing and for adding a record, the larger of the two; Opacus' own accountant looks at the first alone.
-    Raises AccountingError for what needs too fine a grid: a large epsilon, a tiny delta, very many steps.
+    It is the upper end of the error interval of Gopi, Lee, Wutschitz 2021 (arXiv 2106.02848, section 5), the
+    larger one of removing and of adding a record; Opacus' own accountant looks only at removing.
+    Raises AccountingError if too fine a grid is needed: for a large epsilon, a tiny delta, very many steps.
     """
     resolved = delta - transform_error(entries) - _POINTS * sys.float_info.epsilon
     if resolved < delta / 2:
@@ -50,7 +50,7 @@ def compute_prv_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
 def _errors(entries: tuple[Entry, ...], delta: float, delta_error: float) -> tuple[float, float]:
     """The error of epsilon that the grid can keep, and the half-width of the grid.
 
-    Outside of the grid lies at most delta_error in either tail, by RDP's bound (remark 5.6).
+    At most delta_error lies outside of the grid in either tail, by RDP's bound (remark 5.6).
     """
     steps = total_steps(entries)
     singles = (e.taking(1) for e in entries)
@@ -67,7 +67,7 @@ def _errors(entries: tuple[Entry, ...], delta: float, delta_error: float) -> tup
 
 
 def _mesh_divisor(steps: int, delta_error: float) -> float:
-    """epsilon_error over the interval of the grid."""
+    """epsilon_error divided by the interval of the grid."""
     return math.sqrt(steps * math.log(12 / delta_error) / 2)
 
 
@@ -77,7 +77,7 @@ def _one_direction(
     tolerance: tuple[float, float, float],
     half_width: float,
 ) -> float:
-    """losses: of each entry's step; tolerance: delta, and the errors of delta and of epsilon."""
+    """losses: of one step of each entry; tolerance: delta, and the errors of delta and of epsilon."""
     from opacus.accountants.analysis import prv
 
     delta, delta_error, epsilon_error = tolerance
@@ -96,8 +96,8 @@ def _one_direction(
 class _Loss:
     """One direction of one step: distribution and density of its privacy loss.
 
-    cdf: of the loss. sign: -1 where the loss falls with the outcome. mixed: the chance that the outcome's
-    bell stands at 1 rather than 0.
+    cdf: of the loss. sign: -1 if the loss falls with the outcome. mixed: the probability that the outcome's
+    bell is centred at 1 rather than 0.
     """
 
     step: "StepLoss"
@@ -140,7 +140,7 @@ def _step(entry: Entry) -> "StepLoss":
 class _Truncated:
     """A loss given that it lies in an interval, with the two methods that Opacus' `discretize` calls.
 
-    Opacus' own class for this purpose integrates the mean with errors up to 1e-8 a step, which add up.
+    Opacus' own class for this integrates the mean with errors up to 1e-8 per step, which add up.
     """
 
     def __init__(self, loss: _Loss, least: float, largest: float) -> None:
@@ -160,6 +160,6 @@ def _refusal(what: str) -> AccountingError:
     return AccountingError(f"The accountant 'prv' cannot resolve {what}; take 'pld' or 'rdp'.")
 
 
-# No holder of budgets for two reasons more: it loads torch, through Opacus, and a ledger may hold histories
-# that it cannot resolve.
+# It may not hold budgets for two more reasons: it loads torch, through Opacus, and a ledger may hold
+# histories that it cannot resolve.
 ACCOUNTANT = Accountant(compute_prv_epsilon, upper_bound=False)

@@ -1,4 +1,4 @@
-"""Epsilon by Renyi differential privacy (RDP): fast, for planning, large federations and as a cross-check."""
+"""Epsilon by Renyi differential privacy (RDP): fast, for planning, large federations and cross-checks."""
 
 import math
 from functools import lru_cache
@@ -9,9 +9,9 @@ from fl_dp.accounting.accountant import Accountant
 from fl_dp.accounting.renyi import Array, renyi_divergences
 from fl_dp.records import Entry
 
-# Their distances from 1 grow by 2.9 %. Most often epsilon is flat around the best order, and these are within
-# 0.02 % of the best of all; at rates below 0.01 the divergence may bend sharply at some order, and then they
-# are within 1 or 2 %.
+# Their distances from 1 grow by 2.9 %. Epsilon is usually flat around the best order, and these orders come
+# within 0.02 % of the best of all. At rates below 0.01 the divergence may bend sharply at some order; then
+# they come within 1 or 2 %.
 ORDERS: Array = 1 + np.geomspace(0.1, 511.0, 300)
 
 
@@ -19,8 +19,8 @@ def compute_rdp_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
     """An upper bound of epsilon.
 
     Renyi divergences add up over steps (Mironov 2017, arXiv 1702.07476, proposition 1). Each order then
-    gives a bound of epsilon (Canonne, Kamath, Steinke 2020, arXiv 2004.00010, proposition 12; also Balle et
-    al. 2020, arXiv 1905.09982, theorem 21), so that the least over any set of orders is one too.
+    gives a bound on epsilon (Canonne, Kamath, Steinke 2020, arXiv 2004.00010, proposition 12; also Balle et
+    al. 2020, arXiv 1905.09982, theorem 21). So the smallest over any set of orders is also a bound.
     """
     curves = (entry.steps * _curve(entry.sample_rate, entry.noise_multiplier) for entry in entries)
     divergences = sum(curves, start=np.zeros_like(ORDERS))

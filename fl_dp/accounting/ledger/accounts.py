@@ -1,4 +1,4 @@
-"""What a ledger's events say about every data set: its account."""
+"""Accounts: what a ledger's events say about every data set."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -12,22 +12,21 @@ from fl_dp.accounting.ledger.requests import RECORD
 from fl_dp.errors import LedgerError
 from fl_dp.records import PAID_UNDER, REFUTED, Entry, weakest
 
-# The kind of an entry that reserves a round without protection. The word is in the ledgers of the past, and
-# stays for them.
+# The kind of an entry that reserves a round without protection. Older ledgers have this word, so it stays.
 UNPROTECTED = "expose"
-# Of one that reserves steps of a secure sum. A kind of its own: an fl_dp that does not know shares and copies
-# cannot read it, and so never takes it for less than it is.
+# The kind of an entry that reserves steps of a secure sum. It is separate so that an fl_dp that does not know
+# shares and copies cannot read the entry, and so never takes it for less than it is.
 SHARED = "reserve-shared"
-# In every entry of a ledger that was made for one run alone, by that run; an older fl_dp reads past it.
+# In every entry of a ledger that a run made for itself alone; an older fl_dp ignores it.
 ONE_RUN = "one_run"
 
 
 @dataclass(frozen=True, slots=True)
 class NotedBudget:
-    """The budget that a round was held against, as it was noted.
+    """The budget against which a round was checked, as noted then.
 
-    Only a note: a ledger opens whatever was written in it, also by an accountant that this fl_dp has not, or
-    would not let hold a budget. epsilon_alone: None where there was no second wall.
+    Only a note: a ledger must open whatever was written in it, even by an accountant that this fl_dp does not
+    have, or does not allow to hold a budget. epsilon_alone: None if there was no second limit.
     """
 
     epsilon: float
@@ -42,8 +41,8 @@ class LedgerRound:
 
     id: number of the event that reserved it; time: of that event, UTC, ISO 8601. committed: whether its
     steps were taken and their result was about to leave; they are spent in either case.
-    budget: None for a round without protection, which no budget holds, and for one that an older fl_dp paid
-    for, which did not note it. inputs: as of its `ReservationRequest`. arithmetic: the same, or `REFUTED`.
+    budget: None for a round without protection, which no budget covers, and for one paid for by an older
+    fl_dp that did not note it. inputs: as in its `ReservationRequest`. arithmetic: the same, or `REFUTED`.
     """
 
     id: int
@@ -62,8 +61,8 @@ class Account:
     """A data set under one name, from the event that registered it until it was retired.
 
     id: number of the event that registered it; public_size: its number of records, as declared then;
-    rounds: in the order in which they were reserved.
-    registered, retired: when; retired is None for an account in use.
+    rounds: in the order of their reservations.
+    registered, retired: times; retired is None for an account in use.
     """
 
     id: int
@@ -82,28 +81,28 @@ class Account:
         return self.identity.fingerprint
 
     def spent(self) -> tuple[Entry, ...]:
-        """All that was paid for, reserved or committed, equal mechanisms merged."""
+        """All that was paid for, reserved or committed, with equal mechanisms merged."""
         return merge(paid.entry for paid in self.rounds)
 
     @property
     def private(self) -> bool:
-        """Whether an epsilon holds for it: False once it was trained without protection."""
+        """Whether an epsilon holds for it: False after any training without protection."""
         return all(paid.entry.private for paid in self.rounds)
 
     def last_budget(self) -> NotedBudget | None:
-        """That of the last round that noted one; None if none has."""
+        """The budget of the last round that noted one; None if none has."""
         return next((paid.budget for paid in reversed(self.rounds) if paid.budget), None)
 
     def delta(self) -> float:
-        """That of the last budget, or what "auto" would be."""
+        """The delta of the last budget, or what "auto" would give."""
         budget = self.last_budget()
         return budget.delta if budget else auto_delta(self.public_size)
 
 
 class AccountBook:
-    """The accounts of a ledger, brought up to date with one event after the other.
+    """The accounts of a ledger, updated with one event after the other.
 
-    of_one_run: whether each entry says that the ledger was made for its run alone; of none it holds, too.
+    of_one_run: whether each entry says that the ledger was made for its run alone; True if there are none.
     """
 
     def __init__(self) -> None:
@@ -115,7 +114,7 @@ class AccountBook:
         self._identities = IdentityIndex()
 
     def add(self, event: Event) -> None:
-        """Take in the event that follows the last one."""
+        """Apply the next event."""
         self.of_one_run = self.of_one_run and event.content.get(ONE_RUN) is True
         match event.content["kind"]:
             case "register":
@@ -132,16 +131,16 @@ class AccountBook:
                 )
 
     def accounts(self) -> list[Account]:
-        """All accounts, retired ones included, in the order in which they were opened."""
+        """All accounts, also retired ones, in the order in which they were opened."""
         return [one.account() for one in self._accounts]
 
     def public_size(self, dataset: str, fingerprint: str) -> int | None:
-        """As declared for the data set in use, if it is that one; None if it is not, or not there."""
+        """The declared size of the data set in use; None if there is none, or it has another fingerprint."""
         held = self._in_use.get(dataset)
         return held.public_size if held and held.identity.fingerprint == fingerprint else None
 
     def traces(self, source: str, cut: str) -> str:
-        """Those of the parts of that cut that are in use; empty: there are none."""
+        """The traces of the parts of that cut that are in use; empty if there are none."""
         return self._identities.traces(source, cut)
 
     def conflict(self, new: Identity) -> str:
@@ -154,30 +153,30 @@ class AccountBook:
         return None if held is None else held.spent
 
     def spent_elsewhere(self, dataset: str, run: str) -> tuple[Entry, ...]:
-        """What of it the data set in use has paid for in other runs than that one."""
+        """What the data set in use has paid for in other runs than `run`."""
         rounds = self._in_use[dataset].rounds.values()
         return merge(paid.entry for paid in rounds if paid.run != run)
 
     def arithmetic(self, dataset: str) -> str:
-        """Of all that the data set in use has paid for."""
+        """The arithmetic of all that the data set in use has paid for."""
         return arithmetic_of(self._in_use[dataset].rounds.values())
 
     def unprotected_in(self, dataset: str) -> str:
-        """The run in which the data set in use was first trained without protection; empty: in none."""
+        """The run that first trained the data set in use without protection; empty if there is none."""
         return self._in_use[dataset].unprotected_in
 
     def taken(self, dataset: str, run: str, server_round: int) -> LedgerRound | None:
-        """The round, if this data set, or a retired one of the same name, has paid for it before."""
+        """The round, if this data set, or a retired one of the same name, has already paid for it."""
         return self._taken.get((dataset, run, server_round))
 
     def holder(self, reservation: int) -> str | None:
-        """The data set in use whose reservation has that number and is not committed; None: there is none."""
+        """The data set in use whose reservation has that number and is not committed; None without one."""
         held = self._by_reservation.get(reservation)
         is_open = held and held.retired is None and not held.rounds[reservation].committed
         return held.identity.dataset if held and is_open else None
 
     def paid(self, reservation: int) -> tuple[str, LedgerRound]:
-        """The data set, in use or retired, and the round of the reservation that has that number.
+        """The data set, in use or retired, and the round whose reservation has that number.
 
         LedgerError if there is none.
         """
@@ -187,7 +186,7 @@ class AccountBook:
         return held.identity.dataset, held.rounds[reservation]
 
     def holds(self, paid: LedgerRound, dataset: str) -> bool:
-        """Whether the data set in use has paid for the round itself, not a retired one of its name."""
+        """Whether the data set in use paid for the round itself, and not a retired one of its name."""
         held = self._in_use.get(dataset)
         return held is not None and paid.id in held.rounds
 
@@ -199,7 +198,7 @@ class AccountBook:
         self._identities.add(opened.identity)
 
     def _identity(self, content: Content) -> Identity:
-        """With the traces of another part where its own entry has none."""
+        """The identity; if its own entry has no traces, with those of another part."""
         found = _identity(content)
         return found if found.traces else replace(found, traces=self.traces(found.source, found.cut))
 
@@ -223,7 +222,7 @@ class AccountBook:
 
 @dataclass
 class _Open:
-    """An account as it grows. spent: of its rounds, merged; unprotected_in: see `AccountBook`."""
+    """An account as it grows. spent: total of its rounds, merged; unprotected_in: see `AccountBook`."""
 
     id: int
     identity: Identity
@@ -256,15 +255,15 @@ class _Open:
 
 
 def arithmetic_of(rounds: Iterable[LedgerRound]) -> str:
-    """That of all of them together."""
+    """The weakest arithmetic of the rounds."""
     return weakest(paid.arithmetic for paid in rounds)
 
 
 def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
     """The accounts in groups, each oldest first: all accounts of a group may hold some of the same records.
 
-    Retiring an account ends its budget, but what its rounds have shown of its records stays known. What such
-    a record has spent is therefore the composition of a whole group.
+    Retiring an account ends its budget, but what its rounds revealed of its records stays known. So such a
+    record has spent the composition of the whole group.
     """
     held = sorted(accounts, key=lambda account: account.id)
     groups = kin_groups([account.identity for account in held])
@@ -272,9 +271,9 @@ def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
 
 
 def _identity(content: Content) -> Identity:
-    """An older fl_dp noted no source, cut or sketch: what it entered counts as a whole set of that name.
+    """An older fl_dp noted no source, cut or sketch: its data sets count as whole sets of that name.
 
-    Where no unit is noted it is the record.
+    If no unit is noted, it is the record.
     """
     dataset = content["dataset"]
     source, cut, sketch, unit, persons, traces = (
@@ -296,7 +295,7 @@ def _paid_round(event: Event) -> LedgerRound:
 
 
 def _arithmetic(event: Event) -> str:
-    """Before there was another, `REFUTED` was not noted."""
+    """The noted arithmetic; entries from before there was a choice noted none, which means `REFUTED`."""
     noted: str = event.content.get("arithmetic", REFUTED)
     if noted not in PAID_UNDER:
         raise LedgerError(

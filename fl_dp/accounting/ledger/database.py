@@ -1,7 +1,7 @@
-"""One SQLite file whose commits are on the disk, in that one file, when they return.
+"""One SQLite file. When a commit returns, it is on the disk, in that one file.
 
-SQLite's rollback journal is beside the file only during a transaction. Its write-ahead log, which an older
-fl_dp used, keeps the last commits in a second file: whoever opened the ledger by another name missed them.
+SQLite's rollback journal is beside the file only during a transaction. The write-ahead log of an older fl_dp
+kept the last commits in a second file: whoever opened the ledger by another name missed them.
 """
 
 import os
@@ -27,19 +27,19 @@ from fl_dp.durable_files import private_folder, sync_folder
 from fl_dp.errors import LedgerError
 
 _BUSY_SECONDS = 60.0  # another process may be computing an epsilon inside its transaction
-_PAUSE = (0.005, 0.05)  # seconds, at random: of two processes that wait for each other, one must go first
+_PAUSE = (0.005, 0.05)  # seconds, at random, so that of two processes that wait for each other one goes first
 _SETTINGS = (
     "synchronous = EXTRA",  # FULL, and the folder is synced once the journal is deleted: that is the commit
     "fullfsync = ON",  # macOS: fsync alone ends in the drive's cache
     "secure_delete = ON",  # what is erased is overwritten
-    "temp_store = MEMORY",  # nor does a copy of it go to a temporary file
-    "cache_spill = OFF",  # the file is written by the commit alone, so that others can read it until then
+    "temp_store = MEMORY",  # and no copy of it goes to a temporary file
+    "cache_spill = OFF",  # only the commit writes the file, so that others can read it until then
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a file of ours is known, and the statements that make its tables."""
+    """How our files are recognised, and the statements that create their tables."""
 
     application_id: int  # in the file's header
     version: int
@@ -47,18 +47,18 @@ class Format:
 
 
 class Database:
-    """One open file. Every fault of the file, the disk or its rights is a LedgerError that names it."""
+    """One open file. Every fault of the file, the disk or its permissions is a LedgerError that names it."""
 
     def __init__(self, path: Path, file: FileId) -> None:
         self.path, self._file = path, file
         with _named(path):
-            # mode=rw: a file that vanished just now is an error, not an empty data base
+            # mode=rw: a file that has just vanished is an error, not an empty database
             uri = f"{path.as_uri()}?mode=rw"
             self._connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
 
     @classmethod
     def open(cls, path: Path, file_format: Format, *, create: bool) -> Self:
-        """Open the file at `path`. If nothing is there it is made (create), or else refused.
+        """Open the file at `path`. If nothing is there, it is created (create) or refused.
 
         A file of another format is refused and never replaced; so is one with several names. A file with a
         write-ahead log is converted.
@@ -74,7 +74,7 @@ class Database:
             except BaseException:
                 opened.close()
                 raise
-            opened.close()  # two that wait with the file open would keep each other from it
+            opened.close()  # two processes that wait with the file open would block each other
             if time.monotonic() > deadline:
                 raise LedgerError(
                     f"{path}: another process has the ledger open, with the write-ahead log of an older "
@@ -87,12 +87,12 @@ class Database:
         self._connection.close()
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement that gives no rows; the number of the row that was inserted last."""
+        """Run a statement without result rows; returns the number of the row that was inserted last."""
         with _named(self.path):
             return self._connection.execute(statement, values).lastrowid or 0
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives."""
+        """The result rows of a statement."""
         with _named(self.path):
             return self._connection.execute(statement, values).fetchall()
 
@@ -101,7 +101,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Several reads of one state."""
+        """Within it, all reads see the same state."""
         if self._connection.in_transaction:
             yield
             return
@@ -123,12 +123,12 @@ class Database:
             self._end()
 
     def _end(self) -> None:
-        """Undo what was not committed. SQLite has done so itself after some errors."""
+        """Undo what was not committed. After some errors SQLite has already done so."""
         if self._connection.in_transaction:
             self.execute("ROLLBACK")
 
     def _prepare(self, file_format: Format) -> None:
-        """Check whose file it is, and have every commit on disk before it returns."""
+        """Check the file's format, and let no commit return before it is on the disk."""
         found = (self.pragma("application_id"), self.pragma("user_version"))
         if found != (file_format.application_id, file_format.version):
             raise LedgerError(
@@ -139,9 +139,9 @@ class Database:
             self.execute(f"PRAGMA {setting}")
 
     def _without_write_ahead_log(self) -> bool:
-        """Move what a write-ahead log holds into the file, for good; False while another process has it open.
+        """Move a write-ahead log's contents into the file, for good; False while another process has it open.
 
-        SQLite does it in steps, after each of which a crash leaves a sound file with all entries.
+        SQLite does it in steps; a crash after any of them leaves a sound file with all entries.
         """
         if self.pragma("journal_mode") != "wal":
             return True
@@ -156,7 +156,7 @@ class Database:
         return bool(self.pragma("journal_mode") == "delete")
 
     def _refuse_other_names(self) -> None:
-        """A name that was given, or taken away, since the file was opened."""
+        """Refuse a file that has gained or lost a name since it was opened."""
         try:
             found = sole_name(self.path)
         except OSError as error:
@@ -169,7 +169,7 @@ class Database:
 
 
 def _find(path: Path, file_format: Format, create: bool) -> tuple[Path, FileId]:
-    """The file at `path`, made if need be, by its only name; LedgerError if it has several."""
+    """The file at `path`, created if need be, by its only name; LedgerError if it has several."""
     if path.is_dir():
         raise LedgerError(f"{path}: is a folder; name the ledger's file in it.")
     try:
@@ -189,7 +189,7 @@ def _find(path: Path, file_format: Format, create: bool) -> tuple[Path, FileId]:
 
 
 def _create(path: Path, file_format: Format) -> None:
-    """Make an empty file, whole or not at all; another process may win, then its file stays."""
+    """Create an empty file, whole or not at all. If another process is faster, its file stays."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=temporary_prefix(path))
     os.close(descriptor)
     temporary = Path(name)
@@ -204,7 +204,7 @@ def _create(path: Path, file_format: Format) -> None:
             finally:
                 connection.close()
         with suppress(FileExistsError):
-            os.link(temporary, path)  # a rename would replace a file that came meanwhile
+            os.link(temporary, path)  # a rename would replace a file that has appeared meanwhile
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
@@ -212,7 +212,7 @@ def _create(path: Path, file_format: Format) -> None:
 
 @contextmanager
 def _named(path: Path, done: str = "read or written") -> Iterator[None]:
-    """SQLite's errors with the file's name and what to do."""
+    """Turn SQLite's errors into LedgerErrors with the file's name and what to do."""
     try:
         yield
     except sqlite3.Error as error:

@@ -1,7 +1,7 @@
 """A durable, append-only, hash-chained log in one SQLite file.
 
-Every row carries the hash of itself and of the row before, so that a row that was edited or removed is found.
-SQLite's own count of the rows ever made finds rows that were cut off the end.
+Every row carries a hash of itself and of the row before, which reveals a row that was edited or removed.
+SQLite's own count of the rows ever made reveals rows that were cut off at the end.
 This finds accidents and clumsy changes. It finds neither somebody who rewrites the whole file nor an older
 copy of it; an export that is kept elsewhere does (see `export`).
 """
@@ -19,7 +19,7 @@ from fl_dp.accounting.ledger.hash_chain import Row, chain_hash, first_broken
 from fl_dp.errors import LedgerError
 
 _SECRET_BYTES = 32
-SECRET = "CREATE TABLE IF NOT EXISTS secret (key BLOB NOT NULL)"  # made on first use
+SECRET = "CREATE TABLE IF NOT EXISTS secret (key BLOB NOT NULL)"  # created on first use
 FORMAT = Format(
     application_id=0x666C6470,  # "fldp"
     version=1,
@@ -51,8 +51,8 @@ class EventLog:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._version = 0  # of the file when it was last read; SQLite's begin with 1
-        self._seen = (0, "")  # number and hash of the last row that `new_events` has given
+        self._version = 0  # of the file when it was last read; SQLite's versions start at 1
+        self._seen = (0, "")  # number and hash of the last row that `new_events` has returned
 
     @classmethod
     def open(cls, path: Path, *, create: bool) -> Self:
@@ -65,7 +65,7 @@ class EventLog:
 
     @property
     def head(self) -> str:
-        """The hash of the last row that `new_events` has given; empty before the first."""
+        """The hash of the last row that `new_events` has returned; empty before the first."""
         return self._seen[1]
 
     def close(self) -> None:
@@ -77,12 +77,12 @@ class EventLog:
             return self._read(0, "")
 
     def new_events(self) -> list[Event]:
-        """The events that were added since the last call, verified; at the first call all.
+        """The events that were added since the last call, verified; in the first call all.
 
         If another process has written into the file in between, all earlier ones are verified again.
         """
         with self.database.snapshot():
-            # another number after every commit of another connection
+            # it changes with every commit of another connection
             version = self.database.pragma("data_version")
             number, previous = self._seen
             if version == self._version:
@@ -98,14 +98,14 @@ class EventLog:
         return [Event(row.id, json.loads(row.content)) for row in rows]
 
     def forget(self) -> None:
-        """Let the next `new_events` give all again: some of those it gave may have been undone."""
+        """Let the next `new_events` return all events again: some that it returned may have been undone."""
         self._seen = (0, "")
 
     def _read(self, after: int, previous: str) -> list[Row]:
         """The rows after number `after`, whose hash is `previous`.
 
-        Only inside a transaction, so that rows and their count are of one moment: a row that is added between
-        the two queries would look like one that was removed.
+        Only inside a transaction, so that rows and their count are of one moment: otherwise a row that is
+        added between the two queries would look like one that was removed.
         """
         found = self.database.query("SELECT id, content, hash FROM events WHERE id > ? ORDER BY id", (after,))
         made = self.database.query("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
@@ -126,7 +126,7 @@ class EventLog:
         return self.database.writing()
 
     def append(self, content: Content) -> Event:
-        """Add an event; only inside `writing`, and when `new_events` has given all before it."""
+        """Add an event. Call it only inside `writing`, after `new_events` has returned all before it."""
         text = _to_json(content)
         number, previous = self._seen
         hashed = chain_hash(previous, text)
@@ -136,7 +136,7 @@ class EventLog:
         return Event(made, content)
 
     def secret(self) -> bytes:
-        """A random key of this file, made on first use, only inside `writing`. No export holds it."""
+        """A random key of this file, created on first use, only inside `writing`. No export holds it."""
         self.database.execute(SECRET)
         found = self.database.query("SELECT key FROM secret")
         if found:

@@ -1,4 +1,4 @@
-"""A ledger's entries as JSON, to be kept elsewhere: the ledger can be checked against it later."""
+"""A ledger's entries as JSON, to be kept elsewhere, so that the ledger can later be checked against them."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def to_export(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def read_export(path: Path) -> list[Row]:
-    """The entries of an export, verified; LedgerError if it is none, or if one was edited or removed."""
+    """The entries of an export, verified; LedgerError if it is no export, or if one was edited or removed."""
     try:
         export = json.loads(path.read_text(encoding="utf-8"))
         rows = [Row(int(row["id"]), str(row["content"]), str(row["hash"])) for row in export["rows"]]
@@ -45,9 +45,9 @@ def read_export(path: Path) -> list[Row]:
 
 
 def check_continues(path: Path, rows: Sequence[Row], earlier: Sequence[Row]) -> None:
-    """Return if the ledger at `path`, which holds `rows`, goes on where `earlier` ended, else LedgerError.
+    """LedgerError unless the ledger at `path`, which holds `rows`, continues where `earlier` ended.
 
-    Finds what a hash chain alone cannot: a ledger that was restored from an older copy, or written anew.
+    Finds what a hash chain alone cannot: a ledger that was restored from an older copy, or rewritten.
     """
     if len(rows) < len(earlier):
         raise LedgerError(

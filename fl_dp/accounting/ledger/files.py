@@ -1,4 +1,4 @@
-"""How a ledger's files are called, and where they are looked for."""
+"""The names of a ledger's files, and where they are looked for."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ _OF_AN_OLDER_KIND = "client-*.sqlite"
 
 
 def ledger_file(folder: Path) -> Path:
-    """The ledger in `folder`, there or yet to be made: one for all data of a machine, whoever the clients.
+    """The ledger in `folder`, existing or not: one for all data of a machine, whoever the clients are.
 
-    ConfigError when the folder holds only ledgers of an older fl_dp: what they have spent would not count.
+    ConfigError if the folder holds only ledgers of an older fl_dp: what they have spent would not count.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--ledger {folder}: expected a folder; the ledger in it is {LEDGER}.")
@@ -28,19 +28,19 @@ def ledger_file(folder: Path) -> Path:
 
 
 def lasting_ledger() -> Path:
-    """The folder of the ledger of this account's real clients, where they name no other."""
+    """The folder of the ledger for this account's real clients, unless they name another."""
     return state_folder() / "ledger"
 
 
 def openings_file(ledger: Path) -> Path:
-    """Where a ledger's owner keeps what opens the commitments of its statements: beside it."""
+    """The file beside a ledger with which its owner can open the commitments of its statements."""
     return ledger.parent / _OPENINGS
 
 
 def find_ledger(path: Path, *folders: Path) -> Path:
-    """The ledger that `path` names: the file itself, there or not, or the one in that folder.
+    """The ledger that `path` names: the file itself, existing or not, or the one in that folder.
 
-    folders: where else to look if `path` is a folder. ConfigError where there is none.
+    folders: where else to look if `path` is a folder. ConfigError if there is none.
     """
     if not path.is_dir():
         return path

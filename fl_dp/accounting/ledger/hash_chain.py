@@ -1,6 +1,6 @@
-"""A chain of hashes over rows of text: a row that was edited, removed or put in between breaks it.
+"""A chain of hashes over rows of text; editing, removing or inserting a row breaks it.
 
-The hash of a row covers the row and the hash before it. The last hash, the head, thus stands for all rows:
+The hash of a row covers the row and the hash before it. So the last hash, the head, stands for all rows:
 whoever keeps a head elsewhere can tell later whether the rows up to it are still the same.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """A row as it is kept: its number, from 1 without gaps, its text, and its hash in hex."""
+    """A stored row: its number, from 1 without gaps, its text, and its hash in hex."""
 
     id: int
     content: str
@@ -18,7 +18,7 @@ class Row(NamedTuple):
 
 
 def chain_hash(previous: str, content: str) -> str:
-    """SHA-256 in hex of: the hash of the row before (empty for the first), a line feed, the row's text."""
+    """SHA-256 in hex of the previous row's hash (empty for the first), a line feed, and this row's text."""
     return hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()
 
 

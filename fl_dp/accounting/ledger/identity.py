@@ -1,6 +1,6 @@
-"""What a ledger knows a data set by, and which sets may not stand beside each other in one ledger.
+"""How a ledger recognises a data set, and which sets may not be in one ledger together.
 
-Two accounts with records in common would each pay for their own half: neither would stop at the budget.
+Two accounts with records in common would each pay only for their own half: neither would stop at the budget.
 """
 
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ class Identity:
     source: the operator's name of the whole set; cut: the rule that splits the whole set into parts, empty if
     it is not split. Parts of one cut share no record.
     sketch: a sample of its records (see `overlap`); empty if none was taken. unit: what is counted, "record"
-    or "person". persons: the same sample of its persons' ids, or of the names that its records are grouped
-    by, which may be persons'; empty if there are none. traces: the same of what its records are recognised by
-    however they are read, of the whole set where it is a part: kept with the first part alone. Empty in an
-    account that an older fl_dp entered.
+    or "person". persons: a sample of the same kind of its persons' ids, or of the names by which its records
+    are grouped, which may be persons'; empty if there are none. traces: a sample of the same kind of what
+    identifies its records however they are read, for a part that of the whole set; kept only with the first
+    part. Empty in an account that an older fl_dp entered.
     """
 
     dataset: str
@@ -39,7 +39,7 @@ class Identity:
 
     @classmethod
     def of(cls, new: DataDeclaration, key: bytes, traces: str = "") -> Self:
-        """What a ledger with that key keeps of a data set. traces: those of a part that it holds."""
+        """What a ledger with that key keeps of a data set. traces: those of a part that it already holds."""
 
         def sample(digests: Digests | None) -> str:
             return sketch(digests(), key) if digests else ""
@@ -50,14 +50,14 @@ class Identity:
         )  # fmt: skip
 
     def may_share_records(self, other: "Identity") -> bool:
-        """Whether a record may be in both, by anything that is known of the two."""
+        """Whether a record may be in both, by all that is known of the two."""
         if self.fingerprint == other.fingerprint or self.dataset == other.dataset:
             return True
         if self.source == other.source:
             return self.cut != other.cut
         if share_many(self.sketch, other.sketch) or share_traces(self.traces, other.traces):
             return True
-        # Where either counts persons: new records of the same persons are no new persons.
+        # If either counts persons: new records of the same persons are no new persons.
         return (self.unit if other.unit == RECORD else other.unit) != RECORD and share_many(
             self.persons, other.persons
         )
@@ -95,7 +95,7 @@ def conflict(held: Identity, new: Identity) -> str:
 
 
 class IdentityIndex:
-    """The data sets in use, arranged so that a new one is compared with few of them.
+    """The data sets in use, indexed so that a new one is compared with only a few of them.
 
     A simulation enters thousands of parts of one set; comparing each with all others would take long.
     """
@@ -103,7 +103,7 @@ class IdentityIndex:
     def __init__(self) -> None:
         self._by_dataset: dict[str, Identity] = {}
         self._by_fingerprint: dict[str, Identity] = {}
-        self._by_source: dict[str, dict[str, Identity]] = {}  # and, within, by data set
+        self._by_source: dict[str, dict[str, Identity]] = {}  # source -> data set -> identity
 
     def add(self, identity: Identity) -> None:
         self._by_dataset[identity.dataset] = identity
@@ -116,7 +116,7 @@ class IdentityIndex:
         del self._by_source[identity.source][identity.dataset]
 
     def traces(self, source: str, cut: str) -> str:
-        """Those of the parts of that cut that are in use; empty: there are none."""
+        """The traces of the parts of that cut that are in use; empty if there are none."""
         parts = self._by_source.get(source, {}).values()
         return next((part.traces for part in parts if part.cut == cut and part.traces), "")
 
@@ -129,5 +129,5 @@ class IdentityIndex:
             if found is not None:
                 yield found
         for source, parts in self._by_source.items():
-            # all parts of one set that are in use are of one cut, so that one of them stands for all
+            # all parts of one set that are in use have the same cut, so one of them stands for all
             yield from islice(parts.values(), 1) if source == new.source else parts.values()

@@ -1,7 +1,7 @@
-"""Which data sets may hold some of the same records, directly or through others: groups of identities.
+"""Groups of data sets that may hold some of the same records, directly or through others.
 
-Thousands of parts of one set are in a ledger, or thousands of files: only those are compared that have
-something in common by which they may be kin.
+A ledger may have thousands of parts of one set, or thousands of files. So only those are compared that have
+something in common by which they may be related.
 """
 
 from collections import defaultdict
@@ -15,9 +15,9 @@ from fl_dp.accounting.ledger.overlap import numbers_of
 
 
 def kin_groups(identities: Sequence[Identity]) -> list[list[int]]:
-    """Positions of the identities, by group; each in order, and the groups by their last one.
+    """Positions of the identities, by group; each group in order, and the groups ordered by their last one.
 
-    Two are in one group where a chain of `Identity.may_share_records` leads from one to the other.
+    Two are in one group if a chain of `Identity.may_share_records` leads from one to the other.
     """
     groups = _Groups(len(identities))
     for same in _certain(identities):
@@ -33,18 +33,18 @@ def kin_groups(identities: Sequence[Identity]) -> list[list[int]]:
 
 
 def _certain(identities: Sequence[Identity]) -> Iterator[list[int]]:
-    """Those of one name, of equal contents, or of one source that was cut in several ways."""
+    """Those with the same name, with equal contents, or of one source that was cut in several ways."""
     yield from _by(one.dataset for one in identities)
     yield from _by(one.fingerprint for one in identities)
     for same in _by(one.source for one in identities):
         if len({identities[position].cut for position in same}) > 1:
-            yield same  # whatever two of them were cut alike, both are kin to the third
+            yield same  # even if two of them have the same cut, both are related to the third
 
 
 def _possible(identities: Sequence[Identity]) -> Iterator[tuple[int, int]]:
-    """Pairs of two sources that have a number of their sketches in common; all others share nothing."""
+    """Pairs of different sources with a common number in one of their sketches; all others share nothing."""
     for sample in ("sketch", "persons", "traces"):
-        alike = defaultdict(list)  # thousands of parts of one set have the traces of that set
+        alike = defaultdict(list)  # thousands of parts of one set have the same traces, those of the set
         for position, one in enumerate(identities):
             alike[getattr(one, sample)].append(position)
         alike.pop("", None)
@@ -58,9 +58,9 @@ def _possible(identities: Sequence[Identity]) -> Iterator[tuple[int, int]]:
 
 
 def _holders_of_one_number(sketches: Sequence[str]) -> Iterator[list[int]]:
-    """For each number that several sketches have, their positions.
+    """For each number that is in several sketches, their positions.
 
-    They are compared in arrays: of thousands of sketches they are millions.
+    Uses arrays: thousands of sketches hold millions of numbers.
     """
     each = [numbers_of(sketch) for sketch in sketches]
     if not each:
@@ -90,7 +90,7 @@ class _Groups:
         self._above = list(range(number))
 
     def head(self, position: int) -> int:
-        """The position that stands for its group."""
+        """The position that represents its group."""
         while self._above[position] != position:
             self._above[position] = self._above[self._above[position]]
             position = self._above[position]

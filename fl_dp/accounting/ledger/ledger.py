@@ -1,9 +1,10 @@
-"""What the data on this machine have spent, over all runs: a wall, not an alarm.
+"""What the data on this machine have spent, over all runs. It is a hard limit, not just a warning.
 
-The ledger is keyed by data set and not by run, because the data spend privacy. A round is paid for in two
-entries: it is reserved before training, and committed before its result leaves. What was reserved and never
-committed counts as spent, whatever happened in between. Nothing is ever given back; docs/ledger.md says why.
-Training without protection passes the wall, and is noted beforehand: from then on no epsilon holds for those
+The ledger is keyed by data set and not by run, because it is the data whose privacy is spent. A round is paid
+for in two entries: it is reserved before training, and committed before its result leaves. What was reserved
+but never committed counts as spent, whatever happened in between. Nothing is ever given back; docs/ledger.md
+says why.
+Training without protection is not limited, and is noted beforehand: from then on no epsilon holds for those
 data, and no private round is paid for.
 A payment has secret bytes, from which all of its round's random numbers follow. They are kept only as long as
 the round may be repeated, see `Reservation`.
@@ -35,7 +36,7 @@ from fl_dp.records import Entry, shared_fields
 
 
 class Ledger:
-    """One open ledger file; several processes may hold it open and never overspend together."""
+    """One open ledger file. Several processes may hold it open, and together they never overspend."""
 
     def __init__(self, log: EventLog, *, one_run: bool = False) -> None:
         self._log, self._book, self._one_run = log, AccountBook(), one_run
@@ -43,15 +44,15 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Path, *, one_run: bool = False) -> Self:
-        """Open, or begin, the ledger at `path`; LedgerError if it is not a sound ledger.
+        """Open the ledger at `path`, or create it; LedgerError if it is not a sound ledger.
 
-        one_run: for the one run that the ledger was made for. Each entry then says so, see `of_one_run`.
+        one_run: the ledger is made for this one run. Each entry then says so, see `of_one_run`.
         """
         return cls._verified(EventLog.open(path, create=True), one_run=one_run)
 
     @classmethod
     def open_existing(cls, path: Path) -> Self:
-        """Open the ledger at `path`; LedgerError if there is none, or no sound one."""
+        """Open the ledger at `path`; LedgerError if there is none, or it is not sound."""
         return cls._verified(EventLog.open(path, create=False))
 
     @classmethod
@@ -80,7 +81,7 @@ class Ledger:
         return self._log.path
 
     def head(self) -> str:
-        """The hash that stands for all entries, as they are now; empty if there are none."""
+        """The hash that stands for all current entries; empty if there are none."""
         self._read()
         return self._log.head
 
@@ -89,11 +90,11 @@ class Ledger:
         return len(self.rows())
 
     def rows(self) -> list[Row]:
-        """Every entry as it is kept, with its hash, verified; for an export."""
+        """Every entry as stored, with its hash, verified; for an export."""
         return self._log.rows()
 
     def accounts(self) -> list[Account]:
-        """What every data set has paid for; retired ones included, oldest first."""
+        """What every data set has paid for, oldest first, also retired ones."""
         return self._read().accounts()
 
     def register(self, dataset: str, fingerprint: str, public_size: int, **more: Any) -> int:
@@ -103,38 +104,38 @@ class Ledger:
     def register_all(self, registrations: Sequence[DataDeclaration]) -> list[int]:
         """Enter data sets on their first use, all or none; returns their public sizes, as declared then.
 
-        LedgerError when another set of this ledger may hold some of the same records: what they have spent
+        LedgerError if another set of this ledger may hold some of the same records: what they have spent
         there would not count here.
         """
         with self._writing() as book:
             return [self._register(book, one) for one in registrations]
 
     def spent(self, dataset: str) -> tuple[Entry, ...]:
-        """All that the data set has paid for, reserved or committed, equal mechanisms merged.
+        """All that the data set has paid for, reserved or committed, with equal mechanisms merged.
 
         LedgerError for a data set that was never registered: a mistyped name must not look unspent.
         """
         return self.spent_all([dataset])[0]
 
     def spent_all(self, datasets: Iterable[str]) -> list[tuple[Entry, ...]]:
-        """What each of them has paid for, see `spent`; all as they stand at one moment."""
+        """What each of them has paid for, see `spent`; all at the same moment."""
         book = self._read()
         return [self._spent(book, dataset) for dataset in datasets]
 
     def spent_elsewhere(self, datasets: Iterable[str], run: str) -> list[tuple[Entry, ...]]:
-        """What each of them has paid for in other runs than that one; all as they stand at one moment."""
+        """What each of them has paid for in other runs than `run`; all at the same moment."""
         book = self._read()
         return [book.spent_elsewhere(dataset, run) for dataset in datasets]
 
     def of_one_run(self) -> bool:
         """Whether it was opened for the one run that it was made for, and nobody else has entered anything.
 
-        Then what other runs have spent on the same data is in another ledger, or in none.
+        What other runs have spent on the same data is then in another ledger, or in none.
         """
         return self._one_run and self._read().of_one_run
 
     def arithmetics(self, datasets: Iterable[str]) -> list[str]:
-        """Of each of them the weakest that it has paid under, of `PAID_UNDER`."""
+        """For each data set, the weakest of `PAID_UNDER` under which it has paid."""
         book = self._read()
         return [book.arithmetic(dataset) for dataset in datasets]
 
@@ -149,9 +150,9 @@ class Ledger:
     ) -> Reservation:
         """Pay for as many of the `planned` steps as still fit `budget`, in one transaction, on disk.
 
-        budget None: all of them, without protection: no wall holds then, nor ever again for these data.
-        Raises BudgetExhaustedError when not one fits, DeclinedError for a round of this run that was
-        reserved before (a replay) and for data that were trained without protection before, LedgerError when
+        budget None: pay for all, without protection. Then no limit holds, now or ever again for these data.
+        Raises BudgetExhaustedError if not even one step fits, DeclinedError for a round of this run that was
+        reserved before (a replay) and for data that were trained without protection before, LedgerError if
         nothing can be written.
         """
         paid = self.reserve_all([ReservationRequest(dataset, run, server_round, mechanism, planned, budget)])[
@@ -162,11 +163,11 @@ class Ledger:
         return paid
 
     def reserve_all(self, requests: Sequence[ReservationRequest]) -> list[Reservation | DeclinedError]:
-        """Pay for several rounds in one transaction: for each its reservation, or why there is none.
+        """Pay for several rounds in one transaction. For each, returns its reservation, or why there is none.
 
-        A round that was paid for before is a RoundTakenError. Only a repetition (see `ReservationRequest`)
-        whose key is kept gets the reservation of then, with that key.
-        LedgerError when nothing can be written; then nothing is paid for.
+        A round that was paid for before gives RoundTakenError, unless it is a repetition (see
+        `ReservationRequest`) whose key is still kept: that gets its original reservation and key.
+        LedgerError if nothing can be written; then nothing is paid for.
         """
         with self._writing() as book:
             return [self._reserve_or_decline(book, request) for request in requests]
@@ -174,8 +175,8 @@ class Ledger:
     def commit(self, reservation: Reservation) -> None:
         """Note that the reserved steps were taken and their result is about to leave.
 
-        LedgerError if the reservation is unknown, was committed before, or is of a data set that was retired
-        in between. The result must then not leave.
+        LedgerError if the reservation is unknown, was committed before, or its data set was retired in
+        between. The result must then not leave.
         """
         self.commit_all([reservation])
 
@@ -189,21 +190,21 @@ class Ledger:
     def erase_keys(self, run: str, up_to_round: int) -> None:
         """Erase the keys of the run's rounds up to that one, of all data sets, from every byte of the file.
 
-        From then on nobody can repeat those rounds, nor take off their noise. Call it when their results are
+        After that nobody can repeat those rounds, nor remove their noise. Call it when their results are
         stored durably, and before anything leaves. Calling it again changes nothing.
-        LedgerError when it cannot be written; then no key is erased.
+        LedgerError if it cannot be written; then no key is erased.
         """
         with self._writing() as book:
             self._erase_keys(book, lambda dataset, paid: paid.run == run and paid.server_round <= up_to_round)
 
     def retirements(self) -> int:
-        """How many accounts were retired in this ledger. All data sets count: a name is quickly changed."""
+        """How many accounts were retired in this ledger, of all data sets: a name is quickly changed."""
         return self._read().retirements
 
     def retire(self, dataset: str) -> None:
         """End the data set's account, so that its next use begins a new one with nothing spent.
 
-        The entries stay: privacy that was spent stays spent, only the wall moves. The keys of its payments
+        The entries stay: privacy that was spent stays spent; only the limit moves. The keys of its payments
         are erased. LedgerError if no such data set is in use.
         """
         with self._writing() as book:
@@ -212,14 +213,14 @@ class Ledger:
             self._append(book, "retire", dataset)
 
     def _read(self) -> AccountBook:
-        """The accounts as they stand, with what other processes have added."""
+        """The current accounts, including what other processes have added."""
         for event in self._log.new_events():
             self._book.add(event)
         return self._book
 
     @contextmanager
     def _writing(self) -> Iterator[AccountBook]:
-        """A transaction, and the accounts in it. If it fails, nothing stays, here or on disk."""
+        """A transaction, and the accounts in it. If it fails, nothing is kept, neither here nor on disk."""
         try:
             with self._log.writing():
                 yield self._read()
@@ -239,7 +240,7 @@ class Ledger:
         usual = {"unit": RECORD, "persons": "", "traces": ""}  # omitted, as in older ledgers
         said = {key: value for key, value in asdict(identity).items() if usual.get(key) != value}
         if known_traces:
-            del said["traces"]  # those of the parts before
+            del said["traces"]  # kept with an earlier part
         self._append(book, "register", **said, public_size=new.public_size)
         return new.public_size
 
@@ -276,7 +277,7 @@ class Ledger:
         return self._reservation(number, entry, request)
 
     def _reserve_unprotected(self, book: AccountBook, request: ReservationRequest) -> Reservation:
-        """Note that the data are about to be trained without protection: no step is refused."""
+        """Note that the data are about to be trained without protection. No step is refused."""
         sample_rate, noise_multiplier = request.mechanism
         entry = request.entry(request.planned)
         if entry.private:
@@ -288,7 +289,7 @@ class Ledger:
         return self._reservation(number, entry, request)
 
     def _reservation(self, number: int, entry: Entry, request: ReservationRequest) -> Reservation:
-        """With a new key, which is kept beside the entry if the round may be repeated."""
+        """A reservation with a new key, which is stored beside the entry if the round may be repeated."""
         paid = Reservation(number, entry, new_key())
         if request.inputs:
             self._keys.keep(number, paid.key)
@@ -297,8 +298,8 @@ class Ledger:
     def _paid_before(self, book: AccountBook, request: ReservationRequest) -> Reservation | None:
         """The reservation of a round that was paid for before, if its result would be the same.
 
-        None if it was not paid for; RoundTakenError if its result would be another. That includes a round
-        whose key was erased, or is of an older fl_dp, which kept none: new bytes would be a second release.
+        None if it was not paid for; RoundTakenError if its result would differ. That includes a round whose
+        key was erased, or was never kept by an older fl_dp: new bytes would make a second release.
         """
         self._spent(book, request.dataset)  # LedgerError for an unknown data set
         paid = book.taken(request.dataset, request.run, request.server_round)
@@ -313,7 +314,7 @@ class Ledger:
         return Reservation(paid.id, paid.entry, key, paid.committed)
 
     def _erase_keys(self, book: AccountBook, which: Callable[[str, LedgerRound], bool]) -> None:
-        """Erase the keys of those rounds, given with the data set that paid for each."""
+        """Erase the keys of the rounds that `which` selects by the data set that paid, and the round."""
         self._keys.erase(lambda number: which(*book.paid(number)))
 
     def _commit(self, book: AccountBook, number: int) -> None:
@@ -337,7 +338,7 @@ class Ledger:
 
 
 def _noted(budget: Budget) -> dict[str, Any]:
-    """The second wall only where there is one."""
+    """The budget as noted; the second limit only if there is one."""
     noted = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
     if budget.epsilon_alone is not None:
         noted["epsilon_alone"] = budget.epsilon_alone

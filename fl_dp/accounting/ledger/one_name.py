@@ -1,8 +1,8 @@
 """A ledger has one name, because SQLite looks for a file's journal by the file's name.
 
-The journal is what undoes a transaction that a crash cut short. Opened under another name, the file would
-show such a transaction half done. And the journal, found again under the first name, would then undo what was
-entered under the other one.
+The journal undoes a transaction that a crash cut short. Opened under another name, the file would show such a
+transaction half done. Later, under the first name, SQLite would find the journal again and undo what was
+entered under the other name.
 """
 
 import os
@@ -19,7 +19,7 @@ _MOUNT_POINT = 4  # which word of a line there
 def real_path(path: Path) -> Path:
     """`path` with all symbolic links followed, so that they all lead to one journal.
 
-    LedgerError for a link that leads nowhere: the disk with the ledger may only not be mounted yet.
+    LedgerError for a link that leads nowhere: perhaps the disk with the ledger is just not mounted yet.
     """
     real = Path(os.path.realpath(path))
     if path.is_symlink() and not real.exists():
@@ -40,7 +40,7 @@ def refuse_mount_point(path: Path) -> None:
 
 
 def sole_name(path: Path) -> FileId:
-    """Which file has the name `path`; LedgerError if it has other names, too (hard links)."""
+    """The file that has the name `path`; LedgerError if it also has other names (hard links)."""
     found = path.stat()
     if found.st_nlink > 1:
         raise LedgerError(
@@ -52,10 +52,10 @@ def sole_name(path: Path) -> FileId:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove the names under which the file `path` was made; see `temporary_prefix`.
+    """Remove the names under which the file `path` was created; see `temporary_prefix`.
 
-    Its maker removes its own as well. But another process may be faster, and the maker may be killed before.
-    Nothing is ever entered under such a name, so that no journal can belong to it.
+    Its creator removes its own as well, but another process may be faster, or the creator may be killed.
+    Nothing is ever entered under such a name, so no journal can belong to it.
     """
     prefix = temporary_prefix(path)
     for other in path.parent.iterdir():
@@ -64,19 +64,19 @@ def remove_leftovers(path: Path) -> None:
 
 
 def temporary_prefix(path: Path) -> str:
-    """How the names begin under which the file `path` is made, before it gets its own."""
+    """The prefix of the names under which the file `path` is created, before it gets its own."""
     return f".{path.name}-"
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
-    except FileNotFoundError:  # its maker removed it just now
+    except FileNotFoundError:  # its creator has just removed it
         return False
 
 
 def _mount_points() -> set[str]:
-    """Where anything is mounted; empty where the system does not say. Spaces and the like are octal there."""
+    """All mount points; empty if the system does not tell. Spaces and the like are octal there."""
     if not _MOUNTS.exists():
         return set()
     words = [line.split()[_MOUNT_POINT] for line in os.fsdecode(_MOUNTS.read_bytes()).splitlines()]

@@ -1,9 +1,10 @@
 """Whether two sets share many records, judged by a small sample of each: bottom-k sketches.
 
-Every record has a number that only the holder of a key can compute. A sketch holds a set's k least numbers,
-and so all of its numbers up to the largest that it holds. Two sketches are compared up to the smaller of
-their two largest numbers: up to there neither lacks any, and a record of both sets is in both sketches
-(Broder 1997, "On the resemblance and containment of documents"; k least values: Cohen, Kaplan 2007).
+Every record has a number that only the holder of a key can compute. A sketch holds a set's k smallest
+numbers, and so all of its numbers up to the largest in the sketch. Two sketches are compared up to the
+smaller of their two largest numbers: up to there neither lacks any, and a record of both sets is in both
+sketches (Broder 1997, "On the resemblance and containment of documents"; k smallest values: Cohen, Kaplan
+2007).
 """
 
 import hashlib
@@ -13,21 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIZE = 1024  # records in a sketch
-MANY = 0.1  # of the smaller set's records
-# A record has many traces. One column more, or one other, leaves a part of them: half, and a fifth of two.
+MANY = 0.1  # part of the smaller set's records
+# A record has many traces. If one column is added or changed, half of them remain; if two, a fifth.
 MANY_TRACES, FEWEST_TRACES = 0.03, 4
-_ENOUGH = 0.25  # traces for each record; with fewer it is known where nothing else of it has changed
+_ENOUGH = 0.25  # traces per record; with fewer, a set is recognised only if nothing else of it has changed
 _WIDTH = 16  # hex digits of one record's number: with 64 bits, chance agreements can be neglected
 
 
 def sketch(records: Iterable[bytes], key: bytes) -> str:
-    """The sketch of a set, its records given by their digests: the least keyed numbers in hex, in order."""
+    """The sketch of a set whose records are given by digests: the smallest keyed numbers in hex, in order."""
     numbers = {hashlib.blake2b(record, key=key, digest_size=_WIDTH // 2).hexdigest() for record in records}
     return "".join(sorted(numbers)[:SIZE])
 
 
 def share_traces(one: str, other: str) -> bool:
-    """Whether two sketches of traces have as many in common as chance would not give them."""
+    """Whether two sketches of traces have more in common than chance would give them."""
     return share_many(one, other, MANY_TRACES, FEWEST_TRACES)
 
 
@@ -39,7 +40,7 @@ def tell_apart(traces: str, records: int) -> bool:
 def share_many(one: str, other: str, many: float = MANY, fewest: int = 1) -> bool:
     """Whether two sketches by one key have `many` of the smaller set's sampled records in common.
 
-    An empty sketch, of a set whose records are not known, shares nothing. Of two sets of n and m distinct
+    An empty sketch, of a set whose records are not known, shares nothing. For two sets of n and m distinct
     records, n <= m, about min(n, SIZE * n / m) records of the smaller are compared: none if n is far below
     m / SIZE.
     """
@@ -52,7 +53,7 @@ def share_many(one: str, other: str, many: float = MANY, fewest: int = 1) -> boo
 
 
 def numbers_of(text: str) -> NDArray[np.uint64]:
-    """What a sketch consists of: each once, in order, as `sketch` writes them."""
+    """The numbers of a sketch, each once, in the order in which `sketch` writes them."""
     return np.frombuffer(bytes.fromhex(text), dtype=">u8").astype(np.uint64)
 
 

@@ -1,7 +1,7 @@
 """The secret bytes of payments, from which their random numbers follow: kept beside the entries, then erased.
 
-They are no entries: an entry stays for good and is exported, these bytes are neither. Whoever has them can
-take off the noise of the round that they paid for.
+They are not entries: an entry stays for good and is exported, and these bytes are neither. Whoever has them
+can remove the noise of the round that they paid for.
 """
 
 import secrets
@@ -19,12 +19,12 @@ def new_key() -> bytes:
 
 
 class PaymentKeys:
-    """The keys that a file keeps, by the number of the reservation; only inside `Database.writing`.
+    """The keys that a file keeps, by the number of the reservation. Use it only inside `Database.writing`.
 
-    A key that was erased is in no byte of the file. SQLite overwrites what it deletes, but where it moves a
-    row between pages an old copy can stay. So rows are never moved: they are added at the end, since numbers
-    rise, and erased all together; those that stay are then written anew.
-    After a transaction that failed, go on with a new one of these: the table may be undone.
+    An erased key is in no byte of the file. SQLite overwrites what it deletes, but when it moves a row
+    between pages, an old copy can stay. So rows are never moved: they are added at the end, since numbers
+    rise, and all erased together; those that stay are then written anew.
+    After a transaction that failed, use a new instance: the table may have been undone.
     """
 
     def __init__(self, database: Database) -> None:
@@ -45,7 +45,7 @@ class PaymentKeys:
         return bytes(found[0][0]) if found else None
 
     def erase(self, which: Callable[[int], bool]) -> None:
-        """Erase the keys of those reservations; where there is none of them, nothing is written."""
+        """Erase the keys of the selected reservations; if there are none, nothing is written."""
         self._make_table()
         kept = self._database.query("SELECT reservation, key FROM payment_keys ORDER BY reservation")
         stay = [(reservation, key) for reservation, key in kept if not which(reservation)]
@@ -56,7 +56,7 @@ class PaymentKeys:
             self.keep(reservation, key)
 
     def _make_table(self) -> None:
-        """On first use: a ledger of an older fl_dp has none."""
+        """Make the table on first use: a ledger of an older fl_dp has none."""
         if not self._has_table:
             self._database.execute(TABLE)
             self._has_table = True

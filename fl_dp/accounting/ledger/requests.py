@@ -1,4 +1,4 @@
-"""What a ledger is asked to enter and to pay for, and what it answers: values alone."""
+"""What a ledger is asked to enter and to pay for, and what it answers: plain values."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -9,19 +9,19 @@ from fl_dp.records import STEADY_ROWS, Entry
 RECORD = "record"  # the usual unit
 
 Mechanism = tuple[float, float]  # sample rate, noise multiplier
-Digests = Callable[[], Iterable[bytes]]  # of a data set's records; asked for once, at its first use
+Digests = Callable[[], Iterable[bytes]]  # digests of a data set's records; called once, at its first use
 
 
 @dataclass(frozen=True, slots=True)
 class DataDeclaration:
     """A data set to be entered in a ledger.
 
-    fingerprint: of the contents, so that a changed or renamed set is noticed. source: the whole set that
-    this one is a part of, by `cut` (see `Identity`); empty if it is no part. digests: so that a set with many
+    fingerprint: of the contents, so that a changed or renamed set is noticed. source: the whole set of which
+    this one is a part, by `cut` (see `Identity`); empty if it is no part. digests: so that a set with many
     of the same records is noticed. Only a keyed sample of them is kept, in this file alone.
-    unit: what public_size counts, "record" or "person". person_digests: of the persons' ids, or of the names
-    that records are grouped by, in the same way as digests; None: there are none. trace_digests: of what the
-    records are recognised by however they are read, in the same way.
+    unit: what public_size counts, "record" or "person". person_digests: like digests, of the persons' ids, or
+    of the names by which records are grouped; None if there are none. trace_digests: like digests, of what
+    identifies the records however they are read.
     """
 
     dataset: str
@@ -39,10 +39,10 @@ class DataDeclaration:
 class ReservationRequest:
     """A round to be paid for, see `Ledger.reserve`.
 
-    budget: the wall; None for training without protection, whose noise multiplier is 0. arithmetic: one of
+    budget: the limit; None for training without protection, whose noise multiplier is 0. arithmetic: one of
     `ARITHMETICS`.
-    inputs: a digest of all that decides the round's result, but the data and the key of its `Reservation`.
-    A round that was paid for before, with the same inputs, gives the same result again as long as that key is
+    inputs: a digest of all that decides the round's result, except the data and the key of its `Reservation`.
+    A round that was already paid for with the same inputs gives the same result again as long as that key is
     kept, and need not be paid for again. Empty: the round is never repeated, and its key never kept.
     shares, copies: of a secure sum, see `Entry`.
     """
@@ -59,7 +59,7 @@ class ReservationRequest:
     copies: int = 1
 
     def entry(self, steps: int) -> Entry:
-        """So many steps of it; ConfigError where they can be none."""
+        """An entry of so many steps; ConfigError if such an entry is impossible."""
         return Entry(*self.mechanism, steps, self.shares, self.copies)
 
 
@@ -69,7 +69,7 @@ class Reservation:
 
     key: 32 secret bytes, drawn for this payment alone. All random numbers of its steps follow from them.
     If the round may be repeated, the ledger keeps them until `Ledger.erase_keys`, and a repetition gets the
-    same. Else nothing but this value ever holds them.
+    same. Otherwise only this value ever holds them.
     committed: the same round was committed before. Its result may have left then, and is the same now.
     """
 

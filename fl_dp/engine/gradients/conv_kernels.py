@@ -55,17 +55,17 @@ def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
         geometry.dilation, geometry.padding, geometry.stride, False, [0] * len(geometry.stride), M,
     )  # fmt: skip
     for dim, size in enumerate(geometry.kernel_size, start=2):
-        grads = grads.narrow(dim, 0, size)  # inputs that a strided kernel never reached
+        grads = grads.narrow(dim, 0, size)  # drops inputs that a strided kernel never reached
     return grads.reshape(M, p, 1, *geometry.kernel_size)
 
 
 def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
     """(kernel rows / s, M, p, s, rest of the kernel, d): a batched matrix product for each s rows.
 
-    The input is unfolded along all spatial dimensions but the first, so that the inputs of a row lie side
-    by side. For a square kernel this copies k^(1/2) times less than patches do. s is the stride if the
-    number of kernel rows is a multiple of it, else 1. Each product gets contiguous memory of its own;
-    otherwise PyTorch would multiply one image at a time.
+    The input is unfolded along all spatial dimensions but the first, so that the inputs of a row are
+    adjacent. For a square kernel this copies k^(1/2) times less than patches do. s is the stride if the
+    number of kernel rows is a multiple of it, else 1. Each product gets new contiguous memory; otherwise
+    PyTorch would multiply one image at a time.
     """
     M, p, *output = grad_output.shape
     left = grad_output.flatten(2)
@@ -98,7 +98,7 @@ def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
 def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geometry: Geometry) -> Tensor:
     """(p, d, *kernel) sum over images of factor times gradient, by one matrix product for each kernel row.
 
-    All of one type. No number passes through more additions than there are positions of all images.
+    All inputs have one type. No number passes through more additions than all images have positions.
     """
     M, p, *output = grad_output.shape
     rest = range(3, 2 + len(output))
@@ -114,14 +114,14 @@ def weight_grad_by_matmul(grad_output: Tensor, x: Tensor, factors: Tensor, geome
 
 
 def _row_starts(geometry: Geometry) -> list[tuple[int, int]]:
-    """For each row of the kernel: the phase of the stride that it reads, and the first row in that phase."""
+    """For each kernel row: the phase of the stride that it reads, and its first row in that phase."""
     stride = geometry.stride[0]
     offsets = [i * geometry.dilation[0] for i in range(geometry.kernel_size[0])]
     return [(offset % stride, offset // stride) for offset in offsets]
 
 
 def _rows_together(geometry: Geometry) -> int:
-    """How many rows of the kernel start at the same row of the input, each in a phase of its own."""
+    """How many kernel rows start at the same row of the input, each in a phase of its own."""
     kernel, stride, dilation = geometry.kernel_size[0], geometry.stride[0], geometry.dilation[0]
     return stride if dilation == 1 and kernel % stride == 0 else 1
 
@@ -129,8 +129,8 @@ def _rows_together(geometry: Geometry) -> int:
 def _phases_side_by_side(rows: Tensor, spatial: int) -> Tensor:
     """(M, 1, Hq, rest of the output, phases, rest of the kernel, d) from the result of `_unfolded`.
 
-    Copies one phase after the other: a single copy would have the phases in its innermost loop, and
-    move only a few numbers at a time.
+    Copies one phase after the other: a single copy would have the phases in its innermost loop, and move only
+    a few numbers at a time.
     """
     M, phases, *shape = rows.shape
     beside = rows.new_empty(M, *shape[:spatial], phases, *shape[spatial:])

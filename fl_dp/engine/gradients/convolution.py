@@ -36,8 +36,8 @@ from fl_dp.engine.sum_error import MOST_POSITIONS
 
 _INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows", "instantiate-patches")
 
-# Below so many 2 T^2 / (p d) a weight gradient for each example takes 0.6 of the time of the grouped one, at
-# 0.9 as long (256 channels on 8x8 positions, 128 on 16x16; one core of a CPU).
+# Below this 2 T^2 / (p d), one weight gradient per example takes 0.6 of the time of the grouped one; at 0.9
+# it takes as long (256 channels on 8x8 positions, 128 on 16x16; one core of a CPU).
 _LOOP_IS_FASTER = 1 / 4
 
 
@@ -116,7 +116,7 @@ class Conv(GradientLayout):
         return Conv(self.grad_output[:rows], self.input[:rows], self.images, self.geometry)
 
     def _one_by_one(self) -> Tensor:
-        """(N, *shape), one ordinary weight gradient for each example: faster where each is large."""
+        """(N, *shape), by one ordinary weight gradient per example: faster if each is large."""
         g, x = self._by_example()
         grads = g.new_empty(len(g), *self.shape)
         for n, grad in enumerate(grads):

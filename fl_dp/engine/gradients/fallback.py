@@ -1,9 +1,8 @@
-"""Exact but slow gradients where no rule applies: autograd's own, one example after the other.
+"""Exact but slow gradients where no rule applies: by autograd itself, one example after the other.
 
 `masked_grads` finds the gradient of one input of an operator without a rule: it calls the operator's own
-backward function with all rows but one example's set to zero. `pull_back` takes the gradient of an
-input that is a function of parameters (W + B @ A, a position table that was indexed) back to the
-parameters.
+backward function with all rows set to zero except those of one example. `pull_back` takes the gradient of an
+input that is a function of parameters (W + B @ A, an indexed position table) back to the parameters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,10 +29,10 @@ def pull_back(
 ) -> dict[str, Tensor]:
     """Per-example gradients (N, *shape) of the parameters `names` behind `edge`.
 
-    grads: (N, *shape of the input), its gradient for each example. The graph below `edge` must still
-    exist. It may hold data (x[mask] @ W): then one example's NaN may spoil another's gradient, because
-    zero times NaN is NaN, and NonFiniteError is raised. overwrite: the results may take the memory of
-    `grads`: half the time where these are many MiB, most of which goes to new memory.
+    grads: (N, *shape of the input), its gradient for each example. The graph below `edge` must still exist.
+    It may hold data (x[mask] @ W). Then one example's NaN may spoil another's gradient, because zero times
+    NaN is NaN, and NonFiniteError is raised. overwrite: the results may take the memory of `grads`. This
+    halves the time if these have many MiB, because most of it goes into new memory.
     """
     leaves = [parameters[name] for name in names]
     if edge.node.name().endswith("AccumulateGrad"):
@@ -50,7 +49,7 @@ def pull_back(
         for i in order:
             mine = found[i]
             if i == there and mine is not None and _share_memory(mine, grads):
-                mine = mine.clone()  # of `grad` transposed, half would be replaced before it is read
+                mine = mine.clone()  # `grad` transposed would be half overwritten before it is read
             pulled[i][n] = 0 if mine is None else mine.to_dense()  # those of nn.Embedding may be sparse
     for pulled_grads in pulled:
         _check_spread(were_finite, pulled_grads, names)
@@ -68,7 +67,7 @@ def _share_memory(one: Tensor, other: Tensor) -> bool:
 
 
 def _check_spread(were_finite: Tensor, pulled: Tensor, names: Sequence[str]) -> None:
-    """NonFiniteError where a finite gradient became non-finite, unless there is only one example."""
+    """NonFiniteError if a finite gradient became non-finite, unless there is only one example."""
     if len(pulled) > 1 and bool((were_finite & ~_finite(pulled)).any()):
         raise NonFiniteError(
             f"{', '.join(names)}: values that are not finite, and no rule to tell whose they are; take the "
@@ -77,24 +76,24 @@ def _check_spread(were_finite: Tensor, pulled: Tensor, names: Sequence[str]) -> 
 
 
 def _finite(grads: Tensor) -> Tensor:
-    """(N,) whether an example's gradient (N, ...) is; a finite sum is one of finite numbers."""
+    """(N,) whether an example's gradient (N, ...) is finite; a finite sum has only finite terms."""
     rows = grads.reshape(len(grads), -1)
     finite = rows.sum(1).isfinite()
     return finite if bool(finite.all()) else rows.isfinite().all(1)
 
 
 def masked_grads(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, num_examples: int) -> Tensor:
-    """(N, *shape of the input): for each example, the input's gradient when only its rows of `grad` count.
+    """(N, *shape of the input): for each example, the input's gradient if only its rows of `grad` count.
 
     Calls the operator's backward function once for each example, at N times its cost. Raises
-    NonFiniteError where one example's NaN may have spoilt another's gradient, because zero times NaN is
-    NaN. Counting both gradients as zero would let one record decide what the others contribute.
+    NonFiniteError if one example's NaN may have spoilt another's gradient, because zero times NaN is NaN.
+    Counting both gradients as zero would let one record decide what the others contribute.
     """
     owner = axis.owners(grad.shape[axis.dim], num_examples, grad.device)
     owner = owner.view(-1, *(1,) * (grad.dim() - axis.dim - 1))
     found = []
     for n in range(num_examples):
-        with GraphExecGroup():  # what is checkpointed is recomputed once a call, not once a tensor
+        with GraphExecGroup():  # checkpointed parts are recomputed once per call, not once per tensor
             inputs = _call_backward(use, argument, torch.where(owner == n, grad, 0))
         mine = inputs[argument.number] if isinstance(inputs, tuple) else inputs
         # a backward function may leave the sum over broadcast dimensions to autograd
@@ -111,8 +110,8 @@ def masked_grads(use: Use, argument: Argument, grad: Tensor, axis: BatchAxis, nu
 def _call_backward(use: Use, argument: Argument, grad: Tensor) -> Any:
     """The gradients of the operator's inputs: a tensor or None, or a tuple of these.
 
-    The user's own `torch.autograd.Function` returns one for each argument, also for those that are not
-    tensors; the graph knows the tensors alone. Where the numbers differ, NoRuleError is raised.
+    A user's own `torch.autograd.Function` returns one for each argument, even for those that are no tensors;
+    the graph knows only the tensors. If the numbers differ, NoRuleError is raised.
     """
     node: Any = use.node
     if not isinstance(node, BackwardCFunction):

@@ -1,9 +1,9 @@
-"""How much rounding and underflow may take off a ghost norm: what is added so that none is too small.
+"""How much rounding and underflow may take off a ghost norm; this is added so that none is too small.
 
-A ghost norm adds up products of inner products (gram.py). Where an example's terms cancel, rounding
-could hide the length of its gradient altogether, and the gradient would then pass unclipped. So
-every ghost norm is increased by its error bound. That also bounds how much longer than the gradient its
-terms can be, on which the rounding of the clipped sum depends (docs/rounding.md).
+A ghost norm adds up products of inner products (gram.py). If an example's terms cancel, rounding could hide
+the length of its gradient altogether, and the gradient would pass unclipped. So every ghost norm is increased
+by its error bound. This also limits how much longer than the gradient its terms can be, on which the rounding
+of the clipped sum depends (docs/rounding.md).
 """
 
 import torch
@@ -14,7 +14,7 @@ from fl_dp.engine.sum_error import KAPPA
 
 
 def rounded_up(total: Tensor, terms: Tensor, length: int) -> Tensor:
-    """(N,) `total`, a sum over t, s of (left_t . left_s)(right_t . right_s), so that it is not too small.
+    """(N,) `total`, a sum over t, s of (left_t . left_s)(right_t . right_s), increased to be large enough.
 
     Its root is then neither below the length of the gradient, nor below a 2^11-th of all terms together; a
     KAPPA-th for more than 256 positions (docs/rounding.md).
@@ -26,7 +26,7 @@ def rounded_up(total: Tensor, terms: Tensor, length: int) -> Tensor:
     (Higham 2002, sections 3.1 and 4.2). Twice that is added: it also covers the higher orders and the
     error of the bound itself, for lengths and T up to a million in float32.
 
-    What is added is at least twice what the sum may have lost, so that length eps / 2 (sum of terms)^2 stays.
+    At least twice what the sum may have lost is added, so that length eps / 2 (sum of terms)^2 remains.
     float64 is so much finer that a gradient could be shorter. T^2 products may underflow, each by the
     smallest normal number at most.
     """
@@ -62,11 +62,10 @@ def sum_dtype(left: Tensor, right: Tensor) -> torch.dtype:
 def _lost(num_features: int, dtype: torch.dtype) -> float:
     """What underflow may take off a sum of `num_features` squares, divided by eps.
 
-    A tiny row times a huge one need not be short, yet the squares of the tiny one may all be zero:
-    an example could hide a long gradient in this way. Each squared length is therefore increased by
-    what underflow may take off it, over eps. `rounded_up` multiplies by eps and so makes up for
-    the loss, also where numbers below the smallest normal one are flushed to zero. Rows become longer
-    by 3e-16 * sqrt(num_features) in float32.
+    A tiny row times a huge one need not be short, yet all squares of the tiny one may be zero. In this way an
+    example could hide a long gradient. So each squared length is increased by what underflow may take off it,
+    divided by eps. `rounded_up` multiplies by eps and so makes up for the loss, even if numbers below the
+    smallest normal one are flushed to zero. Rows become longer by 3e-16 * sqrt(num_features) in float32.
     """
     info = torch.finfo(dtype)
     return num_features * info.tiny / info.eps

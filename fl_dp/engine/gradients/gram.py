@@ -3,7 +3,7 @@
 |sum over t of left_t right_t^T|^2 = sum over t, s of (left_t . left_s)(right_t . right_s). That takes
 two T x T Gram matrices, which are never held whole. A tile is the part of both where t and s run over
 two blocks of positions. The matrices are symmetric: tiles left of the diagonal count twice, and tiles
-right of it are never computed. How much the sum is rounded up stands in ghost_norm_bounds.py.
+right of it are never computed. ghost_norm_bounds.py says how much the sum is rounded up.
 """
 
 import functools
@@ -18,19 +18,19 @@ from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.ghost_norm_bounds import rounded_up, row_lengths, row_squares, sum_dtype
 from fl_dp.engine.precision import full_precision
 
-# Positions on a side of a tile. On CPUs a tile fits the cache (measured on one core). On GPUs few launches
-# matter more (not measured).
+# Positions on a side of a tile. On CPUs a tile fits the cache (measured on one core). On GPUs it matters more
+# that there are few launches (not measured).
 _CPU_TILE, _GPU_TILE = 128, 512
 
 
 def gram_product(left: Tensor, right: Tensor) -> Tensor:
     """(N,) sum over t, s of (left_t . left_s)(right_t . right_s), rounded up; float32 at least.
 
-    left: (N, T, p). right: (N, T, d). The result is never less than the true sum, whatever the values
-    and whatever precision the user allows, except for what lies below T^2 times the smallest normal
-    number (a length of T * 1e-19 in float32). Nor is its root less than a KAPPA-th of all terms
-    (`rounded_up`). It is inf or NaN where an example's values are not finite, or their squares are too
-    large. No example's values reach another's sum.
+    left: (N, T, p). right: (N, T, d). Whatever the values, and whatever precision the user allows, the result
+    is never less than the true sum, except for what lies below T^2 times the smallest normal number (a length
+    of T * 1e-19 in float32). Nor is its root less than a KAPPA-th of all terms (`rounded_up`). It is inf or
+    NaN if an example's values are not finite, or their squares are too large. No example's values reach
+    another's sum.
     """
     if left.shape[1] == 1:
         return _single_products(left.squeeze(1), right.squeeze(1))

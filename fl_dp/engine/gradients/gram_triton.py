@@ -18,7 +18,7 @@ _SIDE, _BLOCK = 64, 32
 def gram_product_triton(left: Tensor, right: Tensor) -> Tensor:
     """(N,) float32, as `gram.gram_product`; left (N, T, p), right (N, T, d): float32, bfloat16 or float16.
 
-    Strides may be any. float32 is multiplied as such, without tensor cores.
+    Strides may be anything. float32 is multiplied as float32, without tensor cores.
     """
     N, T, p = left.shape
     d = right.shape[2]

@@ -1,4 +1,4 @@
-"""What is kept of one parameter's gradients between their lengths and their weighted sum."""
+"""What is kept of one parameter's gradients between computing their lengths and their weighted sum."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ class Kept:
 
     norm_squared: (N,) squared length of each example's gradient.
     parts: tensors whose first dimension is N; combine(factors, *parts) is the weighted sum, computed in the
-    type of the factors where that is the wider one.
-    positions: outer products that a gradient is the sum of, where the gradient itself is not there; else 1.
+    type of the factors if that is wider.
+    positions: the number of outer products that a gradient is the sum of, if it is not there itself; else 1.
     """
 
     norm_squared: Tensor
@@ -34,10 +34,10 @@ class Kept:
     ) -> Tensor:
         """Sum over examples of factor times gradient, in the parameter's shape, in float32 at least.
 
-        Call without gradients and within `full_precision`: the gradients that are added must be those
-        whose lengths were measured. factors: (N,). rows: the examples that take part, by index or slice,
-        or None for all. An example that is left out is never multiplied, as it may hold inf or NaN, and
-        zero times inf is not zero. float32_rows: so many vectors are added in float32, none if 0; blocks, and
+        Call it without gradients and within `full_precision`: the gradients that are added must be those
+        whose lengths were measured. factors: (N,). rows: the examples that take part, by index or slice, or
+        None for all. An example that is left out is never multiplied, as it may hold inf or NaN, and zero
+        times inf is not zero. float32_rows: how many vectors are added in float32, none if 0; blocks, and
         terms that may cancel, are added in float64 (`sum_error.py`).
         """
         if rows is not None:
@@ -59,7 +59,7 @@ class Kept:
 
 
 def sum_type(factors: Tensor, rows: Tensor) -> torch.dtype:
-    """Of the sum of `rows` times `factors`: float32 at least, float64 where the factors are."""
+    """Type of the sum of `rows` times `factors`: float32 at least, float64 if the factors are."""
     dtype = wide_type(rows.dtype)
     return dtype if factors.dtype == dtype else torch.promote_types(factors.dtype, dtype)
 
@@ -72,9 +72,9 @@ def weighted_rows(factors: Tensor, rows: Tensor) -> Tensor:
 
 
 class Copies:
-    """Examples in another type or scaled, a few after the other, all in the same memory.
+    """Examples converted or scaled, a few at a time, always in the same memory.
 
-    New memory for each few would cost up to half of the product that they are for: the system clears it.
+    New memory for each few would cost up to half of the product's time, because the system clears it.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -82,8 +82,8 @@ class Copies:
         self._memory: Tensor | None = None
 
     def of(self, rows: Tensor, factors: Tensor | None = None) -> Tensor:
-        """`rows` (n, ...) in the type, times the factors (n,), until the next call. None has more than
-        the first.
+        """`rows` (n, ...) in the type, times the factors (n,); valid until the next call. No later call may
+        have more rows than the first.
         """
         if factors is None and rows.dtype == self._dtype:
             return rows

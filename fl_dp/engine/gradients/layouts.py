@@ -1,11 +1,11 @@
 """How the per-example gradients of one parameter lie in memory, and their norms and weighted sums.
 
-A layout describes per-example gradients before they are computed. It computes two things, by one of
-several kernels: the length of each example's gradient, and the weighted sum of the gradients over the
-examples. "ghost" kernels compute both without ever holding a per-example gradient (Goodfellow 2015; Li
-et al. 2021; Bu, Mao, Xu 2022, arXiv 2205.10683). "instantiate" kernels hold all of them at once.
+A layout describes per-example gradients before they are computed. By one of several kernels it computes the
+length of each example's gradient, and the weighted sum of the gradients over the examples. "ghost" kernels
+compute both without ever holding a per-example gradient (Goodfellow 2015; Li et al. 2021; Bu, Mao, Xu 2022,
+arXiv 2205.10683). "instantiate" kernels hold all of them at once.
 
-Each layout but the simplest has a file of its own: outer_products.py, convolution.py, table_rows.py.
+Each layout but the simplest has its own file: outer_products.py, convolution.py, table_rows.py.
 """
 
 import math
@@ -31,12 +31,12 @@ class GradientLayout(ABC):
     @property
     @abstractmethod
     def positions(self) -> int:
-        """T: how many outer products an example's gradient is the sum of."""
+        """T: the number of outer products that an example's gradient is the sum of."""
 
     @property
     @abstractmethod
     def ghost_ratio(self) -> float:
-        """Numbers that a ghost norm holds over numbers that instantiation holds: 2 T^2 / (p d)."""
+        """Numbers that a ghost norm holds, divided by those that instantiation holds: 2 T^2 / (p d)."""
 
     @abstractmethod
     def keep(self, kernel: str) -> Kept:
@@ -44,7 +44,7 @@ class GradientLayout(ABC):
 
     @abstractmethod
     def instantiate(self) -> Tensor:
-        """All per-example gradients, (N, *shape), in memory of their own but for `Dense`."""
+        """All per-example gradients, (N, *shape), in new memory except for `Dense`."""
 
     @abstractmethod
     def first(self, num_examples: int) -> "GradientLayout":
@@ -55,7 +55,7 @@ class GradientLayout(ABC):
     def signature(self) -> tuple[object, ...]:
         """What decides which kernel is cheapest: kind, sizes of one example, type, device.
 
-        The number of examples is left out: it differs in every Poisson batch, and all kernels grow with it.
+        The number of examples is left out: it differs in every Poisson batch, and all kernels scale with it.
         """
 
     @property

@@ -1,4 +1,4 @@
-"""Squared lengths of gradients that are all there, added up so that none comes out too short."""
+"""Squared lengths of instantiated gradients, added up so that none comes out too short."""
 
 import math
 
@@ -15,16 +15,16 @@ def wide_type(dtype: torch.dtype) -> torch.dtype:
 
 
 def flat_rows(grads: Tensor) -> Tensor:
-    """(N, P) from (N, ...), in the same memory if it can be."""
+    """(N, P) from (N, ...), in the same memory if possible."""
     return grads if grads.dim() == 2 else grads.reshape(grads.shape[0], math.prod(grads.shape[1:]))
 
 
 def squared_lengths(grads: Tensor) -> Tensor:
     """(N,) sums of squares of gradients (N, ...), in float32 at least.
 
-    PyTorch adds the squares of a row one after the other: of 2^28 equal numbers it finds 0.69 of the
-    sum, so that a gradient that is too long would pass. Here rows are added in blocks, and the blocks'
-    sums in float64. No number passes through more than 1024 additions in float32.
+    PyTorch adds the squares of a row one after the other. Of 2^28 equal numbers it finds only 0.69 of the
+    sum, so a gradient that is too long would pass. Here rows are added in blocks, and the blocks' sums in
+    float64. No number passes through more than 1024 additions in float32.
     """
     rows = flat_rows(grads)
     if rows.shape[1] <= _BLOCK:

@@ -66,7 +66,7 @@ class Outer(GradientLayout):
 
     @staticmethod
     def joined(layouts: "list[Outer]") -> "Outer":
-        """Several uses of one matrix are one use with more positions: exact, cross terms included."""
+        """Several uses of one matrix as one use with more positions: exact, cross terms included."""
         return Outer(
             torch.cat([one.left for one in layouts], 1), torch.cat([one.right for one in layouts], 1)
         )
@@ -75,7 +75,7 @@ class Outer(GradientLayout):
 def _combine_outer(factors: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """The weighted sum over examples of left^T right: one product, of a few examples at a time.
 
-    It is linear in each of them, so the factors are multiplied into the smaller one.
+    It is linear in both, so the factors are multiplied into the smaller one.
     """
     dtype, total = sum_type(factors, left), None
     numbers, of_left = left.shape[1] * min(left.shape[2], right.shape[2]), left.numel() <= right.numel()

@@ -71,7 +71,7 @@ class Rows(GradientLayout):
 
 
 def _squared_lengths(sums: Tensor) -> Tensor:
-    """(N,) of (N, T, d), row after row: zeros that a longer example asks for change no bit."""
+    """(N,) from (N, T, d), row after row: zeros that pad it to a longer example change no bit."""
     N, T, d = sums.shape
     if T == 0:
         return sums.new_zeros(N)
@@ -83,7 +83,7 @@ def joined_positions(indices: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
     """Each example's gradient as at most T different rows of the table: (N, T) and (N, T, d).
 
     indices: (N, T) integers, the row of each position. grads: (N, T, d), what each position adds. Positions
-    of one row are added up, for each example by itself; what is left over is a row of zeros. So the vector
+    of one row are added up, separately for each example; what is left over is a row of zeros. So the vector
     that is measured is the one that is added, and no other example's terms meet those that cancel in it.
     """
     N, T, d = grads.shape
@@ -92,7 +92,7 @@ def joined_positions(indices: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
     starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     places = torch.empty_like(order).scatter_(1, order, starts.cumsum(1))
     rows = torch.zeros_like(indices).scatter_(1, places, indices)
-    places += T * torch.arange(N, device=indices.device)[:, None]  # all examples' one after the other
+    places += T * torch.arange(N, device=indices.device)[:, None]  # all examples' rows one after the other
     sums = grads.new_zeros(N * T, d, dtype=wide_type(grads.dtype))
     sums.index_add_(0, places.flatten(), grads.flatten(0, 1).to(sums.dtype))
     return rows, sums.view(N, T, d)

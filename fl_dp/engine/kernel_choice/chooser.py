@@ -16,17 +16,17 @@ from fl_dp.errors import ConfigError
 
 Mode = Literal["mixed", "ghost", "instantiate"]
 
-# With fewer examples times say too little: the formula decides until there are more.
+# With fewer examples, times say too little: the formula decides until there are more.
 ENOUGH_EXAMPLES = 8
 # Outside these bounds of 2 T^2 / (p d) memory decides, whatever the time. Nothing is measured.
 CLEAR_GHOST, CLEAR_INSTANTIATE = 1 / 4, 8.0
-# Where all gradients of the layer fit into so few bytes (a core's second-level cache), time decides instead.
+# If all gradients of the layer fit into this many bytes (a core's second-level cache), time decides instead.
 # Only below the second bound a ghost norm is sure to take less time.
 LITTLE_BYTES, CLEAR_GHOST_OF_LITTLE = 2**21, 1 / 32
-# A kernel that keeps less may take so many times as long as the fastest. Norm and weighted sum of one layer
+# A kernel that keeps less may take this many times as long as the fastest. Norm and weighted sum of one layer
 # are a small part of a step, but the memory that is kept adds up over all layers.
 SLOWER_FOR_MEMORY = 1.5
-# Every kernel is tried twice at least, and more often where a layer is small and times are close together.
+# Every kernel is tried at least twice, and more often if a layer is small and times are close together.
 MOST_TURNS, TRIAL_SECONDS = 8, 0.02
 
 _FAMILIES = ("ghost", "instantiate")
@@ -40,7 +40,7 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A kernel, and why. final: the choice would be the same in every later batch of this kind."""
+    """A kernel, and the reason. final: every later batch of this kind would give the same choice."""
 
     kernel: str
     seconds: Mapping[str, float] | None = None
@@ -53,13 +53,13 @@ class KernelChooser:
     """Chooses a kernel for every parameter, once for all parameters whose layouts have the same signature.
 
     mode:
-    "mixed": mixed ghost clipping (Bu, Mao, Xu 2022). The formula 2 T^2 <= p d decides outside of the
-    bounds above. Between them the kernels are measured once. Of those that are fast, the one that keeps
-    least is chosen; where all gradients of the batch together take little memory, the fastest.
+    "mixed": mixed ghost clipping (Bu, Mao, Xu 2022). The formula 2 T^2 <= p d decides outside of the bounds
+    above. Between them the kernels are measured once. Of those that are fast, the one that keeps least is
+    chosen; if all gradients of the batch together take little memory, the fastest.
     "ghost", "instantiate": the best kernel of that family for every parameter.
 
-    fixed: parameter name -> kernel, or a family. The mode applies to all other parameters. With the
-    `kernels` of another chooser, on a machine of the same kind, nothing is measured.
+    fixed: parameter name -> kernel, or a family. The mode applies to all other parameters. With the `kernels`
+    of another chooser, on a machine of the same kind, nothing is measured.
     """
 
     mode: Mode = "mixed"
@@ -69,9 +69,9 @@ class KernelChooser:
     _final: dict[tuple[object, ...], KernelRow] = field(default_factory=dict, init=False, repr=False)
 
     def keep(self, name: str, layout: GradientLayout) -> Kept:
-        """What the chosen kernel keeps of the parameter `name`; the choice is noted in `rows`.
+        """What the chosen kernel keeps of the parameter `name`. The choice is noted in `rows`.
 
-        Raises ConfigError when the kernel that was fixed for the parameter is not one of the layout's.
+        Raises ConfigError if the kernel that was fixed for the parameter is not one of the layout's.
         """
         kind = (name, layout.signature, _is_little(layout))
         if row := self._final.get(kind):
@@ -152,7 +152,7 @@ def _is_little(layout: GradientLayout) -> bool:
 def _clear_ghost(layout: GradientLayout) -> float:
     """The bound below which a ghost kernel is chosen without measuring.
 
-    With one position a ghost norm only takes two lengths of rows: then the larger bound always holds.
+    With one position a ghost norm takes only two lengths of rows: then the larger bound always applies.
     """
     return CLEAR_GHOST_OF_LITTLE if layout.positions > 1 and _is_little(layout) else CLEAR_GHOST
 
@@ -167,12 +167,12 @@ def _by_formula(layout: GradientLayout, candidates: tuple[str, ...]) -> str:
 
 
 def _by_trial(layout: GradientLayout, candidates: tuple[str, ...]) -> _Choice:
-    """Of the kernels that are nearly as fast as the fastest, the one that keeps least; of equals the faster.
+    """Of the kernels nearly as fast as the fastest, the one that keeps least; of equals the faster.
 
-    Where all gradients together take little memory, the fastest.
+    If all gradients together take little memory, the fastest.
     """
     little = _is_little(layout)
-    # The kernels that lose may need much memory: they are tried on part of the batch.
+    # The losing kernels may need much memory: they are tried on part of the batch.
     few = layout if little else layout.first(max(ENOUGH_EXAMPLES, layout.num_examples // 4))
     trials = _trials(few, candidates)
     slower = 1.0 if little else SLOWER_FOR_MEMORY
@@ -186,8 +186,8 @@ def _by_trial(layout: GradientLayout, candidates: tuple[str, ...]) -> _Choice:
 def _trials(layout: GradientLayout, kernels: tuple[str, ...]) -> dict[str, _Trial]:
     """For each kernel the shortest of several runs: the first may load code, other work may slow down any.
 
-    The kernels take turns. A kernel that has just run finds its code and data in the cache, which within
-    a step it would not.
+    The kernels take turns. A kernel that has just run finds its code and data in the cache; within a step it
+    would not.
     """
     clock = clock_for(layout.device)
     trials = {kernel: _trial(layout, kernel) for kernel in kernels}
@@ -213,5 +213,5 @@ def _trial(layout: GradientLayout, kernel: str) -> _Trial:
 
 
 def _kept_bytes(kept: Kept) -> int:
-    """Bytes kept for one example. Of a view its own numbers count, not its base, which may be a data set."""
+    """Bytes kept for one example. A view counts its own numbers, not its base, which may be a data set."""
     return sum(part.numel() * part.element_size() for part in kept.parts) // len(kept.norm_squared)

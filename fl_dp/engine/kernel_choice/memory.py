@@ -1,4 +1,4 @@
-"""How many bytes of tensors a computation needs at its peak."""
+"""The peak number of bytes of tensors that a computation needs."""
 
 import weakref
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from fl_dp.engine.gradients.settled import is_made_here
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
-    """Most bytes of tensors alive at once while `run()` runs, beyond those that were alive before.
+    """The most bytes of tensors alive at once while `run()` runs, beyond those that were alive before.
 
-    On CUDA the number is the allocator's, whose peak counters are reset. Elsewhere every strided
-    tensor that an operator returns is followed until its storage is freed; memory that operators use
-    inside is not seen there.
+    On CUDA the number is the allocator's, whose peak counters are reset. Elsewhere every strided tensor that
+    an operator returns is followed until its storage is freed; memory that operators use internally is not
+    seen.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -33,7 +33,7 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether PyTorch raised it because memory ran out; on CPUs only its text shows that."""
+    """Whether PyTorch raised it because memory ran out; on CPUs only the text shows that."""
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
@@ -57,8 +57,8 @@ class _Following:
         return result
 
     def _follow(self, structure: Any, *, new: bool) -> None:
-        """Follow the storages of all tensors. A storage first seen as an argument is older than the run, but
-        for those that the engine makes without an operator."""
+        """Follow the storages of all tensors. A storage first seen as an argument is older than the run,
+        unless the engine made it without an operator."""
         for leaf in tree_leaves(structure):
             if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
                 storage = leaf.untyped_storage()
@@ -78,7 +78,7 @@ class _Following:
 
 
 class _Storages(_Following, TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """`_Following` as a mode of PyTorch's.
+    """`_Following` as a PyTorch mode.
 
-    A class of its own, because a mode that defines `__torch_dispatch__` itself imports torch._dynamo (1 s).
+    It is separate because a mode that defines `__torch_dispatch__` itself imports torch._dynamo (1 s).
     """

@@ -1,4 +1,4 @@
-"""The largest physical batch whose step fits a memory, found by running steps that depend on shapes alone."""
+"""The largest physical batch whose step fits a memory, found by trial steps that depend on shapes alone."""
 
 import math
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from fl_dp.engine.kernel_choice.memory import peak_bytes
 from fl_dp.engine.tracing.structure import map_tensors, tensors
 from fl_dp.errors import ConfigError
 
-# How many times as much memory a process takes as the tensors that are seen. On CPUs operators use memory
-# inside, and the allocator loses some: the resident set grew by 1.2 to 1.8 times the tensors alive (eight
-# models, one thread). On CUDA the statistics include what operators use; only the allocator's loss is added.
+# A process's memory, as a multiple of the tensors that are seen. On CPUs operators use memory internally, and
+# the allocator loses some: the resident set grew by 1.2 to 1.8 times the tensors alive (eight models, one
+# thread). On CUDA the statistics include what operators use; only the allocator's loss is added.
 _CPU_MARGIN, _CUDA_MARGIN = 1.8, 1.2
 
 
 def room_in(memory: int, device: torch.device) -> int:
-    """Bytes of tensors that are seen which a step may hold, so that it takes no more than `memory` bytes."""
+    """Bytes of visible tensors that a step may hold, so that it takes no more than `memory` bytes."""
     return int(memory / (_CUDA_MARGIN if device.type == "cuda" else _CPU_MARGIN))
 
 
@@ -27,10 +27,10 @@ def largest_batch(step: Callable[[int], object], memory: int, device: torch.devi
     """The largest n up to `at_most`, nearly, for which step(n) takes no more than `memory` bytes.
 
     step: computes on n examples, n >= 1; its first call may set things up. memory: beyond what is alive
-    before the call; a margin is kept for memory that is not seen. The result depends on the peaks of
-    step(n) alone, and step has been run with it. All runs together take about three times as long as the
-    one with the result. PyTorch's global random state does not change. Raises ConfigError when not even
-    one example fits.
+    before the call; a margin is kept for memory that is not seen. The result depends only on the peaks of
+    step(n), and step has been run with it. All runs together take about three times as long as the one with
+    the result. PyTorch's global random state does not change. Raises ConfigError if not even one example
+    fits.
     """
     room = room_in(memory, device)
     needed = partial(_needed, step, room, device)
@@ -51,15 +51,15 @@ def _needed(step: Callable[[int], object], room: int, device: torch.device, size
     try:
         return peak_bytes(lambda: step(size), device)
     except torch.OutOfMemoryError:
-        return 2 * room  # how much it would take is unknown: as if it were twice the room, half is tried next
+        return 2 * room  # its need is unknown: taken as twice the room, so that half is tried next
 
 
 def _predicted(needed: Callable[[int], int], room: int, at_most: int) -> int:
     """The largest size that should fit, by a straight line through the peaks of two sizes.
 
     Sizes are doubled until the prediction lies below the next size. Each moment of a step takes a + b n
-    bytes, and the peak is that of the highest moment. A line through two sizes is therefore right, or too
-    low for larger sizes, where another moment may be the highest.
+    bytes, and the peak is that of the highest moment. So a line through two sizes is right, or too low for
+    larger sizes, where another moment may be the highest.
     """
     needed(2)  # the first call may set things up
     size, peak = 1, needed(1)
@@ -72,10 +72,10 @@ def _predicted(needed: Callable[[int], int], room: int, at_most: int) -> int:
 
 
 def with_examples(batch: Any, size: int) -> Any:
-    """A batch of the structure of `batch` that holds `size` examples: those of `batch`, over and over.
+    """A batch of the structure of `batch` with `size` examples: those of `batch`, repeated.
 
     The length of the batch is that of the first tensor that has a dimension. Every tensor of this length
-    holds examples; everything else stays as it is. Raises ConfigError where there is no example to repeat.
+    holds examples; everything else is kept unchanged. Raises ConfigError if there is no example to repeat.
     """
     given = next((len(tensor) for _, tensor in tensors(batch) if tensor.dim()), 0)
     if given == 0:

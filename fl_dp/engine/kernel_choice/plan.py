@@ -1,7 +1,7 @@
 """The fastest kernels, for all parameters together, with which a step fits a memory.
 
-To find the fastest kernels whose memory has a bound is a knapsack problem. With a price on memory, each
-parameter's kernel is found by itself: the one whose time plus price times memory is least (Everett 1963,
+Finding the fastest kernels under a memory limit is a knapsack problem. With a price on memory, each
+parameter's kernel is found by itself: the one with the least time plus price times memory (Everett 1963,
 "Generalized Lagrange multiplier method"). Such a plan is the fastest of all that keep no more than it does.
 """
 
@@ -19,10 +19,10 @@ _BEYOND = 1 + 1e-9  # just above a price at which two kernels cost the same
 
 
 def plans(rows: Iterable[KernelRow]) -> list[Plan]:
-    """Plans from the fastest to that which keeps least; each is the fastest of all that keep as little.
+    """Plans from the fastest to the one that keeps least; each is the fastest of all that keep as little.
 
-    Only kernels that were tried are chosen anew, and not those of parameters of little memory. By the bytes
-    that are kept of an example; what a kernel takes for a moment does not show in it.
+    Only kernels that were tried are chosen anew, and not those of parameters of little memory. Memory means
+    the bytes that are kept for an example; what a kernel takes only for a moment is not counted.
     """
     rows = list(rows)
     prices = {0.0} | {price * _BEYOND for row in rows for price in _prices(row)}
@@ -35,7 +35,7 @@ def plans(rows: Iterable[KernelRow]) -> list[Plan]:
 
 
 def _prices(row: KernelRow) -> Iterable[float]:
-    """Seconds for a byte at which a kernel that is slower and keeps less becomes worth it."""
+    """The seconds per byte at which a kernel that is slower but keeps less becomes worthwhile."""
     if row.seconds is None or row.kept is None:
         return
     for fast, thrifty in permutations(row.seconds, 2):
@@ -56,13 +56,13 @@ def fitted(
 ) -> tuple[Plan, bool]:
     """The fastest of the `plans` with which `run` holds at most `room` bytes, and whether there is one.
 
-    Else the last plan, which keeps least. run: a step with these kernels, that with the kernels of `rows` has
-    been run before. Nothing is run where there is no choice, and it is then not known whether that fits.
-    What is returned as fitting was seen to fit. Found by halving, as if a plan that keeps less never had the
-    higher peak.
+    Otherwise the last plan, which keeps least. run: a step with these kernels; the one with the kernels of
+    `rows` has been run before. If there is no choice, nothing is run, and it is then not known whether that
+    fits. A plan that is returned as fitting was seen to fit. Found by bisection, assuming that a plan that
+    keeps less never has the higher peak.
     """
     found = plans(rows)
-    low, high = 0, len(found)  # all before `low` were too large, as all from `high` on fit
+    low, high = 0, len(found)  # all before `low` were too large; all from `high` on fit
     while low < high and len(found) > 1:
         middle = low if low == 0 else (low + high) // 2  # mostly the fastest fits
         if _peak(run, found[middle], device) <= room:

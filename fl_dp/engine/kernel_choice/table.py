@@ -1,4 +1,4 @@
-"""The kernels that were chosen, as a table to read."""
+"""The chosen kernels, as a readable table."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ _MISSING = "-"
 
 @dataclass(frozen=True, slots=True)
 class KernelRow:
-    """The kernel of one parameter, and why that one.
+    """The kernel of one parameter, and why it was chosen.
 
     layout: the kind of gradient layout. T: positions of an example. p, d: output and input features; the
-    parameter has p * d numbers. decided: "measured" where kernels were tried, "formula" where the formula
-    was clear or there were too few examples, "fixed" where the user named the kernel.
-    seconds: kernel -> seconds of norm and weighted sum for the batch it was tried on; None unless measured.
-    kept_bytes: bytes of one example that are kept from its norm to the weighted sum. kept: the same of each
-    kernel in `seconds`; None where all gradients together take so little that it does not matter.
+    parameter has p * d numbers. decided: "measured" if kernels were tried, "formula" if the formula was clear
+    or there were too few examples, "fixed" if the user named the kernel.
+    seconds: kernel -> seconds of norm and weighted sum for the batch on which it was tried; None unless
+    measured. kept_bytes: bytes of one example that are kept from its norm to the weighted sum. kept: the same
+    for each kernel in `seconds`; None if all gradients together take so little that it does not matter.
     """
 
     parameter: str
@@ -77,7 +77,7 @@ def _aligned(cells: list[str], right: bool) -> list[str]:
 
 
 def _next_best(row: KernelRow) -> str | None:
-    """The fastest of the kernels that were tried and not chosen."""
+    """The fastest of the kernels that were tried but not chosen."""
     others = [kernel for kernel in row.seconds or {} if kernel != row.kernel]
     return min(others, key=lambda kernel: (row.seconds or {})[kernel], default=None)
 

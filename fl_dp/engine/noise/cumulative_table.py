@@ -1,9 +1,9 @@
 """The discrete Gaussian of a small width by inversion of its distribution function, exact to 2^-114.
 
-The discrete Gaussian of width s gives x the probability exp(-x^2 / (2 s^2)) over the sum of these (Canonne,
-Kamath, Steinke 2020, arXiv 2004.00010, definition 1). A uniform number of 128 bits is compared with the
-distribution function, which was computed in integers. Sixteen bits decide nearly always. Where they do not,
-48 more are drawn, and where these do not either, 64 more: the result is that of all 128 bits.
+The discrete Gaussian of width s gives x a probability proportional to exp(-x^2 / (2 s^2)) (Canonne, Kamath,
+Steinke 2020, arXiv 2004.00010, definition 1). A uniform number of 128 bits is compared with the distribution
+function, which was computed in integers. Sixteen bits nearly always decide. If they do not, 48 more are
+drawn, and if these do not either, 64 more: the result is the same as with all 128 bits.
 """
 
 from decimal import Decimal, localcontext
@@ -15,17 +15,18 @@ from numpy.typing import NDArray
 from fl_dp.engine.noise.randomness import ByteStream, Randomness
 
 _BITS = 128  # of the distribution function
-_FIXED = 320  # bits behind the point while it is computed
+_FIXED = 320  # fractional bits while it is computed
 _SMALLEST = 150  # probabilities below 2^-150 of the largest one are taken as zero
 _FIRST = 16  # bits that are drawn for every number
-_OPEN = np.iinfo(np.int16).min  # stands in the table where the first bits do not decide
+_OPEN = np.iinfo(np.int16).min  # marks table entries for which the first bits do not decide
 _AT_ONCE = 1 << 14  # lookups: NumPy makes eight bytes of each index, which stay in the cache
 
 
 def probabilities(width: int) -> list[int]:
-    """Of 0, 1, ..., times the same factor, as integers: exp(-x^2 / (2 width^2)), relative error 2^-290.
+    """Probabilities of 0, 1, ..., times a common factor, as integers; relative error 2^-290.
 
-    By x -> x + 1: each is the one before times a ratio, and each ratio the one before times a constant.
+    They are proportional to exp(-x^2 / (2 width^2)). From x to x + 1, each is the one before times a ratio,
+    and each ratio is the one before times a constant.
     """
     with localcontext() as context:
         context.prec = 2 * _BITS
@@ -42,9 +43,9 @@ def probabilities(width: int) -> list[int]:
 class CumulativeTable:
     """Draws from the discrete Gaussian of `width`, 1 to 2,000.
 
-    Its distance from that distribution: each threshold is rounded down to a multiple of 2^-128, and what
-    lies beyond the last number is left out. In total variation less than 2^-114 for the widest, and
-    2^-117 for a width of 282.
+    Distance from the exact distribution: each threshold is rounded down to a multiple of 2^-128, and what
+    lies beyond the last number is left out. In total variation this is less than 2^-114 for the largest
+    width, and less than 2^-117 for a width of 282.
     """
 
     def __init__(self, width: int) -> None:
@@ -61,7 +62,7 @@ class CumulativeTable:
         tops, values = self._high >> np.uint64(64 - _FIRST), np.arange(1 << _FIRST)
         self._below = np.searchsorted(tops, values, side="left").astype(np.int16)
         within = np.searchsorted(tops, values, side="right") - self._below
-        self._several = within > 1  # in the tails alone
+        self._several = within > 1  # only in the tails
         self._first = np.where(within > 0, _OPEN, self._below + self._least).astype(np.int16)
 
     def draw(self, count: int, streams: "Streams") -> NDArray[np.int16]:
@@ -93,7 +94,7 @@ class CumulativeTable:
 
 
 class Streams:
-    """Where first, further and last bits come from: three streams of one source."""
+    """The sources of first, further and last bits: three streams of one Randomness."""
 
     def __init__(self, randomness: Randomness) -> None:
         self.first, self.more = randomness.stream(0), randomness.stream(1)
@@ -101,7 +102,7 @@ class Streams:
 
     @cached_property
     def last(self) -> ByteStream:
-        """Hardly ever needed: not set up before."""
+        """Rarely needed, so it is set up on demand."""
         return self._randomness.stream(2)
 
 

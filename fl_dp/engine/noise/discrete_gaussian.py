@@ -1,4 +1,4 @@
-"""Discrete Gaussian numbers of a large width, from a few of a small one.
+"""Discrete Gaussian numbers of a large width, combined from a few of a small width.
 
 One number is x1 + k (x2 + k (x3 + ...)), with independent x of the discrete Gaussian of width BASE_WIDTH. Its
 distribution is the discrete Gaussian of width
@@ -7,7 +7,7 @@ distribution is the discrete Gaussian of width
 
 up to a factor of 1 +- 2^-130 in every probability, the table's own error aside.
 
-Proof, for y of width t and x of width s, and z = x + k y of width w = sqrt(s^2 + k^2 t^2). Completing the
+Proof. Let y have width t, x width s, and let z = x + k y, of width w = sqrt(s^2 + k^2 t^2). Completing the
 square,
 
     P(z) ~ sum over y of exp(-(z - k y)^2 / 2 s^2 - y^2 / 2 t^2)
@@ -31,15 +31,15 @@ from fl_dp.engine.noise.randomness import Randomness
 BASE_WIDTH, FACTOR = 282, 128
 FEWEST, MOST = 3, 6  # levels; with six, numbers are far below 2^63
 CHUNK = 1 << 15  # numbers at a time: they stay in the cache
-_NARROW = 3  # levels that 32 bits hold, which take half the time
+_NARROW = 3  # levels that fit in 32 bits, which take half the time
 
-# What all of the above differs from the discrete Gaussian by, for one number: a factor of 1 +- 2^-130 in
+# The distance of one number from the discrete Gaussian, all of the above included: a factor of 1 +- 2^-130 in
 # every probability, and 2^-111 in total variation.
 LOG2_FACTOR, LOG2_DISTANCE = -130, -111
 
 
 def width(levels: int) -> float:
-    """The standard deviation of a number, which equals its width up to 2^-1000: it is so wide."""
+    """The standard deviation of a number. It is so wide that this equals its width up to 2^-1000."""
     return BASE_WIDTH * math.sqrt(sum(float(FACTOR) ** (2 * level) for level in range(levels)))
 
 
@@ -50,7 +50,7 @@ class DiscreteGaussian:
         self._levels, self._base, self._streams = levels, table(BASE_WIDTH), Streams(randomness)
 
     def take(self, count: int) -> NDArray[np.int64]:
-        """(count,) new numbers, which the caller may write into; CHUNK at a time is the fastest."""
+        """(count,) new numbers, which the caller may overwrite; CHUNK at a time is the fastest."""
         numbers = self._base.draw(self._levels * count, self._streams).reshape(self._levels, count)
         total: NDArray[Any] = numbers[0].astype(np.int32)
         for place, level in enumerate(numbers[1:], start=1):

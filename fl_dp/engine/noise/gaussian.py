@@ -17,14 +17,15 @@ from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import ConfigError
 
 # "secure": integers on a grid, from fresh bytes of the operating system. A Randomness: the same, from its
-# bytes and the sum that is covered. A torch.Generator: float numbers, without the proof of `grid.py`. On CPUs
-# its noise ends at 5.8 deviations, and lies on a grid of its own that shows. It can be seeded, and saved.
+# bytes and from the sum that is covered. A torch.Generator: floating-point numbers, without the proof of
+# `grid.py`. On CPUs its noise ends at 5.8 deviations, and lies on a visible grid of its own. It can be
+# seeded, and saved.
 NoiseSource = Randomness | torch.Generator | Literal["secure"]
 
 _AS_THEY_ARE = (torch.float32, torch.float64)
-_MOST = 2.0**62  # of the sum, in multiples of g: larger values count as this much, none moves further apart
+_MOST = 2.0**62  # of the sum, in multiples of g: larger values are cut, which moves no two sums further apart
 
-MOST_OF_ONE, MOST_SUMMED = 2.0**55, 100  # multiples of a client's number, and clients, of a secure sum
+MOST_OF_ONE, MOST_SUMMED = 2.0**55, 100  # in a secure sum: multiples of a client's number, and clients
 
 
 def add_gaussian_noise(
@@ -32,14 +33,15 @@ def add_gaussian_noise(
 ) -> Mapping[str, Tensor]:
     """The Gaussian mechanism: each entry gets noise of standard deviation multiplier * sensitivity.
 
-    Call once for each logical batch, with the sum of all its physical batches. On the grid the deviation is
-    a little larger, see `noise_grid`: for the rounding of the sum (`sum_error`), and for that of the grid.
+    Call it once for each logical batch, with the sum of all its physical batches. On the grid the deviation
+    is a little larger, see `noise_grid`: for the rounding of the sum (`sum_error`), and for that of the grid.
     The real and the imaginary part of a complex entry each get noise of that deviation. The result is in
     float32 at least. Raises ConfigError for a multiplier or sensitivity that protects nothing, and for a sum
     over more examples than its `most`.
 
-    generator: a Randomness gives noise that depends on the sum too, by a digest of its integers, and on the
-    grid. The same source never covers two different sums with the same noise, whose difference would show.
+    generator: with a Randomness the noise also depends on the sum, by a digest of its integers, and on the
+    grid. So one source never covers two different sums with the same noise, which would reveal their
+    difference.
     """
     if isinstance(generator, torch.Generator):
         return _by_generator(clipped, noise_multiplier, generator)
@@ -61,13 +63,13 @@ def share_of_sum(
 ) -> tuple[dict[str, Tensor], NoiseGrid]:
     """The clipped sum as integers on the grid, with this client's share of the noise, and the grid.
 
-    The grid is the same whatever a client's `most` is: the error is charged that covers any.
-    Added up over clients, `shares` of whom keep theirs to themselves, the noise is that of noise_multiplier:
-    the grid is that of a mechanism whose multiplier is smaller by sqrt(shares), and independent discrete
-    Gaussians of one width w add up to one of width sqrt(shares) w (`discrete_gaussian.py`, with k = 1).
-    int64 tensors in the parameters' shapes, on the CPU; a complex parameter has a last dimension of 2. Each
-    number of the clipped sum counts as MOST_OF_ONE multiples at most, so that MOST_SUMMED clients' sum stays
-    within 64 bits; cutting moves no two sums further apart.
+    The grid does not depend on a client's `most`: the error that covers any `most` is charged.
+    Added up over clients, `shares` of whom keep their shares secret, the noise is that of noise_multiplier.
+    The reason: the grid is that of a mechanism whose multiplier is smaller by sqrt(shares), and `shares`
+    independent discrete Gaussians of one width w add up to one of width sqrt(shares) w
+    (`discrete_gaussian.py`, with k = 1). Returns int64 tensors in the parameters' shapes, on the CPU; a
+    complex parameter has a last dimension of 2. Each number of the clipped sum counts as at most MOST_OF_ONE
+    multiples, so that MOST_SUMMED clients' sum stays within 64 bits; cutting moves no two sums further apart.
     """
     if shares < 1:
         raise ConfigError(f"shares={shares}: expected 1 at least.")
@@ -98,22 +100,22 @@ def _count(flat: "Numbers") -> int:
 
 
 def _source(generator: Randomness | str, integers: "_Integers", grid: NoiseGrid) -> Randomness:
-    """Where the noise of these integers comes from: see `add_gaussian_noise`."""
+    """The source of the noise for these integers: see `add_gaussian_noise`."""
     if not isinstance(generator, Randomness):
         return Randomness.system()
     digest = generator.digest(multiples for _, multiples in integers)
     return generator.child("noise", _name_of(grid), digest)
 
 
-Numbers = Mapping[str, NDArray[Any]]  # of each parameter, in the order of its memory
+Numbers = Mapping[str, NDArray[Any]]  # each parameter's numbers, in the order of its memory
 Chunk = list[tuple[str, slice]]  # some of the numbers of some parameters
 
 
 class _Integers:
-    """The sums as multiples of the grid's spacing, chunk by chunk; they are asked for twice, digest and sum.
+    """The sums as multiples of the grid's spacing, in chunks; read twice, for the digest and for the sum.
 
-    A single chunk, which is all of a small model, is computed once. Large models' would take twice the
-    memory of their sums.
+    If there is a single chunk, as for a small model, it is computed once. For a large model, keeping all
+    would take twice the memory of its sums.
     """
 
     def __init__(self, sums: Numbers, grid: NoiseGrid, most: float = _MOST) -> None:
@@ -130,7 +132,7 @@ class _Integers:
         yield self._chunks[0], self._only
 
     def _multiples(self, chunk: Chunk) -> NDArray[np.int64]:
-        """The chunk's numbers as the nearest multiples of the grid's spacing, none beyond `most`."""
+        """The chunk's numbers as the nearest multiples of the grid's spacing, cut at `most`."""
         values = [self._sums[name][part] for name, part in chunk]
         quotients = np.divide(
             values[0] if len(values) == 1 else np.concatenate(values), self._grid.spacing, dtype=float
@@ -151,7 +153,7 @@ def _add(integers: _Integers, out: Numbers, grid: NoiseGrid, source: Randomness)
 
 
 def _write(numbers: NDArray[Any], chunk: Chunk, out: Numbers) -> None:
-    """Put a chunk's numbers where they belong."""
+    """Write a chunk's numbers to their places in `out`."""
     start = 0
     for name, part in chunk:
         out[name][part] = numbers[start : start + part.stop - part.start]
@@ -159,22 +161,22 @@ def _write(numbers: NDArray[Any], chunk: Chunk, out: Numbers) -> None:
 
 
 def _name_of(grid: NoiseGrid) -> str:
-    """As noise is keyed by it: another text would be other noise for the same round (`records.NUMERICS`)."""
+    """The text that keys the noise: another one would give a round other noise (`records.NUMERICS`)."""
     return f"NoiseGrid(unit={grid.spacing!r}, levels={grid.levels!r}, deviation={grid.deviation!r})"
 
 
 def _dense(grad: Tensor) -> Tensor:
-    """In float32 at least, without gaps or overlaps in memory."""
+    """The tensor in float32 at least, without gaps or overlaps in memory."""
     if grad.dtype not in _AS_THEY_ARE:
         grad = grad.to(_noisy_type(grad))
-    if grad.is_contiguous():  # most are, and the question below takes longer
+    if grad.is_contiguous():  # most are, and the general check takes longer
         return grad
     same = torch.empty_like(grad, device="meta").stride() == grad.stride()
     return grad if same else grad.contiguous()
 
 
 def _chunks(sums: Numbers) -> Iterator[Chunk]:
-    """All numbers, CHUNK at a time: a small model's are one chunk, a large layer has many."""
+    """All numbers, CHUNK at a time: a small model fits in one chunk, a large layer has many."""
     chunk: Chunk = []
     room = CHUNK
     for name, values in sums.items():
@@ -191,7 +193,7 @@ def _chunks(sums: Numbers) -> Iterator[Chunk]:
 
 
 def _in_memory_order(tensor: Tensor) -> Tensor:
-    """All numbers of a dense tensor in one dimension, without a copy; a complex one is two numbers."""
+    """All numbers of a dense tensor in one dimension, without a copy; a complex number becomes two."""
     real = _real(tensor)
     if real.is_contiguous():
         return real.view(-1)

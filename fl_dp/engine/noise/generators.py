@@ -1,4 +1,4 @@
-"""Generators of torch that start from full entropy. What they draw has no proof: see `gaussian.py`."""
+"""torch generators that start from full entropy. No proof covers what they draw: see `gaussian.py`."""
 
 import hashlib
 import secrets
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fl_dp.errors import ConfigError
 
-_STATE_BYTES = 5056  # of torch's CPU generator: 24 bytes of head, 624 words of 8 bytes each, then a tail
+_STATE_BYTES = 5056  # of torch's CPU generator: 24 bytes of header, 624 words of 8 bytes each, then a tail
 _HEAD, _WORDS = 24, 624
 _SEED_BYTES = 4 * _WORDS
 _KEY_BYTES = 32
@@ -18,9 +18,9 @@ _KEY_BYTES = 32
 def system_generator(device: torch.device | str = "cpu") -> torch.Generator:
     """A generator that starts from the operating system's entropy.
 
-    On CPUs `manual_seed` is not enough: PyTorch keeps only 32 bits of the seed, so that an attacker can try
-    all streams of noise. Here all 624 words of the Mersenne twister are drawn instead. On CUDA the Philox
-    generator has a seed of 64 bits.
+    On CPUs `manual_seed` is not enough: PyTorch keeps only 32 bits of the seed, so an attacker can try all
+    streams of noise. Here all 624 words of the Mersenne twister are drawn instead. On CUDA the Philox
+    generator has a 64-bit seed.
     """
     return _generator(secrets.token_bytes(_SEED_BYTES), device)
 
@@ -28,9 +28,9 @@ def system_generator(device: torch.device | str = "cpu") -> torch.Generator:
 def keyed_generator(key: bytes, device: torch.device | str = "cpu") -> torch.Generator:
     """A generator whose state is SHAKE-256 (FIPS 202) of `key`: the same key gives the same numbers.
 
-    Without the key its numbers are as hard to predict as those of `system_generator`. With the key
-    anybody can compute the noise and subtract it. So a key needs at least 32 bytes of entropy, is used
-    once, and is kept as secret as the data.
+    Without the key its numbers are as hard to predict as those of `system_generator`. With the key anybody
+    can compute the noise and subtract it. So a key must have at least 32 bytes of entropy, be used only once,
+    and be kept as secret as the data.
     """
     return _generator(_seed_of(key), device)
 
@@ -47,7 +47,7 @@ def _seed_of(key: bytes) -> bytes:
 
 
 def _generator(seed: bytes, device: torch.device | str) -> torch.Generator:
-    """A generator that starts from `seed`: on CPUs from all of its bytes, elsewhere from 63 bits."""
+    """A generator seeded with `seed`: on CPUs with all of its bytes, elsewhere with 63 bits."""
     generator = torch.Generator(device)
     if generator.device.type != "cpu":
         return generator.manual_seed(int.from_bytes(seed[:8], "little") >> 1)
@@ -65,5 +65,5 @@ def _state_of(seed: bytes) -> Tensor:
 
 @lru_cache(maxsize=1)
 def _new_state() -> Tensor:
-    """Of a generator that has drawn nothing."""
+    """The state of a generator that has drawn nothing."""
     return torch.Generator().get_state()

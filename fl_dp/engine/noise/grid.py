@@ -1,22 +1,22 @@
 """The public grid on which sum and noise are added, and what its rounding costs.
 
 The clipped sum is rounded to multiples of a public spacing g, noise is drawn in integers, and both are added
-exactly. What is released is a function of (integers of the sum + integers of the noise) and of public
-numbers: floating point has no part in it.
+exactly. The release is a function of (integers of the sum + integers of the noise) and of public numbers;
+floating point plays no part in it.
 
 What one record can move. By the triangle inequality, a record moves the rounded sum by at most
 
     C  +  error C  +  sqrt(d) g        (d numbers; two values that differ by a differ by a + g at most after
                                         rounding to multiples of g)
 
-and the noise is made larger by this much, so that its multiplier, relative to what a record can move, is
-the one that is accounted for. error: what rounding in floating point may add, by `engine/sum_error.py`.
+and the noise is enlarged by this much, so that its multiplier, relative to what a record can move, is the one
+that is accounted for. error: what rounding in floating point may add, by `engine/sum_error.py`.
 
-Why Gaussian accounting serves. The discrete Gaussian of width w is, up to a factor of 1 +- 2^-130 in every
-probability, a continuous one of width sqrt(w^2 - s^2), rounded at random to integers by the discrete
-Gaussian of width s = 2.21 around it (Peikert 2010, theorem 3.1, by the same sum as in
-`discrete_gaussian.py`). Rounding is post-processing. So a step is a Poisson-subsampled Gaussian mechanism
-whose multiplier is smaller by a factor of sqrt(1 - s^2 / w^2) > 1 - 2^-42, which WIDENED makes up for.
+Why Gaussian accounting applies. Up to a factor of 1 +- 2^-130 in every probability, the discrete Gaussian of
+width w is a continuous one of width sqrt(w^2 - s^2), rounded at random to integers by the discrete Gaussian
+of width s = 2.21 around it (Peikert 2010, theorem 3.1, by the same sum as in `discrete_gaussian.py`).
+Rounding is post-processing. So a step is a Poisson-subsampled Gaussian mechanism whose multiplier is smaller
+by a factor of sqrt(1 - s^2 / w^2) > 1 - 2^-42, which WIDENED makes up for.
 """
 
 import math
@@ -28,9 +28,9 @@ from fl_dp.engine.sum_error import MOST_ERROR
 from fl_dp.errors import ConfigError
 
 WIDENED = 1 + 1e-9
-# A bound that follows may go a thousandth below the least that clients accept, and a thousand times beyond.
+# An adaptive bound may go a thousandth below the least that clients accept, and a thousand times beyond.
 LEAST_SENSITIVITY, MOST_SENSITIVITY = 1e-15, 1e15
-_ROUNDING = 2.0**-8  # of the sensitivity: as much may the rounding to the grid cost before it is made finer
+_ROUNDING = 2.0**-8  # of the sensitivity: rounding to the grid may cost this much before the grid is refined
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ def noise_grid(
 ) -> NoiseGrid:
     """The grid for a sum of `count` numbers that one record moves by `sensitivity` at most.
 
-    error: what rounding adds to that, as a part of it; that of any batch where several clients share a grid.
-    deviation: noise_multiplier times all that a record can move, the rounding to this very grid included.
+    error: what rounding adds to that, relative to it; if several clients share a grid, that of any batch.
+    deviation: noise_multiplier times all that a record can move, including the rounding to this very grid.
     Raises ConfigError for a noise or a sensitivity that protects nothing, and for noise so large that no
     grid is fine enough.
     """
@@ -65,7 +65,7 @@ def noise_grid(
             "docs/rounding.md."
         )
     for levels in range(FEWEST, MOST + 1):
-        rounding = noise_multiplier * math.sqrt(count) * WIDENED / width(levels)  # of the deviation
+        rounding = noise_multiplier * math.sqrt(count) * WIDENED / width(levels)  # relative to the deviation
         if rounding <= _ROUNDING:
             deviation = plain / (1 - rounding)
             return NoiseGrid(deviation / width(levels), levels, deviation)

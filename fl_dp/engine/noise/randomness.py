@@ -1,8 +1,8 @@
-"""Secret bytes, and the streams of bytes that come from them: AES-256 in counter mode.
+"""Secret bytes, and the byte streams derived from them with AES-256 in counter mode.
 
-Whoever has the secret bytes can compute every number that is drawn, and take the noise away: they are kept
-as secret as the data, and are used for one payment alone. Without them the streams look random to everybody
-whose computing power is bounded (AES and BLAKE2 taken as pseudorandom functions).
+Whoever has the secret bytes can compute every number that is drawn, and remove the noise. So they are kept as
+secret as the data, and used for one payment alone. Without them the streams look random to everybody whose
+computing power is bounded (assuming that AES and BLAKE2 are pseudorandom functions).
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _BLOCK = 16  # bytes of a block of AES
 
 @dataclass(frozen=True, slots=True)
 class Randomness:
-    """The source of all that one payment draws. key: at least 32 secret bytes, never used elsewhere."""
+    """The source of all that one payment draws. key: at least 32 secret bytes, used nowhere else."""
 
     key: bytes = field(repr=False)
 
@@ -36,14 +36,14 @@ class Randomness:
 
     @classmethod
     def system(cls) -> Self:
-        """From the operating system's entropy."""
+        """A source from the operating system's entropy."""
         return cls(secrets.token_bytes(KEY_BYTES))
 
     def child(self, *names: str | int | bytes) -> "Randomness":
-        """A source of its own for each list of names, by keyed BLAKE2b (RFC 7693).
+        """A separate source for each list of names, by keyed BLAKE2b (RFC 7693).
 
-        It tells nothing of this one, nor of its other children. Names of other types or lengths never give
-        the same child: each is hashed with its type and its length.
+        It reveals nothing of this source, nor of its other children. Names of different types or lengths
+        never give the same child: each is hashed with its type and its length.
         """
         digest = hashlib.blake2b(key=hashlib.blake2b(self.key).digest(), digest_size=KEY_BYTES)
         for name in names:
@@ -56,14 +56,14 @@ class Randomness:
         return ByteStream(self.key[:KEY_BYTES], number)
 
     def generator(self, device: torch.device | str = "cpu") -> torch.Generator:
-        """A torch.Generator of this source, for what has no proof to keep: see `keyed_generator`."""
+        """A torch.Generator seeded from this source, for what needs no proof: see `keyed_generator`."""
         return keyed_generator(self.key, device)
 
     def digest(self, chunks: Iterable[NDArray[Any]]) -> bytes:
-        """GMAC: 16 bytes that differ for different numbers, but with a chance of 2^-100 (for up to 2^29).
+        """GMAC: 16 bytes, equal for different numbers with a probability of only 2^-100 (for up to 2^29).
 
-        A polynomial hash with a secret point (McGrew, Viega 2004): it finds equal inputs, and is no digest
-        to show to anybody.
+        It is a polynomial hash with a secret point (McGrew, Viega 2004). It finds equal inputs, and must not
+        be shown to anybody.
         """
         mac = Cipher(algorithms.AES(self.child("digest").key), modes.GCM(bytes(12))).encryptor()
         for chunk in chunks:
@@ -75,8 +75,8 @@ class Randomness:
     def in_torch(self, device: torch.device) -> Iterator[None]:
         """Within it, torch's global generators on the CPU and on `device` draw from this source.
 
-        What a model draws (dropout, stochastic depth) comes from there. Afterwards they go on as before.
-        PyTorch expands the state that it is given in its own way, which is not cryptographic.
+        A model's own random numbers (dropout, stochastic depth) come from there. Afterwards the generators
+        continue as before. PyTorch expands the given state in its own way, which is not cryptographic.
         """
         if device.type == "cuda":
             with torch.random.fork_rng([device]):
@@ -100,7 +100,7 @@ class ByteStream:
         self._cipher = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
 
     def words(self, count: int, dtype: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
-        """The next `count` uniform numbers of that type; little-endian, whatever the machine."""
+        """The next `count` uniform numbers of that type; little-endian on any machine."""
         wanted = np.dtype(dtype).newbyteorder("<")
         zeros = bytes(count * wanted.itemsize)
         buffer = np.empty(len(zeros) + _BLOCK, np.uint8)

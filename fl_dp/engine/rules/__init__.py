@@ -1,1 +1,1 @@
-"""One file for each family of operators, and nothing else: its `RULES` names the operators it covers."""
+"""Rules: one file for each family of operators, and nothing else. Its `RULES` names these operators."""

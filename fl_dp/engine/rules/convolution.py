@@ -35,7 +35,7 @@ def _weight(site: Site) -> GradientLayout:
 
 
 def _each_dimension(numbers: Sequence[int], dims: int) -> tuple[int, ...]:
-    """One number may stand for all dimensions: that is how PyTorch saves padding="valid"."""
+    """One number may stand for all dimensions: PyTorch saves padding="valid" like that."""
     return tuple(numbers) * (dims if len(numbers) == 1 else 1)
 
 

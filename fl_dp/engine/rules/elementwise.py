@@ -1,4 +1,4 @@
-"""A parameter that data are added to or multiplied by, or that is repeated: scales, position embeddings."""
+"""A parameter that is added to data, multiplied with them, or repeated: scales, position embeddings."""
 
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.rule import Rule, Site, refuse

@@ -39,7 +39,7 @@ def _bag_of(num_positions: int, offsets: Tensor, num_bags: int) -> Tensor:
 
 
 def _scale(site: Site, bag: Tensor, counts: Tensor) -> Tensor:
-    """(L,) what the row at each position is multiplied by before it is added to its bag."""
+    """(L,) the factor of the row at each position before it is added to its bag."""
     scale = site.grad.new_ones(len(bag))
     if site.node._saved_per_sample_weights is not None:
         scale = scale * site.node._saved_per_sample_weights

@@ -1,4 +1,4 @@
-"""Scales and shifts of GroupNorm and LayerNorm; both normalise each example alone, so the rules are exact."""
+"""Scales and shifts of GroupNorm and LayerNorm. Both normalise each example alone, so the rules are exact."""
 
 import math
 
@@ -28,8 +28,8 @@ def _group_norm_scale(site: Site, grad: Tensor) -> Tensor:
     mean, rstd = site.node._saved_result1, site.node._saved_result2  # (M, groups)
     groups = site.node._saved_group
     if grad.device.type == "cpu" and S >= _FUSED_POSITIONS and grad.dtype == x.dtype == mean.dtype:
-        # All images as one image of M * C channels: the gradient of its weight is what is asked for, in one
-        # pass without copies. The weight's values do not matter, but PyTorch 2.11 wants a weight.
+        # All images as one image of M * C channels: PyTorch then computes the sums as the gradient of its
+        # weight, in one pass without copies. The weight's values do not matter, but PyTorch 2.11 wants one.
         _, sums, _ = torch.ops.aten.native_group_norm_backward(
             grad.view(1, M * C, S), x.view(1, M * C, S), mean.view(1, -1), rstd.view(1, -1),
             grad.new_ones(M * C), 1, M * C, S, M * groups, (False, True, False),

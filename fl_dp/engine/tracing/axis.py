@@ -1,4 +1,4 @@
-"""Where, in a tensor of many rows, each example's rows are."""
+"""Where each example's rows are in a tensor of many rows."""
 
 import math
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class BatchAxis:
 
     minor=False: an example's rows are adjacent (N, K), as after flattening (N, T, d) to (N*T, d).
     minor=True: they are N apart (K, N), as after flattening (T, N, d).
-    single=True: the axis was seen with K = 1 only, where both orders are the same; other K are refused.
-    between: (K1, K2) where the rows are (K1, N, K2), as after flattening (K1, N, K2, d); other K are refused,
-    because K alone does not tell K1.
+    single=True: the axis was seen only with K = 1, for which both orders are the same; other K are refused.
+    between: (K1, K2) if the rows are (K1, N, K2), as after flattening (K1, N, K2, d); other K are refused,
+    because K alone does not determine K1.
     """
 
     dim: int = 0

@@ -1,9 +1,8 @@
 """Finds every use of a trainable parameter in the autograd graph of the losses.
 
-Nothing is hooked or patched during the forward pass. Whatever the model's code does, a parameter
-can reach a loss only through an edge of the graph into its AccumulateGrad node. A walk over the
-graph therefore finds every use, also inside composite operators, and cannot miss one
-(docs/decisions/0001-capture-from-the-autograd-graph.md).
+Nothing is hooked or patched during the forward pass. Whatever the model's code does, a parameter can reach a
+loss only through an edge of the graph into its AccumulateGrad node. So a walk over the graph finds every use,
+also inside composite operators, and cannot miss one (docs/decisions/0001-capture-from-the-autograd-graph.md).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from torch.autograd.graph import GradientEdge, Node
 from fl_dp.engine.tracing.graph import Graph, Operator, graph_of
 from fl_dp.errors import ModelError
 
-# Operators of one input that only reshape or cast: their output is still made of the parameter alone.
+# Operators of one input that only reshape or cast: their output still consists of the parameter alone.
 SHAPE_OPERATORS = frozenset(
     f"{name}Backward0"
     for name in (
@@ -33,7 +32,7 @@ REENTRANT = (
     "torch.utils.checkpoint with use_reentrant=True hides its part of the model, and the parameters in it, "
     "from the autograd graph; pass use_reentrant=False."
 )
-# Operators that stand for a whole part of a model and hide what is in it, and what to do instead.
+# Operators that stand for a whole part of a model and hide its contents, and what to use instead.
 _HIDING = {
     "CheckpointFunctionBackward": REENTRANT,
     "CompiledFunctionBackward": "torch.compile makes one operator of its part of the model, in which no "
@@ -66,10 +65,10 @@ OperatorKey = frozenset[UseKey]
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One input of an operator that is made of parameters alone: a parameter, or a function of several.
+    """One operator input that is made of parameters alone: a parameter, or a function of several.
 
-    number: which input. edge: where it comes from in the graph. path: the operators between the
-    parameter and the use, if there is one parameter and all operators are in `PLAIN_PATH`; else None.
+    number: which input. edge: where it comes from in the graph. path: the operators between the parameter and
+    the use, if there is one parameter and all operators are in `PLAIN_PATH`; else None.
     """
 
     key: UseKey
@@ -101,7 +100,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What a node's value is made of. names: the parameters, if of these alone; empty if data are in it."""
+    """What a node's value is made of. names: the parameters, if only of these; empty if data are in it."""
 
     names: tuple[str, ...] = ()
     path: tuple[str, ...] | None = None
@@ -118,9 +117,9 @@ def find_uses(
 ) -> tuple[Use, ...]:
     """Every use of `parameters` in the graph of `losses`, those nearest the input first.
 
-    shared: operators that `probe` found to belong to no single example, such as W + B @ A. The use is
-    then the operator in which their result meets data. graph: that of the losses, if it is known.
-    Raises ModelError for a part that is not in the graph.
+    shared: operators that `probe` found to belong to no single example, such as W + B @ A. The use is then
+    the operator in which their result meets data. graph: that of the losses, if it is known.
+    Raises ModelError for a part of the model that is not in the graph.
     """
     names = {id(parameter): name for name, parameter in parameters.items()}
     graph = graph or graph_of(losses)
@@ -188,8 +187,8 @@ def output_grads(
 ) -> None:
     """One backward pass of the summed losses; `on_grad` gets each use's output gradient as it arrives.
 
-    No gradient of a parameter is computed, and none below the frontier. A use whose output does not
-    matter to the losses gets no gradient and is not reported.
+    No gradient of a parameter is computed, and none below the frontier. A use whose output does not affect
+    the losses gets no gradient and is not reported.
     weights: (N,), the weights of the losses in the sum; None for ones.
     """
     frontier = [use for use in uses if use.frontier]

@@ -1,12 +1,12 @@
-"""Random numbers in a forward pass: where they come from, and what is left when every place draws the same.
+"""Random numbers in a forward pass: where they come from, and what differs when every place draws the same.
 
 Dropout may give each place of a batch another mask, if the masks come from torch's global generator, whose
-state nobody else knows. Masks under a known seed are known to the adversary, who can let them cancel for
-records in their places, until one record more shifts all of them.
+state nobody else knows. An adversary knows masks under a known seed, and can make them cancel for records in
+their places, until one record more shifts all of them.
 
-So an output may depend on its place only through the global generator. `Watch(seed, level)` shows what else
-there is: it gives every entry of a draw the same number, which depends on the distribution and on `level`
-alone. Then no place differs from another one by what it draws.
+So an output may depend on its place only through the global generator. `Watch(seed, level)` shows other
+dependences: it gives every entry of a draw the same number, which depends only on the distribution and on
+`level`. Then no place differs from another by what it draws.
 """
 
 import math
@@ -24,9 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fl_dp.errors import ProbeError
 
-# The same number must not hide a part of the model: one that is dropped in every place shows nothing. Masks
-# are written as rand < keep, rand > drop or floor(keep + rand). Each keeps what it masks at one level or
-# another, and at the middle one all do for rates below 0.45.
+# One number for all must not hide a part of the model: a part that is dropped in every place shows nothing.
+# Masks are written as rand < keep, rand > drop or floor(keep + rand). Each keeps what it masks at one level
+# or another; at the middle one all do, for rates below 0.45.
 LEVELS = (0.45, 0.05, 0.95)
 
 
@@ -34,22 +34,21 @@ _PACK = torch.ops.aten._pack_padded_sequence.default
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it is active, random numbers may come from torch's global generator alone, seeded with `seed`.
+    """While it is active, random numbers may only come from torch's global generator, seeded with `seed`.
 
-    level: None, numbers are drawn as always; else all entries of a draw are this quantile of their
+    level: None: numbers are drawn as always; else all entries of a draw are this quantile of their
     distribution, or another fixed number of it. drew: whether there was any draw. packed: whether sequences
     were packed. dtypes: of all results.
 
-    Operators that draw from a distribution which is not known here draw as always. Their results may then
-    look as if they depended on the place, never the other way round. Raises ProbeError where numbers come
-    from elsewhere.
+    Operators with a distribution that is not known here draw as always. Their results may then seem to depend
+    on the place, never the other way round. Raises ProbeError if numbers come from elsewhere.
     """
 
-    supports_higher_order_operators = True  # they are passed on, and not looked into
+    supports_higher_order_operators = True  # they are passed on, and not inspected
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Else the first call would import PyTorch's compiler, which takes a second."""
+        """True: otherwise the first call would import PyTorch's compiler, which takes a second."""
         return False
 
     def __init__(self, seed: int, level: float | None = None) -> None:
@@ -61,7 +60,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> Self:
         torch.manual_seed(self._seed)
-        if "torch._dynamo" in sys.modules:  # a compiled model runs as it is written, every operator seen
+        if "torch._dynamo" in sys.modules:  # let a compiled model run eagerly, so that every operator is seen
             self._left.enter_context(torch.compiler.set_stance("force_eager"))
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -82,7 +81,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @property
     def eps(self) -> float:
-        """The coarsest rounding of any result, relative: the outputs may have a finer type in the end."""
+        """The coarsest relative rounding of any result: the final outputs may have a finer type."""
         return max((torch.finfo(dtype).eps for dtype in self.dtypes if dtype.is_floating_point), default=0.0)
 
     def _drawn(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -95,7 +94,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return draw.real() if self._level is None else rule(draw)
 
     def check_source(self, generator: torch.Generator | None = None) -> None:
-        """ProbeError if `generator`, or the global one now, is not what it was seeded to be."""
+        """ProbeError if `generator`, or else the global one, is not as it was seeded."""
         known = _global_generators()
         own = generator is not None and _identity(generator) not in map(_identity, known)
         if own or any(each.initial_seed() != self._seed for each in known):
@@ -112,13 +111,13 @@ def _global_generators() -> tuple[torch.Generator, ...]:
 
 
 def _identity(generator: torch.Generator) -> int:
-    """Of what lies below: operators get it in another wrapper each time."""
+    """Identity of the C++ object: operators get it in a new wrapper each time."""
     return int(generator._cdata)  # type: ignore[attr-defined]
 
 
 @cache
 def _may_draw(func: Any) -> bool:
-    """Not all operators that draw are tagged; the others take a generator."""
+    """Whether an operator may draw. Not all that do are tagged; the others take a generator."""
     if not isinstance(func, torch._ops.OpOverload):
         return False
     arguments = {argument.name for argument in func._schema.arguments}
@@ -139,7 +138,7 @@ class _Draw:
 
     @property
     def named(self) -> Mapping[str, Any]:
-        """The arguments by name, with those that were left out."""
+        """The arguments by name, including those that were left out."""
         schema = self.func._schema.arguments
         given = {argument.name: value for argument, value in zip(schema, self.args, strict=False)}
         return {argument.name: argument.default_value for argument in schema} | given | self.kwargs
@@ -155,10 +154,10 @@ class _Draw:
 
 
 def _each(number: Callable[[_Draw, Mapping[str, Any]], Any]) -> Callable[[_Draw], Tensor]:
-    """A rule: every entry becomes `number`, or what `number` has at its place if it is a tensor."""
+    """A rule: every entry becomes `number`, or the entry of `number` at its place if it is a tensor."""
 
     def rule(draw: _Draw) -> Tensor:
-        value = number(draw, draw.named)  # before the draw, which may overwrite what it is made of
+        value = number(draw, draw.named)  # before the draw, which may overwrite its inputs
         result: Tensor = draw.real()
         return result.copy_(torch.as_tensor(value, device=result.device))
 
@@ -175,7 +174,7 @@ def _bernoulli(draw: _Draw, named: Mapping[str, Any]) -> Tensor:
 
 
 def _whole(draw: _Draw, named: Mapping[str, Any]) -> int:
-    """An integer from low (0) to high, not included; as good as any where there are no bounds."""
+    """An integer from low (0) to high, exclusive; any integer does if there are no bounds."""
     low, high = named.get("low", named.get("from")) or 0, named.get("high", named.get("to"))
     return math.floor(_between(draw, int(low), 2 if high is None else int(high)))
 
@@ -199,7 +198,7 @@ def _native_dropout(draw: _Draw) -> tuple[Tensor, Tensor]:
 
 
 def _without_dropout(draw: _Draw) -> Any:
-    """Attention and recurrent layers that drop inside of themselves: then they do not. Others draw."""
+    """Attention and recurrent layers with dropout inside run without it. Others draw."""
     names = [argument.name for argument in draw.func._schema.arguments]
     for name in {"dropout_p", "dropout"} & set(names):
         at = names.index(name)

@@ -1,7 +1,7 @@
 """Random numbers that do not depend on the batch's size: one value for all entries of a tensor.
 
-Dropout draws its masks one example after the other. Where an example is left out, all others get other
-masks, and their losses cannot be compared. In this mode they can.
+Dropout draws its masks one example after the other. If an example is left out, all others get other masks,
+and their losses cannot be compared. In this mode they can.
 """
 
 from typing import Any
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# What replaces the random numbers of an operator, by its name without overload: a value that each of them
-# may have. For dropout it means that everything is kept.
+# What replaces an operator's random numbers, by its name without overload: a possible value. For dropout it
+# means that everything is kept.
 _VALUES: dict[str, float] = dict.fromkeys(
     ("rand", "rand_like", "uniform", "uniform_", "randn", "randn_like", "normal", "normal_"), 0.5
 ) | dict.fromkeys(("bernoulli", "bernoulli_"), 1.0)
@@ -39,7 +39,7 @@ class _Replacing:
 
 
 def _drawn(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: float) -> Tensor:
-    """The operator's result. Replaced numbers leave the generators alone: how many there are is hidden."""
+    """The operator's result. If numbers are replaced, the generators do not move: their count is hidden."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices):
         drawn: Tensor = func(*args, **kwargs)
@@ -50,8 +50,8 @@ def _drawn(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: floa
 
 
 class EqualRows(_Replacing, TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Random tensors hold one value; random numbers without a dimension are left as they are.
+    """Random tensors hold one value; random numbers without a dimension are not changed.
 
     unknown: whether an operator drew random numbers that this mode cannot replace.
-    A class of its own, because a mode that defines `__torch_dispatch__` itself imports torch._dynamo (4 s).
+    It is separate because a mode that defines `__torch_dispatch__` itself imports torch._dynamo (4 s).
     """

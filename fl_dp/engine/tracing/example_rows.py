@@ -18,7 +18,7 @@ Masks = tuple[Tensor, ...]  # one for each example: the entries of an output tha
 class ExampleRows:
     """Where the examples' rows are in the uses of one graph.
 
-    unknown: uses for which several axes fit, because some example's loss reached nothing there.
+    unknown: uses for which several axes fit, because some example's loss reaches nothing there.
     """
 
     uses: tuple[Use, ...]
@@ -32,16 +32,16 @@ def find_example_rows(
 ) -> ExampleRows:
     """Find the batch axis of every use; pass over operators in whose output no example has its own rows.
 
-    There are two kinds of such operators. Some work on parameters alone (W + B @ A), so that every
-    example's loss reaches the whole output. Others work on rows that data picked (x[mask]), so that an
-    example's rows are not in one place. They are not uses: the search goes on to the next operator
-    above them in whose output every example has its own rows, and that operator is the use.
+    There are two kinds of such operators. Some work on parameters alone (W + B @ A), so that every example's
+    loss reaches the whole output. Others work on rows that data picked (x[mask]), so that an example's rows
+    are not in one place. They are not uses: the search goes on to the next operator above them in whose
+    output every example has its own rows, and that operator is the use.
 
-    At the latest the search ends at the losses, where every example has its own row. The gradient of a
+    The search ends at the losses at the latest, where every example has its own row. The gradient of a
     parameter that is used there takes one backward call for each example.
 
     losses: (N,) of a few examples. A round of the search takes one backward pass for each of them; every
-    round but the last passes over the lowest such operators. shared: those that are known already.
+    round but the last passes over the lowest such operators. shared: those that are already known.
     """
     while True:
         uses = find_uses(losses, parameters, shared)
@@ -84,7 +84,7 @@ def _by_key(uses: Iterable[Use], reached: Mapping[Node, Masks]) -> dict[UseKey, 
 def _fitting(uses: list[Masks]) -> list[BatchAxis]:
     """All axes along which no example reaches another's rows, in all uses of one key; the likeliest first.
 
-    An axis between others of an example is looked for where no simpler one fits.
+    An axis (K1, N, K2) is tried only if no simpler one fits.
     """
     dims = range(min(masks[0].dim() for masks in uses))
     simple = [axis for dim in dims for axis in _simple(dim, uses)]

@@ -6,12 +6,12 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.autograd.graph import Node
 
-# A node's inputs: for each, the node it comes from (None where it needs no gradient), and which output.
+# A node's inputs: for each, its source node (None if it needs no gradient), and which of its outputs.
 Inputs = tuple[tuple[Node | None, int], ...]
 
 
 class Operator(NamedTuple):
-    """A node's name and inputs, asked for once: autograd makes new objects for each request."""
+    """A node's name and inputs, read once: autograd makes new objects for each request."""
 
     name: str
     inputs: Inputs
@@ -22,7 +22,7 @@ Graph = Mapping[Node, Operator]
 
 
 def graph_of(losses: Tensor) -> Graph:
-    """The graph of `losses`. It is walked without recursion, so that a deep graph is no problem."""
+    """The graph of `losses`, walked without recursion, so that a deep graph is no problem."""
     graph: dict[Node, Operator] = {}
     seen: set[Node] = set()
     stack: list[tuple[Node, Inputs | None]] = [] if losses.grad_fn is None else [(losses.grad_fn, None)]

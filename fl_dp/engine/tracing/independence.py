@@ -18,7 +18,7 @@ from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic
 from fl_dp.engine.tracing.writes import check_held, held, parameters_kept, same_values
 from fl_dp.errors import CallError, ModelError, ProbeError
 
-SEED = 0x5EED0F0E0D90  # of all calls but those of `places`; no model seeds a generator with it by chance
+SEED = 0x5EED0F0E0D90  # for all calls but those of `places`; no model seeds a generator with it by chance
 
 _HIDDEN = "None of the inputs have requires_grad=True"  # torch.utils.checkpoint's words
 
@@ -33,9 +33,9 @@ def call(
 ) -> Outputs:
     """The tensors that the model returns when it is called with copies of its buffers.
 
-    Tensors inside tuples, lists, mappings and dataclasses are found. watch: looks at random numbers and
-    seeds them; without one they are those of SEED, the same dropout in every call. Raises ProbeError when a
-    buffer changes, and CallError when the model cannot be called on synthetic examples.
+    Tensors inside tuples, lists, mappings and dataclasses are found. watch: observes random numbers and seeds
+    them; without one they are those of SEED, with the same dropout in every call. Raises ProbeError if a
+    buffer changes, and CallError if the model cannot be called on synthetic examples.
     """
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     torch.manual_seed(SEED)
@@ -43,7 +43,7 @@ def call(
         with watch or nullcontext(), warnings.catch_warnings():
             warnings.filterwarnings("error", message=_HIDDEN)
             outputs = functional_call(model, {**parameters, **buffers}, batch.args, batch.kwargs)
-    except UserWarning as error:  # at the model's inputs such a part leaves nothing in the graph at all
+    except UserWarning as error:  # at the model's inputs, such a part leaves nothing in the graph at all
         raise ModelError(REENTRANT) from error
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise CallError(
@@ -64,10 +64,10 @@ def call(
 
 @contextmanager
 def in_place_of(model: nn.Module, given: Mapping[str, Tensor]) -> Iterator[None]:
-    """Within it, `given` stand in the model for its own parameters and buffers of the same names, tied ones
-    in all places.
+    """Within it, `given` replace the model's own parameters and buffers of the same names, tied ones in all
+    places.
 
-    `call` itself does so, but only for the forward pass: a part that is checkpointed runs again later.
+    `call` does so itself, but only for the forward pass: a checkpointed part runs again later.
     """
     own_tensors = (*model.named_parameters(), *model.named_buffers())
     by_tensor = {id(own): given[name] for name, own in own_tensors if name in given}
@@ -92,11 +92,11 @@ def check_independence(
 ) -> frozenset[str]:
     """Paths of the outputs that hold examples: their first dimension is the batch.
 
-    Each example in turn is replaced by another one; the outputs of all others must not change, and the
-    model must hold nothing else afterwards. Losses can be made of any output. The first dimension of an
-    output that depends on data must therefore be the batch, else ModelError is raised. An output that
-    depends on parameters alone (a temperature) may have any shape. Raises ProbeError where examples
-    influence one another, or stay in the model.
+    Each example in turn is replaced by another one. The outputs of all others must not change, and the model
+    must hold nothing else afterwards. Losses may be made of any output. So the first dimension of an output
+    that depends on data must be the batch, else ModelError is raised. An output that depends on parameters
+    alone (a temperature) may have any shape. Raises ProbeError if examples influence one another, or stay in
+    the model.
     """
     with parameters_kept(model, parameters) as kept:
         before = call(model, parameters, batch, Watch(SEED))
@@ -174,7 +174,7 @@ def _check_constant(path: str, before: Tensor, after: Tensor) -> None:
 def same(before: Tensor, after: Tensor, tolerance: float | None = None) -> bool:
     """Equal up to what another order of summation may change, with NaN and infinities in the same places.
 
-    tolerance: of the largest entry of `before`.
+    tolerance: relative to the largest entry of `before`.
     """
     if before.shape != after.shape or before.dtype != after.dtype:
         return False

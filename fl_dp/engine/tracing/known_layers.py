@@ -1,4 +1,4 @@
-"""Layers that are known to mix examples: words for refusals. Whether examples mix, the checks find out."""
+"""Layers that are known to mix examples, for texts of refusals. The checks find out whether examples mix."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ _ANY = "Replace the layer (batch norm, for example, by GroupNorm), and keep the 
 
 
 def refuse_parallel(model: nn.Module) -> None:
-    """ModelError for a model that is copied to several devices, wherever it is now: a site may have them."""
+    """ModelError for a model that is copied to several devices, even if it runs on one now."""
     if found := _named(model, lambda layer: isinstance(layer, nn.DataParallel | DistributedDataParallel)):
         raise ModelError(
             f"A model in DataParallel: {found}. It is copied to several devices, where the engine cannot "
@@ -21,14 +21,15 @@ def refuse_parallel(model: nn.Module) -> None:
 
 
 def mixing_layers(model: nn.Module) -> str:
-    """What to do where examples mix: names the layers that are likely to do so, if there are any."""
+    """What to do if examples mix; names the layers that probably do so, if there are any."""
     return batch_norms(model) or batch_second_layers(model) or _ANY
 
 
 def batch_norms(model: nn.Module) -> str:
-    """What to do about those with statistics of the batch; empty where there are none.
+    """What to do about layers with batch statistics; empty if there are none.
 
-    Ours replaces PyTorch's and what is derived from them, as timm's are. Others are known by their names.
+    `replace_batch_norms` replaces PyTorch's layers and those derived from them, such as timm's. Others are
+    recognised by their names.
     """
     kind = "Layers with statistics of the whole batch"
     if ours := _named(model, lambda layer: isinstance(layer, _BatchNorm) and _by_batch(layer)):
@@ -40,7 +41,7 @@ def batch_norms(model: nn.Module) -> str:
 
 
 def batch_second_layers(model: nn.Module) -> str:
-    """What to do about recurrent and attention layers whose batch is second; empty where there are none."""
+    """What to do about recurrent and attention layers whose batch dimension is second; empty without any."""
     found = _named(model, lambda layer: getattr(layer, "batch_first", True) is False)
     if not found:
         return ""
@@ -55,7 +56,7 @@ def _by_batch(norm: _BatchNorm) -> bool:
 
 
 def _named(model: nn.Module, chosen: Callable[[nn.Module], bool]) -> str:
-    """The first layer that is chosen, with its class, and how many there are besides; empty without any."""
+    """The first chosen layer with its class, and the number of others; empty if there is none."""
     found = [(name, layer) for name, layer in model.named_modules() if chosen(layer)]
     if not found:
         return ""

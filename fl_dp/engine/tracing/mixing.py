@@ -1,4 +1,4 @@
-"""Does another example move an example's loss? Asked of the losses themselves, where they can be made again.
+"""Does another example change an example's loss? Tested on the losses themselves, by computing them again.
 
 The autograd graph shows only what gradients pass through. `loss / loss.mean().detach()` mixes examples
 without any: what an example contributes then depends on all others, and no clipping bounds that.
@@ -21,14 +21,14 @@ LossesOf = Callable[..., Tensor]  # a batch's arguments -> losses (N,), one for 
 
 # Examples of a thorough search. Two are too few: mixing may be with the next but one.
 _FEW = 8
-# With how many random states a thorough search looks, where the losses draw random numbers: mixing in one
-# batch of twenty is overlooked with probability 0.95^60, which is 5 %.
+# The number of random states of a thorough search, if the losses draw random numbers. Mixing in one batch of
+# twenty is then overlooked with probability 0.95^60, which is 5 %.
 _STATES = 60
 # How many random parts of the whole batch a thorough search changes. A loss that grows by 1 % with each
 # position was overlooked in one part of a hundred: too few were left out before the examples that count.
 _PARTS = 3
-# How far a loss may move, relative to itself and to the mean loss. The same shapes give the same digits,
-# nearly; where examples are left out, kernels change. Mixing moves a loss by more: half of a batch changes.
+# How far a loss may move, relative to itself and to the mean loss. The same shapes give nearly the same
+# digits; if examples are left out, kernels change. Mixing moves a loss by more: half of a batch changes.
 _MOVED, _MOVED_BY_SIZE, _MOVED_IN_16_BITS = 1e-4, 0.02, 0.03
 
 _WAY_OUT = "Each loss must be a function of its own example and the weights alone."
@@ -53,13 +53,13 @@ def find_mixing(losses_of: LossesOf, *batch: Any, thorough: bool = False) -> str
     | plain | 3 calls, 4 with random numbers | a random half of the examples becomes copies of others, and a random part is left out; do the losses of the rest move? |
     | thorough | about 20 calls on 8 examples at most, 120 more with random numbers, and 7 on the batch | the same for each example in turn, under many random states; three random parts of the batch; and whether the same batch gives the same losses again |
 
-    Which examples are changed comes from the system's entropy, so that a model cannot know when it is
-    watched. PyTorch's global random state is the same in all calls of a comparison, and afterwards what it
-    was. Where losses draw random numbers by operators that `EqualRows` does not know, nothing is left out.
-    A batch of one example shows nothing, and `losses_of` is not called.
+    The system's entropy chooses which examples are changed, so that a model cannot know when it is watched.
+    PyTorch's global random state is the same in all calls of a comparison, and is restored afterwards. If
+    losses draw random numbers by operators that `EqualRows` does not know, nothing is left out. A batch of
+    one example shows nothing, and `losses_of` is not called.
 
-    The words hold no values. Raises ModelError where the losses are not of shape (N,), and what
-    `losses_of` raises.
+    The words hold no values. Raises ModelError if the losses are not of shape (N,), and what `losses_of`
+    raises.
     """  # noqa: E501
     size = _size(batch)
     if size < 2:
@@ -112,12 +112,12 @@ class _Search:
         return _Search(self._losses_of, _rows(self._batch, self.size, torch.arange(size)), size)
 
     def forget_state(self) -> None:
-        """Go on from a new random state, from the system's entropy."""
+        """Continue with a new random state, from the system's entropy."""
         torch.manual_seed(random.SystemRandom().getrandbits(63))
         self._state, self._base = _State(), None
 
     def once(self, changed: Tensor) -> str | None:
-        """changed: (N,) of booleans, the examples that are replaced, and then left out."""
+        """changed: (N,) booleans, the examples that are first replaced, and then left out."""
         return self.replaced(changed) or self._left_out(changed)
 
     def is_random(self) -> bool:
@@ -221,7 +221,7 @@ def _rows(batch: tuple[Any, ...], size: int, index: Tensor) -> tuple[Any, ...]:
 
 
 def _random_part(size: int) -> Tensor:
-    """(N,) of booleans: about half of them true, at least one, and at least one false."""
+    """(N,) booleans: about half of them true, at least one true, and at least one false."""
     chance = random.SystemRandom()
     part = torch.tensor([chance.random() < 0.5 for _ in range(size)])
     true, false = chance.sample(range(size), 2)
@@ -230,7 +230,7 @@ def _random_part(size: int) -> Tensor:
 
 
 def _copies(changed: Tensor) -> Tensor:
-    """For each example its own index, or that of a random other one where it is to be changed."""
+    """For each example its own index, or a random other one if it is to be changed."""
     chance, size = random.SystemRandom(), len(changed)
     others = [
         (i + chance.randrange(1, size)) % size if moves else i for i, moves in enumerate(changed.tolist())

@@ -1,10 +1,10 @@
 """Checks on a real batch that each row of a use belongs to the example that `probe` found.
 
-`probe` learns from three synthetic examples where each example's rows are. But data can move rows
-(x[mask], sorting, mixtures of experts), and the user's losses can mix examples (a contrastive loss,
-a mean). Synthetic examples need not show either. Here the losses of a real batch are multiplied by
-powers of two, which scale gradients without rounding, unless a number underflows. If a row belongs to its
-example's loss alone, its gradient scales by the same power.
+`probe` learns from three synthetic examples where each example's rows are. But data can move rows (x[mask],
+sorting, mixtures of experts), and the user's losses can mix examples (a contrastive loss, a mean). Synthetic
+examples need not show either. Here the losses of a real batch are multiplied by powers of two, which scale
+gradients without rounding, unless a number underflows. If a row belongs only to its example's loss, its
+gradient scales by the same power.
 """
 
 import math
@@ -21,7 +21,7 @@ from fl_dp.engine.tracing.capture import Use, UseKey, output_grads
 from fl_dp.engine.tracing.graph import Graph, graph_of
 from fl_dp.errors import ProbeError
 
-# Operators that may move rows to places that depend on data. Operators written in Python count as such, too.
+# Operators that may move rows to places that depend on data. Operators written in Python also count.
 _MOVERS = frozenset(
     f"{name}Backward{overload}"
     for name in (
@@ -33,7 +33,7 @@ _MOVERS = frozenset(
 )  # fmt: skip
 _WEIGHTS = 8  # 1, 2, ..., 128
 _WIDE_AT_A_TIME = 2**17  # numbers that are held in double precision at a time, 1 MiB
-_TOLERANCE = 1e-3  # relative to a row's length; two different weights differ by a factor of two at least
+_TOLERANCE = 1e-3  # relative to a row's length; two different weights differ by a factor of at least two
 
 # For each use: (N, K) lengths of its gradient's rows, and the least length that scales exactly.
 _Found = dict[tuple[Node, UseKey], tuple[Tensor, float]]
@@ -43,13 +43,13 @@ _Found = dict[tuple[Node, UseKey], tuple[Tensor, float]]
 class OwnerCheck:
     """Remembers the graphs that have been checked, so that a model of fixed shape is checked once.
 
-    A graph is recognised by its operators in order and by the number of rows an example has in each
-    use. A graph in which data may move rows above a use is checked in every batch, at the cost of one
-    more backward pass.
+    A graph is recognised by its operators in order and by the number of rows that an example has in each use.
+    If data may move rows above a use, the graph is checked in every batch, at the cost of one more backward
+    pass.
 
-    report: is told of a batch that fails, instead of raising, and nothing else changes; what is checked
-    later does not depend on the result either. It is for steps that are paid for, after which nothing that
-    depends on data may end a round: keep what it is told on the client.
+    report: called with the error of a batch that fails, instead of raising it. Nothing else changes; what is
+    checked later does not depend on the result either. It is for steps that are paid for, after which nothing
+    that depends on data may end a round: keep the reports on the client.
     """
 
     known: set[int] = field(default_factory=set)
@@ -62,10 +62,10 @@ class OwnerCheck:
         axes: Mapping[UseKey, BatchAxis],
         graph: Graph | None = None,
     ) -> "Comparison | None":
-        """What watches the backward pass of this batch; None where there is nothing to check.
+        """A comparison that watches the backward pass of this batch; None if there is nothing to check.
 
-        It takes a weighed pass of its own at once; `losses` keep their graph. graph: that of `losses`, if it
-        is known. Raises ProbeError for rows that cannot be split, or reports it.
+        It immediately takes a weighted pass of its own; `losses` keep their graph. graph: that of `losses`,
+        if it is known. Raises ProbeError for rows that cannot be split, or reports it.
         """
         if losses.shape[0] < 2:
             return None
@@ -90,7 +90,7 @@ class OwnerCheck:
         self.known.add(comparison.signature)
 
     def _tell(self, error: ProbeError, signature: int) -> None:
-        """What is raised is not known: the same graph is checked again."""
+        """Report or raise. A graph that raised is not noted as known, so it is checked again."""
         if self.report is None:
             raise error
         self.report(error)
@@ -103,7 +103,7 @@ def data_may_move_rows(losses: Tensor, uses: tuple[Use, ...], graph: Graph | Non
     movers = {node for node, operator in graph.items() if operator.name in _MOVERS or _is_python(node)}
     if not movers:
         return False
-    above = {use.node for use in uses}  # uses, and all with a use below
+    above = {use.node for use in uses}  # uses, and all nodes with a use below
     for node, operator in graph.items():
         if any(child in above for child, _ in operator.inputs):
             if node in movers:
@@ -120,10 +120,10 @@ def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, Ba
     """Check that each row of a use's gradient comes from the loss of the example named by `axes`.
 
     A single row of another example is overlooked with probability 1/8; many such rows are hardly ever
-    overlooked together. Rows that are not finite are not checked, nor those so short that underflow of
-    their entries may have changed their length by the tolerance (`_least_length`). What underflowed on the
-    way to a row does not show in it: weights can be made up that enlarge the error. So a check of steps that
-    are paid for may report, not raise (`OwnerCheck.report`).
+    overlooked together. Rows that are not finite are not checked, nor rows so short that underflow of their
+    entries may have changed their length by the tolerance (`_least_length`). Underflow on the way to a row
+    does not show in it: weights can be crafted that enlarge the error. So a check of steps that are paid for
+    may report, but not raise (`OwnerCheck.report`).
 
     Takes two backward passes; `losses` keep their graph. Raises ProbeError, naming the use and the way out.
     """
@@ -134,11 +134,11 @@ def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, Ba
 
 
 class Comparison:
-    """`check_owners` of a backward pass that is taken anyway, beside a weighed one.
+    """`check_owners` for a backward pass that is taken anyway, beside a weighted one.
 
-    The weighed pass is taken first, and keeps the graph. `note` gets what the plain pass delivers, after
-    which the graph may be gone; then `finish`. So no third pass is needed, and the plain one frees what it
-    has used. signature: of the graph, for who remembers it.
+    The weighted pass is taken first, and keeps the graph. `note` gets the results of the plain pass, after
+    which the graph may be gone; then call `finish`. So no third pass is needed, and the plain one frees what
+    it has used. signature: identifies the graph.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Comparison:
         self._measure(self._plain, use, grad)
 
     def finish(self) -> None:
-        """Raises ProbeError where a row did not scale with the loss of its example."""
+        """ProbeError if a row did not scale with the loss of its example."""
         for key, (lengths, smallest) in self._plain.items():
             expected, found = lengths * self._weights[:, None].to(lengths), self._weighed[key][0]
             judged = expected.isfinite() & found.isfinite() & (lengths > smallest)

@@ -1,7 +1,7 @@
-"""Does an example's output depend on its place in the batch, on who else is there, or on how many are?
+"""Does an example's output depend on its place in the batch, on the other examples, or on their number?
 
-Where it does, one record more or less changes the gradients of all others: it shifts their places, and makes
-the batch larger.
+If it does, one record more or less changes the gradients of all others: it shifts their places, and makes the
+batch larger.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from fl_dp.engine.tracing.structure import tensors
 from fl_dp.engine.tracing.synthetic import Synthetic
 from fl_dp.errors import CallError, ProbeError
 
-# Which of the three examples are in a batch, in which order. Each changes its place, is left out, and is
-# among few, many, an odd and an even number.
+# Which of the three examples are in a batch, and in which order. Each example changes its place, is left out,
+# and is in small and large batches, of odd and of even size.
 _BATCHES = (
     (2, 0, 1),
     (1,),
@@ -31,10 +31,10 @@ _ONE_BATCH = ((1, 2, 0, 0),)  # for what the first random numbers may have hidde
 def check_places(
     model: nn.Module, parameters: Mapping[str, Tensor], batch: Synthetic, examples: frozenset[str]
 ) -> None:
-    """Call the model on other batches of the same examples: each must give what it gave.
+    """Call the model on other batches of the same examples: each example must give the same output again.
 
-    Random numbers are the same in all places (`draws`), so that only the place itself can matter. A batch
-    of one that the model cannot take at all is passed over, as group norms of a 1 x 1 map cannot.
+    Random numbers are the same in all places (`draws`), so that only the place itself can matter. A batch of
+    one that the model cannot process is skipped: group norms of a 1 x 1 map cannot.
 
     examples: paths of the outputs that hold examples. Raises ProbeError.
     """
@@ -51,12 +51,12 @@ def _check_batches(
     batches: tuple[tuple[int, ...], ...],
     level: float,
 ) -> bool:
-    """Whether the model draws random numbers; all entries of a draw are alike (`level`)."""
+    """Whether the model draws random numbers. All entries of a draw are equal (`level`)."""
     with full_precision(_device(batch)):
         first = Watch(SEED + 1, level)
         before = _detached(call(model, parameters, batch, first))
         for rows in batches:
-            # Each batch has a seed of its own: a state that the model kept from an earlier call is seen.
+            # Each batch has its own seed: so a state that the model kept from an earlier call is seen.
             watch = Watch(SEED + 1 + len(rows), level)
             try:
                 after = _detached(call(model, parameters, batch.rows(rows), watch))
@@ -80,7 +80,7 @@ def _device(batch: Synthetic) -> torch.device:
 def _check_batch(
     before: Outputs, after: Outputs, rows: tuple[int, ...], examples: frozenset[str], tolerance: float
 ) -> None:
-    """tolerance: other sizes have other kernels, whose roundings a deep model may enlarge."""
+    """tolerance: other sizes use other kernels, whose rounding a deep model may enlarge."""
     for path, output in before.items():
         found = after.get(path)
         if path in examples:

@@ -22,8 +22,8 @@ def tensors(structure: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
 def map_tensors(change: Callable[[Tensor], Tensor], structure: Any) -> Any:
     """A copy of `structure` with `change` applied to every tensor; everything else is passed on unchanged.
 
-    A tensor that stands in several places is changed once, and its places share the result: PyTorch
-    recognises self-attention by `query is key`.
+    A tensor in several places is changed once, and its places share the result: PyTorch recognises
+    self-attention by `query is key`.
     """
     return _mapped(change, structure, {})
 
@@ -40,7 +40,7 @@ def _mapped(change: Callable[[Tensor], Tensor], structure: Any, done: dict[int, 
 
 
 def children(structure: Any) -> list[tuple[str, Any]]:
-    """What `structure` holds directly, each with its step of the path; nothing where it is no container."""
+    """The direct children of `structure`, each with its step of the path; nothing if it is no container."""
     if isinstance(structure, Mapping):
         return [(f"[{key!r}]", child) for key, child in structure.items()]
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):

@@ -38,7 +38,7 @@ class Synthetic:
         return self._with(changed, self.size)
 
     def rows(self, rows: Sequence[int]) -> "Synthetic":
-        """Another batch of the same examples: as many as there are `rows`, in their order."""
+        """Another batch of the same examples: those of `rows`, in that order."""
         return self._with(lambda tensor: tensor[torch.tensor(rows, device=tensor.device)], len(rows))
 
     def _with(self, change: Callable[[Tensor], Tensor], size: int) -> "Synthetic":
@@ -63,15 +63,15 @@ def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool, length
     | a vector of integers or booleans | all 1, or all `truth` |
     | a vector of integers, with `lengths` | 2, and 1 for all but the first |
 
-    In the last dimension the first entry is always 1 (or `truth`), the second always 0 (or its opposite):
-    so a mask never leaves out everything, whether true means in or out. Other tensors (a mask (T, T), a
-    number) and what is not a tensor are passed on unchanged.
+    In the last dimension the first entry is always 1 (or `truth`), the second always 0 (or its opposite). So
+    a mask never leaves out everything, whether true means in or out. Other tensors (a mask (T, T), a number)
+    and everything that is no tensor are passed on unchanged.
 
-    A tensor that has the length of the batch by chance is replaced as well. The model then fails or
-    mixes examples, and is refused. In a batch of one, a tensor of length 1 that the model broadcasts to
-    all examples is replaced by three rows, which gives the same result.
+    A tensor that has the batch's length by chance is also replaced. The model then fails or mixes examples,
+    and is refused. In a batch of one, a tensor of length 1 that the model broadcasts to all examples is
+    replaced by three rows, which gives the same result.
 
-    Raises ModelError where no tensor has a dimension.
+    Raises ModelError if no tensor has a dimension.
     """
     size = _batch_size((args, kwargs))
     examples = set()
@@ -98,8 +98,8 @@ def _batch_size(inputs: Any) -> int:
 
 
 def _in_order_of(like: Tensor, drawn: Tensor) -> Tensor:
-    """`drawn` with its dimensions in memory as those of `like`: layers take other operators for transposed
-    inputs.
+    """`drawn`, with its dimensions in memory in the same order as those of `like`: for transposed inputs,
+    layers use other operators.
     """
     order = sorted(range(like.dim()), key=like.stride, reverse=True)
     return drawn.permute(order).contiguous().permute([order.index(dim) for dim in range(like.dim())])
@@ -129,5 +129,5 @@ def _other(example: Tensor, lengths: bool) -> Tensor:
         return 3 - example
     other = ~example if example.dtype == torch.bool else 1 - example
     if example.dim() and example.shape[-1] > 1:
-        other[..., 0] = example[..., 0]  # else a mask could leave out everything, and the output be NaN
+        other[..., 0] = example[..., 0]  # otherwise a mask could leave out everything, and the output be NaN
     return other

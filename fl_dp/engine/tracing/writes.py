@@ -1,7 +1,7 @@
 """What a forward pass leaves behind in the model: data there leave with it, and no noise protects them.
 
-Buffers are compared where the model is called (`independence.call`). Here are the parameters, also frozen
-ones, and what else a module holds: tensors, numbers, texts and containers of these.
+Buffers are compared where the model is called (`independence.call`). This file compares the parameters, also
+frozen ones, and whatever else a module holds: tensors, numbers, strings and containers of these.
 """
 
 from collections import deque
@@ -42,15 +42,15 @@ def _dense_parts(tensor: Tensor) -> tuple[Tensor, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ParameterCopies:
-    """Parameters as a forward pass meets them, each with a copy of its values.
+    """Parameters as a forward pass sees them, each with a copy of its values.
 
-    A trainable one is the tensor that takes its place in the call; a frozen one is the model's own.
+    A trainable one is the tensor that replaces it in the call; a frozen one is the model's own.
     """
 
     pairs: Mapping[str, tuple[Tensor, Tensor]]
 
     def check(self) -> None:
-        """ProbeError if a parameter is not what it was."""
+        """ProbeError if a parameter has changed."""
         for name, (parameter, copy) in self.pairs.items():
             if not same_values(parameter.detach(), copy):
                 raise ProbeError(
@@ -61,9 +61,9 @@ class ParameterCopies:
 
 @contextmanager
 def parameters_kept(model: nn.Module, replaced: Mapping[str, Tensor]) -> Iterator[ParameterCopies]:
-    """Copies of all parameters; the model's own frozen ones are as before at the end, whatever happens.
+    """Copies of all parameters. At the end the model's own frozen ones are restored, whatever happens.
 
-    replaced: by name, what takes the place of a parameter when the model is called.
+    replaced: by name, the tensors that replace parameters when the model is called.
     """
     met = {name: replaced.get(name, parameter) for name, parameter in model.named_parameters()}
     copies = ParameterCopies({name: (p, p.detach().clone()) for name, p in met.items()})
@@ -79,8 +79,8 @@ def parameters_kept(model: nn.Module, replaced: Mapping[str, Tensor]) -> Iterato
 def held(model: nn.Module) -> Held:
     """What the modules hold besides parameters, buffers and modules, with copies of the tensors.
 
-    Found are tensors, numbers and texts, also inside lists, mappings, sets and dataclasses. What other
-    objects, closures and globals hold is not found; it shows only where outputs change.
+    It finds tensors, numbers and strings, also inside lists, mappings, sets and dataclasses. It does not find
+    what other objects, closures and globals hold; that shows only if outputs change.
     """
     found: dict[str, Any] = {}
     for name, module in model.named_modules():
@@ -91,9 +91,9 @@ def held(model: nn.Module) -> Held:
 
 
 def check_held(before: Held, after: Held) -> None:
-    """ProbeError if the modules hold other things after a call on other data of the same shapes.
+    """ProbeError if the modules hold different things after a call on other data of the same shapes.
 
-    before: from after the first call, so that what is made once, of shapes alone, may stay: a table of
+    before: from after the first call, so that things made once from shapes alone may stay, such as a table of
     angles or positions.
     """
     for path in {**before, **after}:

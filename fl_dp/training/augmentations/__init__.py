@@ -1,1 +1,1 @@
-"""Changes of images, one a file; found by name, see `fl_dp/choices.py`."""
+"""Augmentations of images, one per file, found by name: see `fl_dp/choices.py`."""

@@ -1,4 +1,4 @@
-"""A window of the image's own size, moved by up to so many pixels each way; the edges are mirrored."""
+"""Random crop: a window of the image's size, shifted by at most p pixels each way; edges are mirrored."""
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from fl_dp.training.augmentation import Augmentation
 
 
 def cropped(images: Tensor, uniform: Tensor, argument: str) -> Tensor:
-    """Each image's window, by its two numbers: all (2 p + 1)^2 places are alike likely."""
+    """Each image's window, by its two numbers: all (2 p + 1)^2 positions are equally likely."""
     most = int(argument)
     _, _, height, width = images.shape
     padded = F.pad(images, (most, most, most, most), mode="reflect")

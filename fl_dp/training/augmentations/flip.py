@@ -1,4 +1,4 @@
-"""Left and right changed over, with a chance of one half."""
+"""Horizontal flip, with probability one half."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from fl_dp.training.augmentation import Augmentation
 
 
 def flipped(images: Tensor, uniform: Tensor, _argument: str) -> Tensor:
-    """Those whose number is below one half, as a mirror shows them."""
+    """The images, mirrored where their number is below one half."""
     chosen = (uniform[:, 0] < 0.5).view(-1, 1, 1, 1)
     return torch.where(chosen, images.flip(-1), images)
 

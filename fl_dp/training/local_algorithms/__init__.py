@@ -1,1 +1,1 @@
-"""What clients do beside descending: a file each, named as users name it. See `local_algorithm.py`."""
+"""Local algorithms, one per file, named as users name them. See `local_algorithm.py`."""

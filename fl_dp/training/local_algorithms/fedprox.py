@@ -1,7 +1,7 @@
 """FedProx (Li et al. 2020, arXiv 1812.06127): steps are pulled back to the global weights.
 
-w <- w - rate (g + pull (w - w_global)), where g is the noised gradient's mean: the gradient of the paper's
-term pull/2 |w - w_global|^2, which holds no record, is added after clipping and noise.
+w <- w - rate (g + pull (w - w_global)), where g is the mean noised gradient. The gradient of the paper's
+term pull/2 |w - w_global|^2 depends on no record, so it is added after clipping and noise.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
-"""MR-MTL (Liu, Hu, Wu, Smith 2022, arXiv 2206.07902): a model of its own at each site, pulled to their mean.
+"""MR-MTL (Liu, Hu, Wu, Smith 2022, arXiv 2206.07902): each site has its own model, pulled to their mean.
 
-w_k <- w_k - rate (g + pull (w_k - w_mean)), where g is the noised gradient's mean and w_mean what the server
-sent: the mean of the sites' models. A site's first round starts from it, all others from its own model. The
-whole model is sent in every round, for the next mean, and covered by epsilon. At pull 0 sites train alone.
+w_k <- w_k - rate (g + pull (w_k - w_mean)), where g is the mean noised gradient. The server sends w_mean, the
+mean of the sites' models. A site's first round starts from it, all later ones from the site's own model.
+Every round sends the whole model, for the next mean, and epsilon covers it. With pull 0 each site trains
+alone.
 """
 
 from fl_dp.training.local_algorithms.fedprox import FedProx

@@ -1,10 +1,10 @@
-"""DP-SCAFFOLD (Noble, Bellet, Dieuleveut 2022, arXiv 2111.09278, algorithm 1): steps without clients' drift.
+"""DP-SCAFFOLD (Noble, Bellet, Dieuleveut 2022, arXiv 2111.09278, algorithm 1): steps without client drift.
 
-w <- w - rate (g - c_k + c), where g is the noised gradient's mean, c_k the mean of the g of the client's last
-round, and c the server's mean of all c_k. At its end c_k becomes the mean of this round's g, and the client
-sends by how much it has changed; the server adds that to c (`federation/server/controls.py`). All of them are
-means of noised gradients: nothing here is accounted for but the steps. Of the paper's accounting nothing is
-used, as its sampling is another.
+w <- w - rate (g - c_k + c), where g is the mean noised gradient, c_k the mean of g over the client's last
+round, and c the server's mean of all c_k. At the end of a round c_k becomes the mean of this round's g, and
+the client sends its change; the server adds that to c (`federation/server/controls.py`). All of these are
+means of noised gradients, so only the steps are accounted for. The paper's accounting is not used, because
+its sampling differs.
 """
 
 import torch

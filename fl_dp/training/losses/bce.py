@@ -1,8 +1,8 @@
-"""Binary cross-entropy of logits with several labels an example, each 0 or 1: the mean over the labels.
+"""Binary cross-entropy of logits with several labels per example, each 0 or 1: the mean over the labels.
 
-By `logsigmoid`, whose numbers are the same in every place. PyTorch's own binary cross-entropy is not: its
-backward pass takes the last few numbers of a batch through another sigmoid, so that one record more changed
-the gradients of others (`tests/attacks/test_last_rows_of_a_pass.py`).
+It uses `logsigmoid`, whose result does not depend on a number's place in the tensor. PyTorch's own binary
+cross-entropy does: its backward pass computes the last few numbers of a batch with another sigmoid, so that
+one more record changed the gradients of others (`tests/attacks/test_last_rows_of_a_pass.py`).
 """
 
 import torch.nn.functional as F

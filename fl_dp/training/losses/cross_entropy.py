@@ -1,6 +1,6 @@
-"""Cross-entropy of logits with one label an example, or with the next token at each place, in nats.
+"""Cross-entropy of logits with one label per example, or with the next token at each position, in nats.
 
-Of tokens the mean over an example's places: each has the same weight, however many places count.
+For tokens it is the mean over an example's positions: each has the same weight, however many positions count.
 """
 
 import torch.nn.functional as F

@@ -54,7 +54,7 @@ def open_private(path: Path, *, append: bool = False, follow: bool = False) -> B
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool = False) -> None:
-    """Replace the content of the file `path` by what `write` writes.
+    """Atomically replace the content of the file `path` by what `write` writes.
 
     If the process or the machine stops at any moment, `path` holds its old content or all of the new one.
     Only one process at a time may write it. secret: only its owner can read it.

@@ -21,7 +21,7 @@ def weights_digest(weights: "Mapping[str, np.ndarray[Any, Any] | Tensor]") -> st
     tied = _second_names(weights)
     for name, values in sorted((name, one) for name, one in weights.items() if name not in tied):
         kind, shape, content = _parts(values)
-        shown = name.replace("\\", "\\\\").replace("\n", "\\n")  # else a name could hold a whole other array
+        shown = name.replace("\\", "\\\\").replace("\n", "\\n")  # else a name could imitate another array
         found.update(f"{shown} torch.{kind} {shape}\n".encode())
         found.update(content)
     return found.hexdigest()

@@ -153,7 +153,7 @@ def with_site(folder: Path, site: Site) -> Roster:
         raise ConfigError(f"{folder}: holds no federation; delete it.")
     check_name(site.name, "site")
     if before.site_of(site.key) == site:
-        return _publish(before, folder, key)  # it may have been stopped before
+        return _publish(before, folder, key)  # an earlier call may have been interrupted
     sites = (*before.sites, site)
     check_sites(sites, str(folder / ROSTER))
     return _publish(dataclasses.replace(before, serial=before.serial + 1, sites=sites), folder, key)

@@ -154,7 +154,7 @@ class ActorPool:
         return next(iter(self._round.actors))
 
     def _get(self, ref: Any) -> Any:
-        return ray.get(ref, timeout=self._client_timeout)  # what does not come is lost: GetTimeoutError
+        return ray.get(ref, timeout=self._client_timeout)  # GetTimeoutError, on which the actor is given up
 
     def _carry_out_steps(self) -> None:
         while steps := self._round.next_steps():

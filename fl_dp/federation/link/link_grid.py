@@ -146,7 +146,7 @@ class LinkGrid(BaseGrid):
         if any(getattr(said, name) != getattr(known, name) for name in same) or not whole.has_content():
             raise FederationError("a reply that is another one inside")
         bearing = self._bearing(asked, site, asked.message_id)
-        with no_object_id_recompute():  # an array that stands under many names is read once
+        with no_object_id_recompute():  # an array with many names is read once
             content = checked(whole.content, bearing, site.key)
         profile = config_record(content, PROFILE)
         if asked.message_type == MessageType.QUERY and profile is not None:

@@ -42,7 +42,7 @@ RETRY = 10.0  # seconds after which a refused node is asked again, while a round
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Asks a node who it is. awaited: whether a round waits for the answer. site: as the grid knows it."""
+    """A request to register. awaited: whether a round waits for the answer. site: its name, if known."""
 
     message: Message
     when: float

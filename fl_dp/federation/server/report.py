@@ -234,7 +234,7 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
     )
 
 
-_client_round = lru_cache(maxsize=4096)(ClientRound)  # most clients of a round are alike
+_client_round = lru_cache(maxsize=4096)(ClientRound)  # cached, because most clients of a round are alike
 
 
 def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rounds: int) -> ClientBudget:

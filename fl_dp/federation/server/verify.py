@@ -166,7 +166,7 @@ class ReplyVerifier:
         groups: dict[str, list[tuple[Asked, Message]]] = defaultdict(list)
         for one in asked:
             reply = answers.get(one.message.metadata.message_id)
-            group = group_of(reply) if one.in_sum else None  # without such a request, the client made it up
+            group = group_of(reply) if one.in_sum else None  # else a client has made it up
             shares = noise_shares_of(reply) if group is not None and reply else 0  # of a secure sum
             paid = one
             if shares:  # fewer than requested if a member was gone before the sum began

@@ -4,7 +4,7 @@ The text of an `FlDpError` may leave the client: the reason of a declined round 
 names, shapes and settings, never values from data.
 """
 
-# Exceptions that end a process on purpose. Any other that a user's code raises on a record concerns only it.
+# Exceptions that end a process on purpose. All others that a user's code raises on a record concern it alone.
 ENDS = (KeyboardInterrupt, GeneratorExit)
 
 

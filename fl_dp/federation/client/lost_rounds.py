@@ -1,4 +1,4 @@
-"""Counts the secure sums that a client has paid for and that were never opened: a server can make all fail.
+"""Counts the secure sums that a client has paid for and never opened: a server can make them all fail.
 
 A sum that is not opened costs the client's budget and teaches nobody anything. The client cannot see why it
 was lost, so it counts over all runs, because the server chooses their names, and on its disk, before a masked

@@ -1,4 +1,4 @@
-"""The first steps of several clients in one pass, which is possible because all start from the same weights.
+"""The first steps of several clients in one pass, which is possible if all start from the same weights.
 
 A step of a few small examples spends most of its time on operator calls. For five clients with 20 images of
 28 x 28 pixels each, the clipped sums took 0.6 of the time in one pass that they take one by one.

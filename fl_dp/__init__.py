@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fl_dp.privacy_engine.engine import PrivacyEngine
     from fl_dp.tasks.task import Task
 
-# Imported on first use: a Flower process starts for every message, and import time is latency.
+# Imported on first use: Flower starts a process for every message, so import time is latency.
 _HOMES = {
     "AssumedSamplingWarning": "fl_dp.errors",
     "ClippedSum": "fl_dp.engine.clipping",

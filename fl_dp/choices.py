@@ -1,9 +1,8 @@
-"""A choice is a file: the file's name in a folder of choices is the name that users write.
+"""Plug-ins by file name: each file in a folder of choices is a choice, and users write the file's name.
 
-A folder holds choices and nothing else. Listing its names costs a directory listing, and only the file that
-is chosen is imported. What others must know of a choice stands in the file itself, in one constant, the
-descriptor. A package outside joins by an entry point of the group `fl_dp.<folder>`, which names a descriptor;
-it never stands in for a file of ours.
+A folder holds only choices. Listing the names lists the directory; only the chosen file is imported. The file
+describes itself to others in one constant, the descriptor. Another package adds a choice by an entry point in
+the group `fl_dp.<folder>` that names a descriptor; it never replaces a built-in file.
 """
 
 import difflib
@@ -19,8 +18,8 @@ from typing import TypeVar
 from fl_dp.errors import ConfigError
 
 Descriptor = TypeVar("Descriptor")
-_ALIKE = 0.72  # share of letters that two words have in common, for one to be meant by the other
-_FEW = 12  # names that fit the line of an error
+_ALIKE = 0.72  # similarity of two words, from 0 to 1, above which one is suggested for the other
+_FEW = 12  # the most names that an error lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Choices:
 
     key: the setting whose value is a name of this kind. package: the folder. constant: the descriptor's name
     in each of its files. dashed: users write `-` where the file's name has `_`.
-    A value may be NAME:ARGUMENT; whether a choice takes an argument its descriptor says.
+    A value may be NAME:ARGUMENT; the descriptor says whether a choice takes an argument.
     """
 
     key: str
@@ -43,17 +42,18 @@ class Choices:
         return f"fl_dp.{self.package.rpartition('.')[2]}"
 
     def built_in(self) -> tuple[str, ...]:
-        """The names of the files in the folder, sorted; none of them is imported."""
+        """The names of the files in the folder, sorted. Imports none of them."""
         return tuple(sorted(_files(self.package, self.dashed)))
 
     def names(self) -> tuple[str, ...]:
-        """All names that can be chosen, sorted: of files, and of other packages' entry points."""
+        """All names that can be chosen, sorted: files, and entry points of other packages."""
         return tuple(sorted({*self.built_in(), *(one.name for one in _entry_points(self.group))}))
 
     def check(self, value: str, key: str = "", also: str = "") -> None:
-        """ConfigError unless `value`, without its argument, is a name. key: named in it, if another.
+        """ConfigError unless `value`, without its argument, is a name.
 
-        also: what else it may be, which the caller has looked at.
+        key: the setting to name in the error, if not `self.key`. also: another accepted form, which the
+        caller has already tried; for the message only.
         """
         name = value.partition(":")[0]
         if name not in self.built_in() and name not in self.names():
@@ -61,7 +61,7 @@ class Choices:
             raise ConfigError(f"{key or self.key} = {value!r}: {expected}")
 
     def check_built_in(self, value: str, what: str) -> None:
-        """ConfigError unless `value` is the name of a file of ours. what: why no other will do."""
+        """ConfigError unless `value` names a built-in file. what: why it has to; for the message only."""
         self.check(value)
         if value not in self.built_in():
             raise ConfigError(
@@ -70,7 +70,7 @@ class Choices:
             )
 
     def load(self, value: str, kind: type[Descriptor]) -> Descriptor:
-        """The descriptor of the choice that `value` names, a `kind`; imports its file and no other.
+        """The descriptor of the choice that `value` names, of type `kind`. Imports only its file.
 
         Raises ConfigError for an unknown name, and for a file without such a descriptor.
         """
@@ -85,7 +85,7 @@ class Choices:
         )
 
     def _found(self, name: str) -> tuple[str, object]:
-        """Where the choice is, and its descriptor or None; ConfigError if its file cannot be imported."""
+        """The choice's location, and its descriptor or None; ConfigError if its file cannot be imported."""
         entry = None
         if name in self.built_in():
             where = f"{self.package}.{_files(self.package, self.dashed)[name]}"
@@ -99,11 +99,10 @@ class Choices:
             raise ConfigError(f"{self.key} = {name!r}: {where} cannot be used: {words}") from error
 
     def argument(self, value: str, wanted: str | None, *, optional: bool = False) -> str:
-        """ARGUMENT in `value`, NAME:ARGUMENT; empty for a choice that takes none, or where it was left out.
+        """The ARGUMENT of `value` = NAME:ARGUMENT; empty if the choice takes none, or if it was left out.
 
-        wanted: what the choice's descriptor calls its argument; None: it takes none. optional: it may be left
-        out, together with the colon. ConfigError where one is missing, and where one is given that nobody
-        reads.
+        wanted: the descriptor's name for the argument; None: it takes none. optional: the argument may be
+        left out, together with the colon. ConfigError for a missing argument, and for an unused one.
         """
         name, colon, argument = value.partition(":")
         if wanted is None and colon:
@@ -114,17 +113,17 @@ class Choices:
 
 
 def nearest(word: str, names: Collection[str]) -> str:
-    """The name that looks most like `word`, without its argument; empty where none does."""
+    """The name most similar to `word` without its argument; empty if none is similar enough."""
     name = word.partition(":")[0].lower().replace("_", "-")
     alike = {one.lower().replace("_", "-"): one for one in names}
     return next((alike[one] for one in difflib.get_close_matches(name, alike, 1, _ALIKE)), "")
 
 
 def one_of(value: str, names: Collection[str], *, key: str = "", also: str = "") -> str:
-    """The end of a sentence: which names were expected, and the nearest. Of many only their command.
+    """The end of an error message: the allowed names, or the command that lists them, and a suggestion.
 
-    A file's path is meant for the name that it ends in: a.csv for csv:a.csv.
-    key: of the setting, if it has a line in `fl-dp keys`. also: what else it may be.
+    A file's path suggests the choice of its extension: for a.csv, csv:a.csv.
+    key: the setting, if `fl-dp keys` lists it. also: another accepted form.
     """
     many = bool(key) and len(names) > _FEW
     expected = f"one of {len(names)} names, see fl-dp keys {key}" if many else " or ".join(names)
@@ -136,7 +135,7 @@ def one_of(value: str, names: Collection[str], *, key: str = "", also: str = "")
 
 @lru_cache(maxsize=32)
 def _files(package: str, dashed: bool) -> dict[str, str]:
-    """The choices in a folder: the name that users write, and the file's."""
+    """The choices in a folder: by the name that users write, the file's name."""
     spec = find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
         raise ConfigError(f"{package}: no such folder; is fl_dp installed completely?")

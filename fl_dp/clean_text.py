@@ -1,15 +1,15 @@
-"""Text that strangers wrote, made fit to be looked at: on a console, in a log, on a page, in a finding.
+"""Makes untrusted text safe to show on a console, in a log, on a page or in a finding.
 
-| danger | what becomes of it |
+| danger | replaced by |
 |---|---|
 | control characters, and the terminal escapes that begin with them | their number, such as \\u001b |
-| characters that turn the direction of writing, have no width, or are not assigned | their number |
-| letters that look like nothing at all | their number |
+| characters that change the writing direction, have no width, or are unassigned | their number |
+| letters that look like a blank | their number |
 | line ends, and blanks of other widths: a line or column could be forged | a space each |
-| accents piled on one letter run over other lines, or carry hidden text | three stay |
+| accents piled on one letter, which run over other lines or carry hidden text | the first three |
 | length | cut, with … at the end |
 
-What is returned is never changed by a second cleaning. Letters that only look like others stay.
+Cleaning twice gives the same as cleaning once. Letters that only look like others stay.
 """
 
 import unicodedata
@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from typing import Any
 
 LONGEST = 300  # characters of a name or a reason
-_MOST_OF_JSON = 4096  # of a text in a file: a path may have as many
-_MARKS = 3  # on one letter; Hebrew and Vietnamese need as many
-_BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # printable, say their categories
+_MOST_OF_JSON = 4096  # characters of a text in a JSON file: a path may be that long
+_MARKS = 3  # on one letter, as Hebrew and Vietnamese need
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # blank, although their categories are printable
 
 
 def clean(text: object, longest: int = LONGEST) -> str:
-    """`text` on one line of at most `longest` characters, each of them printable; see above."""
+    """`text` as one line of at most `longest` characters, all printable; see above."""
     whole = str(text)
     found: list[str] = []
     marks = 0
@@ -40,12 +40,12 @@ def clean(text: object, longest: int = LONGEST) -> str:
 
 
 def one_line(text: object, longest: int = LONGEST) -> str:
-    """`clean`, of a text of several lines: with one blank between its words."""
+    """`clean`, for a text of several lines: all whitespace between words becomes one space."""
     return clean(" ".join(str(text).split()), longest)
 
 
 def clean_json(value: Any) -> Any:
-    """`value`, as JSON has it, with every text in it `clean`; keys, too."""
+    """A JSON value with every text in it, keys included, made `clean`."""
     if isinstance(value, str):
         return clean(value, _MOST_OF_JSON)
     if isinstance(value, Mapping):

@@ -1,20 +1,20 @@
-"""What somebody else has written, as frozen dataclasses: messages, statements, claims.
+"""Decodes untrusted input (messages, statements, claims) into frozen dataclasses.
 
-A dataclass declares by its annotations what an honest writer can have written; nothing else is taken.
+A dataclass declares by its annotations what an honest writer can have written; nothing else is accepted.
 
-| annotation | takes |
+| annotation | accepts |
 |---|---|
 | `str`, `bytes`, `bool` | that very type |
-| `int` | an integer of less than 2^53, which every reader of JSON holds; true and false are none |
+| `int` | an integer below 2^53, exact in every JSON reader; not true or false |
 | `float` | a float, never an integer |
 | `X | None` | X, or None |
 | `Literal["a", "b"]` | one of these texts |
 | `tuple[X, ...]` | a list or tuple of them |
 | a dataclass | a table of its fields |
-| `Annotated[X, Range(1, 9)]` | a number in that range, a text or bytes of such a length, a tuple of these |
-| `Annotated[str, Digits(64)]` | so many hexadecimal digits, in small letters |
-| `Annotated[tuple[X, ...], AtMost(9)]` | so many at most |
-| `Annotated[X, By(function)]` | what the function makes of it; it raises ValueError |
+| `Annotated[X, Range(1, 9)]` | a number in that range, a text or bytes of a length in it, a tuple of these |
+| `Annotated[str, Digits(64)]` | exactly 64 hexadecimal digits, in lower case |
+| `Annotated[tuple[X, ...], AtMost(9)]` | at most 9 items |
+| `Annotated[X, By(function)]` | what the function returns for it; the function raises ValueError |
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ Decoder = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From `least` to `most`, both included. open: `least` itself is not included."""
+    """From `least` to `most`, both included. open: `least` itself is excluded."""
 
     least: float
     most: float
@@ -47,7 +47,7 @@ class Range:
         return (value > self.least if self.open else value >= self.least) and value <= self.most
 
     def in_words(self, whole: bool) -> str:
-        """ "an integer from 1 to 100", "a number > 0 and <= 100"."""
+        """For example "an integer from 1 to 100", "a number > 0 and <= 100"."""
         kind = "an integer" if whole else "a number"
         if not self.open and self.most < math.inf:
             return f"{kind} from {_short(self.least)} to {_short(self.most)}"
@@ -55,15 +55,15 @@ class Range:
         return f"{kind} {'>' if self.open else '>='} {_short(self.least)}{most}"
 
 
-EXACT = 2**53  # integers below are exact in every reader of JSON
+EXACT = 2**53  # integers below it are exact in every JSON reader
 Count = Annotated[int, Range(0, EXACT - 1)]
 _HEX = frozenset("0123456789abcdef")
 _UNIONS = (typing.Union, types.UnionType)
-_NAMES, _LONGEST_NAME = 3, 60  # how much of unknown names an error shows: they may be of any length
+_NAMES, _LONGEST_NAME = 3, 60  # how many unknown names an error shows, and how much of each
 
 
 class UnfitError(ConfigError):
-    """What was written is no such record. problem: without the record's name."""
+    """The input does not fit the record. problem: the message without the record's name."""
 
     def __init__(self, kind: type, problem: str) -> None:
         super().__init__(f"{kind.__name__} with {problem}.")
@@ -72,21 +72,21 @@ class UnfitError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """A text of exactly `count` hexadecimal digits, in small letters."""
+    """A text of exactly `count` hexadecimal digits, in lower case."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """A tuple of at most `count`."""
+    """A tuple of at most `count` items."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """A value that `decoder` takes."""
+    """A value that `decoder` accepts."""
 
     decoder: Decoder
 
@@ -98,14 +98,14 @@ class _Field:
 
 
 def length(exactly: int) -> Range:
-    """Of bytes or of a text."""
+    """An exact length of bytes or text."""
     return Range(exactly, exactly)
 
 
 def decode(kind: type[Record], found: Any, *, whole: bool = False) -> Record:
     """The record; UnfitError, which names the field, for anything else.
 
-    whole: fields that have a default have to be there, too.
+    whole: fields with a default must be present, too.
     """
     return kind(**fields_of(kind, found, whole=whole))
 
@@ -118,9 +118,9 @@ def fields_of(
     whole: bool = False,
     others: bool = False,
 ) -> dict[str, Any]:
-    """The record's fields by name. apart: those that are found elsewhere. others: unknown keys may be there.
+    """The record's fields by name. apart: fields that are stored elsewhere. others: allow unknown keys.
 
-    whole: as of `decode`.
+    whole: as in `decode`.
     """
     if not isinstance(found, Mapping):
         raise UnfitError(kind, "no table of fields")
@@ -144,13 +144,13 @@ def fields_of(
 
 
 def encoded(record: Any) -> dict[str, Any]:
-    """The fields by name, as they travel: tuples are lists."""
+    """The fields by name, as they are sent: tuples become lists."""
     values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
     return {name: list(one) if isinstance(one, tuple) else one for name, one in values.items()}
 
 
 def some_names(names: Collection[Any]) -> list[str]:
-    """The first ones, cut: they go to a log."""
+    """The first few, truncated for a log."""
     return [one_line(name, _LONGEST_NAME) for name in sorted(map(str, names))[:_NAMES]]
 
 
@@ -206,7 +206,7 @@ def _short(number: float) -> str:
 
 
 def one_of(texts: Collection[Any]) -> Decoder:
-    """Of one of these texts."""
+    """A decoder that accepts only these texts."""
 
     def one(found: Any) -> Any:
         if type(found) is not str or found not in texts:

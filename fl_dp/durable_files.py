@@ -1,9 +1,9 @@
 """Files that survive a crash: written whole or not at all, and on the disk when the call returns.
 
-And files for their owner alone: logs may quote records, and so may what a client keeps.
+Also files that only their owner can read, because logs and a client's kept states may quote records.
 
-A run's folder may be one that others write in. Whatever is written here goes into a file of that name, and
-never through a link that somebody has put in its place, which could lead to any file of whoever runs this.
+Others may have write access to a run's folder. So no function here writes through a link unless asked to: a
+link put in a file's place could lead to any file of the user who runs this.
 """
 
 import errno
@@ -21,18 +21,18 @@ from fl_dp.errors import AtWorkError, ConfigError
 
 _ANYBODY, _OWNER = 0o666, 0o600  # permissions, before the process's umask
 _OWNERS_FOLDER = 0o700
-_LOOKS = (0.01, 0.02, 0.05)  # seconds until a lock that is held is tried again
+_LOOKS = (0.01, 0.02, 0.05)  # seconds before each retry of a lock that is held
 
 
 def state_folder() -> Path:
-    """Where programs keep what must outlive them, by the XDG convention."""
+    """The folder for persistent state, by the XDG convention."""
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "fl-dp"
 
 
 def private_folder(path: Path) -> Path:
-    """The folder `path`, made if it is not there; then only its owner can look into it. Returns `path`.
+    """Create the folder `path`, if missing, for its owner alone. Returns `path`.
 
-    One that is there stays as it is: somebody may have given it to others on purpose.
+    An existing folder keeps its permissions: its owner may have shared it on purpose.
     """
     if not path.is_dir():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,25 +41,26 @@ def private_folder(path: Path) -> Path:
 
 
 def open_private(path: Path, *, append: bool = False, follow: bool = False) -> BinaryIO:
-    """Open the file for writing; only its owner can read it, also if it was there before. append: or anew.
+    """Open the file for writing; only its owner can then read it, even if it existed before.
 
-    follow: a link, too, such as /dev/stdout, because who runs this has named it. Else OSError for one.
+    append: keep the old content; else it is truncated. follow: open a link, too, such as /dev/stdout, because
+    the user has named it. Without it OSError for a link.
     """
     flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
     descriptor = os.open(path, flags, _OWNER) if follow else _opened_itself(path, flags, _OWNER)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):  # and no terminal
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):  # not a terminal
         os.fchmod(descriptor, _OWNER)
     return os.fdopen(descriptor, "ab" if append else "wb")
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool = False) -> None:
-    """Replace the content of the file `path` by what `write` writes.
+    """Atomically replace the content of the file `path` by what `write` writes.
 
     If the process or the machine stops at any moment, `path` holds its old content or all of the new one.
     Only one process at a time may write it. secret: only its owner can read it.
     """
     unfinished = path.with_name(f".{path.name}.new")
-    unfinished.unlink(missing_ok=True)  # of a process that was killed; or a link, a pipe, put there by others
+    unfinished.unlink(missing_ok=True)  # left by a killed process; or a link or pipe that others put there
     try:
         with _open(unfinished, _OWNER if secret else _ANYBODY) as file:
             write(file)
@@ -73,12 +74,12 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, secret: bool
 
 
 def _open(path: Path, permissions: int) -> BinaryIO:
-    """A new file: what already has the name is never written to, wherever it leads."""
+    """Create a new file; FileExistsError if anything has the name, even a link."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions), "wb")
 
 
 def _opened_itself(path: Path, flags: int, permissions: int = _ANYBODY) -> int:
-    """A descriptor of what has this name, and not of what it leads to; OSError, in words, for a link."""
+    """A descriptor of the file itself, never of a link's target; OSError, which says so, for a link."""
     try:
         return os.open(path, flags | os.O_NOFOLLOW, permissions)
     except OSError as error:
@@ -88,7 +89,7 @@ def _opened_itself(path: Path, flags: int, permissions: int = _ANYBODY) -> int:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append `text`, all of it or nothing; a new file is its owner's alone. OSError for a link."""
+    """Append all of `text` or nothing; only its owner can read a new file. OSError for a link."""
     descriptor = _opened_itself(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _OWNER)
     with os.fdopen(descriptor, "ab", buffering=0) as file:
         before = os.fstat(file.fileno()).st_size
@@ -103,7 +104,7 @@ def append_text(path: Path, text: str) -> None:
 
 
 def _write_all(file: RawIOBase, content: bytes) -> None:
-    """One write takes less than all where the disk is about to be full."""
+    """A single write may be partial when the disk is nearly full."""
     left = memoryview(content)
     while left:
         left = left[file.write(left) or 0 :]
@@ -122,9 +123,9 @@ def exclusive(path: Path, what: str = "another process is at work on this run") 
 
 
 def _lock_file(path: Path) -> BinaryIO:
-    """Open it, made if need be; nothing in it changes. ConfigError for what is no plain file.
+    """Open the file, created if missing; its content is not changed. ConfigError unless it is a plain file.
 
-    Nobody else may open it: whoever can read a file can hold its lock.
+    Only its owner may open it, because whoever can read a file can hold its lock.
     """
     try:
         descriptor = _opened_itself(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, _OWNER)
@@ -139,7 +140,7 @@ def _lock_file(path: Path) -> BinaryIO:
 
 
 def _locked_soon(file: BinaryIO) -> bool:
-    """Lock the file; False when somebody holds it for longer than a look of `is_held` takes."""
+    """Lock the file; False if another process holds it for longer than `is_held` does."""
     for wait in (*_LOOKS, None):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,10 +154,10 @@ def _locked_soon(file: BinaryIO) -> bool:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds the lock file `path` now. Nothing is written; the look takes a moment."""
+    """Whether a process holds the lock file `path` now. Writes nothing, but holds a shared lock briefly."""
     try:
         descriptor = _opened_itself(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:  # there is none, or none that anybody could hold
+    except OSError:  # no such file, or nothing that can be locked
         return False
     with os.fdopen(descriptor, "rb") as file:
         try:
@@ -168,14 +169,14 @@ def is_held(path: Path) -> bool:
 
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, as soon as nobody else does. ConfigError for a link."""
+    """Wait for the lock file `path`, then hold it. ConfigError for a link."""
     with _lock_file(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def version_of(*paths: Path) -> tuple[int, ...]:
-    """Numbers that differ once one of the files has been written anew; empty while one is not there."""
+    """Numbers that change when one of the files is rewritten; empty while one is missing."""
     try:
         found = [path.stat() for path in paths]
     except OSError:
@@ -184,7 +185,7 @@ def version_of(*paths: Path) -> tuple[int, ...]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the folder itself to the disk: only then is a new name in it durable."""
+    """Sync the folder itself to disk, which makes a new name in it durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -4,16 +4,16 @@ The text of an `FlDpError` may leave the client: the reason of a declined round 
 names, shapes and settings, never values from data.
 """
 
-# What ends a process on purpose. All else that a user's code raises over a record is that record's own.
+# Exceptions that end a process on purpose. All others that a user's code raises on a record concern it alone.
 ENDS = (KeyboardInterrupt, GeneratorExit)
 
 
 class FlDpError(Exception):
-    """Root of the tree: an error that fl_dp foresaw, in words of its own."""
+    """Root of the tree: an error that fl_dp anticipates and words itself."""
 
     @property
     def own_words(self) -> str:
-        """Its text without what it quotes of other code."""
+        """The text without quotations from other code."""
         return str(self)
 
 
@@ -30,11 +30,11 @@ class DataError(FlDpError):
 
 
 class TaskError(FlDpError):
-    """A task of the user's own cannot be used, or its code has raised. Its text may quote data."""
+    """A user's own task cannot be used, or its code has raised. The text may quote data."""
 
 
 class TaskNameError(TaskError, ConfigError):
-    """The setting `task` names nothing that can be used. Its text names files of the site: it stays there."""
+    """The setting `task` names nothing usable. The text names files of the site and does not leave it."""
 
 
 class ModelError(FlDpError):
@@ -50,13 +50,13 @@ class ProbeError(ModelError):
 
 
 class UnsteadyError(ProbeError):
-    """What an example adds depends, in its last bits, on its place in a pass."""
+    """The last bits of an example's contribution depend on its place in a pass."""
 
 
 class CallError(ProbeError):
     """The model cannot be called on synthetic examples.
 
-    quoted: what the model raised. Its code may quote what it holds, so that stays on this machine.
+    quoted: what the model raised. It may quote what the model holds, so it stays on this machine.
     """
 
     def __init__(self, words: str, quoted: str) -> None:
@@ -72,14 +72,14 @@ class CallError(ProbeError):
 
 
 class NonFiniteError(ModelError):
-    """Values that are not finite reached an operator without a rule: nothing says whose gradient they spoil.
+    """Non-finite values reached an operator without a rule; the example they come from is unknown.
 
-    A batch of one example never raises it: a gradient that is not finite counts as zero there, as always.
+    A batch of one example never raises it: there a non-finite gradient counts as zero, as always.
     """
 
 
 class AssumedSamplingWarning(UserWarning):
-    """An epsilon was asked for whose steps were not seen to be Poisson draws."""
+    """An epsilon was requested for steps that were not observed to be Poisson draws."""
 
 
 class AccountingError(FlDpError):
@@ -91,7 +91,7 @@ class LedgerError(FlDpError):
 
 
 class FederationError(FlDpError):
-    """A federation cannot go on, or one of its clients cannot be believed."""
+    """A federation cannot continue, or a client's claim does not hold."""
 
 
 class LaunchError(FlDpError):
@@ -99,12 +99,12 @@ class LaunchError(FlDpError):
 
 
 class DeclinedError(FlDpError):
-    """A client will not train this round; the message is the reason, fit for the server."""
+    """A client will not train this round; the message is the reason and may be sent to the server."""
 
 
 class RoundTakenError(DeclinedError):
-    """A round was paid for before, and is not repeated: what it has cost is spent already."""
+    """A round was already paid for and is not repeated; its cost remains spent."""
 
 
 class BudgetExhaustedError(DeclinedError):
-    """Not one of the planned steps fits the client's remaining budget."""
+    """None of the planned steps fits the client's remaining budget."""

@@ -1,4 +1,4 @@
-"""What is public about records: shapes and kinds of their inputs and targets, and none of their values."""
+"""What is public about records: shapes and kinds of their inputs and targets, but none of their values."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from fl_dp.errors import DataError
 
 Targets = Literal["class", "numbers", "tokens"]
 
-MOST_NAMES = 2**20  # classes, columns or tokens: each has a name, and a column of numbers in every answer
-MOST_NUMBERS = 2**30  # of one example
+MOST_NAMES = 2**20  # classes, columns or tokens: each has a name, and a column in every model output
+MOST_NUMBERS = 2**30  # in one example
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a model, a loss and synthetic examples need to know of the data.
+    """What a model, a loss and synthetic examples need to know about the data.
 
-    input_shape: of one example: (C, H, W) of images, (d,) of features, (T,) of tokens, or any other.
-    outputs: number of classes, of numbers, or of the tokens that a next one may be.
-    targets: what an example is labelled with: "class", one of `outputs` classes; "numbers", `outputs` floats
-    (of a regression, or 0 and 1 for several labels); "tokens", a token at each place, -100 where none counts.
-    vocabulary: inputs are int64 tokens below it; 0: they are float32 numbers.
+    input_shape: of one example: (C, H, W) for images, (d,) for features, (T,) for tokens, or any other.
+    outputs: the number of classes, of numbers, or of possible next tokens.
+    targets: the kind of label: "class", one of `outputs` classes; "numbers", `outputs` floats (regression,
+    or 0 and 1 for multi-label); "tokens", a token at each position, -100 where none counts.
+    vocabulary: inputs are int64 tokens below this number; 0: inputs are float32.
     """
 
     input_shape: tuple[int, ...]
@@ -41,7 +41,7 @@ class Form:
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Of a model's outputs for one example."""
+        """The shape of a model's output for one example."""
         return (*self.input_shape, self.outputs) if self.targets == "tokens" else (self.outputs,)
 
     def __str__(self) -> str:
@@ -51,13 +51,13 @@ class Form:
 
 
 def check_count(number: int, what: str) -> None:
-    """DataError for more than any model here has answers, before memory is taken for so many."""
+    """DataError if `number` exceeds MOST_NAMES, before memory is allocated for so many."""
     if number > MOST_NAMES:
         raise DataError(f"Expected {MOST_NAMES} {what} at most.")
 
 
 def names_of(classes: int | Iterable[object]) -> tuple[str, ...]:
-    """The names of classes, or "0", "1", ... of so many; DataError for too many."""
+    """The names of the classes; for a number of classes "0", "1", ...; DataError if that is too many."""
     if isinstance(classes, int):
         check_count(classes, "classes")
         return tuple(map(str, range(classes)))

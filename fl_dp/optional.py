@@ -1,10 +1,10 @@
-"""Libraries that only some choices need: extras of the package."""
+"""Optional dependencies, which only some choices need: the package's extras."""
 
 from importlib.util import find_spec
 
 from fl_dp.errors import ConfigError
 
-# The extra that brings a package, as pyproject.toml has it.
+# By package, the extra in pyproject.toml that installs it.
 EXTRAS = {
     "jinja2": "report", "matplotlib": "report",
     "tokenizers": "text", "transformers": "text", "peft": "text",
@@ -16,12 +16,12 @@ EXTRAS = {
 
 
 def require_package(package: str, wanted_by: str) -> None:
-    """ConfigError, with the command that installs it, where `package` is not there."""
+    """ConfigError, with the command that installs it, if `package` is missing."""
     if find_spec(package) is None:
         raise ConfigError(missing_words(package, wanted_by))
 
 
 def missing_words(package: str, wanted_by: str) -> str:
-    """What to say where `package` is not there. fl_dp itself is a wheel: no index is asked for it."""
+    """The message for a missing `package`. fl_dp itself is a wheel, for which no package index is asked."""
     extra = f", or the extra {EXTRAS[package]} of fl_dp's wheel" if package in EXTRAS else ""
     return f"{wanted_by} needs the package {package}, which is not installed: pip install {package}{extra}."

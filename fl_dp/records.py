@@ -1,4 +1,4 @@
-"""Frozen dataclasses that several floors share."""
+"""Frozen dataclasses that several layers share."""
 
 import math
 import typing
@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, Self
 from fl_dp.decoding import Range
 from fl_dp.errors import ConfigError
 
-MOST_RECORDS = 10**15  # of one data set: of more, no delta below 1 / n is resolved
+MOST_RECORDS = 10**15  # of one data set; with more, a delta below 1 / n cannot be resolved
 MOST_MEMBERS = 100  # of a secure sum
 
-# Whatever tells one mechanism from another: sample rate, noise multiplier, shares, copies.
+# What identifies a mechanism: sample rate, noise multiplier, shares, copies.
 Mechanism = tuple[float, float, int, int]
 
 
@@ -24,9 +24,9 @@ class Entry:
     noise_multiplier: standard deviation of the noise over the sensitivity; 0 for unprotected steps, whose
     epsilon is infinite.
     steps: number of steps, >= 1; an empty Poisson draw is still a step.
-    shares: of how many honest clients' shares the noise is made up, where only a sum of clients is seen; 1:
-    the client adds all of it. copies: at how many clients of one sum a person may have a record; sample_rate
-    is then the largest of theirs.
+    shares: the number of honest clients whose shares add up to the noise, where only the sum of the clients
+    is seen; 1: the client adds all of the noise. copies: the number of clients of one sum at which a person
+    may have a record; sample_rate is then the largest of theirs.
     """
 
     sample_rate: float
@@ -55,23 +55,23 @@ class Entry:
 
     @property
     def mechanism(self) -> Mechanism:
-        """All but the steps: entries may be merged where this is equal, and nowhere else."""
+        """All but the steps. Entries may be merged only where this is equal."""
         return self.sample_rate, self.noise_multiplier, self.shares, self.copies
 
     @property
     def shared(self) -> bool:
-        """Whether it is of a secure sum, as far as accounting can tell."""
+        """Whether the steps went into a secure sum, as far as accounting can tell."""
         return self.shares > 1 or self.copies > 1
 
     def taking(self, steps: int) -> Self:
-        """The same mechanism, with so many steps."""
+        """The same mechanism with another number of steps."""
         return replace(self, steps=steps)
 
     def alone(self) -> Self:
-        """The entry if the assumption behind a secure sum fails: the client's own share is all its noise.
+        """The entry that holds if the assumption behind a secure sum fails.
 
-        Its variance is a part in `shares` of the whole. What each of the clients holds of a person is then
-        seen apart: a step at each.
+        The client's own share, with 1 / `shares` of the variance, is then all its noise. Each client's
+        update is seen separately, so a person with records at several clients pays a step at each.
         """
         if not self.shared:
             return self
@@ -79,7 +79,7 @@ class Entry:
         return type(self)(self.sample_rate, share, self.steps * self.copies)
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is written: shares and copies only where they are not 1, as before there were any."""
+        """As it is stored. shares and copies are omitted where they are 1, as in older files."""
         found = {
             "sample_rate": self.sample_rate,
             "noise_multiplier": self.noise_multiplier,
@@ -89,7 +89,7 @@ class Entry:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Of `to_dict`; KeyError or ConfigError for anything else. Other keys are not looked at."""
+        """The inverse of `to_dict`; KeyError or ConfigError if it does not fit. Other keys are ignored."""
         return cls(
             found["sample_rate"], found["noise_multiplier"], found["steps"],
             found.get("shares", 1), found.get("copies", 1),
@@ -97,19 +97,19 @@ class Entry:
 
 
 def shared_fields(entry: Entry) -> dict[str, int]:
-    """shares and copies by name, where they are not 1: other files and hashes stay as they were."""
+    """shares and copies by name, where they are not 1. So older files and hashes stay the same."""
     fields = {"shares": entry.shares, "copies": entry.copies}
     return {name: value for name, value in fields.items() if value != 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Marks a field of something that leaves a client: Annotated[type, Leaves("why it may")].
+    """Marks a field that leaves a client: Annotated[type, Leaves("why it may")].
 
-    Every number that leaves is a field of `ClientProfile`, `LocalUpdate` or `Refusal`, and is marked so:
-    messages are built from these alone, and docs/privacy.md lists them.
-    shown: the server writes the number into the client's line of rounds.jsonl, as the client sent it; an
-    int, a float or a bool, because a text could be as long as its sender likes.
+    Every number that leaves is a marked field of `ClientProfile`, `LocalUpdate` or `Refusal`. Messages are
+    built from these alone, and docs/privacy.md lists them.
+    shown: the server writes the value, as the client sent it, into the client's line of rounds.jsonl. Only
+    int, float and bool can be shown, because a text could be as long as its sender likes.
     """
 
     because: str
@@ -117,9 +117,9 @@ class Leaves:
 
 
 def leaving(record: type) -> dict[str, tuple[Any, Leaves]]:
-    """The fields of a record that leaves a client, by name: the type, and why it may leave.
+    """By field name, the type and the `Leaves` mark of a record that leaves a client.
 
-    TypeError for a field that is not marked, or that cannot be shown.
+    TypeError for a field without a mark, or of a type that cannot be shown.
     """
     found: dict[str, tuple[Any, Leaves]] = {}
     for name, hint in typing.get_type_hints(record, include_extras=True).items():
@@ -137,56 +137,56 @@ def total_steps(entries: Iterable[Entry]) -> int:
     return sum(entry.steps for entry in entries)
 
 
-# What a record's own gradient is taken not to depend on, so that it alone moves the sum by it. "steady-rows":
-# its place in a pass, the pass, threads and neighbours; assumed. "proven": it is alone in its pass.
+# Why a record moves the sum only by its own gradient. "steady-rows": the gradient is assumed not to depend on
+# its place in a pass, the pass, threads or neighbours. "proven": the record is alone in its pass.
 ARITHMETICS = STEADY_ROWS, PROVEN = ("steady-rows", "proven")
-# In ledgers and reports of fl_dp before 2026-11-24, by this word or by none: that rounding moves a sum by at
-# most 0.001 C was assumed, and was refuted (docs/advisories.md). Nothing is paid under it any more.
+# In ledgers and reports of fl_dp before 2026-11-24, which use this word or none: the assumption that rounding
+# moves a sum by at most 0.001 C. It was refuted (docs/advisories.md); nothing is paid under it any more.
 REFUTED = "assumed"
-# Under which rounds were ever paid, the weakest claim first.
+# All claims under which rounds were ever paid, the weakest first.
 PAID_UNDER = (REFUTED, *ARITHMETICS)
 
 
 def weakest(arithmetics: Iterable[str]) -> str:
-    """What holds for all of them together, each of `PAID_UNDER`; of nothing "proven"."""
+    """The weakest of these claims of `PAID_UNDER`, which holds for all; "proven" if there are none."""
     return min(arithmetics, key=PAID_UNDER.index, default=PROVEN)
 
 
-# What becomes of a client in a round: it was trained, it would not or could not, or it was not asked.
+# The client's outcome in a round: it trained, refused, failed, or was not asked.
 ClientStatus = Literal["trained", "declined", "failed", "idle"]
 CLIENT_STATUSES: tuple[ClientStatus, ...] = typing.get_args(ClientStatus)
 RefusalStatus = Literal["declined", "failed"]
 REFUSAL_STATUSES: tuple[RefusalStatus, ...] = typing.get_args(RefusalStatus)
 
-# What a step's products are computed in.
+# The number formats in which a step's products are computed.
 PRECISIONS = FLOAT32, BF16 = ("float32", "bf16")
 
-# What becomes of an optimizer's own state, such as a momentum, when a round is over.
+# What happens to an optimizer's state, such as a momentum, at the end of a round.
 OPTIMIZER_STATES = RESET, KEEP = ("reset", "keep")
 
-# Before a parameter's name: what is sent of it beside its value, its control variate or that one's change.
+# Prefix of a parameter's name for its control variate, or the change of it, which is sent beside its value.
 CONTROL = "control "
 
-# Raised whenever the same round, on the same data with the same randomness, gives another update, and by
-# nothing else. Sites that differ in it do not train together, and a round is not repeated under another.
+# Increased if, and only if, the same round, on the same data with the same randomness, gives another update.
+# Sites with different numbers do not train together, and a round is not repeated under another number.
 NUMERICS = 3
 
-# The largest absolute value of a weight: clients decline larger ones, and cut what a step gives to it.
+# The largest absolute value of a weight: clients decline larger ones, and clamp the result of a step to it.
 MOST_WEIGHT = 1e6
 
-# Noise multipliers that clients accept, and so what a ledger can show beside unprotected steps.
+# Noise multipliers that clients accept. A ledger shows no others, except 0 for unprotected steps.
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e6  # of a client's budget
 LEAST_DELTA, MOST_DELTA = 1e-100, 0.1  # of a client's budget: a larger one promises next to nothing
 MOST_RETIRED = 10**6  # accounts of a ledger
 
-# Test examples on which a number of a class or subgroup depends at least: few are told apart too easily.
+# The fewest test examples behind a number of a class or subgroup: among few, each is too easily recognised.
 LEAST_CELL = 20
 
-# The largest strength of a pull to the global weights, a setting of some local algorithms.
+# The largest strength of the pull to the global weights, a setting of some local algorithms.
 MOST_PULL = 1e6
 
-# The largest expected size of a logical batch: of more examples, the rounding of their sum is not paid for.
+# The largest expected size of a logical batch: the rounding of a sum of more examples is not accounted for.
 MOST_BATCH = 2**20
 
 
@@ -198,22 +198,22 @@ class RoundPlan:
     noise_multiplier: sigma over sensitivity; max_grad_norm: the clipping bound C.
     private: False asks for SGD WITHOUT ANY PROTECTION, in batches of `expected_batch_size`. noise_multiplier
     is then 0, and max_grad_norm is not used.
-    model, loss: names of what is trained and minimised; task: digest of the code where they are the user's
-    own; trained: which of the model's parameters, see `TaskSettings.trained`. They are compared with the
-    client's own, and never looked for. arithmetic: one of `ARITHMETICS`.
+    model, loss: names; task: digest of the code where these are the user's own; trained: which of the
+    model's parameters are trained, see `TaskSettings.trained`. They are compared with the client's own
+    settings; nothing is loaded by these names. arithmetic: one of `ARITHMETICS`.
     numerics: the server's `NUMERICS`.
     optimizer, optimizer_settings: a name of `training/optimizers.py`, and numbers; optimizer_state: one of
     `OPTIMIZER_STATES`. class_weights: compared like the loss. precision: one of `PRECISIONS`.
     unit: whom privacy protects, and so what an example is, see `DataSettings.unit_of_all`; compared.
     local_algorithm: a name of `training/local_algorithms/`; pull: its strength. personal: patterns of the
-    parameters that never leave the client; compared. origin: the run's first name, where it goes on
-    under another: by it a client finds what it keeps between rounds. seen: what training sees of a record,
-    see `TaskSettings.seen`; compared. adaptive_clipping: how the bound moves between steps, in the words of
-    `config/adaptive_clipping.py`, and max_grad_norm is the first one; empty: it stays. noise_multiplier is of
-    all that a step releases. shares: of how many honest members' shares the noise of a secure sum is made up,
-    which is noise_multiplier's; 0: the client's own noise alone, in every step. copies, most_rate: at how
-    many members of the sum a person may have records, and, where that is more than one, the largest sample
-    rate of any member.
+    parameters that never leave the client; compared. origin: the run's first name, if the run continues
+    under another; by it a client finds what it keeps between rounds. seen: what training sees of a record,
+    see `TaskSettings.seen`; compared. adaptive_clipping: how the bound moves between steps, in the syntax of
+    `config/adaptive_clipping.py`; max_grad_norm is then the first bound. Empty: the bound stays.
+    noise_multiplier covers all that a step releases. shares: the number of honest members whose shares add
+    up to the noise of a secure sum, to which noise_multiplier then refers; 0: no secure sum, the client's
+    own noise in every step. copies: the number of members of the sum at which a person may have records;
+    most_rate: the largest sample rate of any member, if copies is more than one.
     """
 
     run: str
@@ -254,7 +254,7 @@ class RoundPlan:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether every record has a pass of its own."""
+        """Whether every record has its own pass."""
         return self.private and self.arithmetic == PROVEN
 
 
@@ -264,12 +264,12 @@ class ClientProfile:
 
     client: its name in reports; public_size: the declared number of records;
     epsilon, delta: the client's own budget; spent: its ledger's entries so far;
-    accountant: the one that its epsilons come from; min_noise_multiplier: the least that it accepts;
+    accountant: the one that computes its epsilons; min_noise_multiplier: the least that it accepts;
     vary_mechanism: whether it lets sample rate and noise change after its data's first round;
     retired: how many accounts were retired in its ledger, whose spending no longer counts;
-    allow_unprotected: whether it takes part in runs without privacy. arithmetic: the weakest of all that was
-    spent, one of `PAID_UNDER`. allow_secure_sum: whether it takes part in secure sums;
-    epsilon_alone: its second wall, of what it has spent if their assumption fails; 0: it has none.
+    allow_unprotected: whether it takes part in runs without privacy. arithmetic: the weakest claim under
+    which anything was spent, one of `PAID_UNDER`. allow_secure_sum: whether it takes part in secure sums;
+    epsilon_alone: a second budget, for the epsilon if the assumption behind secure sums fails; 0: none.
     """
 
     client: Annotated[str, Leaves("its operator's choice; else the kit's name, or without a kit the host's")]
@@ -291,9 +291,9 @@ class ClientProfile:
 class LocalUpdate:
     """A client's answer to a round that it trained.
 
-    arrays: shared parameters after training, and what the local algorithm sends, NumPy arrays by name. spent:
-    what the client's ledger holds, this round included; steps: taken in this round; epsilon, delta: the cost
-    of `spent`, infinite without privacy.
+    arrays: the shared parameters after training, and what the local algorithm sends; NumPy arrays by name.
+    spent: what the client's ledger holds, this round included; steps: those taken in this round; epsilon,
+    delta: the cost of `spent`; epsilon is infinite without privacy.
     """
 
     arrays: Annotated[

@@ -1,8 +1,8 @@
-"""What a site says at the end of a run, and signs: what its data have spent, and which model it was sent.
+"""What a site signs at the end of a run: what its data have spent, and which model it received.
 
-A statement commits to the ledger of the site without showing anything of it: the hash that stands for all of
-the ledger's entries, hidden by 32 secret bytes that never leave the site. A bare hash would confirm the last
-entry to somebody who has guessed the others.
+A statement commits to the site's ledger without revealing any of it: it holds a hash of the ledger's last
+hash, which covers all entries, salted with 32 secret bytes that never leave the site. Without the salt, the
+hash would confirm the last entry to somebody who has guessed the others.
 """
 
 import hashlib
@@ -16,19 +16,20 @@ from fl_dp.records import PAID_UNDER, Entry, Leaves
 
 PURPOSE = "statement"  # of the signature
 SALT_BYTES = 32
-MOST_CHARACTERS = 2**20  # of one real site's; the server reads no longer one
+MOST_CHARACTERS = 2**20  # of a real site's statement; the server reads no longer one
 Digest = Annotated[str, Digits(64)]
 NotNegative = Annotated[float, Range(0, 1.7e308)]
 
 
 @dataclass(frozen=True, slots=True)
 class AccountStatement:
-    """One data set, over all runs. client: of this run. epsilon: None where none holds any more.
-    epsilon_alone: if the assumption behind secure sums fails, None where none holds; stated where any of
-    what is spent was of such sums, and nowhere else. kind: of the data, where `data` is a name that hides it.
-    other_runs: what of `spent` was paid for other runs than the statement's. Older sites state neither.
+    """One data set's account, over all runs.
 
-    public_size: in units; unit: "record" or "person".
+    client: its name in this run. public_size: in units; unit: "record" or "person". epsilon: None if no
+    epsilon holds any more. epsilon_alone: the one that holds if the assumption behind secure sums fails, None
+    if none holds; stated only if some of `spent` went into such sums. kind: the kind of data, if the name
+    `data` hides it. other_runs: the part of `spent` that was paid for runs other than the statement's. Older
+    sites state neither kind nor other_runs.
     """
 
     client: Annotated[str, Leaves("its operator's choice; else the kit's name, or without a kit the host's")]
@@ -51,12 +52,12 @@ class AccountStatement:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one ledger says of the data that took part in a run.
+    """What one ledger says about the data that took part in a run.
 
-    run: its name in the ledger; weights: digest of the model that the site was sent (`weights_digest`).
-    commitment: to the ledger's last hash, see `commitment`. retired: accounts of the ledger whose spending
-    counts no more. date: UTC, ISO 8601. version: of fl_dp. one_run_ledger: the ledger was made for this run
-    alone, and does not know what other runs have spent; stated where it is so, and nowhere else.
+    run: its name in the ledger; weights: digest of the model that the site received (`weights_digest`).
+    commitment: to the ledger's last hash, see `commitment`. retired: the number of accounts in the ledger
+    whose spending no longer counts. date: UTC, ISO 8601. version: of fl_dp. one_run_ledger: the ledger was
+    made for this run alone and does not know what other runs have spent; stated only if true.
     """
 
     run: Annotated[str, Leaves("the server's choice")]
@@ -69,7 +70,7 @@ class Statement:
     one_run_ledger: Annotated[bool, Leaves("its operator's choice")] = False
 
     def to_text(self) -> str:
-        """The statement as JSON, in its one spelling: these are the bytes that are signed."""
+        """The statement as canonical JSON; the signature covers these bytes."""
         found = asdict(self)
         if not self.one_run_ledger:
             del found["one_run_ledger"]
@@ -85,7 +86,7 @@ class Statement:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """ConfigError unless the text is a statement, in that spelling."""
+        """The inverse of `to_text`; ConfigError unless the text is a statement in canonical form."""
         try:
             statement = decode(cls, json.loads(text))
         except UnfitError as error:
@@ -99,9 +100,9 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A statement's text as it came, with the public key and signature of the site, in hex.
+    """A statement's text as received, with the site's public key and signature, in hex.
 
-    Both are empty where nobody has signed: the clients of a simulation have no keys.
+    Both are empty in a simulation, whose clients have no keys.
     """
 
     text: str
@@ -110,7 +111,7 @@ class Stated:
 
 
 def stated_in(found: Any, where: str) -> list[Stated]:
-    """The statements in a JSON file's content; ConfigError, which names `where`, if it is no list of them."""
+    """The statements in a JSON file's content; ConfigError, which names `where`, if it is malformed."""
     rows = found.get("statements") if isinstance(found, dict) else None
     if not isinstance(rows, list) or not all(map(_is_stated, rows)):
         raise ConfigError(f"{where}: is damaged: it holds no list of statements.")
@@ -126,6 +127,6 @@ def _is_stated(found: Any) -> bool:
 def commitment(salt: bytes, head: str) -> str:
     """SHA-256 in hex over the salt and the hash of the ledger's last entry.
 
-    Binding, because SHA-256 has no known collisions; hiding, because nobody can guess the salt.
+    It is binding, because SHA-256 has no known collisions, and hiding, because nobody can guess the salt.
     """
     return hashlib.sha256(b"fl_dp ledger head\0" + salt + head.encode()).hexdigest()

@@ -1,13 +1,13 @@
-"""Products whose rows do not depend on where they lie: a mode of Intel's MKL, set before it computes.
+"""Sets Intel MKL's strict reproducibility mode, so that a row's product does not depend on its place.
 
-MKL may add up a row's products in another order where the row has another place in the batch, or its memory
-another alignment (seen: 4 results of one row of 785 numbers, by its place). Under weights that make all
-logits rounding errors, that would turn one more record into other gradients for all. In its strict mode of
-conditional numerical reproducibility a row's result is the same in every place, as
-`tests/engine/test_steady_rows.py` sees.
+MKL may sum a row's products in an order that depends on the row's place in the batch or the alignment of its
+memory (seen: 4 different results for one row of 785 numbers, by its place). With weights for which all logits
+are rounding errors, one more record would then change the gradients of all others. In the strict mode of
+conditional numerical reproducibility a row's result is the same in every place;
+`tests/engine/test_steady_rows.py` tests this.
 
-The mode is read once, when MKL first computes. Whoever has computed with PyTorch before importing fl_dp is
-without it; so are builds of PyTorch without MKL (ARM, macOS).
+MKL reads the mode once, at its first computation. It has no effect if PyTorch has computed before fl_dp was
+imported, or if PyTorch was built without MKL (ARM, macOS).
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 
 MODE = "MKL_CBWR"
 _CPU = Path("/proc/cpuinfo")
-_HEAD = 16_384  # bytes of it: the first processor's
+_HEAD = 16_384  # bytes of it that are read; they cover the first processor
 
 
 def set_mode() -> None:
@@ -25,14 +25,14 @@ def set_mode() -> None:
 
 
 def machine() -> str:
-    """What a row's bits depend on beside PyTorch's version: the mode, and the processor's name."""
+    """What a row's bits depend on besides PyTorch's version: the mode, and the processor's name."""
     head = _head_of_cpu() or platform.processor()
     name = next((line for line in head.splitlines() if line.startswith("model name")), head)
     return f"{os.environ.get(MODE, '')} {platform.machine()} {name}"
 
 
 def _mode() -> str:
-    """The fastest that is strict: AVX-512 on processors of Intel that have it, else AVX2."""
+    """The fastest strict mode: AVX-512 on Intel processors that have it, else AVX2."""
     head = _head_of_cpu()
     if head is None:
         return "AUTO,STRICT"

@@ -1,4 +1,4 @@
-"""Which weights: the one digest that summaries, statements of sites, cards and `verify` compare."""
+"""The digest of a model's weights that summaries, statements of sites, cards and `verify` compare."""
 
 import hashlib
 from collections import Counter
@@ -12,30 +12,33 @@ if TYPE_CHECKING:
 
 
 def weights_digest(weights: "Mapping[str, np.ndarray[Any, Any] | Tensor]") -> str:
-    """SHA-256 over names, types, shapes and values, in hex; the same of an array and of its tensor.
+    """SHA-256 over names, types, shapes and values, in hex; the same for an array and for its tensor.
 
-    A tied tensor counts once, under its first name, as models are sent. So the digest does not say with which
+    A tied tensor counts once, under its first name, as in messages. So the digest does not show to which
     tensor a second name is tied; see `ties_left_open`.
     """
     found = hashlib.sha256()
     tied = _second_names(weights)
     for name, values in sorted((name, one) for name, one in weights.items() if name not in tied):
         kind, shape, content = _parts(values)
-        shown = name.replace("\\", "\\\\").replace("\n", "\\n")  # else a name could hold a whole other array
+        shown = name.replace("\\", "\\\\").replace("\n", "\\n")  # else a name could imitate another array
         found.update(f"{shown} torch.{kind} {shape}\n".encode())
         found.update(content)
     return found.hexdigest()
 
 
 def ties_left_open(weights: "Mapping[str, Tensor]") -> dict[str, str]:
-    """By second name the first, where another tensor is alike: tied with that, the digest is the same."""
+    """The first name of each tied tensor, by its second name, where the digest leaves the tie open.
+
+    That is where another tensor has the same type and shape: tied to that one, the digest would be the same.
+    """
     tied = _second_names(weights)
     forms = Counter(_form(one) for name, one in weights.items() if name not in tied)
     return {name: first for name, first in tied.items() if forms[_form(weights[name])] > 1}
 
 
 def _second_names(weights: Mapping[str, Any]) -> dict[str, str]:
-    """The first name of each that is, in memory, the very same tensor."""
+    """The first name of each tied tensor, by its second name. Tied: the same tensor in memory."""
     first: dict[Any, str] = {}
     found = {}
     for name, values in weights.items():
@@ -46,9 +49,9 @@ def _second_names(weights: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _place(tensor: Any) -> Any:
-    """None for a tensor without values, which has no place.
+    """The place in memory; None for an empty tensor, which has none.
 
-    A view can have the negated or conjugated values of what is there, and is then another tensor.
+    A view with negated or conjugated values of that memory is another tensor.
     """
     signs = tensor.is_neg(), tensor.is_conj()
     return (tensor.data_ptr(), tensor.stride(), *signs, *_form(tensor)) if tensor.numel() else None

@@ -1,1 +1,1 @@
-"""The only Flower code of fl_dp: what travels between server and clients, and who believes what."""
+"""The only Flower code of fl_dp: the messages between server and clients, and what each side verifies."""

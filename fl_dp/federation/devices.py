@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def find_device(name: str) -> "torch.device":
-    """The device of that name; "auto": a GPU where there is one. ConfigError if it is not there."""
+    """The device of that name; "auto": a GPU if there is one. ConfigError if it is missing."""
     import torch
 
     if name == AUTO:

@@ -1,5 +1,5 @@
-"""A federation's startup kits: whose key is whose, said by a roster that its authority has signed.
+"""A federation's startup kits: keys, and a roster, signed by the authority, that says whose key is whose.
 
-A site makes its own key, and no other file of its kit is secret. The authority's keys stay offline: they sign
-rosters and the server's certificate, and are in no kit.
+A site makes its own key; no other file of its kit is secret. The authority's keys sign rosters and the
+server's certificate. They stay offline and are in no kit.
 """

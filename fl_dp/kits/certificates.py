@@ -1,4 +1,4 @@
-"""X.509 certificates for TLS: an authority's own, and the server's, which it signs."""
+"""X.509 certificates for TLS: the authority's own, and the server's, which the authority signs."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _SLACK = timedelta(days=1)  # clocks of sites may be behind
 
 
 def make_authority(name: str, days: float, certificate: Path, key: Path) -> None:
-    """Write an authority's certificate and its key."""
+    """Write an authority's certificate and key."""
     private = ec.generate_private_key(ec.SECP256R1())
     subject = _subject(f"fl_dp federation {name}")
     builder = (
@@ -41,8 +41,9 @@ def make_authority(name: str, days: float, certificate: Path, key: Path) -> None
 def make_server(
     names: Sequence[str], days: float, authority: Path, authority_key: Path, certificate: Path, key: Path
 ) -> None:
-    """Write the server's certificate and its key. names: hosts and addresses it is reached by; loopback is
-    always among them. It ends with the authority's at the latest.
+    """Write the server's certificate and key. It expires with the authority's certificate at the latest.
+
+    names: the server's hosts and addresses; loopback is always added.
     """
     issuer, signer = load_certificate(authority), _load_key(authority_key)
     private = ec.generate_private_key(ec.SECP256R1())
@@ -61,7 +62,7 @@ def make_server(
 
 
 def load_certificate(path: Path) -> x509.Certificate:
-    """ConfigError if `path` holds none."""
+    """The certificate in `path`; ConfigError if there is none."""
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -69,7 +70,7 @@ def load_certificate(path: Path) -> x509.Certificate:
 
 
 def check_in_time(path: Path, now: datetime | None = None, *, remedy: str = "fl-dp provision") -> datetime:
-    """When the certificate ends; ConfigError if it has ended. remedy: what makes a new one."""
+    """When the certificate expires; ConfigError if it has. remedy: how to make a new one, for the message."""
     ends = load_certificate(path).not_valid_after_utc
     if (now or datetime.now(UTC)) >= ends:
         raise ConfigError(f"{path}: the certificate ended on {ends:%Y-%m-%d}; make a new one: {remedy}.")
@@ -77,12 +78,12 @@ def check_in_time(path: Path, now: datetime | None = None, *, remedy: str = "fl-
 
 
 def check_text(text: str) -> x509.Certificate:
-    """The certificate in a text of ASCII; ValueError if it is none."""
+    """The certificate in a PEM text; ValueError if it is none."""
     return x509.load_pem_x509_certificate(text.encode("ascii"))
 
 
 def check_pair(certificate: Path, key: Path, authority: str) -> None:
-    """ConfigError unless `authority`, a text, has signed the certificate, and `key` is that of it."""
+    """ConfigError unless `authority` (PEM text) has signed the certificate, and `key` is its key."""
     found = load_certificate(certificate)
     check_own(key)
     try:

@@ -1,4 +1,4 @@
-"""Words before something of a kit ends: nobody should learn of it from a federation that has stopped."""
+"""Warnings before a kit's roster or certificates expire, so that no federation stops by surprise."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +9,7 @@ WARN_DAYS = 30
 
 
 def ending(kit: SiteKit | ServerKit, now: datetime | None = None) -> tuple[str, ...]:
-    """A line for each of the kit's roster and certificates that ends within WARN_DAYS."""
+    """A line for each of the kit's roster and certificates that expires within WARN_DAYS."""
     ends = {
         "the roster ends on {}, in {} days; ask for a new one": datetime.fromisoformat(kit.roster.expires),
         "the authority's certificate ends on {}, in {} days; make a new federation by then": check_text(

@@ -1,4 +1,4 @@
-"""Signing keys (Ed25519, RFC 8032). A signature is made for one purpose and holds for no other."""
+"""Signing keys (Ed25519, RFC 8032). A signature is made for one purpose and is invalid for any other."""
 
 from pathlib import Path
 from typing import Self
@@ -54,7 +54,7 @@ class SigningKey:
 
 
 def check_own(path: Path) -> None:
-    """ConfigError if others than its owner may read or change the file."""
+    """ConfigError if anybody but its owner may read or change the file."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -82,7 +82,7 @@ def is_public_key(text: object) -> bool:
 
 
 def fingerprint(public: str) -> str:
-    """A key in groups of digits, for people who compare two."""
+    """A key in groups of digits, for comparison by eye."""
     return " ".join(public[start : start + 8] for start in range(0, len(public), 8))
 
 

@@ -1,7 +1,7 @@
-"""A kit's folder: a key of one's own, the roster, and which authority's rosters are believed.
+"""A kit's folder: the owner's key, the roster, and the trusted authority.
 
 site.key                 a site's          server.key, tls.key, tls.crt     the server's
-roster.json              the newest that was accepted
+roster.json              the newest accepted roster
 trusted.json             the authority that signs rosters, and the highest serial seen
 """
 
@@ -23,12 +23,12 @@ TLS_KEY, TLS_CERTIFICATE = "tls.key", "tls.crt"
 ROSTER, TRUSTED, README = FILE, "trusted.json", "README.txt"
 AUTHORITY_KEY, CA_KEY = "authority.key", "ca.key"  # in no kit
 _OWNER_ONLY = 0o700
-_OURS = {SITE_KEY, SERVER_KEY, TLS_KEY, TRUSTED, ".lock", "authority"}  # of a kit, or of who provisions
+_OURS = {SITE_KEY, SERVER_KEY, TLS_KEY, TRUSTED, ".lock", "authority"}  # in a kit, or where one provisions
 
 
 @dataclass(frozen=True, slots=True)
 class SiteKit:
-    """What a site joins with. name: the label that the roster binds to its key."""
+    """A site's kit. name: the label that the roster binds to its key."""
 
     folder: Path
     name: str
@@ -53,7 +53,7 @@ class SiteKit:
 
 @dataclass(frozen=True, slots=True)
 class ServerKit:
-    """What a server serves with."""
+    """A server's kit."""
 
     folder: Path
     key: SigningKey
@@ -83,7 +83,7 @@ class ServerKit:
 
 
 def trusted_roster(folder: Path) -> Roster:
-    """The roster of a kit; ConfigError unless its authority signed it, it is the newest seen, and in time."""
+    """A kit's roster; ConfigError unless its authority signed it, it is the newest seen, and not expired."""
     _check_there(folder)
     trusted = believed(folder)
     if trusted is None:
@@ -98,9 +98,9 @@ def trusted_roster(folder: Path) -> Roster:
 
 
 def accept(folder: Path, path: Path, authority: str | None = None) -> Roster:
-    """Take the roster in `path` into the kit in `folder`; ConfigError if it may not be believed.
+    """Take the roster in `path` into the kit in `folder`; ConfigError if it cannot be trusted.
 
-    authority: whose rosters this kit is to believe from now on; None: whom it believes already.
+    authority: the key of the authority that a new kit is to trust; None: the kit trusts one already.
     """
     new_folder(folder)
     content = read_bounded(path, MOST_BYTES)
@@ -127,14 +127,14 @@ def accept(folder: Path, path: Path, authority: str | None = None) -> Roster:
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """Whose rosters a kit believes: this authority's, of this federation, from this serial on."""
+    """Which rosters a kit trusts: this authority's, of this federation, from this serial on."""
 
     authority: str
     federation: str
     serial: int
 
     def check(self, roster: Roster, path: Path) -> None:
-        """ConfigError for a roster that is older than one that was seen, or of another federation."""
+        """ConfigError for a roster of another federation, or older than the newest that was seen."""
         if roster.serial < self.serial:
             raise ConfigError(
                 f"{path}: serial {roster.serial} is older than {self.serial}, which this kit has seen; "
@@ -152,7 +152,7 @@ class Trusted:
 
 
 def believed(folder: Path) -> Trusted | None:
-    """What the kit in `folder` believes; None before its first roster. ConfigError if that is damaged."""
+    """What the kit in `folder` trusts; None before its first roster. ConfigError if the file is damaged."""
     path = folder / TRUSTED
     if not path.exists():
         return None
@@ -172,7 +172,7 @@ def believed(folder: Path) -> Trusted | None:
 
 
 def new_site_kit(folder: Path, name: str) -> Path:
-    """Make a site's key in a new kit; returns the join request to send. ConfigError where one is."""
+    """Make a site's key in a new kit; returns the join request to send. ConfigError if a kit is there."""
     check_name(name, "site")
     new_folder(folder)
     request = folder / f"{name}.join.json"
@@ -181,18 +181,18 @@ def new_site_kit(folder: Path, name: str) -> Path:
     key = SigningKey.generate()
     key.save(folder / SITE_KEY)
     write_join_request(request, name, key)
-    write_text(folder / README, site_text(name))  # the last: what was begun before it is made anew
+    write_text(folder / README, site_text(name))  # last: without it, an unfinished kit is made anew
     return request
 
 
 def own_folder(folder: Path) -> None:
-    """Make a folder that only its owner may enter."""
+    """Make a folder that only its owner may enter, or close an existing one to others."""
     folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
     folder.chmod(_OWNER_ONLY)
 
 
 def new_folder(folder: Path) -> None:
-    """`own_folder`; ConfigError for a folder with other things, which is not to be closed to others."""
+    """`own_folder`; ConfigError for a folder with other files, which should not be closed to others."""
     try:
         found = {path.name for path in folder.iterdir()} if folder.exists() else set()
         if found and not found & _OURS:
@@ -203,7 +203,7 @@ def new_folder(folder: Path) -> None:
 
 
 def _check_not_another(folder: Path, roster: Roster, path: Path) -> None:
-    """ConfigError for a second roster of the serial that the kit has: its authority was set back."""
+    """ConfigError for another roster with the same serial as the kit's: the authority was set back."""
     if (folder / ROSTER).exists():
         before = Roster.read(folder / ROSTER, roster.authority)
         if before.serial == roster.serial and before != roster:
@@ -223,13 +223,13 @@ def _check_there(folder: Path) -> None:
 
 
 def _check_whose(folder: Path, key: str, other: str, what: str) -> None:
-    """ConfigError for the kit of somebody else. what: whose it is, and whose is needed."""
+    """ConfigError for the wrong kind of kit. what: whose it is, and whose is needed, for the message."""
     if not (folder / key).exists() and (folder / other).exists():
         raise ConfigError(f"--kit {folder}: this is {what} is needed: it holds {other}, and no {key}.")
 
 
 def _check_parts(folder: Path) -> None:
-    """ConfigError if there is no kit, or a key of the authority lies in it."""
+    """ConfigError if there is no kit, or if it holds a key of the authority."""
     _check_there(folder)
     for name in (AUTHORITY_KEY, CA_KEY):
         if (folder / name).exists():

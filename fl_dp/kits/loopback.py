@@ -1,7 +1,6 @@
-"""Keys for a federation on one machine, which its user never sees: made when first needed.
+"""Keys for a federation on one machine. They are made when first needed; the user never sees them.
 
-They lie in a folder that only its owner may enter. Whoever can write there may join: that is the same user,
-and nobody else on the machine.
+Their folder is open to its owner alone. Whoever can write there may join, and that is this user alone.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ _SITES = "sites"
 
 
 def loopback_server(folder: Path, port: int) -> ServerKit:
-    """The server's kit of the federation in `folder`, made if it is not there."""
+    """The server's kit of the federation in `folder`, made if missing."""
     own_folder(folder)
     with one_at_a_time(folder / ".lock"):
         if not (folder / SERVER / TRUSTED).exists():
@@ -28,12 +27,12 @@ def loopback_server(folder: Path, port: int) -> ServerKit:
 
 
 def loopback_site(folder: Path, name: str) -> SiteKit:
-    """The kit of the site `name` of the federation in `folder`, which it joins by being asked for."""
+    """The kit of the site `name` in the federation in `folder`; the site joins if it is new."""
     return loopback_sites(folder, [name])[0]
 
 
 def loopback_sites(folder: Path, names: Sequence[str]) -> list[SiteKit]:
-    """The kits of these sites; every site of the federation then has the same roster, with all of them."""
+    """The kits of these sites. Every site of the federation then has the same roster, with all of them."""
     kits = [folder / _SITES / check_name(name, "site") for name in names]
     keys = []
     with one_at_a_time(folder / ".lock"):

@@ -1,4 +1,4 @@
-"""Names of sites and federations, and addresses: they stand in reports, file names, URLs and signed texts."""
+"""Names of sites and federations, and addresses, as used in reports, file names, URLs and signed texts."""
 
 import ipaddress
 import re
@@ -12,7 +12,7 @@ _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
 
 
 def check_name(name: object, what: str) -> str:
-    """The name; ConfigError unless it is a short word of letters, digits and . _ - inside it."""
+    """The name; ConfigError unless it is a short word of letters and digits, with . _ - only inside it."""
     if not isinstance(name, str) or len(name) > MOST_CHARACTERS or not _NAME.fullmatch(name):
         shown = repr(name[:_MOST_SHOWN]) if isinstance(name, str) else type(name).__name__
         raise ConfigError(
@@ -23,7 +23,7 @@ def check_name(name: object, what: str) -> str:
 
 
 def split_address(address: str, where: str) -> tuple[str, int]:
-    """'host:port' in two, an IPv6 host in brackets; ConfigError when it is not that."""
+    """Split 'host:port', with an IPv6 host in brackets; ConfigError for anything else."""
     host, colon, port = address.rpartition(":")
     if not (colon and _is_port(port) and _is_host(host)):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Makes a federation: its authority, the server's kit, and rosters of the sites that have asked to join."""
+"""Makes a federation: its authority, the server's kit, and rosters of the sites that asked to join."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _KEYS = {"federation", "addresses", "requests", "valid-days"}
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a federation.toml says. addresses: HOST:PORT. sites: of the join requests that it names."""
+    """What a federation.toml says. addresses: HOST:PORT. sites: those of the join requests it names."""
 
     federation: str
     addresses: tuple[str, ...]
@@ -45,7 +45,7 @@ class Wishes:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """ConfigError for what is missing, unknown or of the wrong type."""
+        """ConfigError for a key that is missing, unknown or of the wrong type."""
         table = read_toml(path, named=True)
         if unknown := sorted(table.keys() - _KEYS):
             raise ConfigError(
@@ -69,10 +69,10 @@ class Wishes:
 
 
 def provision(wishes: Wishes, folder: Path, *, new_server_key: bool = False) -> Roster:
-    """Make the federation in `folder`, or its next roster if it is there; returns the roster.
+    """Make the federation in `folder`, or its next roster if it exists; returns the roster.
 
-    `authority/` is to be kept offline, `server/` goes to the server, `roster.json` to all. If it is stopped
-    at any moment, the next one makes whole what is there. new_server_key: the server's was stolen or lost.
+    Keep `authority/` offline, copy `server/` to the server and `roster.json` to everybody. If this is
+    interrupted, the next call completes it. new_server_key: the server's key was stolen or lost.
     """
     new_folder(folder)
     authority, server = folder / AUTHORITY, folder / SERVER
@@ -109,24 +109,24 @@ def provision(wishes: Wishes, folder: Path, *, new_server_key: bool = False) -> 
 
 
 def _authority_key(wishes: Wishes, authority: Path) -> SigningKey:
-    """The key that signs rosters, made with the certificate if it is not there."""
+    """The key that signs rosters; it is made, with the certificate, if missing."""
     if (authority / AUTHORITY_KEY).exists():
         return SigningKey.load(authority / AUTHORITY_KEY)
     make_authority(wishes.federation, _MOST_DAYS, authority / _CA, authority / CA_KEY)
     key = SigningKey.generate()
-    key.save(authority / AUTHORITY_KEY)  # the last: without it, all is made anew
+    key.save(authority / AUTHORITY_KEY)  # last: without it, all is made anew
     return key
 
 
 def _newest(folder: Path, authority: str) -> Roster | None:
-    """The newest roster that was made; None before the first. One that was lost counts from its copies."""
+    """The newest roster so far, the highest serial of all copies; None before the first."""
     files = [part / ROSTER for part in (folder / AUTHORITY, folder, folder / SERVER)]
     found = [Roster.read(file, authority) for file in files if file.exists()]
     return max(found, key=lambda roster: roster.serial, default=None)
 
 
 def _server_key(before: Roster | None, server: Path, *, new: bool) -> str:
-    """The server's public key. Its kit may have been moved to the server: then it is the one of before."""
+    """The server's public key. If its kit was moved to the server, the key of the roster before."""
     path = server / SERVER_KEY
     if path.exists() and not new:
         return SigningKey.load(path).public
@@ -138,7 +138,7 @@ def _server_key(before: Roster | None, server: Path, *, new: bool) -> str:
 
 
 def _publish(roster: Roster, folder: Path, key: SigningKey) -> Roster:
-    """Write the roster; the authority's copy first, so that its serial is never used twice."""
+    """Write the roster, the authority's copy first, so that no serial is used twice."""
     roster.save(folder / AUTHORITY / ROSTER, key)
     roster.save(folder / ROSTER, key)
     write_text(folder / SERVER / README, server_text(roster.federation))
@@ -146,14 +146,14 @@ def _publish(roster: Roster, folder: Path, key: SigningKey) -> Roster:
 
 
 def with_site(folder: Path, site: Site) -> Roster:
-    """The next roster of the federation in `folder`, which has that site too; for keys that are at hand."""
+    """The next roster of the federation in `folder`, with that site added, without a join request."""
     key = SigningKey.load(folder / AUTHORITY / AUTHORITY_KEY)
     before = _newest(folder, key.public)
     if before is None:
         raise ConfigError(f"{folder}: holds no federation; delete it.")
     check_name(site.name, "site")
     if before.site_of(site.key) == site:
-        return _publish(before, folder, key)  # it may have been stopped before
+        return _publish(before, folder, key)  # an earlier call may have been interrupted
     sites = (*before.sites, site)
     check_sites(sites, str(folder / ROSTER))
     return _publish(dataclasses.replace(before, serial=before.serial + 1, sites=sites), folder, key)

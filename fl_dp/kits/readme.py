@@ -1,4 +1,4 @@
-"""What a kit says of itself, in a file of its folder."""
+"""The README in a kit's folder."""
 
 from pathlib import Path
 

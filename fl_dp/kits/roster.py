@@ -1,6 +1,6 @@
 """The roster: which federation, which server, which sites with which keys, until when.
 
-Its authority has signed it. Every kit has it whole: who is in the federation is no claim of the server's.
+The authority signs it. Every kit holds all of it, so nobody has to trust the server about who takes part.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ _REQUEST = "join request"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A site that may take part. key: its public key, which is who it is; name: what reports call it."""
+    """A site that may take part. key: its public key, which identifies it; name: its label in reports."""
 
     name: str
     key: str
@@ -35,11 +35,11 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """What an authority has signed.
+    """The signed content.
 
     serial: higher in each new roster. expires: a time, ISO 8601 with its zone. authority, server: public
-    keys. addresses: HOST:PORT by which sites reach the server, the first one first. certificate: of the
-    authority that signs the server's TLS certificate, PEM.
+    keys. addresses: HOST:PORT of the server, in the order in which sites try them. certificate: PEM, of the
+    authority that signs the server's TLS certificate.
     """
 
     federation: str
@@ -56,11 +56,11 @@ class Roster:
         return next((site for site in self.sites if site.key == key), None)
 
     def is_over(self, now: datetime | None = None) -> bool:
-        """Whether its time is over."""
+        """Whether it has expired."""
         return (now or datetime.now(UTC)) >= datetime.fromisoformat(self.expires)
 
     def to_bytes(self, key: SigningKey) -> bytes:
-        """As a file, signed by the authority's `key`."""
+        """The file's content, signed by the authority's `key`."""
         body = dataclasses.asdict(self)
         table = {"roster": body, "signature": key.sign(PURPOSE, _canonical(body)).hex()}
         return json.dumps(table, indent=2).encode() + b"\n"
@@ -76,7 +76,7 @@ class Roster:
 
     @classmethod
     def parse(cls, content: bytes, path: Path, authority: str | None = None) -> Self:
-        """As `read`, of what was read from `path` before: what is kept is then what was checked."""
+        """As `read`, for content already read from `path`, so that what is checked is also what is stored."""
         body = _signed_body(content, path, "roster", PURPOSE, "authority")
         try:
             roster = decode(cls, body)
@@ -97,7 +97,7 @@ def expiry(days: float, now: datetime | None = None) -> str:
 
 
 def write_join_request(path: Path, name: str, key: SigningKey) -> None:
-    """The site's name and public key, signed by it: only who has the key can ask for it."""
+    """Write the site's name and public key, signed with the key: only its holder can request to join."""
     body = {"name": check_name(name, "site"), "key": key.public}
     table = {"request": body, "signature": key.sign(_REQUEST, _canonical(body)).hex()}
     content = json.dumps(table, indent=2).encode() + b"\n"
@@ -105,7 +105,7 @@ def write_join_request(path: Path, name: str, key: SigningKey) -> None:
 
 
 def read_join_request(path: Path) -> Site:
-    """The site that asks; ConfigError unless it has signed its request."""
+    """The site that asks to join; ConfigError unless it has signed its request."""
     body = _signed_body(read_bounded(path, _MOST_REQUEST_BYTES), path, "request", _REQUEST, "key")
     try:
         site = decode(Site, body)
@@ -116,9 +116,9 @@ def read_join_request(path: Path) -> Site:
 
 
 def check_sites(sites: tuple[Site, ...], where: str, taken: tuple[str, ...] = ()) -> None:
-    """ConfigError for two sites of one name, in whatever letters, or of one key.
+    """ConfigError for two sites with the same name, ignoring case, or with the same key.
 
-    taken: keys of others than sites.
+    taken: keys of others, which no site may have.
     """
     for what, values in (
         ("name", [site.name.casefold() for site in sites]),
@@ -130,16 +130,16 @@ def check_sites(sites: tuple[Site, ...], where: str, taken: tuple[str, ...] = ()
 
 
 def _canonical(body: dict[str, Any]) -> bytes:
-    """The bytes that are signed: one spelling of every table."""
+    """The bytes that are signed: canonical JSON."""
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """The content of a plain file; ConfigError if it is none, or longer than `most` bytes."""
+    """The content of a plain file; ConfigError if it is no plain file, or longer than `most` bytes."""
     try:
         if path.is_dir():
             raise ConfigError(f"{path}: is a folder; name the file{_in_it(path)}.")
-        if not path.is_file():  # a pipe could be waited for without end
+        if not path.is_file():  # reading a pipe could block forever
             raise ConfigError(f"{path}: {'is no plain file' if path.exists() else 'no such file'}.")
         with path.open("rb") as file:
             content = file.read(most + 1)
@@ -168,7 +168,7 @@ def _signed_body(content: bytes, path: Path, name: str, purpose: str, signer: st
 
 
 def _check(path: Path, roster: Roster) -> None:
-    """ConfigError for fields of the right types that no authority of fl_dp writes."""
+    """ConfigError for values that no authority of fl_dp writes, although their types are right."""
     keys = (roster.authority, roster.server, *(site.key for site in roster.sites))
     if not roster.addresses or not all(map(is_public_key, keys)) or not _is_time(roster.expires):
         raise ConfigError(f"{path}: no roster of this fl_dp.")
@@ -185,7 +185,7 @@ def _check(path: Path, roster: Roster) -> None:
 
 
 def _is_time(text: str) -> bool:
-    """Of UTC, in its one spelling: it is printed."""
+    """Whether it is a UTC time in canonical form; it is printed as it stands."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""What a site has stated, judged: whether its signature holds, and whether it speaks of this run's model.
+"""Checks a site's statement: whether its signature is valid, and whether it is about this run's model.
 
-The page and `fl-dp verify` both ask here, so that one never calls good what the other calls wrong.
+The page and `fl-dp verify` both use this, so that they never disagree.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from fl_dp.statements import PURPOSE, Stated, Statement
 
 
 class Signature(StrEnum):
-    """Of a statement. HOLDS: by the key beside it; whose key that is, only a roster says."""
+    """A statement's signature. HOLDS: valid for the key beside it; only a roster says whose key that is."""
 
     NONE = "none"
     HOLDS = "holds"
@@ -20,22 +20,22 @@ class Signature(StrEnum):
 
 
 def signature_of(one: Stated) -> Signature:
-    """NONE where neither key nor signature is there; one without the other is WRONG."""
+    """NONE if both key and signature are missing; WRONG if one of them is."""
     if not one.key and not one.signature:
         return Signature.NONE
     try:
         signature, text = bytes.fromhex(one.signature), one.text.encode()
-    except ValueError:  # half a character, which JSON can hold, is in no text that was ever signed
+    except ValueError:  # a lone surrogate, which JSON can hold, is in no text that was ever signed
         return Signature.WRONG
-    # A key has one spelling, that of rosters: another would be taken for another site's.
+    # A key has one canonical form, as in rosters: another form would be taken for another site's key.
     holds = is_public_key(one.key) and is_signed(one.key, PURPOSE, text, signature)
     return Signature.HOLDS if holds else Signature.WRONG
 
 
 def speaks_of_another(said: Statement, summary: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Of "run" and "model" those that summary.json does not name as the statement does.
+    """Those of "run" and "model" in which the statement differs from summary.json.
 
-    One that is missing there was taken out. summary None: there is none yet, and nothing to compare with.
+    One that is missing there was removed, so it differs. summary None: there is nothing to compare with yet.
     """
     if summary is None:
         return ()

@@ -1,4 +1,4 @@
-"""The actors of a simulation at work on a round: what `RoundState` decides, carried out on Ray."""
+"""The pool of actors that train a round: carries out on Ray what `RoundState` decides."""
 
 import logging
 import time
@@ -18,26 +18,26 @@ from fl_dp.simulation.work import Array, ChunkDone, ClientWork, Done, Measured
 
 logger = logging.getLogger("fl_dp")
 
-LOOK_SECONDS = 1.0  # between two looks for actors that hang
+LOOK_SECONDS = 1.0  # between two checks for actors that hang
 
 
 @dataclass(frozen=True)
 class PartSum:
-    """What one actor has added up: of the items with these messages, float64 arrays by name."""
+    """One actor's sum over the items with these messages: float64 arrays by name."""
 
     messages: Sequence[str]
     arrays: Mapping[str, Array]
 
 
 class ActorPool:
-    """Does one round's items after the other's, on actors that may die.
+    """Trains the items of one round after the other, on actors that may die.
 
-    start_actor: starts one. size: how many there are to be. client_timeout: seconds that one client may take.
+    start_actor: starts one. size: the number of actors. client_timeout: seconds that one client may take.
     at_once: most examples in memory at a time; halved for all when memory runs out.
 
-    The clients of a lost actor are trained again elsewhere, and give the same update as before (see `keys`):
-    nothing is paid for twice. Only the last bits may differ, where a client took its first step together
-    with others before and takes it alone now.
+    The clients of a lost actor are trained again elsewhere and give the same update as before (see `keys`),
+    so nothing is paid for twice. Only the last bits may differ, if a client took its first step together with
+    others before and takes it alone now.
     """
 
     def __init__(
@@ -48,40 +48,40 @@ class ActorPool:
         self._actors = PoolActors(start_actor, size)
         self._round = RoundState()
         self._shared_round: Any = None
-        self._number = 0  # of the round, counted from 1
+        self._number = 0  # of the round, from 1
         self._sums: list[PartSum] = []
 
     @property
     def actors(self) -> int:
-        """How many are ready."""
+        """The number of actors that are ready."""
         return len(self._round.actors)
 
     @property
     def done(self) -> Sequence[Done]:
-        """What has become of the round's items so far."""
+        """The results of the round's items so far."""
         return list(self._round.done.values())
 
     @property
     def repeated(self) -> int:
-        """How often a client of this round had to be begun again."""
+        """How often a client of this round had to be started again."""
         return self._round.repeated
 
     @property
     def sums(self) -> Sequence[PartSum]:
-        """What was added up, in as many sums as there were actors, or more; complete when the round is."""
+        """The sums, one or more from each actor; complete when the round is."""
         return self._sums
 
     def take_sums(self) -> Iterator[PartSum]:
-        """The sums, one after the other, each forgotten when the next is asked for: they are large."""
+        """Yield and remove the sums one by one, because they are large."""
         while self._sums:
             yield self._sums.pop(0)
 
     def start(self) -> None:
-        """Begin to start the actors."""
+        """Start the actors, without waiting for them."""
         self._actors.start_missing()
 
     def resize(self, size: int) -> None:
-        """Have `size` actors from now on. Of those too many, the ones that hold nothing of the round stop."""
+        """Have `size` actors from now on. Surplus actors stop, unless they hold something of the round."""
         self._actors.size = size
         ready = self._round.actors
         for actor in sorted(self._actors, key=lambda number: number not in ready)[size:]:
@@ -90,9 +90,9 @@ class ActorPool:
                 self._actors.stop([actor])
 
     def measure(self, plan: RoundPlan) -> Measured:
-        """What an actor finds out about a client's step.
+        """Let an actor measure a client's step.
 
-        Raises what it raises there; FederationError when TRIES processes have ended over it.
+        Raises what it raises there; FederationError if TRIES processes have died over it.
         """
         for _ in range(TRIES):
             actor = self._first_ready()
@@ -106,7 +106,7 @@ class ActorPool:
         raise FederationError(f"Training processes end while a client's step is measured: {words}")
 
     def begin(self, shared_round: Any, items: Sequence[ClientWork]) -> None:
-        """Start a round. shared_round: reference to a Round. The round before is over, or is given up."""
+        """Start a round; the round before is over, or is given up. shared_round: reference to a Round."""
         self._actors.stop(self._round.begin(items))
         self._shared_round, self._sums = shared_round, []
         self._number += 1
@@ -115,9 +115,9 @@ class ActorPool:
         self._actors.wait_anew()
 
     def advance(self, seconds: float) -> bool:
-        """Work on the round for at most that long; True when it is done: see `done` and `sums`.
+        """Work on the round for at most that long; True once it is done, see `done` and `sums`.
 
-        FederationError when no actor can be started.
+        FederationError if no actor can be started.
         """
         until = time.monotonic() + seconds
         while True:
@@ -132,11 +132,11 @@ class ActorPool:
             self._stop_hanging()
 
     def finish(self) -> None:
-        """Begin nothing more: what is assigned to actors is the last of this round."""
+        """Assign nothing more in this round."""
         self._round.finish()
 
     def stop(self) -> None:
-        """End the round now, with what is done and can be had at once."""
+        """End the round now, with the results that can be fetched at once."""
         self._actors.stop(self._round.stop())
         self._carry_out_steps()
 
@@ -146,7 +146,7 @@ class ActorPool:
         self._round = RoundState()
 
     def _first_ready(self) -> int:
-        """The first actor that is ready; waits for one."""
+        """An actor that is ready; waits for one."""
         self._actors.wait_anew()
         while not self._round.actors:
             self._actors.start_missing()
@@ -154,7 +154,7 @@ class ActorPool:
         return next(iter(self._round.actors))
 
     def _get(self, ref: Any) -> Any:
-        return ray.get(ref, timeout=self._client_timeout)  # what does not come is lost: GetTimeoutError
+        return ray.get(ref, timeout=self._client_timeout)  # GetTimeoutError, on which the actor is given up
 
     def _carry_out_steps(self) -> None:
         while steps := self._round.next_steps():
@@ -190,7 +190,7 @@ class ActorPool:
                 self._take_in(actor, result)
 
     def _take_in(self, actor: int, result: ChunkDone | None) -> None:
-        """result: of the actor's first chunk; None from an actor that is ready now."""
+        """Take in the result of the actor's first chunk; None: the actor has become ready."""
         if result is None:
             self._actors.is_ready(actor)
             self._round.actor_ready(actor)
@@ -200,7 +200,7 @@ class ActorPool:
             self._round.chunk_done(actor, result.done)
 
     def _lose(self, actor: int, error: Exception) -> None:
-        """An actor is gone, or does not answer."""
+        """Give up an actor that is gone or does not answer."""
         one = self._actors[actor]
         self._actors.stop([actor])
         if one.starting is not None:
@@ -220,7 +220,7 @@ class ActorPool:
                 self._round.actor_hangs(actor, reason, self._client_timeout)
 
     def _allowed(self, items: Sequence[ClientWork]) -> float:
-        """Seconds that an actor may take for a chunk."""
+        """The seconds that an actor may take for a chunk."""
         return self._client_timeout + 2 * self._round.waiting.seconds(items)
 
     def _limit(self, at_once: int) -> None:

@@ -1,4 +1,4 @@
-"""How many items an actor gets at a time: enough that messages cost little, few enough that nobody waits."""
+"""Cuts a round's items into chunks: large, so that messages cost little, but so small that no actor waits."""
 
 import sys
 from collections import deque
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 
 from fl_dp.simulation.work import ClientWork, Done
 
-LONGEST_SECONDS = 0.5  # of one chunk: it is lost when a process dies, and waited for when a round ends
+LONGEST_SECONDS = 0.5  # of one chunk, which is lost if a process dies, and awaited when a round ends
 SHARE = 2  # a chunk is at most 1 / (SHARE * actors) of what is left, so that all actors end together
-REMEMBERED = 0.9  # weight of the speed measured so far, at each new measurement
+REMEMBERED = 0.9  # weight of the speed so far in its moving average
 
 
 class Chunks:
-    """The items of a round that no actor has yet, longest first, cut into chunks as they are asked for.
+    """The unassigned items of a round, longest first, cut into chunks on request.
 
-    A chunk is measured in seconds, by the seconds that a record took so far: clients differ in size. An
-    actor gets its next chunk when it is nearly done, so a slow actor gets fewer of them.
+    Chunks are measured in seconds, by the seconds that a record took so far, because clients differ in size.
+    An actor gets its next chunk when it is nearly done, so a slow actor gets fewer.
     """
 
     def __init__(self) -> None:
@@ -32,11 +32,11 @@ class Chunks:
         self._records = sum(item.records for item in together)
 
     def take(self, actors: int) -> list[ClientWork]:
-        """The next chunk, when `actors` actors share what is left. Groups stay whole.
+        """The next chunk, if `actors` actors share what is left. Groups stay whole.
 
         At least one item, or one group, if any is left.
         """
-        speed = self.seconds_per_record  # 0 until it was measured: one item, or group, at a time
+        speed = self.seconds_per_record  # 0 until it is measured: one item, or group, at a time
         limit = min(self._records / (SHARE * actors), LONGEST_SECONDS / speed) if speed else 0
         chunk: list[ClientWork] = []
         records = 0
@@ -55,7 +55,7 @@ class Chunks:
         self._waiting.clear()
 
     def learn(self, items: Iterable[ClientWork], done: Iterable[Done]) -> None:
-        """Measure the speed by how long the items of a chunk took."""
+        """Update the speed by how long the items of a chunk took."""
         records = sum(item.records for item in items)
         if not records:
             return
@@ -64,10 +64,10 @@ class Chunks:
         self.seconds_per_record = REMEMBERED * old + (1 - REMEMBERED) * measured if old else measured
 
     def seconds(self, items: Iterable[ClientWork]) -> float:
-        """How long the items should take one actor; 0 while nothing was measured."""
+        """How long the items should take one actor; 0 before anything was measured."""
         return self.seconds_per_record * sum(item.records for item in items)
 
 
 def _order(item: ClientWork) -> tuple[int, int]:
-    """Longest first; of those equally long, groups together, and items without a group last."""
+    """Longest first; among equally long ones groups together, and items without a group last."""
     return -item.records, sys.maxsize if item.group is None else item.group

@@ -1,7 +1,7 @@
-"""The clients of a simulation, beside their training: messages in, work for the actors, answers out.
+"""The clients of a simulation, except for their training: messages in, work for the actors, answers out.
 
-What they do with a round is `federation.client.round`, as for any client. All of them share one ledger file,
-as clients on one machine do, and a round is paid for in one transaction before any of it is trained.
+Like any client they follow `federation.client.round`. They share one ledger file, as clients on one machine
+do, and a round is paid for in one transaction before any of it is trained.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,11 +35,11 @@ Question = tuple[str, RecordDict]  # a message's id and its content
 
 
 class SimulatedClients:
-    """Clients 0, 1, ..., each with a part of its own.
+    """Clients 0, 1, ..., each with its own part of the data.
 
-    settings: of client 0; the others differ from it in name and part alone. A round that was paid for before,
-    of the same run, is not paid for again if it starts from the same weights and its key is kept: its update
-    is the same as then (see `keys`). Otherwise it is declined: it may have been released.
+    settings: of client 0; the others differ only in name and part. A round that this run has already paid for
+    is not paid for again if it starts from the same weights and its key is kept: it gives the same update as
+    before (see `keys`). Otherwise it is declined, because its update may have been released.
     states: what clients keep between rounds; None: nothing.
     """
 
@@ -49,11 +49,11 @@ class SimulatedClients:
         self._settings, self._parts, self._rounds = settings, parts, ClientRounds(ledger)
         self._states = states
         self._known: dict[int, Client] = {}
-        self._accepted: dict[str, AcceptedRound] = {}  # by message, as all below
+        self._accepted: dict[str, AcceptedRound] = {}  # by message id, as all below
         self._paid: dict[str, PaidRound] = {}
 
     def register(self, clients: Sequence[int]) -> list[RecordDict]:
-        """What each answers when it is asked who it is; the new ones are entered in the ledger together."""
+        """Each client's answer to a registration; new clients are entered in the ledger together."""
         try:
             self._enter(clients)
             profiles = self._rounds.profiles([self._known[client] for client in clients])
@@ -62,8 +62,8 @@ class SimulatedClients:
         return [profile_to_content(profile) for profile in profiles]
 
     def read(self, asked: Mapping[int, Question]) -> tuple[list[ClientWork], dict[str, RecordDict]]:
-        """The work that the messages ask for, by client, where the clients' policies allow it; and what the
-        other clients answer, by message.
+        """The work that the messages ask for, if the clients' policies allow it; and the refusals of the
+        other clients, by message id.
         """
         contents = dict(asked.values())
         try:
@@ -79,8 +79,8 @@ class SimulatedClients:
     def pay(
         self, works: Sequence[ClientWork], weights: str
     ) -> tuple[list[ClientWork], dict[str, RecordDict]]:
-        """Pay for the work, on the disk: what of it may be done, with the steps that may be taken; and what
-        the other clients answer, by message. weights: their digest.
+        """Pay for the work, on the disk. Returns the work that was paid for, with its number of steps; and
+        the refusals of the other clients, by message id. weights: their digest.
         """
         accepted = [self._accepted.pop(work.message) for work in works]
         states = {work.message: self._state_before(work) for work in works}
@@ -99,14 +99,14 @@ class SimulatedClients:
         ], _contents(refusals)
 
     def forget(self, works: Iterable[ClientWork]) -> None:
-        """The work was accepted and will not be paid for."""
+        """Drop accepted work that will not be paid for."""
         for work in works:
             del self._accepted[work.message]
 
     def answer(self, works: Iterable[ClientWork], done: Mapping[str, Done]) -> dict[str, RecordDict]:
-        """What is answered when all work of a round is over, by message.
+        """The answers when all work of a round is done, by message id.
 
-        Where the ledger cannot be written all are refused: no update may leave, in a sum or alone.
+        If the ledger cannot be written, all are refusals: no update may leave, in a sum or alone.
         """
         works = list(works)
         results = [(self._paid.pop(work.message), _trained(done[work.message])) for work in works]
@@ -124,21 +124,21 @@ class SimulatedClients:
             self._states.settle(up_to_round)
 
     def state(self, run: str, weights: str) -> Statement:
-        """What their ledger says of all that have registered, see `ClientRounds.state`."""
+        """The ledger's statement about all registered clients, see `ClientRounds.state`."""
         return self._rounds.state([client for _, client in sorted(self._known.items())], run, weights)
 
     def _state_before(self, work: ClientWork) -> bytes:
-        """What the work's client goes on from; empty where it starts anew."""
+        """The state from which the client continues; empty if it starts anew."""
         return self._states.before(str(work.part), work.plan.server_round) if self._states else b""
 
     def _keep(self, works: Sequence[ClientWork], done: Mapping[str, Done]) -> None:
-        """The states after the round, on the disk; a client that failed goes on from its last one."""
+        """Write the states after the round to the disk; a client that failed continues from its last one."""
         states = {str(work.part): done[work.message].state for work in works if done[work.message].state}
         if self._states and states:
             self._states.save(works[0].plan.server_round, states)
 
     def _enter(self, clients: Iterable[int]) -> None:
-        """Enter the clients that are new in the ledger, in one transaction."""
+        """Enter new clients in the ledger, in one transaction."""
         new = [client for client in clients if client not in self._known]
         if new:
             parts = self._settings.num_partitions
@@ -150,7 +150,7 @@ class SimulatedClients:
 
 
 def _contents(answers: Mapping[str, LocalUpdate | Refusal]) -> dict[str, RecordDict]:
-    """The answers as messages' contents; those that are alike share records, which take a while to make."""
+    """The answers as message contents. Equal ones share records, which take a while to make."""
     made: dict[Any, RecordDict] = {}
     contents = {}
     for key, one in answers.items():

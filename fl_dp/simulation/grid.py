@@ -1,4 +1,4 @@
-"""Flower's Grid over simulated clients: messages in, replies out, and no weights to and fro in between."""
+"""Flower's Grid over simulated clients: messages in, replies out, without copying weights for each client."""
 
 import itertools
 import time
@@ -26,17 +26,17 @@ from fl_dp.simulation.masked_sum import MaskedSums
 from fl_dp.simulation.work import ClientWork, Done, Round, RoundWork
 from fl_dp.statements import Statement
 
-PULL_SECONDS = 1.0  # that a pull may take when there is work: so long can a caller's own time-out be late
-SHOW_SECONDS = 0.2  # between two looks at how a round stands
-LAST_START = 0.85  # of a message's time to live: no client is begun later
-IN_TIME = 0.95  # of it: then what is there is answered, while it still counts
+PULL_SECONDS = 1.0  # the longest pull while there is work; a caller's own timeout may be late by as much
+SHOW_SECONDS = 0.2  # between two progress reports of a round
+LAST_START = 0.85  # of a message's time to live: no client is started later
+IN_TIME = 0.95  # of it: then the results so far are sent, while they still count
 TOO_LATE = "was not trained within round-timeout; a longer one may be set"
 _NO_HANDLER = 1
 
 
 @dataclass(frozen=True)
 class RoundModel:
-    """What a round of a model needs: its arrays, and the engine's kernels for it.
+    """What a round of a model needs: the specs of its arrays, and the engine's kernels.
 
     together: rows of the passes in which several clients take their first step, 0 if they should not.
     """
@@ -50,7 +50,7 @@ class RoundModel:
 class _Batch:
     """Work items that start from the same `weights`. shared_round: a reference to their Round.
 
-    asked: when; ttl: seconds from then on in which an answer counts.
+    asked: when they were requested; ttl: seconds from then on in which an answer counts.
     """
 
     shared_round: Any
@@ -62,17 +62,17 @@ class _Batch:
     begun: bool = False
 
     def has_passed(self, share: float) -> bool:
-        """Whether that share of its time is over."""
+        """Whether that share of its ttl has passed."""
         return time.monotonic() > self.asked + share * self.ttl
 
 
 class SimulationGrid(BaseGrid):
-    """A grid whose clients train in this machine's, or a cluster's, actors.
+    """A grid whose clients train in actors, on this machine or a cluster.
 
     A registration is answered at once. A round's messages go to the actors together; `pull_messages` drives
-    the work, and returns when there are replies. Updates are added up where a message allows it (see
-    `federation.wire.partial_sums`) and sent one by one where it does not. Flower's strategies run on it too;
-    all updates then pass through this process.
+    the work, and returns when there are replies. Updates are added up if a message allows it (see
+    `federation.wire.partial_sums`) and sent one by one otherwise. Flower's strategies run on it too; all
+    updates then pass through this process.
     """
 
     adds_up = True
@@ -86,8 +86,8 @@ class SimulationGrid(BaseGrid):
         on_work: Callable[[RoundWork], None],
         masks: MaskedSums | None = None,
     ) -> None:
-        """number: of clients. prepare: what is needed of a plan's model. on_work: told how a round stands.
-        masks: plays those of secure sums; without them they are added up in the clear by the actors.
+        """number: of clients. prepare: returns what a plan's model needs. on_work: called with the progress
+        of a round. masks: plays the masks of secure sums; without it the actors add these up in the clear.
         """
         self._clients, self._number, self._pool = clients, number, pool
         self._prepare, self._on_work, self._masks = prepare, on_work, masks
@@ -96,11 +96,11 @@ class SimulationGrid(BaseGrid):
         self._batches: deque[_Batch] = deque()
 
     def erase_keys(self, run: str, up_to_round: int) -> None:
-        """To be called when the rounds' results are in the run's state, before anything of them leaves."""
+        """Call it when the rounds' results are in the run's state, before anything of them leaves."""
         self._clients.erase_keys(run, up_to_round)
 
     def state(self, run: str, weights: str) -> Statement:
-        """What the clients' ledger says when the run is over."""
+        """The statement of the clients' ledger, when the run is over."""
         return self._clients.state(run, weights)
 
     def get_node_ids(self) -> Iterable[int]:
@@ -119,7 +119,7 @@ class SimulationGrid(BaseGrid):
         return [message.metadata.message_id for message in sent]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """The replies that are there; works on the round, for PULL_SECONDS at most, if one is missing."""
+        """The replies so far. If one is missing, first works on the round, for at most PULL_SECONDS."""
         wanted = list(message_ids)
         until = time.monotonic() + PULL_SECONDS
         while self._batches and time.monotonic() < until and any(one not in self._replies for one in wanted):
@@ -132,7 +132,7 @@ class SimulationGrid(BaseGrid):
             self._reply(message, content)
 
     def _start(self, messages: Sequence[Message]) -> None:
-        """Read what is asked, and queue it: items of one model from one set of weights together."""
+        """Read the requests and queue them, items of one model and one set of weights together."""
         now = time.monotonic()
         asked = self._by_client(messages)
         items, refusals = self._clients.read(
@@ -150,9 +150,9 @@ class SimulationGrid(BaseGrid):
             self._queue(some, by_id, now)
 
     def _queue(self, items: Sequence[ClientWork], by_id: Mapping[str, Message], asked: float) -> None:
-        """Pay for the items and let them wait for the actors; refused if the weights are not the model's."""
+        """Pay for the items and queue them for the actors; refuse them if the weights do not fit."""
         first, plan = by_id[items[0].message], items[0].plan
-        model = self._prepare(plan)  # what it raises ends the run: it would be so for every client and round
+        model = self._prepare(plan)  # an error here ends the run: every client and round would have it
         try:
             weights = expected_weights(first.content, plan.model, model.specs)
         except DeclinedError as error:
@@ -168,7 +168,7 @@ class SimulationGrid(BaseGrid):
             self._batches.append(_Batch(shared_round, ordered, by_id, asked, first.metadata.ttl, weights))
 
     def _work(self, seconds: float) -> None:
-        """Work on the first batch for at most that long, and answer it when it is over."""
+        """Work on the first batch for at most that long, and answer it once it is done."""
         batch = self._batches[0]
         if not batch.begun:
             self._pool.begin(batch.shared_round, batch.items)
@@ -189,7 +189,7 @@ class SimulationGrid(BaseGrid):
         for item in batch.items:
             done.setdefault(item.message, Done(item.message, 0.0, TOO_LATE))
         parts = dict[str, Mapping[str, NDArray]]()
-        if self._plays_masks(batch):  # no part goes into an answer
+        if self._plays_masks(batch):  # no single update goes into an answer
             parts = {key: one.arrays for key, one in done.items() if one.arrays is not None}
             done = {key: replace(one, arrays=None) for key, one in done.items()}
         contents = self._clients.answer(batch.items, done)
@@ -208,7 +208,7 @@ class SimulationGrid(BaseGrid):
     def _add_masked(
         self, batch: _Batch, contents: Mapping[str, RecordDict], parts: Mapping[str, Mapping[str, NDArray]]
     ) -> None:
-        """Let the answers of those who gave a part be a group, with the sum that masks were taken off."""
+        """Make the answers of the clients with a part a group, with the unmasked sum."""
         if not parts:
             return
         assert self._masks is not None
@@ -237,7 +237,7 @@ class SimulationGrid(BaseGrid):
         )
 
     def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:
-        """The messages by client; those that no client can answer are answered with an error."""
+        """The messages by client; those that no client can answer get an error."""
         found: dict[int, Message] = {}
         for message in messages:
             client = message.metadata.dst_node_id - 1
@@ -266,6 +266,6 @@ def _shared_round(
     weights: Mapping[str, NDArray],
     groups: Sequence[Sequence[ClientWork]],
 ) -> Any:
-    """Put what all clients of the round share into Ray's store, from where each machine gets it once."""
+    """Put what all clients of the round share into Ray's object store; each machine fetches it once."""
     key = f"{item.plan.run}-{item.message}"
     return ray.put(Round(key, weights, model.kernels, groups, model.together))

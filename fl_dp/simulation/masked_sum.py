@@ -1,7 +1,7 @@
 """`--secure`: the masks of a secure sum, played for all members and the server in one process.
 
-A test of the protocol with the run's own numbers, and no protection: this process sees every part. What the
-server of `federation/secure_sum` opens is held against the sum in the clear, number by number.
+This tests the protocol with the run's own numbers, but protects nothing: this process sees every part. The
+sum that the server of `federation/secure_sum` opens is compared with the sum in the clear, number by number.
 """
 
 import logging
@@ -30,7 +30,7 @@ _Message = TypeVar("_Message", Head, Terms, Inbox, Checks, Survivors, Confirmati
 
 
 class MaskedSums:
-    """dropouts, colluders: d and c of the run. Site keys are made here, and are the same in all rounds."""
+    """dropouts, colluders: the run's d and c. Site keys are made here and stay the same in all rounds."""
 
     def __init__(self, dropouts: int, colluders: int) -> None:
         self._dropouts, self._colluders = dropouts, colluders
@@ -42,10 +42,10 @@ class MaskedSums:
         weights: Mapping[str, Array],
         parts: Sequence[Mapping[str, Array]],
     ) -> Mapping[str, Integers]:
-        """The sum of `parts`, what each member that has trained gives (one at least), as the server opens it.
+        """The sum of `parts`, one from each member that has trained (at least one), as the server opens it.
 
-        plans: of all that have paid. Members who were asked and gave nothing drop out before they mask.
-        SumLostError where too few are left; FederationError where the opened sum is not the plain one.
+        plans: of all that have paid. Members that were asked and gave nothing drop out before they mask.
+        SumLostError if too few are left; FederationError if the opened sum is not the plain one.
         """
         shares = plans[0].shares
         members = shares + self._dropouts + self._colluders
@@ -66,7 +66,7 @@ class MaskedSums:
 
 
 class _Attempt:
-    """All stages; messages become fields, and members bytes, as between machines."""
+    """Runs all stages; messages become fields, and members bytes, as between machines."""
 
     def __init__(self, head: Head, keys: Sequence[SigningKey]) -> None:
         self._head, self._keys = head, {key.public: key for key in keys}
@@ -80,7 +80,7 @@ class _Attempt:
         self._kept: dict[str, bytes] = {}
 
     def sum_of(self, vectors: Sequence[Integers]) -> Integers:
-        """The first members give a vector each, the others drop out."""
+        """The first members give a vector each; the others drop out."""
         self._agree()
         checks = self._server.checks()
         for site, vector in zip(self._keys, vectors, strict=False):
@@ -99,7 +99,7 @@ class _Attempt:
         return self._server.total()
 
     def _agree(self) -> None:
-        """Stages 1 to 3: all members are there."""
+        """Stages 1 to 3, with all members."""
         for site, key in self._keys.items():
             member, advertisement = Participant.begin(_carried(self._head), self._limits, key)
             self._server.take_advertisement(site, self._keep(site, member, advertisement))
@@ -117,14 +117,14 @@ class _Attempt:
         return Participant.from_bytes(self._kept[site], self._keys[site])
 
     def _keep(self, site: str, member: Participant, answer: Any) -> Mapping[str, Any]:
-        """The answer's fields; the member is kept as a client keeps it until the next stage."""
+        """Keep the member as a client does until the next stage; returns the answer's fields."""
         self._kept[site] = member.to_bytes()
         fields: Mapping[str, Any] = answer.to_fields()
         return fields
 
 
 def _carried(message: _Message) -> _Message:
-    """As it comes out at the other end."""
+    """The message as it arrives at the other end."""
     return type(message).from_fields(message.to_fields())
 
 

@@ -1,4 +1,4 @@
-"""The Ray actors of a pool: started, replaced when they die, stopped; and the calls under way in each."""
+"""The Ray actors of a pool: starts, replaces and stops them, and tracks the running calls of each."""
 
 import itertools
 import time
@@ -15,12 +15,12 @@ from fl_dp.errors import FederationError
 
 Handle = Any  # of a TrainingActor; Ray's handles have no types
 
-START_SECONDS = 180.0  # without any actor that is ready
+START_SECONDS = 180.0  # the longest time without any actor that is ready
 
 
 @dataclass
 class Call:
-    """A chunk that the actor was asked to train. started: when its first item can have begun."""
+    """A chunk that the actor was asked to train. started: the earliest time at which its first item began."""
 
     ref: Any
     at_once: int
@@ -29,9 +29,8 @@ class Call:
 
 @dataclass
 class PoolActor:
-    """starting: resolves when the process is ready; None from then on. calls: in the order of the chunks.
-
-    knows_round: whether it was sent what all clients of the round share.
+    """starting: a reference that resolves when the process is ready; None from then on. calls: in the order
+    of the chunks. knows_round: whether it has received what all clients of the round share.
     """
 
     handle: Handle
@@ -41,20 +40,20 @@ class PoolActor:
 
     @property
     def awaited(self) -> Any:
-        """What comes from it next; None when nothing does."""
+        """The reference that resolves next; None if there is none."""
         if self.starting is not None:
             return self.starting
         return self.calls[0].ref if self.calls else None
 
     def call_is_over(self, now: float) -> None:
-        """The first call has returned: the next one, if there is one, begins."""
+        """The first call has returned; the next one, if there is one, begins."""
         self.calls.popleft()
         if self.calls:
             self.calls[0].started = now
 
 
 class PoolActors:
-    """Actors by number, `size` of them once `start_missing` was called. Numbers are never used again."""
+    """Actors by number, `size` of them once `start_missing` was called. Numbers are never reused."""
 
     def __init__(self, start_actor: Callable[[], Handle], size: int) -> None:
         self.size = size
@@ -62,7 +61,7 @@ class PoolActors:
         self._numbers = itertools.count()
         self._actors: dict[int, PoolActor] = {}
         self._failed_starts = 0
-        self._last_ready = time.monotonic()  # when an actor was ready
+        self._last_ready = time.monotonic()  # when an actor was last ready
 
     def __getitem__(self, number: int) -> PoolActor:
         return self._actors[number]
@@ -71,7 +70,7 @@ class PoolActors:
         return iter(list(self._actors))
 
     def start_missing(self) -> None:
-        """FederationError when no actor has been ready for START_SECONDS."""
+        """Start actors until there are `size`. FederationError if none has been ready for START_SECONDS."""
         while len(self._actors) < self.size:
             handle = self._start_actor()
             self._actors[next(self._numbers)] = PoolActor(handle, starting=handle.ready.remote())
@@ -84,7 +83,7 @@ class PoolActors:
             )
 
     def wait_anew(self) -> None:
-        """Count START_SECONDS from now on: nobody has looked for a while."""
+        """Count START_SECONDS from now on, after a time without checks."""
         self._last_ready = time.monotonic()
 
     def is_ready(self, number: int) -> None:
@@ -92,7 +91,7 @@ class PoolActors:
         self._actors[number].starting, self._failed_starts = None, 0
 
     def has_not_started(self, error: Exception) -> None:
-        """An actor was lost while it started. FederationError when that happens again and again."""
+        """An actor was lost while it started. FederationError if that happens repeatedly."""
         self._failed_starts += 1
         if self._failed_starts > 2 * self.size:
             raise FederationError(f"Training processes do not start: {words_of(error)}") from error
@@ -103,7 +102,7 @@ class PoolActors:
             ray.kill(self._actors.pop(number).handle)
 
     def wait(self, seconds: float) -> list[tuple[int, Any]]:
-        """What comes first within that time, and its actor: the actor is ready, or a chunk is done."""
+        """What resolves first within that time, with its actor: the actor is ready, or a chunk is done."""
         awaited = {one.awaited: number for number, one in self._actors.items() if one.awaited is not None}
         if not awaited:
             time.sleep(seconds)
@@ -113,7 +112,7 @@ class PoolActors:
 
 
 def words_of(error: Exception) -> str:
-    """The cause, the last line of what Ray says; of an actor's own error its class: data may be quoted."""
+    """The cause: the last line of Ray's message; for an actor's own error its class: texts may quote data."""
     if isinstance(error, RayTaskError):
         return f"{type(error.cause).__name__} was raised in it"
     return one_line(str(error).strip().splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Work items that may end their process: each is tried alone, until it is known which one does."""
+"""Work items that may have ended their process: each is tried alone, until the culprit is known."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ TRIES = 3  # of an item whose process ended while it was the only one in its chu
 
 
 class Quarantine:
-    """The items that a process worked on when it ended: one of them may be why.
+    """The items that a process worked on when it ended; one of them may be the cause.
 
     Each waits here to be tried alone; if its process ends again, it was that item. An item stays in
-    quarantine from the first process that ended with it until the round is over, while it is tried, too.
+    quarantine until the round is over, even while it is tried.
     """
 
     def __init__(self) -> None:
@@ -20,14 +20,14 @@ class Quarantine:
         self._deaths: dict[str, int] = {}  # by message: processes that ended while they worked on it alone
 
     def __len__(self) -> int:
-        """How many wait to be tried alone."""
+        """The number of items that wait to be tried alone."""
         return len(self._waiting)
 
     def __contains__(self, item: ClientWork) -> bool:
         return item.message in self._deaths
 
     def put(self, items: Sequence[ClientWork]) -> list[ClientWork]:
-        """A process ended while it worked on `items`. Returns those that have been tried often enough."""
+        """A process ended while it worked on `items`. Returns those that were tried TRIES times."""
         given_up: list[ClientWork] = []
         for item in items:
             deaths = self._deaths[item.message] = self._deaths.get(item.message, 0) + (len(items) == 1)
@@ -35,14 +35,14 @@ class Quarantine:
         return given_up
 
     def take(self) -> ClientWork:
-        """The next one."""
+        """The next item to try."""
         return self._waiting.popleft()
 
     def give_up(self) -> None:
-        """Try none again; they stay in quarantine."""
+        """Try no more items; they stay in quarantine."""
         self._waiting.clear()
 
     def begin(self) -> None:
-        """A new round: no item is in quarantine."""
+        """Begin a new round, with an empty quarantine."""
         self.give_up()
         self._deaths = {}

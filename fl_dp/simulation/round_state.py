@@ -1,16 +1,16 @@
-"""Where each item of a round is, and what to do next: every update counts once, or not at all.
+"""The state of each work item in a round, and what to do next: every update counts once, or not at all.
 
-Decisions only, without Ray and without a clock. `ActorPool` reports what has happened, asks for the next
-steps, and carries them out. `tests/simulation/test_round_state.py` walks through all that can happen.
+Decisions only, without Ray and without a clock. `ActorPool` reports events, asks for the next steps, and
+carries them out. `tests/simulation/test_round_state.py` walks through all possible events.
 
-    waiting -----> assigned -----> summed -----> fetched      `summed`: the update is in an actor's sum, which
-       ^            |  |  |           |                       is lost with the actor until it is fetched
+    waiting -----> assigned -----> summed -----> fetched      `summed`: the update is in an actor's sum and,
+       ^            |  |  |           |                       until that is fetched, lost with the actor
        |            |  |  +-> failed  |
        |            |  v              |                       an actor is lost: the chunk that it worked on is
        |            | quarantined     |                       quarantined; its other chunks, and the items in
        +------------+-----------------+                       its sum, wait again
 
-A quarantined item is assigned alone. When the round ends early, items that wait or are lost are left out.
+A quarantined item is assigned alone. If the round ends early, items that wait or are lost are left out.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ ENDED = "its process ended while it was trained (killed, or out of memory)"
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Let the actor train these items, after those that it has."""
+    """Let the actor train these items after those that it already has."""
 
     actor: int
     items: Sequence[ClientWork]
@@ -35,7 +35,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class FetchSum:
-    """Fetch what the actor has added up, and report `sum_fetched` or `actor_lost`."""
+    """Fetch the actor's sum, and report `sum_fetched` or `actor_lost`."""
 
     actor: int
 
@@ -45,23 +45,23 @@ Step = Assign | FetchSum
 
 @dataclass(slots=True)
 class ActorItems:
-    """What an actor has. chunks: assigned, in order; it works on the first. summed: in its sum."""
+    """An actor's items. chunks: assigned, in order; it works on the first. summed: those in its sum."""
 
     chunks: deque[list[ClientWork]] = field(default_factory=deque)
     summed: list[ClientWork] = field(default_factory=list)
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing of the round would be lost with the actor."""
+        """Whether losing the actor would lose nothing of the round."""
         return not self.chunks and not self.summed
 
 
 @dataclass
 class RoundState:
-    """One round after the other, over actors that may be lost at any time. Actors have numbers, never reused.
+    """One round after the other, over actors that may be lost at any time. Actor numbers are never reused.
 
-    done: what became of an item, by its message; one in a sum that is lost is done no more. repeated: how
-    often an item had to be begun again because an actor was lost. finishing: nothing more is assigned.
+    done: by message, the result of an item; removed if the item's sum is lost. repeated: how often an item
+    had to be started again because an actor was lost. finishing: nothing more is assigned.
     """
 
     waiting: Chunks = field(default_factory=Chunks)
@@ -77,18 +77,18 @@ class RoundState:
         return self._is_idle and not any(has.summed for has in self.actors.values())
 
     def next_steps(self) -> list[Step]:
-        """What to do now; when there is nothing, wait for an event. Tasks count as assigned from here on.
+        """What to do now; if there is nothing, wait for an event. Items in it count as assigned from now on.
 
-        Carry out all steps, then ask again: what is fetched, or lost, may allow others.
+        Carry out all steps, then ask again: a fetched or lost sum may allow more steps.
         """
         if self._is_idle:
             return [FetchSum(actor) for actor, has in self.actors.items() if has.summed]
         return self._quarantined_steps() + self._chunk_steps()
 
     def begin(self, items: Iterable[ClientWork]) -> list[int]:
-        """A new round, whatever became of the last one.
+        """Begin a new round, whatever happened to the last one.
 
-        Returns the actors to stop, gone from here: they work on the last round, or hold a sum of it.
+        Returns the actors to stop, already removed here: they work on the last round, or hold a sum of it.
         """
         stopped = self._take_out([actor for actor, has in self.actors.items() if not has.is_free])
         self.done, self.repeated, self.finishing = {}, 0, False
@@ -98,11 +98,11 @@ class RoundState:
         return list(stopped)
 
     def actor_ready(self, actor: int) -> None:
-        """A new actor can be assigned items."""
+        """A new actor is ready for items."""
         self.actors[actor] = ActorItems()
 
     def chunk_done(self, actor: int, results: Sequence[Done]) -> None:
-        """An actor has done the first of its chunks."""
+        """An actor has finished the first of its chunks."""
         has = self.actors[actor]
         items = has.chunks.popleft()
         self.waiting.learn(items, results)
@@ -112,7 +112,7 @@ class RoundState:
                 has.summed.append(item)
 
     def sum_fetched(self, actor: int) -> list[str]:
-        """An actor's sum has arrived, and a new one begins there. Returns whose updates are in it."""
+        """An actor's sum has arrived, and the actor begins a new one. Returns the messages answered by it."""
         has = self.actors[actor]
         messages, has.summed = [item.message for item in has.summed], []
         return messages
@@ -126,7 +126,7 @@ class RoundState:
         self._put_back(actor, begun_again=len(begun) - len(failed))
 
     def actor_hangs(self, actor: int, problem: str, seconds: float) -> None:
-        """An actor was stopped because it hung. An item that it worked on alone is why, and has failed."""
+        """An actor was stopped because it hung. If it worked on a single item, that item has failed."""
         chunks = self.actors[actor].chunks
         if len(chunks[0]) > 1:
             self.actor_lost(actor)
@@ -136,18 +136,18 @@ class RoundState:
         self._put_back(actor)
 
     def actor_stopped(self, actor: int) -> None:
-        """An actor is no longer to be used; it is free, or was not ready yet."""
+        """An actor, free or not ready yet, was stopped."""
         self.actors.pop(actor, None)
 
     def finish(self) -> None:
-        """Assign nothing more: what is assigned is the last of this round."""
+        """Assign nothing more in this round."""
         self.finishing = True
         self._leave_out_the_rest()
 
     def stop(self) -> list[int]:
         """End the round with the sums that can be fetched at once: those of actors without assigned items.
 
-        Returns the actors to stop, gone from here, and what they had is left out.
+        Returns the actors to stop, already removed here; their items are left out.
         """
         self.finish()
         stopped = self._take_out([actor for actor, has in self.actors.items() if has.chunks])
@@ -160,7 +160,7 @@ class RoundState:
         return not (self.waiting or self.quarantine or any(has.chunks for has in self.actors.values()))
 
     def _quarantined_steps(self) -> list[Step]:
-        """Each item alone, on an actor without a sum; when no other item waits, a sum is fetched first."""
+        """Each item alone, on an actor without a sum. If no other item waits, a sum is fetched first."""
         free = (
             (actor, has)
             for actor, has in self.actors.items()
@@ -172,7 +172,7 @@ class RoundState:
         ]
 
     def _chunk_steps(self) -> list[Step]:
-        """A chunk for each actor that has none; then one to follow, but not behind a quarantined item."""
+        """A chunk for each actor that has none; then a second one, but not behind a quarantined item."""
         steps: list[Step] = []
         for ahead in (0, 1):
             for actor, has in self.actors.items():
@@ -189,7 +189,7 @@ class RoundState:
         return Assign(actor, items)
 
     def _put_back(self, actor: int, begun_again: int = 0) -> None:
-        """Take out an actor; its items wait again, unless the round is finishing."""
+        """Remove an actor; its items wait again, unless the round is finishing."""
         has = self.actors.pop(actor)
         self._forget(has.summed)
         self.waiting.put([*(item for chunk in has.chunks for item in chunk), *has.summed])

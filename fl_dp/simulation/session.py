@@ -1,4 +1,4 @@
-"""A simulation from its settings: Ray, the data in its store, the actors, and the grid over them."""
+"""Sets up a simulation: Ray, the data in its object store, the actors, and the grid over them."""
 
 import json
 import logging
@@ -44,10 +44,10 @@ _ROWS = ("at_once", "together")
 
 @dataclass(frozen=True)
 class Simulation:
-    """What is simulated.
+    """The settings of a simulation.
 
-    config: the run; client: the settings of its client 0. folder: where the clients keep what a resumed run
-    needs. on_work: told how a round stands. masks: whether those of secure sums are played.
+    config: the run's; client: those of its client 0. folder: where the clients keep what a resumed run needs.
+    on_work: called with the progress of a round. masks: whether the masks of secure sums are played.
     """
 
     config: RunConfig
@@ -59,7 +59,7 @@ class Simulation:
 
 @contextmanager
 def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
-    """The grid of a simulation, with Ray running already. Its actors end with it."""
+    """The grid of a simulation; Ray must be running. Its actors end with this context."""
     config = simulation.config
     train, parts = load_parts(config)
     shared = SharedData.of(by_unit(train, config), parts)
@@ -74,10 +74,10 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
         given=given_task(config.task),
     )
     stored = ray.put(shared)
-    shared = replace(shared, inputs=None)  # actors have them from the store; this process trains nobody
+    shared = replace(shared, inputs=None)  # actors get them from the store; this process trains no client
     start_actor = actor_starter(stored, settings, {"num_cpus": one.cpus, "num_gpus": one.gpus})
     at_once = 1 if config.physical_batch_size == AUTO else int(config.physical_batch_size)
-    # GPUs hold few contexts beside what steps need: there one actor measures before others are started
+    # a GPU has room for few contexts besides what steps need: one actor measures before others start
     first = 1 if one.gpus else min(places(one, there), config.fit_clients)
     pool = ActorPool(start_actor, first, config.client_timeout, at_once)
     pool.start()
@@ -97,14 +97,14 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
 
 
 def name_in_ledger(simulation: Simulation) -> str:
-    """The run's name in the ledger, with Ray running already; a resumed run's is the same."""
+    """The run's name in the ledger, the same for a resumed run. Ray must be running."""
     return run_name(kept_secret(simulation.folder / SECRET), _device(share(simulation.config, nodes())))
 
 
 def forget_run(folder: Path, config: RunConfig) -> None:
-    """The run is over: nobody needs its name in the ledger any more, nor what its clients have kept.
+    """Delete, after the run, the secret behind its name in the ledger and what its clients have kept.
 
-    Models of their own stay: they are what the run was for.
+    Models of the clients' own stay: the run was for them.
     """
     (folder / SECRET).unlink(missing_ok=True)
     if not has_own_models(config.local_algorithm, config.personal):
@@ -116,9 +116,9 @@ def _device(one: Share) -> str:
 
 
 class _Preparation:
-    """What rounds of a model need, found out at the first: kernels, physical batch, memory of an actor.
+    """What rounds of a model need, measured before the first: kernels, physical batch, memory of an actor.
 
-    The number of actors is found anew for each round: machines may have come or gone.
+    The number of actors is determined for each round, because machines may have come or gone.
     """
 
     def __init__(self, simulation: Simulation, pool: ActorPool, one: Share, like: TensorData) -> None:
@@ -156,9 +156,9 @@ class _Preparation:
 
 
 def _kept(path: Path, model: str, measured: Measured) -> Measured:
-    """With the kernels and rows of the run's first measurement, so that it rounds as it would have.
+    """`measured` with the kernels and rows of the run's first measurement, so that rounding stays the same.
 
-    Fewer rows where there is less memory now.
+    Fewer rows if there is less memory now.
     """
     if not path.exists():
         rows = {name: getattr(measured, name) for name in _ROWS}

@@ -1,4 +1,4 @@
-"""What driver and actors say to each other."""
+"""The messages between driver and actors."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ Array = ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Round:
-    """What all clients of a round share; it travels once to each machine.
+    """What all clients of a round share; sent once to each machine.
 
-    key: new for every round. weights: the global state, complete.
-    kernels: chosen by the engine, the same in every actor, so that no result depends on which one it was.
-    groups: of items that take their first step together. together: rows of the passes of such a step.
+    key: new for every round. weights: the complete global state.
+    kernels: chosen by the engine, the same in every actor, so that no result depends on the actor.
+    groups: items that take their first step together. together: rows of the passes of such a step.
     """
 
     key: str
@@ -32,13 +32,13 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class ClientWork:
-    """A work item: one client's round, paid for: `steps` of `plan` on part number `part`.
+    """A work item: one client's round, once it is paid for: `steps` of `plan` on part number `part`.
 
     message: the id of the message that asked for it. weight: of its update in the actor's sum; None: the
-    update is wanted alone. records: expected number over all steps, by which work is shared out.
-    group: number of the item's group in its Round; None if it begins alone. key: secret bytes that all its
-    random numbers come from; empty before it is paid for. state: what the client goes on from, see
-    `training/kept.py`; empty where it starts anew.
+    update is wanted alone. records: expected number over all steps, by which work is distributed.
+    group: number of the item's group in its Round; None if it begins alone. key: secret bytes from which all
+    its random numbers come; empty before it is paid for. state: what the client continues from, see
+    `training/kept.py`; empty if it starts anew.
     """
 
     message: str
@@ -53,7 +53,7 @@ class ClientWork:
     state: bytes = field(default=b"", repr=False)
 
     def paid(self, steps: int, key: bytes, state: bytes = b"") -> Self:
-        """The work with the steps that were paid for, the payment's key, and what it starts from."""
+        """The item with the steps that were paid for, the payment's key, and the state to start from."""
         return replace(self, steps=steps, key=key, state=state)
 
     @property
@@ -63,11 +63,11 @@ class ClientWork:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of an item.
+    """The result of an item.
 
-    seconds: in which it was trained. problem: why there is no update, in words that may be told to a
-    server; empty if there is one. arrays: the update, if it was wanted alone. log: for the clients' own log.
-    state: what the client's next round goes on from; empty for nothing.
+    seconds: of training. problem: why there is no update, in words that may be told to a server; empty if
+    there is one. arrays: the update, if it was wanted alone. log: for the clients' own log. state: what the
+    client's next round continues from; empty for nothing.
     """
 
     message: str
@@ -80,7 +80,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class ChunkDone:
-    """What became of some items; at_once: the physical batch that fits, as the actor knows by now."""
+    """The results of a chunk; at_once: the physical batch that fits, as far as the actor knows."""
 
     done: Sequence[Done]
     at_once: int
@@ -88,12 +88,12 @@ class ChunkDone:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What an actor found out about one client's step.
+    """What an actor measured of one client's step.
 
     kernels: chosen by the engine. at_once: rows of a pass. together: rows of the passes in which several
-    clients take their first step, 0 if they should not. step_bytes: what a round takes at its peak,
-    beside model and data; process_bytes: what the actor's process has for itself alone. gpu_bytes: what an
-    actor holds of its GPU, gpu_total: what that has; 0 without one. most: rows that fit the memory.
+    clients take their first step, 0 if they should not. step_bytes: a round's peak memory besides model and
+    data; process_bytes: memory that the actor's process shares with no other. gpu_bytes: GPU memory that an
+    actor holds, gpu_total: the GPU's; 0 without one. most: rows that fit the memory.
     """
 
     kernels: Mapping[str, str]
@@ -108,10 +108,10 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class ActorSettings:
-    """How an actor works. physical_batch_size, memory_mib: as of a ClientConfig.
+    """How an actor works. physical_batch_size, memory_mib: as in a ClientConfig.
 
-    task: what is learned, as on every machine of the simulation. given: its class, where only the driver's
-    process has it.
+    task: what is learned, the same on every machine. given: the task's class, if only the driver's process
+    has it.
     """
 
     task: TaskSettings
@@ -124,13 +124,13 @@ class ActorSettings:
 
 @dataclass(frozen=True, slots=True)
 class RoundWork:
-    """How a round stands, or stood when it was over.
+    """The progress of a round, or its final state.
 
-    clients: that train in it; over: that are done; failed: of these; repeated: begun once more because a
-    process was lost. records: expected number of examples that the done ones took. seconds: since the
-    round was asked for; busy_seconds: in which clients were trained, on `actors` actors side by side.
-    ended: the round is over; clients that are not over have failed. private: whether it is. masks: whether
-    the masks of its secure sum are played, whose opened sum is held against the plain one.
+    clients: the number that train in it; over: of these, those done; failed: of these, those that failed;
+    repeated: how often one was started again because a process was lost. records: expected number of examples
+    of those done. seconds: since the round was asked for; busy_seconds: of training, summed over `actors`
+    parallel actors. ended: the round is over; clients that are not done have failed. private: whether it is.
+    masks: whether the masks of its secure sum are played, and the opened sum compared with the plain one.
     """
 
     server_round: int

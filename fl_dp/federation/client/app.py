@@ -1,6 +1,6 @@
-"""The client's end: two messages, registration and a round, answered on the client's own terms.
+"""The client application: answers two messages, registration and a round, by the client's own settings.
 
-What is heavy is imported where it is used: Flower's own processes import this for each message.
+Heavy modules are imported where they are used, because Flower's own processes import this for each message.
 """
 
 import logging
@@ -40,18 +40,18 @@ app = ClientApp()
 
 @app.query()
 def query(message: Message, context: Context) -> Message:
-    """Who this client is, and what it has spent."""
+    """Answer with who this client is, and what it has spent."""
     return answer(message, context, register)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """One round of private training, or the reason why not."""
+    """Answer with one round of private training, or the reason why not."""
     return answer(message, context, train_round)
 
 
 def own_settings(context: Context) -> ClientConfig:
-    """The client's settings, from its own disk. What is wrong with them names files: it stays in its log."""
+    """The client's settings, from its own disk. Errors in them name files, so they stay in its log."""
     try:
         return client_settings(context.node_config)
     except ConfigError as error:
@@ -64,9 +64,9 @@ def answer(
     handle: Callable[[Message, ClientConfig], RecordDict],
     settings_of: Callable[[Context], ClientConfig] = own_settings,
 ) -> Message:
-    """The reply to `message`: what `handle` says, or a refusal. settings_of: where the settings are found.
+    """The reply to `message`: what `handle` returns, or a refusal. settings_of: finds the settings.
 
-    The one place where a client's exceptions end. Their tracebacks stay in the client's own log.
+    All of a client's exceptions end here. Their tracebacks stay in the client's own log.
     """
     try:
         content = handle(message, settings_of(context))
@@ -99,7 +99,7 @@ def train_round(message: Message, config: ClientConfig) -> RecordDict:
 def trained_round(
     message: Message, config: ClientConfig, make: "Callable[[ClientConfig, Examples], Training]"
 ) -> RecordDict:
-    """What a round's message is answered. make: of the client's settings and data, what takes the steps."""
+    """The answer to a round's message. make: makes the training from the client's settings and data."""
     from fl_dp.tasks.records import load_part
 
     note = Note(config.ledger, config.client)
@@ -122,9 +122,9 @@ def trained_round(
 
 
 def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:
-    """What all that the data have spent comes to, for the journal: epsilon, and steps.
+    """All that the data have spent, for the journal: epsilon, and number of steps.
 
-    None where it is not known: what cannot be read or computed here decides nothing that is answered.
+    None if unknown: a failure here must not change the answer.
     """
     try:
         spent = rounds.spent(client)
@@ -136,7 +136,7 @@ def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:
 
 @contextmanager
 def noted(note: Note) -> Iterator[None]:
-    """Within it, what ends a message is noted, too, before it is answered: in words that quote no record."""
+    """Note an exception within this context in the journal, in words that quote no record; then re-raise."""
     try:
         yield
     except Exception as error:

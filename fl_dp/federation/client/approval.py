@@ -1,8 +1,8 @@
-"""A run's plan before its first payment: put into words, and trained only when the operator has said yes.
+"""The operator's approval of a run's plan before its first payment.
 
-Each message is answered by a process of its own, so that question and answer are files: `ID.json` asks,
-`ID.answer` answers, and the ID follows from all that the run asks for. A round that waits is declined, which
-costs nothing and follows from no record; the server may ask again.
+A process of its own answers each message, so question and answer are files: `ID.json` asks, `ID.answer`
+answers, and the ID is a hash of all that the run asks for. A round that waits is declined, which costs
+nothing and depends on no record; the server may ask again.
 """
 
 import json
@@ -29,21 +29,21 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What an operator is asked: id, and lines in words."""
+    """A question to the operator: its id, and its lines."""
 
     id: str
     words: tuple[str, ...]
 
 
 def approvals_folder(ledger: str) -> Path:
-    """Where a client with that ledger asks."""
+    """The folder of questions for a client with that ledger."""
     return Path(ledger).absolute().parent / FOLDER
 
 
 def require_approval(accepted: AcceptedRound, spent: Sequence[Entry]) -> None:
-    """Return when the operator has approved of the run; DeclinedError when not, or not in time.
+    """Return once the operator has approved the run; DeclinedError if it is refused, or not answered in time.
 
-    spent: by the client's data, for the words. Waits `approval-wait` seconds.
+    spent: by the client's data, for the question's text. Waits `approval-wait` seconds.
     """
     settings = accepted.client.settings
     folder, question = approvals_folder(settings.ledger), _id(accepted)
@@ -59,7 +59,7 @@ def require_approval(accepted: AcceptedRound, spent: Sequence[Entry]) -> None:
 
 
 def pending(folder: Path) -> list[Question]:
-    """What is asked in the folder and not answered yet, the oldest first."""
+    """The unanswered questions in the folder, the oldest first."""
     files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime)
     return [
         Question(file.stem, _words_of(file)) for file in files if not _answer_file(folder, file.stem).exists()
@@ -75,7 +75,7 @@ def _words_of(file: Path) -> tuple[str, ...]:
 
 
 def give_answer(folder: Path, question: str, *, yes: bool) -> None:
-    """Answer the question of that id; ConfigError where there is none. A later answer replaces it."""
+    """Answer the question of that id; ConfigError if there is none. A later answer replaces it."""
     if not (folder / f"{question}.json").is_file():
         raise ConfigError(f"{question}: nothing of that id is asked in {folder}.")
     answer = (_YES if yes else _NO).encode()
@@ -83,7 +83,7 @@ def give_answer(folder: Path, question: str, *, yes: bool) -> None:
 
 
 def in_words(accepted: AcceptedRound, spent: Sequence[Entry]) -> list[str]:
-    """The plan, and what it costs, for somebody who decides about it."""
+    """The plan and its cost, as lines for the operator who decides."""
     plan, client = accepted.plan, accepted.client
     asks = f"run {plan.run} asks client {client.settings.client} to train {_what(plan)} on {client.dataset}"
     each = (
@@ -145,7 +145,7 @@ def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
 
 
 def _id(accepted: AcceptedRound) -> str:
-    """Of the run and all that it asks for; rounds of one run differ in their number and learning rate."""
+    """A hash of the run and all that it asks for, except round number and learning rate, which may vary."""
     terms = replace(accepted.plan, server_round=0, learning_rate=0.0)
     return blake2b(f"{accepted.client.dataset}\0{terms}".encode(), digest_size=8).hexdigest()
 

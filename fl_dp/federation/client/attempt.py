@@ -1,6 +1,6 @@
-"""What becomes of a round's steps: an update, or a failure in words that may leave the client.
+"""The result of a round's steps: an update, or a failure in words that may leave the client.
 
-Light to import: a simulation's training processes need it, and nothing else of the federation.
+It is light to import, because a simulation's training processes need nothing else of the federation.
 """
 
 import traceback
@@ -15,10 +15,10 @@ NOT_FINITE = "its update holds values that are not finite"
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What became of a round that was paid for.
+    """The result of a round that was paid for.
 
     arrays: the trainable parameters by name; empty if they have gone into a sum of updates, or if it failed.
-    problem: why it failed, in words that may leave the client; else empty. log: for the client's log alone.
+    problem: why it failed, in words that may leave the client; else empty. log: only for the client's log.
     """
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
@@ -31,7 +31,7 @@ def attempt(
 ) -> Trained:
     """Run `train`. A failure becomes words that may leave; None means numbers that are not finite.
 
-    Only exceptions of the `fatal` types go further: texts and tracebacks may quote the data.
+    Only `fatal` exceptions, and those in `ENDS`, propagate, because texts and tracebacks may quote the data.
     """
     try:
         arrays = train()

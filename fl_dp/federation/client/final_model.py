@@ -1,7 +1,7 @@
-"""The model of a run that is over: the server sends it once, and a site that wants it keeps it.
+"""The final model of a run: the server sends it once, and a site that wants it keeps it.
 
-Arrays are read as numbers alone, and those that are kept must be those of the site's own model. Nothing of
-the records is in the answer: it says that the message was heard, and what the data have spent.
+Arrays are read as plain numbers, and saved only if they fit the site's own model. The answer contains nothing
+of the records: it says that the message has arrived, and what the data have spent.
 """
 
 import logging
@@ -23,9 +23,7 @@ logger = logging.getLogger("fl_dp.clients")
 
 
 def keep_final_model(message: Message, config: ClientConfig) -> RecordDict:
-    """Write model and description into the folder `save_model`, if the settings name one; state what the
-    data have spent.
-    """
+    """Write model and description to the folder `save_model`, if set; state what the data have spent."""
     private, run = _about(message.content)
     if config.save_model:
         _keep(message.content, config, private)
@@ -60,10 +58,10 @@ def _keep(content: RecordDict, config: ClientConfig, private: bool) -> None:
 
 
 def _statement(content: RecordDict, config: ClientConfig, run: str) -> Statement | None:
-    """None where the data have paid for no round of that run: there is nothing to state of it, and a server
-    could claim sites that took no part.
+    """The statement; None if the data have paid for no round of that run. There is then nothing to state, and
+    a server could claim sites that took no part.
 
-    Where none can be made, the log says why; that the model has come is answered all the same.
+    Also None if it cannot be made; the log says why, and the model's arrival is confirmed all the same.
     """
     if not Path(config.ledger).exists():
         return None

@@ -1,8 +1,8 @@
-"""Each message is answered in a process of its own, which is forked from a warm one and ends with the answer.
+"""Answers each message in its own process, which is forked from a warm one and ends with the answer.
 
-The warm process has imported everything and has never seen a record. What a round had in memory ends with
-its process, as if an interpreter had been started for it, but without the seconds that this takes. Only the
-answer, which is meant to leave, goes back.
+The warm process has imported everything and has never seen a record. A round's memory ends with its process,
+as if a new interpreter had been started for it, but without the seconds that takes. Only the answer, which is
+meant to leave, goes back.
 """
 
 import ctypes
@@ -34,16 +34,16 @@ _BLOCK = 2**20
 def answered_apart(
     handle: Callable[[], RecordDict], while_waiting: Callable[[], None], every: float
 ) -> RecordDict:
-    """What `handle` returns, run in a forked process; a refusal if that process ends without an answer.
+    """Run `handle` in a forked process; returns its answer, or a refusal if the process ends without one.
 
-    while_waiting: called each `every` seconds meanwhile. LaunchError if this process has threads: a fork
-    would copy their locks as they are.
+    while_waiting: called every `every` seconds meanwhile. LaunchError if this process has threads, because a
+    fork would copy their locks as they are.
     """
     if threading.active_count() > 1:
         raise LaunchError("a client with threads of its own cannot be forked; it must be started anew")
     reading, writing = os.pipe()
-    gc.collect()  # what is frozen with a circle in it stays for ever: 69 KiB of each message
-    gc.freeze()  # else the child's collector would copy every page that it looks at
+    gc.collect()  # frozen reference cycles stay for ever: 69 KiB for each message
+    gc.freeze()  # otherwise the child's collector would copy every page that it visits
     parent = os.getpid()
     try:
         child = os.fork()
@@ -71,7 +71,7 @@ def answered_apart(
 
 
 def _run(handle: Callable[[], RecordDict], writing: int, parent: int) -> None:
-    """The child's whole life. It never returns."""
+    """The child process. Never returns."""
     code = 1
     try:
         end_with(parent)
@@ -93,7 +93,7 @@ def _run(handle: Callable[[], RecordDict], writing: int, parent: int) -> None:
 
 
 def end_with(parent: int) -> None:
-    """End when the parent does: nobody would hear of what this process does."""
+    """End this process when its parent ends: nobody would get its answer."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -101,9 +101,9 @@ def end_with(parent: int) -> None:
 
 
 def new_randomness() -> None:
-    """Seed every generator anew from the system: forks share the state of those that they inherit.
+    """Reseed every generator from the system, because forks inherit the same state.
 
-    No draw, mask or noise comes from these; a task's own code may use them.
+    No draw, mask or noise comes from these generators; a task's own code may use them.
     """
     import numpy as np
     import torch

@@ -1,8 +1,8 @@
-"""What servers have asked of a site, and what it answered: for its operator, and for nobody else.
+"""A client's journal: what servers have asked, and what it answered, for its operator alone.
 
-Each message is answered by a process of its own, so the journal is a file beside the ledger. Nothing of it
-leaves the client, and nothing that is answered depends on it: a disk that does not take a line is named in
-the client's log. A line holds numbers of the plan and the ledger, and words of fl_dp; nothing of a record.
+A process of its own answers each message, so the journal is a file beside the ledger. Nothing of it leaves
+the client, and no answer depends on it: if a line cannot be written, the client's log says so. A line holds
+numbers from the plan and the ledger, and words of fl_dp; nothing from a record.
 """
 
 import fcntl
@@ -23,31 +23,28 @@ from fl_dp.federation.client.journal_words import in_words
 logger = logging.getLogger("fl_dp.clients")
 
 FOLDER, NAME, OLDER, _LOCK = "journal", "journal.jsonl", "journal.1.jsonl", ".lock"
-MOST_BYTES = 2**20  # of each of the two files: some thousand rounds
+MOST_BYTES = 2**20  # of each of the two files; enough for some thousand rounds
 _MOST_WORDS = 500  # characters of a reason
 
 
 def journal_folder(ledger: str) -> Path:
-    """Where the clients with that ledger note what they are asked."""
+    """The journal's folder for clients with that ledger."""
     return Path(ledger).absolute().parent / FOLDER
 
 
 class Note:
-    """What one message comes to: begun when it is there, then answered with one line or two."""
+    """The journal lines of one message: created when it arrives, then one or two lines are written."""
 
     def __init__(self, ledger: str, client: str) -> None:
         self._folder, self._started = journal_folder(ledger), time.monotonic()
         self._known: dict[str, Any] = {"client": client, "process": os.getpid()}
 
     def learn(self, **known: Any) -> None:
-        """Fields of the lines that follow."""
+        """Set fields of the lines that follow."""
         self._known |= known
 
     def write(self, event: Event, **more: Any) -> None:
-        """Append a line, and say it in the client's log.
-
-        A disk that does not take it is said there as well, and ends nothing.
-        """
+        """Append a line, and log it. If it cannot be written, the log says so, and nothing fails."""
         line = Line(
             event=event,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -62,7 +59,7 @@ class Note:
 
 
 def append(folder: Path, line: Line) -> None:
-    """Append the line to the journal in the folder, which is made if need be; OSError if it cannot be."""
+    """Append the line to the journal in the folder, which is created if missing; OSError on failure."""
     finite = {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in asdict(line).items()
@@ -70,7 +67,7 @@ def append(folder: Path, line: Line) -> None:
     text = json.dumps({**finite, "reason": line.reason[:_MOST_WORDS]}, allow_nan=False) + "\n"
     file = private_folder(folder) / NAME
     with open_private(folder / _LOCK, append=True) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # held for one line, by processes of this machine
+        fcntl.flock(lock, fcntl.LOCK_EX)  # held for one line, among processes of this machine
         if file.exists() and file.lstat().st_size + len(text) > MOST_BYTES:
             file.replace(folder / OLDER)
         with open_private(file, append=True) as opened:
@@ -78,19 +75,19 @@ def append(folder: Path, line: Line) -> None:
 
 
 def read_journal(folder: Path) -> list[Line]:
-    """All lines that are there, the oldest first; those that are damaged are left out."""
+    """All lines, the oldest first; damaged ones are left out."""
     return [line for name in (OLDER, NAME) for line in _lines(_content(folder / name))]
 
 
 class NewLines:
-    """The lines that are appended to a journal from now on, each once."""
+    """Follows a journal: returns each line that is appended from now on once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, _identity(folder / NAME)
         self._offset = len(_content(folder / NAME))
 
     def new(self) -> list[Line]:
-        """Since the last call. Where the file was put aside meanwhile, what it held last is among them."""
+        """The lines since the last call, those included that a rotated file still got."""
         now = _identity(self._folder / NAME)
         found = b""
         if now != self._file:
@@ -104,13 +101,13 @@ class NewLines:
 
 
 def _ends_a_line(file: Path) -> bool:
-    """False where a full disk has cut the last line off."""
+    """False if a full disk has cut the last line off."""
     size = file.stat().st_size
     return size == 0 or _content(file, size - 1) == b"\n"
 
 
 def _identity(file: Path) -> int:
-    """By which a file is known under another name; 0 where there is none."""
+    """The inode, which identifies a renamed file; 0 if there is no file."""
     try:
         return file.stat().st_ino
     except OSError:

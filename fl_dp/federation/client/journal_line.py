@@ -1,4 +1,4 @@
-"""One line of a client's journal: its fields, and how it is read."""
+"""One line of a client's journal: its fields, and its parser."""
 
 import json
 import typing
@@ -13,13 +13,13 @@ EVENTS: tuple[Event, ...] = typing.get_args(Event)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One thing that happened. event: one of `EVENTS`.
+    """One event. event: one of `EVENTS`.
 
-    at: UTC. client: its name; dataset: in the ledger, empty where it was not read. run, round: of a round.
-    steps: asked for, or taken. before, after: epsilon of all that the data have spent, None where it is
-    infinite or not known; budget: the epsilon that it is held against. total: steps of all that the data have
-    spent by now, by which an older copy of the ledger is noticed; None where it is not known. seconds: since
-    the message came. reason: why not; process: of the client that answered.
+    at: UTC. client: its name; dataset: its name in the ledger, empty if the data were not read. run, round:
+    of a round. steps: asked for, or taken. before, after: epsilon of all that the data have spent, None if
+    infinite or unknown; budget: the epsilon that limits it. total: number of steps that the data have spent
+    so far, by which an older copy of the ledger is noticed; None if unknown. seconds: since the message came.
+    reason: why not; process: id of the process that answered.
     """
 
     event: Event
@@ -39,7 +39,7 @@ class Line:
 
     @classmethod
     def of_json(cls, text: str) -> Self | None:
-        """The line that a text says; None where it says something else, as one that was cut off does."""
+        """The line in a text; None if it is no line, or one that was cut off."""
         try:
             found = json.loads(text)
             line = cls(**{field.name: found[field.name] for field in fields(cls) if field.name in found})

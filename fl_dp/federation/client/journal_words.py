@@ -21,7 +21,7 @@ def in_words(line: Line) -> str:
 
 
 def spent_in_words(line: Line) -> str:
-    """What was spent of the budget by then; empty where the line does not say, or no epsilon holds."""
+    """How much of the budget was spent by then; empty if the line does not say, or no epsilon holds."""
     return "" if line.after is None or line.budget is None else f"{_spent(line)} is spent"
 
 

@@ -1,8 +1,7 @@
-"""How many rows a pass takes at a client, by which kernels, and whether its rows are steady: once for rounds
-of one kind.
+"""A client's cache, for rounds of one kind: the rows of a pass, its kernels, and whether rows are steady.
 
-To find out takes longer than a round of a small model. It is done on random numbers: neither the measurement
-nor what is kept of it has seen a record.
+Measuring this takes longer than a round of a small model. It uses random numbers: neither the measurement nor
+the cache has seen a record.
 """
 
 import hashlib
@@ -34,7 +33,7 @@ _OF_A_KIND = (  # of a plan: all that the time of a pass depends on
 def rows_of(
     config: ClientConfig, plan: RoundPlan, device: torch.device, at_most: int, choose: Callable[[], int]
 ) -> int:
-    """The rows kept for such a round, from 1 to `at_most`; else what `choose` finds, which is kept."""
+    """The cached rows for such a round, from 1 to `at_most`; else calls `choose` and caches its result."""
     path, kind = kept_rows_file(config), _kind(plan, device, at_most)
     rows = _read(path).get(kind)
     if type(rows) is int and 1 <= rows <= at_most:
@@ -51,9 +50,9 @@ def kernels_of(
     rows: int,
     choose: Callable[[], Mapping[str, str]],
 ) -> Mapping[str, str]:
-    """The kernels kept for such a round, on such a processor; else what `choose` finds, which is kept.
+    """The cached kernels for such a round on such a processor; else calls `choose` and caches its result.
 
-    Which of two is faster can change from one moment to the next: all rounds then take the same.
+    Which of two kernels is faster can change from moment to moment; so all rounds use the same.
     """
     of_kernels = "kernels", version("fl-dp"), machine(), config.memory_mib
     path, kind = kept_rows_file(config), _kind(plan, device, rows, *of_kernels)
@@ -73,7 +72,7 @@ def check_once(
     kernels: Mapping[str, str],
     check: Callable[[int], None],
 ) -> None:
-    """`check` the rows, unless that has passed in such a round, with these kernels, on such a processor."""
+    """Call `check`, unless it has passed for such a round, with these kernels, on such a processor."""
     path, kind = kept_rows_file(config), _kind(plan, device, rows, "steady", machine(), str(dict(kernels)))
     if _read(path).get(kind) is not True:
         check(rows)
@@ -81,7 +80,7 @@ def check_once(
 
 
 def kept_rows_file(config: ClientConfig) -> Path:
-    """Where they are kept, beside the client's ledger."""
+    """The cache file, beside the client's ledger."""
     return Path(config.ledger).absolute().parent / FOLDER / f"{account_digest(config)}.rows.json"
 
 
@@ -92,7 +91,7 @@ def _kind(plan: RoundPlan, device: torch.device, at_most: int, *more: object) ->
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What is kept; nothing where there is no file, or a damaged one, which is then written anew."""
+    """The cache; empty if the file is missing, or damaged, and then it is rewritten."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -101,7 +100,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _keep(path: Path, kind: str, value: int | dict[str, str]) -> None:
-    """A disk that does not take it is named in the client's log, and ends no round."""
+    """Write to the cache. If that fails, the client's log says so, and the round continues."""
     table = _read(path) | {kind: value}
     content = json.dumps(dict(list(table.items())[-_MOST_KINDS:])).encode()
     try:

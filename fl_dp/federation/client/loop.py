@@ -1,4 +1,4 @@
-"""A real client's life: join, answer one message after the other, and join again when the server is back."""
+"""The main loop of a real client: join, answer message after message, rejoin when the server is back."""
 
 import json
 import logging
@@ -35,8 +35,8 @@ from fl_dp.statements import PURPOSE
 
 logger = logging.getLogger("fl_dp.clients")
 
-BEAT_SECONDS = 2.0  # between signs of life while a round is trained
-_MOST_LINES, _MINUTE = 30, 60.0  # of a kind, that the operator is told in so many seconds
+BEAT_SECONDS = 2.0  # between heartbeats while a round is trained
+_MOST_LINES, _MINUTE = 30, 60.0  # at most so many lines of a kind for the operator in so many seconds
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0  # seconds between attempts to reach the server
 _HANDLERS = {
     MessageType.QUERY: register,
@@ -48,9 +48,9 @@ Tell = Callable[[str, str], None]  # what happened, and words for the operator
 
 
 class ClientLoop:
-    """The loop of one client. settings: its file. tell: is told what its operator should see.
+    """The loop of one client. settings: its file. tell: called with what its operator should see.
 
-    once: return when the first run is over, else wait for the next. between: called between two messages.
+    once: return when the first run is over; otherwise wait for the next. between: called between messages.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class ClientLoop:
         self._link, self._settings, self._tell, self._once = link, settings, tell, once
         self._between = between
         self._said = ""
-        self._kept = b""  # of a secure sum that is under way; in memory alone
+        self._kept = b""  # the state of the current secure sum; in memory only
         self._pause = _FIRST_PAUSE
         self._joined = False
-        self._end: LinkRefusedError | None = None  # that the run is over, heard while a message was answered
+        self._end: LinkRefusedError | None = None  # set if the run ended while a message was being answered
 
     def run(self) -> None:
-        """Answer until the run is over (`once`), or for ever; whoever ends it lets the server know."""
+        """Answer until the run is over (`once`), or for ever; on SystemExit, first leaves the server."""
         try:
             self._run()
         except SystemExit:
@@ -94,9 +94,9 @@ class ClientLoop:
                         return
                 elif not refused.has_lapsed:
                     self._say("refused", f"the server refuses: {refused.reason}; trying again")
-            except FederationError as error:  # it may have a sound kit, or a server with the right key, later
+            except FederationError as error:  # a sound kit, or the right server, may be there later
                 self._say("not believed", f"{error}; trying again")
-            except OSError as error:  # no process or pipe could be had for an answer
+            except OSError as error:  # no process or pipe was available for an answer
                 self._say("failed", f"this machine could not answer ({error.strerror}); trying again")
             self._joined = False
             time.sleep(self._pause)
@@ -120,15 +120,15 @@ class ClientLoop:
         except FederationError as error:
             logger.error("%s: not answered", error)
             self._say("unsigned", f"a message is not answered: {error}")
-            time.sleep(_FIRST_PAUSE)  # else a server could fill the log as fast as the line is
+            time.sleep(_FIRST_PAUSE)  # otherwise a server could fill the log at line speed
             return
-        self._pause = _FIRST_PAUSE  # not by a join alone: a server could be joined twice a second, for ever
+        self._pause = _FIRST_PAUSE  # not after a mere join: it could then rejoin twice a second for ever
         if message is None:
             return
-        kind = one_line(message.metadata.message_type)  # the server's words, of any length
-        logger.debug("message %s of run %d", kind, message.metadata.run_id)  # its journal says more
+        kind = one_line(message.metadata.message_type)  # the server's text, of any length
+        logger.debug("message %s of run %d", kind, message.metadata.run_id)  # the journal says more
         content = answered_apart(lambda: self._handled(message), self._beat, BEAT_SECONDS)
-        kept = take_kept(content)  # whatever the message is: it never leaves
+        kept = take_kept(content)  # for every kind of message: it must never leave
         if message.metadata.message_type == SECURE_SUM:
             self._kept = kept
         try:
@@ -143,7 +143,7 @@ class ClientLoop:
             raise self._end
 
     def _beat(self) -> None:
-        """A sign of life; a connection that is lost for a while does not end the training."""
+        """Send a heartbeat; a connection that is lost for a while does not end the training."""
         try:
             self._link.beat()
         except LinkLostError as lost:
@@ -175,18 +175,18 @@ class ClientLoop:
         return self._with_signature(answer(message, context, handle).content)
 
     def _member(self, message: Message, config: ClientConfig) -> RecordDict:
-        """A stage of a secure sum, which is answered with what the stages before have left."""
+        """Answer a stage of a secure sum, from the state that the stage before has left."""
         return take_part(message, config, self._link.identity, self._kept)
 
     def _with_signature(self, content: RecordDict) -> RecordDict:
-        """A statement is signed by itself, too: it is read long after the message."""
+        """Sign a statement separately, too, because it is read long after the message."""
         record = config_record(content, STATEMENT)
         if record is not None:
             record["signature"] = self._link.sign(PURPOSE, str(record["text"]).encode())
         return content
 
     def _say(self, what: str, words: str) -> None:
-        """Tell the operator, once for as long as it stays so."""
+        """Tell the operator, unless the last words were the same."""
         if words != self._said:
             self._said = words
             logger.info("%s", words)
@@ -194,18 +194,17 @@ class ClientLoop:
 
 
 def told_to(path: Path, client: str) -> Tell:
-    """Tells by lines in the file `path`, which whoever started the client reads.
+    """A `Tell` that writes lines to the file `path`, which whoever started the client reads.
 
-    Few of a kind in a minute: a server's words are among them.
-
-    A disk that does not take a line is named in the client's log, and does not end the client.
+    Lines of a kind are limited for each minute, because they may quote the server. If a line cannot be
+    written, the client's log says so, and the client continues.
     """
     told: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_LINES))
 
     def tell(what: str, words: str) -> None:
         times = told[what]
         if len(times) == _MOST_LINES and time.monotonic() - times[0] < _MINUTE:
-            return  # it is in the client's log
+            return  # the client's log has it
         times.append(time.monotonic())
         line: dict[str, Any] = {"client": client, "pid": os.getpid(), "what": what, "words": words}
         try:

@@ -1,7 +1,8 @@
-"""How many secure sums a client has paid for and never opened: a server can make them all fail.
+"""Counts the secure sums that a client has paid for and never opened: a server can make them all fail.
 
 A sum that is not opened costs the client's budget and teaches nobody anything. The client cannot see why it
-was lost, so it counts: over all runs, whose names are the server's, on its disk, before a masked step leaves.
+was lost, so it counts over all runs, because the server chooses their names, and on its disk, before a masked
+step leaves.
 """
 
 import json
@@ -21,7 +22,7 @@ _PAID, _OPENED = "paid", "opened"
 
 @dataclass(frozen=True, slots=True)
 class LostRounds:
-    """Of one client's data. most: as its settings allow."""
+    """The count for one client's data. most: the limit in its settings."""
 
     path: Path
     most: int
@@ -32,7 +33,7 @@ class LostRounds:
         return cls(folder / f"{account_digest(config)}.sums.json", config.max_lost_rounds)
 
     def check(self) -> None:
-        """DeclinedError where more were lost than the settings allow."""
+        """DeclinedError if as many were lost as the settings allow."""
         table = self._read()
         lost = table[_PAID] - table[_OPENED]
         if lost >= self.most:
@@ -42,11 +43,11 @@ class LostRounds:
             )
 
     def paid(self) -> None:
-        """One more is paid for; on the disk when this returns."""
+        """Count one more as paid for; on the disk when this returns."""
         self._add(_PAID)
 
     def opened(self) -> None:
-        """One of those that were paid for is opened."""
+        """Count one of those that were paid for as opened."""
         self._add(_OPENED)
 
     def _add(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""A client's one step for a secure sum: trained as any step, held against what was signed, and masked."""
+"""A client's single step for a secure sum: trained like any step, checked against what was signed, masked."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ from fl_dp.weights_digest import weights_digest
 
 
 class MaskedTraining(OwnTraining):
-    """participant: has accepted what all members have signed. lost: counts what is paid for from here on."""
+    """participant: has accepted what all members have signed. lost: counts sums that are paid for."""
 
     gives_to_sums = True
 
@@ -32,7 +32,7 @@ class MaskedTraining(OwnTraining):
         self._participant, self._lost = participant, lost
 
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
-        """As any round; and DeclinedError unless the grid is the one that was signed."""
+        """As in `OwnTraining`; also DeclinedError unless the grid is the one that was signed."""
         super().prepare(plan, content)
         assert self.trainer is not None
         check_grid(
@@ -41,7 +41,7 @@ class MaskedTraining(OwnTraining):
         )
 
     def check_received(self, weights: Mapping[str, NDArray]) -> None:
-        """DeclinedError unless they are the ones that were signed: else each could get weights of its own."""
+        """DeclinedError unless they are the signed ones; otherwise each member could get other weights."""
         if weights_digest(weights) != self._participant.head.weights:
             raise DeclinedError(
                 "the round's weights are not those that the members of its secure sum have signed."

@@ -4,8 +4,8 @@ A server sees the results of the first rounds, and may choose its next plans by 
 clipping bound or learning rate that way, epsilon stays the same (Zhu, Dong, Wang 2022, arXiv 2106.08567,
 theorem 10). If it chooses sample rate or noise that way, epsilon may be larger than what an accountant
 reports, because the accountant adds up the steps as if all had been planned beforehand. Adding up is sound
-where the compositions of all mechanisms are totally ordered (arXiv 2602.15815). Steps of one mechanism are:
-more steps cost more. docs/privacy.md has the argument.
+if the compositions of all mechanisms are totally ordered (arXiv 2602.15815). Steps of one mechanism are,
+because more steps cost more. docs/privacy.md has the argument.
 """
 
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ from fl_dp.records import Entry
 
 
 class OneMechanismBudget(Budget):
-    """A budget that pays for steps of one sample rate and one noise multiplier only: those of its first step.
+    """A budget that pays only for steps with the sample rate and noise multiplier of its first step.
 
-    The ledger asks it inside its transaction, so that two rounds at the same time cannot both be the first.
+    The ledger calls it inside its transaction, so that two concurrent rounds cannot both be the first.
     """
 
     __slots__ = ()
@@ -32,7 +32,7 @@ class OneMechanismBudget(Budget):
         shares: int = 1,
         copies: int = 1,
     ) -> int:
-        """As of any Budget; DeclinedError, with the reason, for a mechanism that differs from the first."""
+        """As in `Budget`; DeclinedError, with the reason, for a mechanism that differs from the first."""
         spent = tuple(spent)
         if reason := conflict(sample_rate, noise_multiplier, spent, copies):
             raise DeclinedError(reason)
@@ -42,7 +42,7 @@ class OneMechanismBudget(Budget):
 def conflict(sample_rate: float, noise_multiplier: float, spent: Iterable[Entry], copies: int = 1) -> str:
     """Why this is not the mechanism of the steps before; empty if it is, or if there are none.
 
-    Shares are not compared: they change nothing for those who keep to the assumption of a secure sum.
+    Shares are not compared: under the assumption of a secure sum they change nothing.
     """
     asked = sample_rate, noise_multiplier, copies
     held = sorted({(entry.sample_rate, entry.noise_multiplier, entry.copies) for entry in spent})

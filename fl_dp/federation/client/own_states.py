@@ -1,4 +1,4 @@
-"""What a client with a process of its own keeps between rounds: beside its ledger, for each run apart."""
+"""What a client with its own process keeps between rounds, beside its ledger, separately for each run."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from fl_dp.training.trainer import Trainer
 
-# Of these alone files of earlier runs stay: a model of the site's own is what a run was for.
+# Files of earlier runs stay only for MODEL: a model of the site's own is what a run was for.
 MODEL, STATE = "model", "state"
-MOST_STATES = 8  # files; two of each run, so that runs may alternate
+MOST_STATES = 8  # files; two for each run, so that runs may alternate
 
 
 def states_folder(config: ClientConfig) -> Path:
-    """Of the client's data, as its ledger knows them."""
+    """The folder of the states for the client's data, by its account in the ledger."""
     return Path(config.ledger).absolute().parent / FOLDER / account_digest(config)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnModel:
-    """The parameters that are a site's own after its last round of a run, by name; public to nobody else."""
+    """A site's own parameters, by name, after its last round of a run; nobody else may see them."""
 
     run: str
     server_round: int
@@ -37,7 +37,7 @@ class OwnModel:
     private: bool
 
     def on(self, weights: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The weights with these parameters in them; None where they are of another model."""
+        """The weights with these parameters in place; None if they belong to another model."""
         for name, one in self.parameters.items():
             if name not in weights or tuple(weights[name].shape) != tuple(one.shape):
                 return None
@@ -45,12 +45,12 @@ class OwnModel:
 
 
 def own_model_file(config: ClientConfig) -> Path | None:
-    """The newest that the client's data have; None where they have none."""
+    """The file of the newest own model for the client's data; None if there is none."""
     return max(states_folder(config).glob(f"{MODEL}_*"), key=written_at, default=None)
 
 
 def own_models(config: ClientConfig) -> dict[str, OwnModel]:
-    """The client's last one of each run, by the run's first name."""
+    """The client's last own model of each run, by the run's first name."""
     found: dict[str, OwnModel] = {}
     for file in sorted(states_folder(config).glob(f"{MODEL}_*"), key=written_at):
         own = read_own_model(file)
@@ -59,7 +59,7 @@ def own_models(config: ClientConfig) -> dict[str, OwnModel]:
 
 
 def written_at(file: Path) -> int:
-    """When, in nanoseconds; 0 for a file that has just been replaced by a newer one."""
+    """The modification time in nanoseconds; 0 for a file that has just been replaced by a newer one."""
     try:
         return file.stat().st_mtime_ns
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def written_at(file: Path) -> int:
 
 
 def read_own_model(file: Path) -> OwnModel:
-    """What `own_model_file` has found."""
+    """Read the file that `own_model_file` returns; ConfigError if it is damaged."""
     from fl_dp.training.kept import OWN, PRIVATE, RUN, read_state
 
     try:
@@ -78,9 +78,9 @@ def read_own_model(file: Path) -> OwnModel:
 
 
 class OwnStates:
-    """Of the run that the trainer's plan is of. A state of another run, algorithm or model is not used.
+    """The states of the run of the trainer's plan. States of another run, algorithm or model are not used.
 
-    Nor is one of training without privacy used by a private run.
+    A private run does not use states from training without privacy.
     """
 
     def __init__(self, config: ClientConfig, trainer: "Trainer") -> None:
@@ -91,20 +91,20 @@ class OwnStates:
         self._name = f"{MODEL if trainer.algorithm.own else STATE}_{terms}"
 
     def before(self, server_round: int) -> bytes:
-        """The state after the run's last round before that one; empty where it starts anew."""
+        """The state after the run's last round before that one; empty if it starts anew."""
         return self._files.before(self._name, server_round)
 
     def save(self, server_round: int, state: bytes) -> None:
-        """Keep the state after the round; it is on the disk when this returns. Empty: there is none.
+        """Save the state after the round; it is on the disk when this returns. Empty: there is none.
 
-        The server has asked for this round, so it will never go back behind the one before.
+        The server has asked for this round, so it will never go back to a round before the previous one.
         """
         if not state:
             return
         self._files.save(server_round, {self._name: state})
         self._files.settle(server_round - 1, self._name)
         for file in sorted(self._folder.glob(f"{STATE}_*"), key=written_at)[:-MOST_STATES]:
-            file.unlink(missing_ok=True)  # another round may do the same
+            file.unlink(missing_ok=True)  # another round may delete it at the same time
 
 
 def _terms(plan: RoundPlan, shapes: str) -> str:

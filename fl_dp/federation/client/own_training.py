@@ -35,11 +35,11 @@ from fl_dp.training.trainer import (
 
 
 class OwnTraining:
-    """Trains the client's own task; from one round to the next only what `OwnStates` has stays.
+    """Trains the client's own task. Between rounds only what `OwnStates` holds is kept.
 
-    task: in the place of the one that the settings name; given by audits alone.
-    trainer: once it is prepared. at_most, rows: the physical batch, and the rows of its passes.
-    gives_to_sums: whether what it gives goes into a secure sum, and nowhere else.
+    task: replaces the one that the settings name; only audits pass it.
+    trainer: set by `prepare`. at_most, rows: the physical batch, and the rows of its passes.
+    gives_to_sums: whether its result goes into a secure sum, and nowhere else.
     """
 
     gives_to_sums = False
@@ -50,14 +50,14 @@ class OwnTraining:
         self.trainer: Trainer | None = None
         self.at_most = self.rows = 0
         self._states: OwnStates | None = None
-        self._digests = "", ""  # of the weights that were received, and of the state that is gone on from
+        self._digests = "", ""  # of the received weights, and of the state that training continues from
 
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
         """Build the model, load the weights, and find the physical batch.
 
         Raises DeclinedError for weights of another model, and for weights so large that nothing can be learnt
-        from them, which is seen by random numbers and not by records; ModelError when the model cannot be
-        protected, ConfigError when not one example fits the memory.
+        from them, which is tested with random numbers and not with records; ModelError if the model cannot be
+        protected, ConfigError if not one example fits the memory.
         """
         if plan.secure and not self.gives_to_sums:
             raise DeclinedError(
@@ -95,7 +95,7 @@ class OwnTraining:
                 return trainer.kernels
 
             trainer.use_kernels(kernels_of(settings, plan, device, self.rows, choose))
-            rehearsed = trainer.rehearse(self.rows)  # so much memory is there
+            rehearsed = trainer.rehearse(self.rows)  # makes sure that the memory suffices
             check_once(settings, plan, device, self.rows, trainer.kernels, trainer.check_rows)
         if isinstance(rehearsed, ClippedSum) and rehearsed.num_non_finite == len(rehearsed.norms):
             raise DeclinedError(
@@ -104,10 +104,10 @@ class OwnTraining:
             )
 
     def check_received(self, weights: Mapping[str, NDArray]) -> None:
-        """DeclinedError for weights that this round may not start from."""
+        """DeclinedError for weights from which this round may not start."""
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
-        """What leaves the client after the steps, as arrays by name; None if not finite."""
+        """Take the steps; returns the arrays that leave the client, by name, or None if not finite."""
         assert self.trainer is not None
         assert self._states is not None
         self.trainer.draw_from(Randomness(paid.key(*self._digests)))

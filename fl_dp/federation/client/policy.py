@@ -1,4 +1,4 @@
-"""What a client will not do, whatever the server asks. The limits come from its own settings alone."""
+"""What a client refuses, whatever the server asks. The limits come from its own settings alone."""
 
 import math
 
@@ -23,7 +23,7 @@ from fl_dp.records import (
 )
 from fl_dp.reporting.wording import counted
 
-MAX_STEPS = 1_000_000  # of one round: more is a mistake, or an attempt to keep the client busy
+MAX_STEPS = 1_000_000  # of one round; more are a mistake, or an attempt to keep the client busy
 MAX_RUN_NAME = 64  # characters; it is written into the ledger
 
 # Within these, clipped gradients and noise are ordinary float32 numbers. Near 1e-45 noise rounds to zero
@@ -36,7 +36,7 @@ _OF_TASK = (
 
 
 def check_run_name(name: str) -> None:
-    """DeclinedError unless it is a name that a ledger and a console can hold."""
+    """DeclinedError unless a ledger and a console can hold the name."""
     _require(bool(name), "comes without the name of its run")
     _require(
         len(name) <= MAX_RUN_NAME and name.isprintable(),
@@ -45,12 +45,12 @@ def check_run_name(name: str) -> None:
 
 
 def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: str = "") -> None:
-    """Return if the client accepts the plan; raise DeclinedError, with the reason, if it does not.
+    """DeclinedError, with the reason, unless the client accepts the plan.
 
     task: the identity of the client's own task.
 
-    The budget, and that the mechanism stays the same, are not checked here: the ledger does that when
-    the steps are reserved.
+    The ledger, and not this function, checks the budget, and that the mechanism stays the same, when the
+    steps are reserved.
     """
     check_run_name(plan.run)
     if plan.origin:
@@ -84,7 +84,7 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
 
 
 def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> None:
-    """The round must be the same computation at every site, and here now as when it was begun."""
+    """The round must be the same computation at every site and, if repeated here, the same as before."""
     for what, asked, own in (
         ("model", plan.model, common_name(config.model)),
         ("loss", plan.loss, config.loss),
@@ -108,7 +108,7 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
 
 
 def _check_way(plan: RoundPlan) -> None:
-    """From closed lists: precision, and what sees nothing but noised gradients and received weights."""
+    """Check against closed lists: precision, and what sees only noised gradients and received weights."""
     for what, asked, known in (
         ("optimizer state", plan.optimizer_state, OPTIMIZER_STATES),
         ("precision", plan.precision, PRECISIONS),
@@ -182,7 +182,7 @@ def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
 
 
 def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
-    """One step, and all that follows from it is the server's: later steps could contract others' noise away
+    """Allow one step only, after which all is up to the server: later steps could contract others' noise away
     (docs/secure-aggregation.md)."""
     _require(
         config.allow_secure_sum,
@@ -226,7 +226,7 @@ def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> No
 
 
 def _check_adaptive(plan: RoundPlan, config: ClientConfig) -> None:
-    """A bound that moves stays within limits wherever it goes, and its count leaves enough to the sum."""
+    """A moving bound must stay within the limits, and its count must leave enough noise to the sum."""
     from fl_dp.federation.wire.round_arrays import NO_CONTROLS, is_controlled  # late: it imports torch
 
     try:

@@ -1,4 +1,4 @@
-"""What a client's settings and its ledger say of it: its budget, and its public numbers."""
+"""A client's budget and public numbers, from its settings and its ledger."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def budget_of(config: ClientConfig, public_size: int) -> "Budget":
-    """The wall that the client's rounds are held against."""
+    """The budget that limits the client's rounds."""
     from fl_dp.accounting.budget import Budget, auto_delta
     from fl_dp.federation.client.one_mechanism import OneMechanismBudget
 

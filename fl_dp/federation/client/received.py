@@ -1,7 +1,7 @@
-"""The last global model that a client was sent, on its disk, for whoever measures it there.
+"""Saves the last global model that a client received to its disk, for evaluation there.
 
-It goes one way: the process that answers a server writes it and reads no test row, so that nothing that is
-sent can depend on one, not even the time that an answer takes.
+Data flow one way: the process that answers a server writes the model and reads no test row. So nothing that
+is sent can depend on a test row, not even the time that an answer takes.
 """
 
 import io
@@ -25,12 +25,12 @@ from fl_dp.records import RoundPlan
 logger = logging.getLogger("fl_dp.clients")
 
 FOLDER = "received"  # beside the ledger
-_ABOUT = " about"  # no name of a weight
+_ABOUT = " about"  # not the name of a weight
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """The weights that a round of a run starts from: the result of the round before."""
+    """The weights from which a round starts: the result of the round before."""
 
     run: str
     server_round: int
@@ -38,12 +38,12 @@ class Received:
 
 
 def received_file(config: ClientConfig) -> Path:
-    """Where the client's last one is."""
+    """The file of the client's last received model."""
     return Path(config.ledger).absolute().parent / FOLDER / f"{account_digest(config)}.npz"
 
 
 def keep_received(config: ClientConfig, plan: RoundPlan, weights: Mapping[str, Any]) -> None:
-    """Write the weights; a disk that does not take them is named in the client's log, and ends no round."""
+    """Write the weights. If that fails, the client's log says so, and the round continues."""
     path = received_file(config)
     about = json.dumps({"run": plan.run, "server_round": plan.server_round})
     content = io.BytesIO()
@@ -56,7 +56,7 @@ def keep_received(config: ClientConfig, plan: RoundPlan, weights: Mapping[str, A
 
 
 def read_received(path: Path) -> Received:
-    """What `keep_received` has written; DataError where it is something else."""
+    """What `keep_received` has written; DataError if it is something else."""
     found = read_npz(path, lambda there: list(there))
     try:
         about = json.loads(str(found.pop(_ABOUT)))

@@ -1,8 +1,8 @@
-"""A client's data as its ledger knows them: one account for each data set, or for each part of one.
+"""A client's data in its ledger: one account for each data set, or for each part of one.
 
-Their declared number of units (records, or persons) is public, and their real one is secret. The draw of a
-step is cut at a size that follows from the declared number (`engine.sum_error.most_drawn`), whose proof holds
-for data with at most so many units: others are refused.
+The declared number of units (records, or persons) is public; the real one is secret. The draw of a step is
+truncated at a size that follows from the declared number (`engine.sum_error.most_drawn`). Its proof holds for
+data with at most so many units, so larger data are refused.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration":
-    """The client's data as they are entered in its ledger on their first use.
+    """The declaration that enters the client's data in its ledger on their first use.
 
-    DataError where they are more than the settings declare.
+    DataError if there are more units than the settings declare.
     """
     from fl_dp.accounting.ledger.requests import DataDeclaration
 
@@ -56,11 +56,11 @@ def auto_size(units: int, config: ClientConfig | RunConfig) -> int:
     | data | declared |
     |---|---|
     | a client's own | one unit more, rounded up to a number of three binary digits |
-    | a part that is cut from a common one, as trials on one machine do | so many |
-    | a public benchmark set | so many: everybody knows it |
+    | a part of a common data set, as in trials on one machine | the exact number |
+    | a public benchmark set | the exact number, which everybody knows |
 
     Three binary digits, then zeros: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ... So a neighbour with one
-    unit more keeps to the same number, nearly all have the same one, and it is at most a quarter too large.
+    unit more fits the same number, nearly all declare the same one, and it is at most a quarter too large.
     """
     if cut_of(config) or is_public(config):
         return units
@@ -69,7 +69,7 @@ def auto_size(units: int, config: ClientConfig | RunConfig) -> int:
 
 
 def is_public(config: TaskSettings) -> bool:
-    """Only sets of our own are known to be public: of no other, and of no task's records, is it believed."""
+    """Whether the data are public. Only built-in data sets count as public, never a task's own records."""
     from fl_dp.choices import SOURCES
     from fl_dp.data.source import choose_source
     from fl_dp.tasks.load import task_class
@@ -83,9 +83,9 @@ def is_public(config: TaskSettings) -> bool:
 
 
 def check_held(units: int, dataset: str, held: int, config: ClientConfig) -> None:
-    """LedgerError where the ledger holds the data set with fewer units than there are, `held`.
+    """LedgerError if the ledger declares fewer units, `held`, than the data set has.
 
-    An older fl_dp has let operators declare fewer.
+    An older fl_dp let operators declare fewer.
     """
     if units > held:
         raise LedgerError(
@@ -95,7 +95,7 @@ def check_held(units: int, dataset: str, held: int, config: ClientConfig) -> Non
 
 
 def _person_digests(data: "Examples") -> "Digests | None":
-    """Of the persons' ids; by the record, of the groups' names, which may be theirs."""
+    """Digests of the persons' ids or, if units are records, of the groups' names, which may be such ids."""
     from fl_dp.data.persons import PersonData, digests_of_names
 
     if isinstance(data, PersonData):
@@ -113,14 +113,14 @@ def dataset_name(config: ClientConfig) -> str:
 
 
 def account_digest(config: ClientConfig) -> str:
-    """What names the data's account in file names: of two ledgers in one folder, and of their data sets."""
+    """The data's account in file names: distinguishes ledgers in one folder, and their data sets."""
     words = f"{Path(config.ledger).name}\0{dataset_name(config)}"
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def records_name(config: ClientConfig) -> str:
-    """The name of all records that the client's are taken from: given, or that of the source, or of the task
-    that reads them itself. Where each client has a file of its own the client's name is part of it.
+    """The name of all records from which the client's are taken: the given name, else that of the source, or
+    of the task that reads them itself. If each client has its own file, it includes the client's name.
     """
     name = _name_of_all(config)
     if not config.by_client:
@@ -129,9 +129,9 @@ def records_name(config: ClientConfig) -> str:
 
 
 def public_name(config: ClientConfig) -> str:
-    """What the data may be called elsewhere: the name that the operator gave them, else their kind.
+    """The name of the data for others: the one that the operator gave them, else their kind.
 
-    A file's path may say more than its owner knows; it stays here.
+    A file's path may reveal more than its owner knows; it stays here.
     """
     if config.data_name:
         return config.data_name.replace(CLIENT, config.client)
@@ -139,7 +139,7 @@ def public_name(config: ClientConfig) -> str:
 
 
 def public_kind(config: ClientConfig) -> str:
-    """What kind of data they are, whatever name their operator gave them."""
+    """The kind of data, whatever name their operator gave them."""
     return public_name(replace(config, data_name=""))
 
 
@@ -152,12 +152,12 @@ def _name_of_all(config: ClientConfig) -> str:
     kind = task_class(config.task)
     if kind.train_data is Task.train_data:
         return config.data
-    unsaid = config.data == ClientConfig.data  # the task need not look at it
+    unsaid = config.data == ClientConfig.data  # the default, which the task may ignore
     return f"records of {kind.__name__}" + ("" if unsaid else f" in {config.data}")
 
 
 def task_identity(config: TaskSettings) -> str:
-    """The digest that a server's plan is compared with; empty where all is built in and no schema is read."""
+    """The digest to compare with a server's plan; empty if all is built in and no schema is read."""
     from fl_dp.tasks.identity import identity
     from fl_dp.tasks.load import task_of
 
@@ -165,7 +165,7 @@ def task_identity(config: TaskSettings) -> str:
 
 
 def cut_of(config: ClientConfig | RunConfig) -> str:
-    """All that decides which record is in which part; empty: all are in one."""
+    """All that decides which record is in which part; empty if there is one part."""
     settings = PartitionSettings.of(config)
     whole = config.by_client or is_whole(settings)
     return "" if whole else f"{settings.number} parts ({rule_of(settings)})"

@@ -1,12 +1,13 @@
-"""What a client does with a round, written once: accept it, pay, train, settle, answer.
+"""The client's side of a round: accept it, pay, train, settle, answer.
 
-Written over a list of clients that keep one ledger, with the training handed in. A real client is a list of
-one; a simulation is a list of many, trained by other processes; an audit is a list of one with canaries.
+The functions take a list of clients that share one ledger, and the training as an argument. A real client is
+a list of one; a simulation is a list of many, trained by other processes; an audit is a list of one with
+canaries.
 
-    register -> accept -> pay -> (the training that is handed in) -> settle
+    register -> accept -> pay -> (the training that is passed in) -> settle
 
-Only an accepted round can be paid for, and only a paid one can be trained and settled. What is paid is on the
-disk before the first step, and stays spent whatever becomes of the training.
+Only an accepted round can be paid for, and only a paid one can be trained and settled. A payment is on the
+disk before the first step, and stays spent whatever happens to the training.
 """
 
 import logging
@@ -46,14 +47,14 @@ Answers = dict[str, LocalUpdate | Refusal]  # by the round's key
 
 
 class ClientRounds:
-    """The rounds of clients that keep one ledger."""
+    """The rounds of clients that share one ledger."""
 
     def __init__(self, ledger: "Ledger") -> None:
         self._ledger = ledger
 
     @classmethod
     def open(cls, settings: ClientConfig) -> Self:
-        """With the ledger that the settings name; LedgerError if it is not a sound one."""
+        """Open the ledger that the settings name; LedgerError if it is not sound."""
         from fl_dp.accounting.ledger.ledger import Ledger
 
         return cls(Ledger.open(Path(settings.ledger), one_run=settings.one_run_ledger))
@@ -69,8 +70,8 @@ class ClientRounds:
     def register(self, clients: Sequence[tuple[ClientConfig, "Examples"]]) -> list[Client]:
         """Enter the clients' data in the ledger on their first use, in one transaction.
 
-        DataError or LedgerError where they are more than is declared, in the settings or in the ledger, and
-        LedgerError where their spending would start at zero although it did not: see `Ledger.register_all`.
+        DataError or LedgerError if they are more than declared, in the settings or in the ledger. LedgerError
+        if data that have spent would start at zero: see `Ledger.register_all`.
         """
         wanted = [registration_of(data, settings) for settings, data in clients]
         sizes = self._ledger.register_all(wanted)
@@ -89,7 +90,7 @@ class ClientRounds:
         ]
 
     def known(self, settings: ClientConfig) -> Client | None:
-        """The client as the ledger knows it; None where its data are not in the ledger. They are not read."""
+        """The client as the ledger knows it; None if its data are not in the ledger. Reads no data."""
         name = dataset_name(settings)
         for account in self._ledger.accounts():
             if account.dataset == name and account.retired is None:
@@ -103,13 +104,13 @@ class ClientRounds:
         return any(paid.run == run for one in accounts if one.retired is None for paid in one.rounds)
 
     def state(self, clients: Sequence[Client], run: str, weights: str) -> "Statement":
-        """What the ledger says of these clients' data, see `make_statement`."""
+        """The ledger's statement about these clients' data, see `make_statement`."""
         from fl_dp.federation.client.stating import make_statement
 
         return make_statement(self._ledger, clients, run, weights)
 
     def profiles(self, clients: Sequence[Client]) -> list[ClientProfile]:
-        """The clients' public numbers, as the ledger stands now."""
+        """The clients' public numbers, with the ledger's present entries."""
         retired = self._ledger.retirements()
         datasets = [client.dataset for client in clients]
         spent, arithmetics = self._ledger.spent_all(datasets), self._ledger.arithmetics(datasets)
@@ -119,7 +120,7 @@ class ClientRounds:
         ]
 
     def spent(self, client: Client) -> tuple[Entry, ...]:
-        """By the client's data so far."""
+        """What the client's data have spent so far."""
         return tuple(self._ledger.spent(client.dataset))
 
     def accept(
@@ -127,11 +128,11 @@ class ClientRounds:
     ) -> tuple[list[AcceptedRound], dict[str, Refusal]]:
         """Split requests into accepted rounds and refusals, by each client's own policy.
 
-        asked: for each round a key, the client, and the message's content.
+        asked: for each round, a key, the client, and the message's content.
         """
         accepted: list[AcceptedRound] = []
         refusals: dict[str, Refusal] = {}
-        # Many clients are sent one content. It is kept beside its plan, so that no other gets its id.
+        # Many clients get the same content. A reference to it is kept, so that no other gets its id.
         read: dict[int, tuple[RecordDict, RoundPlan | FlDpError]] = {}
         for key, client, content in asked:
             if id(content) not in read:
@@ -145,7 +146,7 @@ class ClientRounds:
         return accepted, refusals
 
     def require_room(self, accepted: AcceptedRound) -> None:
-        """BudgetExhaustedError where not one step of the round would fit; nothing is paid for."""
+        """BudgetExhaustedError if not one step of the round would fit. Pays for nothing."""
         spent, one = self.spent(accepted.client), accepted.entry
         budget = accepted.client.budget
         if not budget.steps_that_fit(one.sample_rate, one.noise_multiplier, 1, spent, one.shares, one.copies):
@@ -154,11 +155,11 @@ class ClientRounds:
     def pay(
         self, accepted: Sequence[AcceptedRound], repeats: Callable[[AcceptedRound], str] = lambda one: ""
     ) -> tuple[list[PaidRound], dict[str, Refusal]]:
-        """Reserve the rounds' steps, on the disk, in one transaction; what those answer that get none.
+        """Reserve the rounds' steps, on the disk, in one transaction. Returns paid rounds and refusals.
 
-        repeats: a digest of all that decides a round's result beside the data, its randomness included. A
-        round that is asked for again with the same digest gives the same result and is free. Empty: never.
-        LedgerError when nothing can be written; then nothing is paid for.
+        repeats: a digest of all that decides a round's result besides the data, its randomness included. A
+        round that is asked for again with the same digest gives the same result and is free. Empty: never
+        free. LedgerError if the ledger cannot be written; then nothing is paid for.
         """
         from fl_dp.accounting.ledger.requests import ReservationRequest
 
@@ -188,10 +189,10 @@ class ClientRounds:
         return paid, refusals
 
     def settle(self, rounds: Sequence[tuple[PaidRound, Trained]]) -> Answers:
-        """What is answered when the rounds are over. Those that were trained are committed first, in one
-        transaction; the others stay reserved, which counts as spent.
+        """The answers of finished rounds. Trained rounds are committed first, in one transaction; the others
+        stay reserved, which counts as spent.
 
-        LedgerError when that cannot be written; then no update may leave.
+        LedgerError if the ledger cannot be written; then no update may leave.
         """
         trained = [(paid, result) for paid, result in rounds if not result.problem]
         self._ledger.commit_all(paid.reservation for paid, _ in trained)
@@ -207,17 +208,15 @@ class ClientRounds:
         return answers
 
     def erase_keys(self, run: str, up_to_round: int) -> None:
-        """The results of these rounds are kept: nothing of them is repeated, and their keys are gone.
+        """Erase the payment keys of these rounds, whose results are kept: none of them is repeated any more.
 
-        LedgerError when that cannot be written; then nothing of the rounds may leave.
+        LedgerError if the ledger cannot be written; then nothing of the rounds may leave.
         """
         self._ledger.erase_keys(run, up_to_round)
 
 
 def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArraySpec]) -> dict[str, NDArray]:
-    """The weights in a round's message; DeclinedError unless they are those of the model, and of a size that
-    training can go on from.
-    """
+    """The weights in a round's message; DeclinedError unless they fit the model and MOST_WEIGHT."""
     try:
         weights = decode(array_record(content, ARRAYS), specs)
     except ConfigError as error:
@@ -232,14 +231,14 @@ def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArrayS
 
 
 class Training(Protocol):
-    """How one client's steps are taken."""
+    """How one client is trained."""
 
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
-        """Make sure that the round can be trained, before it is paid for; FlDpError says why it cannot."""
+        """Check, before it is paid for, that the round can be trained; FlDpError says why not."""
         ...
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
-        """The trainable parameters after the steps that are paid for, by name; None if not finite."""
+        """The trainable parameters after the paid steps, by name; None if not finite."""
         ...
 
 
@@ -264,7 +263,7 @@ def play(
 
 
 def refuse(keys: Iterable[str], error: Exception) -> dict[str, Refusal]:
-    """What is answered when a step above raised `error`, which stays in the clients' own log."""
+    """The answers if a step above raised `error`, which is written only to the clients' own log."""
     if isinstance(error, DeclinedError):
         logger.warning("declined: %s", error)
     else:
@@ -287,7 +286,7 @@ def _accept(key: str, client: Client, plan: RoundPlan | FlDpError) -> AcceptedRo
 
 
 def _warn_of_unprotected(accepted: Sequence[AcceptedRound]) -> None:
-    """Said for each run and round in the clients' own log, before anything is trained."""
+    """Warn for each run and round in the clients' own log, before anything is trained."""
     for run, server_round in sorted(
         {(one.plan.run, one.plan.server_round) for one in accepted if not one.plan.private}
     ):
@@ -295,7 +294,7 @@ def _warn_of_unprotected(accepted: Sequence[AcceptedRound]) -> None:
 
 
 def _warn_of_refusals(refusals: Mapping[str, Refusal]) -> None:
-    """Said in the clients' own log, once for all that refuse for the same reason."""
+    """Warn in the clients' own log, once for all that refuse for the same reason."""
     for (status, reason), count in Counter((one.status, one.reason) for one in refusals.values()).items():
         logger.warning("%s%s: %s", status, f" by {count} clients" if count > 1 else "", reason)
 

@@ -1,13 +1,13 @@
-"""A client's part in a secure sum: each stage's message, answered on the client's own terms.
+"""A client's part in a secure sum: answers each stage's message by the client's own settings.
 
-    advertise   the plan, the numbers of the sum: within the client's policy? then fresh keys
-    share       who the members are: known to the client's own kit? then key shares, and a signature
-    check       all have signed the same: do the key shares for it fit? a signature, or whose do not
-    mask        all have signed that they fit: paid for, trained for one step, masked
-    confirm     whose sum it is: enough of them? then a signature, once
-    open        enough have signed the same: key shares, once
+    advertise   if plan and numbers of the sum are within the client's policy: fresh keys
+    share       if all members are in the client's own kit: key shares, and a signature
+    check       if all have signed the same: a signature that the key shares for it fit, or whose do not
+    mask        if all have signed that they fit: pays, trains one step, masks
+    confirm     if enough members are in the sum: a signature, once
+    open        if enough have signed the same: key shares, once
 
-Nothing is paid for before the fourth stage. What is kept between stages goes back to the client's own loop,
+Nothing is paid for before the fourth stage. The state between stages goes back to the client's own loop,
 beside the answer, and never to the disk: a client that ends has dropped out.
 """
 
@@ -45,9 +45,10 @@ Answer = tuple[RecordDict, Participant | None]
 
 
 def take_part(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> RecordDict:
-    """The answer to a stage's message, and beside it what the next stage needs (`wire.take_kept`).
+    """The answer to a stage's message, and beside it the state for the next stage (`wire.take_kept`).
 
-    kept: of the stage before. Whatever raises here ends the attempt for this client: nothing is kept then.
+    kept: the state from the stage before. Any exception here ends the attempt for this client: no state is
+    kept then.
     """
     stage = wire.stage_of(message.content)
     answer, participant = _STAGES[stage](message, config, identity, kept)
@@ -57,7 +58,7 @@ def take_part(message: Message, config: ClientConfig, identity: Identity, kept: 
 
 
 def limits_of(config: ClientConfig) -> Limits:
-    """What the client's own settings insist on."""
+    """The limits in the client's own settings."""
     return Limits(
         least_clients=config.secure_least_clients,
         least_colluders=config.secure_least_colluders,
@@ -145,7 +146,7 @@ def _registered(rounds: ClientRounds, config: ClientConfig) -> Client:
 
 
 def _check_head(head: Head, plan: RoundPlan) -> None:
-    """DeclinedError unless the sum is that of the plan, in all that can be told without the model."""
+    """DeclinedError unless head and plan agree, in all that can be checked without the model."""
     for what, found, asked in (
         ("run", head.run, plan.run),
         ("round", head.server_round, plan.server_round),

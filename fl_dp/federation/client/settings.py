@@ -1,4 +1,4 @@
-"""Where a client finds its own settings: on its own disk, never in what the server sends."""
+"""Finds a client's settings: on its own disk, never in what the server sends."""
 
 import dataclasses
 import os
@@ -14,15 +14,15 @@ TEMPLATE_VARIABLE = "FL_DP_CLIENT_CONFIG"  # in simulation: one file for all cli
 
 
 def has_settings(node_config: Mapping[str, Any]) -> bool:
-    """Whether somebody has said which settings the client of that node config has."""
+    """Whether the node config, or the environment, names the client's settings."""
     return CONFIG_KEY in node_config or TEMPLATE_VARIABLE in os.environ
 
 
 def client_settings(node_config: Mapping[str, Any]) -> ClientConfig:
     """The settings of the client that has `node_config`.
 
-    A real client names its TOML file in its node config. Simulated clients share the file that
-    FL_DP_CLIENT_CONFIG names; their name and part come from Flower's numbering. Neither: ConfigError.
+    A real client names its TOML file in its node config. Simulated clients share the file in
+    FL_DP_CLIENT_CONFIG; their name and part come from Flower's numbering. ConfigError if there is neither.
     """
     if CONFIG_KEY in node_config:
         return ClientConfig.from_toml(Path(str(node_config[CONFIG_KEY])))

@@ -1,4 +1,4 @@
-"""A round at a client, stage by stage: a client whose data are entered, a round accepted, a round paid."""
+"""The stages of a round at a client: a client with registered data, an accepted round, a paid round."""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client whose data are in the ledger: their name there, their declared number of records, and the
-    fingerprint of their contents, which stays here. task: identity of its own, empty if it is built in."""
+    """A client whose data are in the ledger.
+
+    dataset: their name there; public_size: their declared number of units; fingerprint: of their contents,
+    which stays here. task: identity of its own task, empty if it is built in.
+    """
 
     settings: ClientConfig
     dataset: str
@@ -27,7 +30,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRound:
-    """A round that the client's policy allows. key: the caller's, to know the round again."""
+    """A round that the client's policy allows. key: by which the caller recognises the round."""
 
     key: str
     client: Client
@@ -39,12 +42,12 @@ class AcceptedRound:
 
     @property
     def charged_rate(self) -> float:
-        """As the ledger is charged: of a person with records at several members the largest of theirs."""
+        """The rate charged in the ledger: if a person may be at several members, the largest of theirs."""
         return self.sample_rate if self.plan.copies == 1 else max(self.sample_rate, self.plan.most_rate)
 
     @property
     def entry(self) -> Entry:
-        """The round as the ledger would have it, with all of its steps."""
+        """The round as a ledger entry, with all its steps."""
         plan = self.plan
         return Entry(self.charged_rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies)
 
@@ -61,12 +64,12 @@ class PaidRound:
         return self.reservation.entry.steps
 
     def key(self, weights: str, state: str = "") -> bytes:
-        """32 secret bytes that this round's draws, masks and noise come from, and nothing else.
+        """32 secret bytes from which this round's draws, masks and noise come, and nothing else.
 
-        weights: digest of the arrays that were received; state: of what the client has kept, if anything. The
-        payment's own bytes are mixed with all that the result follows from. Where a ledger was copied, and
-        two rounds have the same bytes, they share no random number unless all of these are the same. Then
-        only the machine's rounding may differ, which gives other noise to the same draws.
+        weights: digest of the received arrays; state: digest of the client's kept state, if any. The
+        payment's own bytes are mixed with all that decides the result. If a ledger was copied and two rounds
+        have the same bytes, they share no random number unless all of these are the same. Then only the
+        machine's rounding may differ, which gives other noise to the same draws.
         """
         client, plan = self.accepted.client, self.accepted.plan
         covered = "\0".join((client.dataset, client.fingerprint, weights, state, str(plan)))

@@ -1,4 +1,4 @@
-"""A site's statement at the end of a run, and what opens its commitment, which stays at the site."""
+"""Makes a site's statement at the end of a run, and keeps the opening of its commitment at the site."""
 
 import json
 import math
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 _Held = tuple[tuple[Entry, ...], tuple[Entry, ...], str]
 
-MOST_OF_A_RUN = 100  # of one ledger: clients of a machine share one, and a server may ask again
+MOST_OF_A_RUN = 100  # statements of one ledger: clients of a machine share it, and a server may ask again
 
 
 def make_statement(ledger: "Ledger", clients: Sequence[Client], run: str, weights: str) -> Statement:
-    """What the ledger says of the clients' data, as it stands at one moment.
+    """The statement about the clients' data, from the ledger at one moment.
 
-    The salt is kept beside the ledger before the statement is returned: without it nobody could ever show
-    which ledger it was. LedgerError where it cannot be written.
+    The salt is saved beside the ledger before the statement is returned, because without it nobody could ever
+    show which ledger it was. LedgerError if it cannot be written.
     """
     _check_room(ledger.path, run)
     head, held = _at_one_moment(ledger, [client.dataset for client in clients], run)
@@ -53,9 +53,9 @@ def make_statement(ledger: "Ledger", clients: Sequence[Client], run: str, weight
 
 
 def _at_one_moment(ledger: "Ledger", datasets: Sequence[str], run: str) -> tuple[str, list[_Held]]:
-    """The head, and of each account all that was spent, what of it in other runs, and its arithmetic.
+    """The ledger's head, and for each account all that was spent, its part in other runs, and its arithmetic.
 
-    Other processes may pay meanwhile: asked again until nothing was added in between.
+    Other processes may pay meanwhile, so it reads again until nothing was added in between.
     """
     while True:
         head = ledger.head()
@@ -95,7 +95,7 @@ def _account(
 
 
 def _check_room(ledger: Path, run: str) -> None:
-    """LedgerError where so much was stated of this run that only a server who fills the disk wants more."""
+    """LedgerError after MOST_OF_A_RUN statements for a run: only a server that fills the disk wants more."""
     file = openings_file(ledger)
     said = file.read_text(encoding="utf-8").count(f'"run": {json.dumps(run)}') if file.is_file() else 0
     if said >= MOST_OF_A_RUN:
@@ -115,6 +115,6 @@ def _keep_opening(ledger: Path, statement: Statement, salt: bytes, head: str) ->
         with open_private(path, append=True) as file:
             file.write(json.dumps(line).encode() + b"\n")
             file.flush()
-            os.fsync(file.fileno())  # before it is signed: what cannot be opened shows nothing
+            os.fsync(file.fileno())  # before it is signed: a commitment that cannot be opened is worthless
     except OSError as error:
         raise LedgerError(f"{path}: cannot be written: {error.strerror}.") from None

@@ -1,9 +1,9 @@
-"""The way between a server and its sites: Flower's Fleet API, with a door before it that only sites pass.
+"""The connection between a server and its sites: Flower's Fleet API, behind a door that admits only sites.
 
     site:    site_link.py ─► signed_request.py ─► TLS ─► door.py ─► Flower's handlers and state
                                                   listener.py and places.py: who may hold a connection
     server:  link_grid.py, a Flower Grid over that state; replies come by upload.py
 
-What Flower's own SuperLink serves besides, to start runs, to run a run's code and to hand out its tokens, is
-not served at all (docs/decisions/0011).
+The other APIs of Flower's SuperLink, which start runs, run their code and hand out tokens, are not served at
+all (docs/decisions/0011).
 """

@@ -1,7 +1,7 @@
-"""The one thing that a server's port answers: eight requests of Flower's Fleet API, from sites of the roster.
+"""All that a server's port answers: eight requests of Flower's Fleet API, from sites of the roster.
 
-Each request is signed by its site, for this one use. What it says of nodes, runs and messages is checked
-against the signer before one of Flower's handlers sees it. Whoever is in no roster gets one answer to all.
+Each request is signed by its site, for one use. The nodes, runs and messages in it are checked against the
+signer before Flower's handler sees it. A sender that is not in the roster gets the same answer to everything.
 """
 
 import asyncio
@@ -54,13 +54,13 @@ from fl_dp.kits.roster import Site
 
 logger = logging.getLogger("fl_dp")
 
-BODY_SECONDS = 30.0  # of silence within a body: a line may have died without a word
+BODY_SECONDS = 30.0  # of silence within a body: the connection may be dead
 LONG_POLL = 2.0  # seconds that a site waits for a message in one request
 MOST_BYTES = 32 * 2**20  # of a request; Flower cuts arrays into objects of 5 MiB
-_MOST_TREE = 8 * 2**20  # of a reply's tree of objects, 70 for each
-_MOST_AT_ONCE = 8  # requests of one site: it has one, and those of a connection that was lost
+_MOST_TREE = 8 * 2**20  # bytes of a reply's tree of objects, 70 for each
+_MOST_AT_ONCE = 8  # requests of one site: one at a time, and those of a lost connection
 _POLL_SECONDS = 0.02
-_QUIET_SECONDS = 60.0  # between two lines in the log of one site's coming and going
+_QUIET_SECONDS = 60.0  # between two log lines about one site's joining and leaving
 _PREFIX = "/v1/fleet/"
 _TYPE = b"application/x-protobuf"
 _OVER = 410
@@ -78,20 +78,20 @@ class _Route:
 
 
 class Door:
-    """An ASGI application. hub: of the run. refresh: looks for a newer roster; called for unknown keys."""
+    """An ASGI application. hub: the run's. refresh: looks for a newer roster; called for unknown keys."""
 
     def __init__(self, hub: Hub, refresh: Callable[[], None] = lambda: None) -> None:
         self.hub = hub
         self._over = False
-        self._told: set[str] = set()  # keys of sites that know that the run is over
+        self._told: set[str] = set()  # keys of sites that were told that the run is over
         self._refresh = refresh
         self._check = RequestCheck(hub.roster.federation)
-        self._under_way: Counter[str] = Counter()  # requests, by the site's key
-        # by the site's key: when its last line was written, and how many were left out since
+        self._under_way: Counter[str] = Counter()  # running requests, by the site's key
+        # by the site's key: when its last line was logged, and how many were left out since
         self._logged: dict[str, tuple[float, int]] = {}
 
     def end(self, seconds: float) -> None:
-        """Tell the sites that are there that the run is over; wait `seconds` at most until all have heard."""
+        """Tell the sites that are there that the run is over; wait at most `seconds` until all know it."""
         here = {node: site for node in self.hub.here() if (site := self.hub.site_of(node)) is not None}
         self._over = True
         self.hub.ring(set(here))
@@ -147,7 +147,7 @@ class Door:
         return await route.handle(self, site, request)
 
     def _site(self, method: str, path: str, headers: Mapping[str, str]) -> Site:
-        """Who has signed the request; RequestRefusedError unless the roster has its key."""
+        """The site that signed the request; RequestRefusedError unless its key is in the roster."""
         key = self._check.signer(method, path, headers)
         site = self.hub.roster.site_of(key)
         if site is None or self.hub.roster.is_over():
@@ -162,7 +162,7 @@ class Door:
         return site
 
     def own_node(self, site: Site, node: int) -> int:
-        """The node; RequestRefusedError unless it is the site's."""
+        """The node, noted as heard; RequestRefusedError unless it is the site's."""
         if node == 0 or self.hub.node_of(site) != node:
             raise RequestRefusedError(
                 409, "not joined: the site has joined again since, or was silent too long"
@@ -171,7 +171,7 @@ class Door:
         return node
 
     def log(self, site: Site, words: str) -> None:
-        """A line of the site's coming and going; a site that does nothing else gets one in a minute."""
+        """Log that the site joined or left, at most one line a minute for each site."""
         when, untold = self._logged.get(site.key, (-_QUIET_SECONDS, 0))
         if time.monotonic() - when < _QUIET_SECONDS:
             self._logged[site.key] = when, untold + 1
@@ -205,7 +205,7 @@ async def _heartbeat(door: Door, site: Site, request: SendNodeHeartbeatRequest) 
 
 
 async def _pull(door: Door, site: Site, request: PullMessagesRequest) -> Proto:
-    """Wait for a message to the site's node, for LONG_POLL seconds at most."""
+    """Wait at most LONG_POLL seconds for a message to the site's node."""
     node = door.own_node(site, request.node.node_id)
     bell = door.hub.bell(node)
     if bell is None:
@@ -228,7 +228,7 @@ async def _pull(door: Door, site: Site, request: PullMessagesRequest) -> Proto:
 
 
 async def _push(door: Door, site: Site, request: PushMessagesRequest) -> Proto:
-    """Take a reply: to a message that this node was asked, and not otherwise."""
+    """Accept a reply, only to a message that was sent to this node."""
     node = door.own_node(site, request.node.node_id)
     if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
         raise RequestRefusedError(400, "expected one reply")
@@ -298,9 +298,9 @@ ROUTES: dict[str, _Route] = {
 
 
 async def _by_flower(handler: Callable[..., Any], *arguments: Any) -> Any:
-    """What one of Flower's handlers answers, in a thread of its own.
+    """The answer of one of Flower's handlers, run in another thread.
 
-    Flower raises of itself what it likes over a site's bytes. Nothing of that ends more than this request.
+    Flower may raise anything on a site's bytes; that ends only this request.
     """
     try:
         return await asyncio.to_thread(handler, *arguments)
@@ -312,14 +312,14 @@ async def _by_flower(handler: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class _Body:
-    """Of a request. is_over: whether all of it has come."""
+    """A request's body. is_over: whether all of it has arrived."""
 
     def __init__(self, receive: Any) -> None:
         self.is_over = False
         self._receive = receive
 
     async def whole(self, headers: Mapping[str, str], most: int) -> bytes:
-        """The body; RequestRefusedError if it is too long, stops coming, or is not what was signed."""
+        """The body; RequestRefusedError if it is too long, stalls, or is not the one that was signed."""
         parts, length = [], 0
         while not self.is_over:
             try:
@@ -340,7 +340,7 @@ class _Body:
 
 
 def _note(refused: RequestRefusedError, scope: Any) -> None:
-    if refused.status != _OVER:  # each site of a run hears that
+    if refused.status != _OVER:  # every site of a run is told that
         source = (scope.get("client") or ("",))[0]
         who = scope.get("site", "")
         security_event("request refused", refused.reason, who=who, source=source, status=refused.status)
@@ -349,10 +349,10 @@ def _note(refused: RequestRefusedError, scope: Any) -> None:
 async def _reply(
     send: Any, status: int, kind: bytes, body: bytes, *, cut: Callable[[], Awaitable[None]] | None = None
 ) -> None:
-    """cut: ends the connection, in the place of a complete answer, after which the body would be read on."""
+    """Send a response. cut: ends the connection; without it the rest of the request's body would be read."""
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     if status == 401 or cut is not None:
-        headers.append((b"connection", b"close"))  # a stranger's connection serves for no second request
+        headers.append((b"connection", b"close"))  # a stranger gets no second request on a connection
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": cut is not None})
     if cut is not None:

@@ -1,7 +1,7 @@
-"""Flower's state of one run in this process, and which site each of its nodes is.
+"""Flower's state of one run in this process, and the site behind each of its nodes.
 
-Flower's SuperLink keeps the same state and lets anybody who reaches its port change it. Here it has two
-users: the door, for sites, and the grid, for the server's own strategy.
+Flower's SuperLink keeps the same state but lets anybody who reaches its port change it. Here only the door,
+for sites, and the grid, for the server's own strategy, use it.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from fl_dp.federation.link.steady_state import FOR_EVER, SteadyLinkState
 from fl_dp.federation.link.upload import Room, Upload
 from fl_dp.kits.roster import Roster, Site
 
-SILENCE = 12.0  # seconds without a request, after which a site is not there any more
+SILENCE = 12.0  # seconds without a request after which a site counts as gone
 _NODE_BYTES = 8
 
 
 @dataclass(slots=True)
 class _Presence:
-    """A node of a site, from one joining to the next. readable: the objects of messages to it.
+    """A site's node, from one joining to the next.
 
-    heard: when its last request came, by the monotonic clock.
+    readable: the objects of messages to it. heard: when its last request came, by the monotonic clock.
     """
 
     site: Site
@@ -38,26 +38,26 @@ class _Presence:
 
 
 class Hub:
-    """Everything between the door and the grid. Its methods may be called from any thread.
+    """What the door and the grid share. All methods are thread-safe.
 
-    A node is new whenever its site joins: what the site was asked before that is lost, and is known to be.
+    Each time a site joins it gets a new node. Requests to its old node are then known to be lost.
     """
 
     def __init__(self, roster: Roster) -> None:
         self.state = SteadyLinkState()
         self.run_id = _running(self.state)
         self.roster = roster
-        self.loop: asyncio.AbstractEventLoop | None = None  # of the door
+        self.loop: asyncio.AbstractEventLoop | None = None  # the door's
         self._nodes: dict[str, int] = {}  # by the site's key
         self._here: dict[int, _Presence] = {}
-        self._rooms: dict[str, Room] = {}  # of the reply to each message that was asked
-        self._uploads: dict[str, Upload] = {}  # by the message that is answered
-        self._left: dict[str, int] = {}  # by the site's key: the node before; what it answered still counts
-        self.storing = threading.RLock()  # held while objects of messages are stored, or deleted
+        self._rooms: dict[str, Room] = {}  # by message id, the room for its reply
+        self._uploads: dict[str, Upload] = {}  # by the id of the message that is answered
+        self._left: dict[str, int] = {}  # by the site's key: its node before, whose replies still count
+        self.storing = threading.RLock()  # held while objects of messages are stored or deleted
         self._lock = threading.RLock()
 
     def site_of(self, node: int) -> Site | None:
-        """The site that the node is."""
+        """The site behind the node; None if the node is gone."""
         with self._lock:
             presence = self._here.get(node)
         return None if presence is None else presence.site
@@ -68,7 +68,7 @@ class Hub:
             return self._nodes.get(site.key)
 
     def join(self, site: Site) -> int:
-        """Give the site a new node, in the place of the one that it had."""
+        """Give the site a new node, which replaces its old one."""
         with self._lock:
             self.leave(site)
             public = bytes.fromhex(site.key) + secrets.token_bytes(_NODE_BYTES)  # Flower knows each key once
@@ -79,7 +79,7 @@ class Hub:
             return node
 
     def leave(self, site: Site) -> None:
-        """Take the site's node away, if it has one: what it was asked is not waited for."""
+        """Remove the site's node, if it has one; nobody waits for its replies any more."""
         with self._lock:
             node = self._nodes.pop(site.key, None)
             if node is not None:
@@ -95,7 +95,7 @@ class Hub:
                 _forget(self.state, node)
 
     def use(self, roster: Roster) -> None:
-        """Go on with a newer roster: sites that it does not have are no longer there."""
+        """Switch to a newer roster; sites that are not in it lose their nodes."""
         with self._lock:
             before, self.roster = self.roster, roster
             for site in before.sites:
@@ -103,12 +103,12 @@ class Hub:
                     self.leave(site)
 
     def here(self) -> list[int]:
-        """The nodes whose sites are there now."""
+        """The nodes whose sites are there now, see `is_here`."""
         with self._lock:
             return [node for node in self._here if self.is_here(node)]
 
     def is_here(self, node: int) -> bool:
-        """Whether the node's site has sent a request lately."""
+        """Whether the node's site has sent a request within the last SILENCE seconds."""
         with self._lock:
             presence = self._here.get(node)
         return presence is not None and time.monotonic() - presence.heard < SILENCE
@@ -120,13 +120,13 @@ class Hub:
                 self._here[node].heard = time.monotonic()
 
     def bell(self, node: int) -> asyncio.Event | None:
-        """Rings when there is a message for the node; None: it is not there."""
+        """An event that is set when there is a message for the node; None if the node is gone."""
         with self._lock:
             presence = self._here.get(node)
         return None if presence is None else presence.bell
 
     def ring(self, nodes: set[int]) -> None:
-        """Tell the nodes that are waiting that there is a message."""
+        """Wake the requests of these nodes that wait for a message."""
         with self._lock:
             bells = [self._here[node].bell for node in nodes if node in self._here]
         if self.loop is not None:
@@ -134,7 +134,7 @@ class Hub:
                 self.loop.call_soon_threadsafe(bell.set)
 
     def let_read(self, node: int, tree: ObjectTree) -> None:
-        """Let the node fetch the objects of a message that it was given."""
+        """Let the node fetch the objects of a message to it."""
         with self._lock:
             if node in self._here:
                 self._here[node].readable |= {part.object_id for part in iterate_object_tree(tree)}
@@ -144,13 +144,13 @@ class Hub:
             return node in self._here and object_id in self._here[node].readable
 
     def forget_read(self, node: int) -> None:
-        """The node has all that it was given."""
+        """Forget what the node may fetch: it has all of it."""
         with self._lock:
             if node in self._here:
                 self._here[node].readable.clear()
 
     def expect(self, message_id: str, room: Room) -> None:
-        """Let the message be answered, by a reply that takes no more than `room`."""
+        """Allow a reply to the message that takes no more than `room`."""
         with self._lock:
             self._rooms[message_id] = room
 
@@ -159,11 +159,11 @@ class Hub:
             return self._rooms.get(message_id, Room())
 
     def begin_upload(self, message_id: str, node: int, root: str, wanted: frozenset[str]) -> Upload:
-        """Let the node, and no other, send the objects of its reply to the message: one reply at a time."""
+        """Let the node, and no other, send the objects of its reply to the message, one reply at a time."""
         with self._lock:
             begun = self._uploads.get(message_id)
             if begun is not None and begun.node == node and begun.is_complete():
-                return begun  # sent before: the first one counts
+                return begun  # already sent; the first reply counts
             self._uploads = {
                 key: one for key, one in self._uploads.items() if one.node != node or one.is_complete()
             }
@@ -172,7 +172,7 @@ class Hub:
             return upload
 
     def store(self, session: str, node: int, object_id: str, content: bytes) -> bool:
-        """Keep an object of the node's reply; False if it is none, or too large."""
+        """Keep an object of the node's reply; False if it does not belong to it, or is too large."""
         with self._lock:
             for upload in self._uploads.values():
                 if upload.session == session and upload.node == node:
@@ -180,13 +180,13 @@ class Hub:
         return False
 
     def answered(self, message_id: str) -> Upload | None:
-        """The reply to the message, once it is all there."""
+        """The reply to the message, once it is complete."""
         with self._lock:
             upload = self._uploads.get(message_id)
         return upload if upload is not None and upload.is_complete() else None
 
     def close(self, message_id: str) -> None:
-        """Nobody waits for an answer to the message any more: nothing of it stays."""
+        """Discard the message and any reply: nobody waits for an answer any more."""
         with self._lock:
             self._uploads.pop(message_id, None)
             self._rooms.pop(message_id, None)
@@ -195,25 +195,25 @@ class Hub:
             self.state.object_store.delete(message_id)
 
     def confirm(self, message_id: str) -> None:
-        """The message's site has all of it: its objects need not be kept."""
+        """Discard the message's objects: its site has fetched all of them."""
         with self.storing:
             self.state.object_store.delete(message_id)
 
 
 def asked_of(state: SteadyLinkState, message_id: str) -> Message | None:
-    """The message of that id, if the server has asked it and no reply was taken yet."""
+    """The message of that id, if the server has sent it and has taken no reply yet."""
     return state.message_ins_store.get(message_id)
 
 
 def _forget(state: SteadyLinkState, node: int) -> None:
-    """Flower keeps each node for ever, and looks at all of them again and again."""
+    """Remove the node from Flower's state, which would keep it for ever and scan all nodes repeatedly."""
     known = state.nodes.pop(node)
     state.node_public_key_to_node_id.pop(known.public_key, None)
     state.owner_to_node_ids[known.owner_aid].discard(node)
 
 
 def _running(state: SteadyLinkState) -> int:
-    """A run that is under way. Its token would expire; nobody has it, as no Runtime API is served."""
+    """Create a running run. Its token, which would expire, is deleted: no Runtime API is served to use it."""
     run_id = state.create_run("", "", "", {}, NOOP_FEDERATION_ID, None, NOOP_FLWR_AID, TaskType.SERVER_APP)
     task = state.get_run_info(run_ids=[run_id])[0].primary_task_id
     assert task is not None

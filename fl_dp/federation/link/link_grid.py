@@ -1,4 +1,4 @@
-"""A Flower Grid over the hub: the server's strategy and its sites, with nothing between them but the door."""
+"""A Flower Grid over the hub, through which the server's strategy reaches its sites by the door alone."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable
@@ -29,14 +29,14 @@ _TOO_LATE = Error(ErrorCode.MESSAGE_UNAVAILABLE, "it did not answer in time")
 
 
 class LinkGrid(BaseGrid):
-    """key: signs what sites are asked. on_wait: called again and again while the server waits."""
+    """key: signs the messages to sites. on_wait: called repeatedly while the server waits."""
 
     def __init__(self, hub: Hub, key: SigningKey, on_wait: Callable[[], None] = lambda: None) -> None:
         self._hub, self._key, self._on_wait = hub, key, on_wait
         self._asked: dict[str, tuple[Metadata, Site]] = {}  # by message id, until answered or given up
 
     def set_run(self, run: Run) -> None:
-        """Nothing: the hub has one run."""
+        """Does nothing: the hub has one run."""
 
     @property
     def run(self) -> Run:
@@ -60,7 +60,7 @@ class LinkGrid(BaseGrid):
         return list(self._hub.state.get_node_info(node_ids=list(self.get_node_ids())))
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Sign the messages and hand them out; the ids of those that went out."""
+        """Sign and send the messages; returns the ids of those sent."""
         sent, nodes = [], set()
         with no_object_id_recompute():  # sites that get the same weights share their objects
             for message in messages:
@@ -72,14 +72,14 @@ class LinkGrid(BaseGrid):
         return sent
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """The replies that have come since; an error for each message that will have none."""
+        """The replies that have arrived, and an error for each message that will have none."""
         self._on_wait()
         found = [reply for one in set(message_ids) if (reply := self._reply_to(one)) is not None]
         self.give_up(self._hub.state.overdue())
         return found
 
     def give_up(self, message_ids: Iterable[str]) -> None:
-        """Nothing of the messages and their answers stays: a late one is turned away at the door."""
+        """Discard the messages and their replies; the door refuses late replies."""
         for message_id in message_ids:
             self._asked.pop(message_id, None)
             self._hub.close(message_id)
@@ -94,7 +94,7 @@ class LinkGrid(BaseGrid):
         bare = remove_content_from_message(whole)
         objects = get_all_nested_objects(whole)
         self._hub.expect(whole.metadata.message_id, Room.of_reply_to(message.content))
-        with self._hub.storing:  # what this message shares with another must not be deleted meanwhile
+        with self._hub.storing:  # so that objects shared with another message are not deleted meanwhile
             store, message_id = state.object_store, whole.metadata.message_id
             for object_id in store.preregister(self._hub.run_id, tree):
                 store.put(object_id, objects[object_id].deflate())
@@ -108,9 +108,9 @@ class LinkGrid(BaseGrid):
         return Bearing.of(self._hub.roster.federation, metadata, site.key, answers)
 
     def _reply_to(self, message_id: str) -> Message | None:
-        """The reply as its site has signed it, or an error in its place; None while it is waited for."""
+        """The verified reply, or an error in its place; None while it may still come."""
         known = self._asked.get(message_id)
-        if known is None:  # it was given up; whoever asks for it is told so
+        if known is None:  # it was given up
             kind = MessageType.QUERY  # it may have been another; Flower takes no message without one
             return _failed(Metadata(self._hub.run_id, "", 0, 0, message_id, "", 0.0, 0.0, kind), _TOO_LATE)
         asked, site = known
@@ -127,7 +127,7 @@ class LinkGrid(BaseGrid):
             return _failed(_reply_metadata(asked), Error(ErrorCode.MESSAGE_UNAVAILABLE, str(wrong)))
 
     def _error(self, asked: Metadata, site: Site) -> Error | None:
-        """Why no answer will come; None where it still may."""
+        """Why no answer will come; None if it still may."""
         if self._hub.state.is_over(asked.message_id):
             return _TOO_LATE
         if not self._hub.is_here(asked.dst_node_id):
@@ -135,7 +135,8 @@ class LinkGrid(BaseGrid):
         return None
 
     def _content(self, asked: Metadata, site: Site, upload: Upload) -> RecordDict:
-        """What the site has answered; FederationError unless it is whole, its own, and to this message."""
+        """The content of the site's reply; FederationError unless it is complete, its own, and to this
+        message."""
         try:
             whole = upload.whole()
         except Exception as error:
@@ -145,7 +146,7 @@ class LinkGrid(BaseGrid):
         if any(getattr(said, name) != getattr(known, name) for name in same) or not whole.has_content():
             raise FederationError("a reply that is another one inside")
         bearing = self._bearing(asked, site, asked.message_id)
-        with no_object_id_recompute():  # an array that stands under many names is read once
+        with no_object_id_recompute():  # an array with many names is read once
             content = checked(whole.content, bearing, site.key)
         profile = config_record(content, PROFILE)
         if asked.message_type == MessageType.QUERY and profile is not None:
@@ -160,7 +161,7 @@ def _failed(metadata: Metadata, error: Error) -> Message:
 
 
 def _reply_metadata(known: Metadata) -> Metadata:
-    """Of the reply to the message of that metadata, from what the server itself knows."""
+    """The metadata of the reply to a message, from what the server itself knows."""
     return Metadata(
         run_id=known.run_id,
         message_id="",

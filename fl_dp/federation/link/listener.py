@@ -1,4 +1,4 @@
-"""Serves the door on a port, by TLS, in a thread of its own. Connections are counted before TLS begins."""
+"""Serves the door on a port, over TLS, in its own thread. Connections are limited before TLS begins."""
 
 import asyncio
 import errno
@@ -24,27 +24,27 @@ from fl_dp.kits.kit import ServerKit
 
 logger = logging.getLogger("fl_dp")
 
-DOOR = "door"  # name of the thread that serves it
+DOOR = "door"  # name of the serving thread
 _START_SECONDS = 30.0
-_END_SECONDS = 3  # that requests under way have when the server ends
+_END_SECONDS = 3  # for running requests when the server ends
 _MOST_CONNECTIONS = 4096
 _IDLE_SECONDS = 30
-_TLS_SECONDS = 5.0  # that whoever connects has until TLS is agreed on
-_LEAST_SECONDS = 0.1  # of these, for whoever begins with the last of them
-_FIRST_SECONDS = 30.0  # and from then on until its first request's headers are there
-_ANSWER_SECONDS = 1.0  # that the words of a refusal have to arrive
+_TLS_SECONDS = 5.0  # from connecting to the end of the TLS handshake
+_LEAST_SECONDS = 0.1  # for the handshake itself, if it begins late
+_FIRST_SECONDS = 30.0  # from the handshake to the headers of the first request
+_ANSWER_SECONDS = 1.0  # for a refusal to arrive
 _MOST_HEADER_BYTES = 2**14
-_OTHER_FILES = 512  # that this process may have open beside connections; half of all where they are few
-_PAUSE_SECONDS = 0.5  # of accepting, when no descriptor is left
-_LOOK_SECONDS = 1.0  # between two looks for a new certificate
-_TOLD_SECONDS = 60.0  # between two words of the same trouble
-ASGI = Callable[[Any, Any, Any], Awaitable[None]]  # the door, or what stands before it
+_OTHER_FILES = 512  # descriptors reserved for other files; half of all if there are few
+_PAUSE_SECONDS = 0.5  # before accepting again when no descriptor is left
+_LOOK_SECONDS = 1.0  # between two checks for a new certificate
+_TOLD_SECONDS = 60.0  # between two log lines about the same trouble
+ASGI = Callable[[Any, Any, Any], Awaitable[None]]  # the door, or a wrapper of it
 _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 @contextmanager
 def listening(door: ASGI, kit: ServerKit, host: str, port: int) -> Iterator[int]:
-    """Serve within it; the port, which is a free one if `port` is 0. ConfigError if it is taken."""
+    """Serve within this context; yields the port, a free one if `port` is 0. ConfigError if it is taken."""
     most = _room_for_connections()
     listener = _listener(host, port)
     config = uvicorn.Config(
@@ -60,7 +60,7 @@ def listening(door: ASGI, kit: ServerKit, host: str, port: int) -> Iterator[int]
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
     )
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of each stranger, and the log is bounded
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it would warn of each stranger; the log is bounded
     server = _Server(config, _Certificate(kit), Places(most))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True, name=DOOR)
     thread.start()
@@ -74,15 +74,15 @@ def listening(door: ASGI, kit: ServerKit, host: str, port: int) -> Iterator[int]
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, with connections accepted here: it would count them when TLS is agreed on, and wait for that
-    for a minute each.
+    """uvicorn, but connections are accepted here. uvicorn would count them only after the TLS handshake, and
+    wait a minute for each handshake.
     """
 
     def __init__(self, config: uvicorn.Config, certificate: "_Certificate", places: Places) -> None:
         super().__init__(config)
         self._certificate, self._places = certificate, places
         self._accepting: list[asyncio.Task[None]] = []
-        self._agreeing: set[asyncio.Task[None]] = set()  # on TLS
+        self._agreeing: set[asyncio.Task[None]] = set()  # in the TLS handshake
         self._told = -_TOLD_SECONDS
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -102,7 +102,7 @@ class _Server(uvicorn.Server):
         while True:
             try:
                 made, address = await loop.sock_accept(listener)
-            except OSError as error:  # a connection that is over already is none
+            except OSError as error:  # for example a connection that has already ended
                 if error.errno in _SHORT:
                     await self._wait_for_descriptors(error)
                 continue
@@ -113,10 +113,10 @@ class _Server(uvicorn.Server):
                 task = asyncio.create_task(self._agree(made, place))
                 self._agreeing.add(task)
                 task.add_done_callback(self._agreeing.discard)
-            await asyncio.sleep(0)  # others have their turn, also while one connection follows another
+            await asyncio.sleep(0)  # let other tasks run even while connections keep coming
 
     async def _agree(self, made: socket.socket, place: Place) -> None:
-        """TLS, and then HTTP; whoever does not get so far has had its place."""
+        """Start TLS, then HTTP; a connection that fails before that loses its place."""
         loop = asyncio.get_running_loop()
         until = loop.time() + _TLS_SECONDS
 
@@ -136,11 +136,11 @@ class _Server(uvicorn.Server):
         except BaseException as error:
             self._places.leave(place)
             made.close()
-            if not isinstance(error, OSError):  # of the connection, or of TLS; a TimeoutError is one, too
+            if not isinstance(error, OSError):  # OSError: the connection's, TLS's, or a TimeoutError
                 raise
 
     async def _wait_for_descriptors(self, error: OSError) -> None:
-        """Other parts of this process, or of the machine, use what was kept for connections."""
+        """Pause when this process, or the machine, has no descriptor left for connections."""
         if time.monotonic() - self._told >= _TOLD_SECONDS:
             self._told = time.monotonic()
             logger.warning("no connection can be accepted for a moment: %s", error.strerror)
@@ -149,7 +149,7 @@ class _Server(uvicorn.Server):
 
 
 async def _first_byte(made: socket.socket) -> None:
-    """Return when there is one to read. Most strangers send none: TLS for them would be for nothing."""
+    """Return when there is a byte to read. Most strangers send none, so TLS would be wasted on them."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(made, readable.set)
@@ -162,13 +162,13 @@ async def _first_byte(made: socket.socket) -> None:
 
 
 def _end(made: socket.socket) -> None:
-    """End a connection, whoever reads from it: TLS, HTTP or nobody yet."""
-    with suppress(OSError):  # it is over
+    """End a connection, whether TLS, HTTP or nothing reads from it yet."""
+    with suppress(OSError):  # it has already ended
         made.shutdown(socket.SHUT_RDWR)
 
 
 class _Certificate:
-    """The server's certificate, as its kit has it now: a new one is taken while the server runs."""
+    """The certificate in the server's kit. A new one is used while the server runs."""
 
     def __init__(self, kit: ServerKit) -> None:
         self._kit = kit
@@ -178,7 +178,7 @@ class _Certificate:
         self._told = -_TOLD_SECONDS
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection. One that cannot be used is named in the log, and the one before stays."""
+        """For the next connection. If a new certificate cannot be used, logs why and keeps the one before."""
         if time.monotonic() - self._looked >= _LOOK_SECONDS:
             self._looked = time.monotonic()
             version = self._version()
@@ -191,7 +191,7 @@ class _Certificate:
             check_in_time(self._kit.tls_certificate)
             check_pair(self._kit.tls_certificate, self._kit.tls_key, self._kit.roster.certificate)
             self._context = self._read()
-        except (ConfigError, OSError) as error:  # half of it may be there; or no descriptor was left
+        except (ConfigError, OSError) as error:  # only one of its files is new yet, or no descriptor is left
             if time.monotonic() - self._told >= _TOLD_SECONDS:
                 self._told = time.monotonic()
                 logger.error("the certificate is not taken: %s", error)
@@ -210,10 +210,10 @@ class _Certificate:
 
 
 class _Bounded(H11Protocol):
-    """A connection that ends unless it soon brings a request.
+    """A connection that ends unless a request comes soon.
 
-    h11 bounds headers; httptools, which uvicorn prefers, keeps whatever comes. uvicorn itself waits for a
-    first request for ever.
+    h11 bounds headers; httptools, which uvicorn prefers, buffers without limit. uvicorn itself would wait for
+    a first request for ever.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class _Bounded(H11Protocol):
         place: Place,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """The door gets `signed`, for the key of a site that has signed, and `cut`, in a request's state."""
+        """In a request's state the door finds `signed`, to call with the key of the site, and `cut`."""
         state = {"signed": lambda site: places.sign(place, site), "cut": self._cut}
         super().__init__(config, server_state, state, _loop=loop)
         self._places, self._place = places, place
@@ -238,7 +238,7 @@ class _Bounded(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Nothing is answered to what is no HTTP, and nothing more of it is read."""
+        """End the connection without an answer if it does not speak HTTP."""
         self.transport.abort()
 
     def _end_if_nothing_came(self) -> None:
@@ -246,7 +246,7 @@ class _Bounded(H11Protocol):
             self.transport.abort()
 
     async def _cut(self) -> None:
-        """Read nothing more. What was answered has a moment to arrive."""
+        """Stop reading and end the connection, after a moment for the answer to arrive."""
         deadline = time.monotonic() + _ANSWER_SECONDS
         while not self.transport.is_closing() and time.monotonic() < deadline:
             await asyncio.sleep(_ANSWER_SECONDS / 20)
@@ -256,9 +256,9 @@ class _Bounded(H11Protocol):
 
 
 def _room_for_connections() -> int:
-    """How many connections there may be, by the files that this process may open; it may open more hereafter.
+    """The most connections, by the limit of open files, which this raises to the hard limit.
 
-    Without descriptors of their own, the run's results could not be written while strangers hold all.
+    Some descriptors are reserved; otherwise the run's results could not be written while strangers hold all.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
@@ -269,7 +269,7 @@ def _room_for_connections() -> int:
 
 
 def check_port(host: str, port: int) -> None:
-    """ConfigError where the port is taken, or is none of this machine's; known before anything is written."""
+    """ConfigError if the port is taken, or is not this machine's. Call it before anything is written."""
     _listener(host, port).close()
 
 
@@ -277,7 +277,7 @@ def _listener(host: str, port: int) -> socket.socket:
     family, both = socket.AF_INET6 if ":" in host else socket.AF_INET, host == "::"
     try:
         return socket.create_server((host, port), family=family, backlog=512, dualstack_ipv6=both)
-    except (OSError, OverflowError, ValueError) as error:  # ValueError: it knows no IPv6
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: no IPv6 here
         raise ConfigError(f"{host}:{port}: cannot be served on: {error}; name another address.") from None
 
 

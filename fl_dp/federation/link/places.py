@@ -1,9 +1,9 @@
-"""Who may hold a connection to the server's port: counted when it is accepted, before TLS, by source address.
+"""Limits the connections to the server's port, by source address, when they are accepted, before TLS.
 
 A connection is a stranger's until a site of the roster has signed a request in it. Sites never make room for
-strangers. Among strangers a newcomer takes the place of one that is drawn by chance: with every flood that
-asks for nothing, a site still has a fair chance in each try. An address from which a site has signed before
-has places of its own, which strangers at other addresses cannot take.
+strangers. Among strangers, a new connection replaces one drawn at random, so a site has a fair chance in each
+try even during a flood of idle connections. Addresses from which a site has signed before have their own
+places, which strangers at other addresses cannot take.
 """
 
 import ipaddress
@@ -13,15 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 OF_ADDRESS = 64  # connections of strangers at one address
-OF_KNOWN_ADDRESS = 512  # the same, where a site has signed a request from there
-OF_SITE = 32  # connections in which one site has signed; its oldest ends for another
-_ADDRESSES_OF_SITE = 8  # that are known by it
-_IPV6_NETWORK = 64  # bits: of one customer, who has all addresses in it
+OF_KNOWN_ADDRESS = 512  # the same, if a site has signed a request from there
+OF_SITE = 32  # connections in which one site has signed; a new one ends its oldest
+_ADDRESSES_OF_SITE = 8  # remembered for each site
+_IPV6_NETWORK = 64  # bits of the prefix: one customer has all addresses in such a network
 
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """One connection. end: ends it. site: the key that has signed a request in it; empty before."""
+    """One connection. end: closes it. site: the key that has signed a request in it; empty before."""
 
     source: str
     end: Callable[[], None]
@@ -29,7 +29,7 @@ class Place:
 
 
 class _Drawn:
-    """Places of which one can be drawn. Nothing of it takes longer the more there are."""
+    """A set of places from which one can be drawn at random. All operations take constant time."""
 
     def __init__(self) -> None:
         self.all: list[Place] = []
@@ -49,9 +49,9 @@ class _Drawn:
 
 
 class Places:
-    """At most `most` connections. Half of them are for strangers, a quarter for those at sites' addresses.
+    """At most `most` connections: half for strangers at unknown addresses, a quarter for strangers at known.
 
-    For one thread. rng: draws which stranger makes room.
+    Not thread-safe. rng: draws the stranger that makes room.
     """
 
     def __init__(self, most: int, rng: random.Random | None = None) -> None:
@@ -60,14 +60,14 @@ class Places:
         self._strangers: dict[str, list[Place]] = {}  # by source: those without a site
         self._strange, self._others = _Drawn(), _Drawn()  # the same, at unknown and at known sources
         self._sites: dict[str, list[Place]] = {}  # by key, the oldest first
-        self._sources: dict[str, OrderedDict[str, None]] = {}  # by key: where it was last
-        self._known: Counter[str] = Counter()  # sources, by how many sites
+        self._sources: dict[str, OrderedDict[str, None]] = {}  # by key: its last sources
+        self._known: Counter[str] = Counter()  # by source: the number of sites that signed from there
 
     def __len__(self) -> int:
         return len(self._strange) + len(self._others) + sum(map(len, self._sites.values()))
 
     def enter(self, address: str, end: Callable[[], None]) -> Place | None:
-        """A place for a new connection, which may end another; None where there is none."""
+        """A place for a new connection, which may end another one; None if there is no room."""
         source = source_of(address)
         known = source in self._known
         here = self._strangers.get(source, [])
@@ -81,7 +81,7 @@ class Places:
         return place
 
     def leave(self, place: Place) -> None:
-        """The connection is over, or about to be."""
+        """Free the place of a connection that has ended, or is about to."""
         groups, name = (self._sites, place.site) if place.site else (self._strangers, place.source)
         group = groups.get(name, [])
         if place in group:
@@ -92,10 +92,10 @@ class Places:
                 del groups[name]
 
     def sign(self, place: Place, site: str) -> None:
-        """A site of the roster, by its key, has signed a request in this connection."""
+        """Note that a site of the roster has signed a request in this connection. site: its key."""
         self._remember(site, place.source)
         if place.site or place not in self._strangers.get(place.source, []):
-            return  # it is one already; or it has just been ended
+            return  # already a site's, or just ended
         self.leave(place)
         place.site = site
         own = self._sites.setdefault(site, [])
@@ -104,13 +104,13 @@ class Places:
             self._end(own[0])
 
     def relieve(self) -> None:
-        """End a part of the strangers' connections: the process has no descriptor left."""
+        """End a quarter of the strangers' connections when the process has no descriptor left."""
         strangers = self._strange.all or self._others.all
         for place in self._rng.sample(strangers, (len(strangers) + 3) // 4):
             self._end(place)
 
     def _make_room(self, *, known: bool) -> bool:
-        """End a stranger where the newcomer's kind has all its places, or where there is none left at all."""
+        """End a stranger's connection if the newcomer's kind, or the whole, is full. False: no room."""
         strange, others = self._strange, self._others
         own, most = (others, self.most // 4) if known else (strange, self.most // 2)
         if len(own) >= most:
@@ -141,7 +141,7 @@ class Places:
             self._count(sources.popitem(last=False)[0], -1)
 
     def _count(self, source: str, more: int) -> None:
-        """One site more, or less, has signed at that source: its strangers may be others' from now on."""
+        """Count one more, or one fewer, site at that source; its strangers may change their kind by that."""
         before = self._drawn(source)
         self._known[source] += more
         if not self._known[source]:
@@ -153,7 +153,7 @@ class Places:
 
 
 def source_of(address: str) -> str:
-    """Whose address it is: an IPv4 address, in whatever form, or the network of an IPv6 one."""
+    """By what connections are counted: the IPv4 address, even if written as IPv6, or the IPv6 network."""
     found = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address):
         if found.ipv4_mapped is None:

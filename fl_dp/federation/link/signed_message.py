@@ -1,7 +1,7 @@
-"""What is asked of a site, and what it answers, signed itself: by the server's key, and by the site's.
+"""Signed messages: requests to a site, signed by the server's key, and replies, signed by the site's.
 
-A signature stands in the message, in a record of its own. It holds for one federation, run, round, site and
-kind of message, so that nobody who passes a message on can change it or send it elsewhere.
+The signature is a record of its own in the message. It is valid for one federation, run, round, site and kind
+of message, so nobody who relays a message can change it or send it elsewhere.
 """
 
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ _ASKED, _ANSWERED = "instruction", "reply"
 
 @dataclass(frozen=True, slots=True)
 class Bearing:
-    """What a signature holds for besides the content. site: the public key of the site that is asked.
+    """What a signature covers besides the content. site: the public key of the site that is asked.
 
-    answers: the id of the message that is answered, which follows from all of it; empty in an instruction.
+    answers: the id of the message that is answered, a hash of all of it; empty in an instruction.
     """
 
     federation: str
@@ -33,7 +33,7 @@ class Bearing:
 
     @classmethod
     def of(cls, federation: str, metadata: Metadata, site: str, answers: str = "") -> Self:
-        """Of the message with that metadata, or of the answer to it; the same at both ends."""
+        """For the message with that metadata, or for the answer to it; the same at both ends."""
         return cls(
             federation,
             metadata.run_id,
@@ -57,14 +57,14 @@ class Bearing:
 
 
 def signed(content: RecordDict, bearing: Bearing, key: SigningKey) -> RecordDict:
-    """The content with a signature; its own records are shared, not copied."""
+    """The content with a signature added. The other records are shared, not copied."""
     plain = _plain(content)
     signature = key.sign(bearing.purpose, bearing.to_bytes(plain))
     return RecordDict({**plain, SIGNED: ConfigRecord({"signature": signature})})
 
 
 def checked(content: RecordDict, bearing: Bearing, public: str) -> RecordDict:
-    """The content without its signature; FederationError unless the key `public` is of who signed it."""
+    """The content without its signature; FederationError unless it was signed with the key of `public`."""
     record = content.get(SIGNED)
     signature = record.get("signature") if isinstance(record, ConfigRecord) else None
     plain = _plain(content)

@@ -1,6 +1,6 @@
-"""An HTTP request that is signed whole, once: method, path, body and time, by the key of a site.
+"""HTTP requests signed by a site's key. The signature covers method, path, body and time, and is used once.
 
-Flower's own signature covers a time alone: whoever holds one may use it for other requests, for 305 s.
+Flower's own signature covers only a time: whoever has one can use it for other requests for 305 s.
 """
 
 import hashlib
@@ -15,9 +15,9 @@ from threading import Lock
 from fl_dp.kits.keys import SigningKey, is_public_key, is_signed
 
 PURPOSE = "request"
-WINDOW = 300.0  # seconds that a site's clock may be off by
-PROTOCOL = "2"  # raised when a site of another version could not be understood
-_MOST_SEEN = 250_000  # nonces of one site; as many requests within two windows
+WINDOW = 300.0  # seconds by which a site's clock may be off
+PROTOCOL = "2"  # increased when sites of other versions could no longer be understood
+_MOST_SEEN = 250_000  # nonces of one site, one for each request within two windows
 _NONCE = re.compile("[0-9a-f]{32}")
 
 KEY, TIME, NONCE, DIGEST, SIGNATURE, SPOKEN = (
@@ -26,7 +26,7 @@ KEY, TIME, NONCE, DIGEST, SIGNATURE, SPOKEN = (
 
 
 class RequestRefusedError(Exception):
-    """Why a request is not answered; in words for whoever sent it. status: of HTTP."""
+    """Why a request is refused, in words for its sender. status: HTTP status."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -57,7 +57,7 @@ def digest_of(body: bytes) -> str:
 
 
 class SteadyClock:
-    """The seconds since 1970 as the wall clock had them when this was made, and steady ones since."""
+    """Seconds since 1970: the wall clock's when this was created, then counted by the monotonic clock."""
 
     def __init__(
         self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
@@ -91,10 +91,10 @@ def sign_request(
 
 
 class RequestCheck:
-    """Believes each signed request once. wall, steady: clocks; the first one gives the seconds since 1970.
+    """Accepts each signed request once. wall, steady: clocks; `wall` gives the seconds since 1970.
 
-    A request's time may agree with the wall clock, or with what it was at the start and the steady clock
-    since: one that was wrong is set right within a run, and one that was right may be set wrong.
+    A request's time may agree with the wall clock or with a `SteadyClock` from the start of the run, because
+    the wall clock may be corrected, or spoilt, during a run.
     """
 
     def __init__(
@@ -105,13 +105,13 @@ class RequestCheck:
     ) -> None:
         self._federation, self._steady = federation, steady
         self._clocks = wall, SteadyClock(wall, steady)
-        self._seen: dict[str, OrderedDict[str, float]] = {}  # by key: nonces, by when they came
+        self._seen: dict[str, OrderedDict[str, float]] = {}  # by key: nonces, and when they came
         self._lock = Lock()
 
     def signer(self, method: str, path: str, headers: Mapping[str, str]) -> str:
-        """The public key that has signed the request; RequestRefusedError where there is none, or no longer.
+        """The public key that signed the request; RequestRefusedError if the signature is invalid or too old.
 
-        The body is not read yet; it must have the digest that `headers` say.
+        The body has not been read yet; the caller must check that it has the digest in `headers`.
         """
         key = headers.get(KEY, "")
         head = RequestHead(
@@ -140,7 +140,7 @@ class RequestCheck:
         return key
 
     def take(self, key: str, nonce: str) -> None:
-        """Use the site's nonce up; RequestRefusedError if it was used before."""
+        """Mark the site's nonce as used; RequestRefusedError if it was used before."""
         now = self._steady()
         with self._lock:
             seen = self._seen.setdefault(key, OrderedDict())

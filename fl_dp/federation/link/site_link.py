@@ -1,7 +1,7 @@
-"""A site's end of the way to its server: it dials, signs its requests, believes what the server has signed.
+"""A site's connection to its server: the site connects, signs its requests, verifies the server's messages.
 
-No port is opened here. Nobody on this machine can answer in the site's name. What the server sends is read as
-far as it may go, and never unpacked; whose signature counts is what the kit's newest roster says.
+The site opens no port, so nobody on this machine can answer in its name. What the server sends is read up to
+a limit and never decompressed. The kit's newest roster says whose signature counts.
 """
 
 import dataclasses
@@ -49,17 +49,17 @@ from fl_dp.federation.link.upload import unfolded
 from fl_dp.federation.secure_sum.identity import Identity
 from fl_dp.kits.kit import ROSTER, SiteKit, trusted_roster
 
-_SECONDS = httpx.Timeout(30.0, connect=10.0)  # of silence; a second address is tried after the connecting
-_MOST_BYTES = 32 * 2**20  # of an answer; Flower cuts arrays into objects of 5 MiB
+_SECONDS = httpx.Timeout(30.0, connect=10.0)  # of silence; after `connect`, the next address is tried
+_MOST_BYTES = 32 * 2**20  # of a response; Flower cuts arrays into objects of 5 MiB
 _MOST_WORDS = 2**16  # bytes of a refusal
 
 
 class LinkLostError(Exception):
-    """The server does not answer now; it may later."""
+    """The server does not answer now, but may later."""
 
 
 class LinkRefusedError(Exception):
-    """The server answers, and refuses; its words say why. status: of HTTP."""
+    """The server refuses and says why. status: HTTP status."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -72,7 +72,7 @@ class LinkRefusedError(Exception):
 
     @property
     def is_late(self) -> bool:
-        """Whether what was answered is no longer waited for."""
+        """Whether the server no longer waits for the reply."""
         return self.status == httpx.codes.NOT_FOUND
 
     @property
@@ -82,17 +82,18 @@ class LinkRefusedError(Exception):
 
 
 class SiteLink:
-    """kit: of the site. address: HOST:PORT of the server; empty: those of the roster, tried in turn.
+    """The connection of a site.
 
-    Methods raise LinkLostError and LinkRefusedError, and FederationError where the kit's roster or the server
-    cannot be believed.
+    kit: the site's. address: HOST:PORT of the server; empty: those of the roster, tried in turn.
+    Methods raise LinkLostError and LinkRefusedError, and FederationError if the kit's roster or the server
+    cannot be trusted.
     """
 
     def __init__(self, kit: SiteKit, address: str = "") -> None:
         self._kit, self._address = kit, address
-        self._seen: tuple[int, ...] = ()  # of the roster: it may be newer than when the kit was read
-        self._at = 0  # which address is used
-        self._asked_by = ""  # the server's key, of the message that was read last
+        self._seen: tuple[int, ...] = ()  # version of the roster file; it may be newer than the loaded kit
+        self._at = 0  # index of the address in use
+        self._asked_by = ""  # the key of the server that sent the last message
         self._node = Node()
         self._http, self._client = self._connection()
 
@@ -105,7 +106,7 @@ class SiteLink:
         return (self._address,) if self._address else self._kit.roster.addresses
 
     def _connection(self) -> tuple[httpx.Client, FleetHttpClient]:
-        """What reads, and Flower's client, which writes the requests; by the roster as it is known now."""
+        """The HTTP client that reads, and Flower's client, which writes requests; by the present roster."""
         self._connected_by = self._kit.roster
         trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trust.load_verify_locations(cadata=self._kit.roster.certificate)
@@ -119,7 +120,7 @@ class SiteLink:
         self._http, self._client = self._connection()
 
     def _take_newest_roster(self) -> None:
-        """Go on with the roster that the kit has by now."""
+        """Reload the kit's roster if it is newer."""
         seen = version_of(self._kit.folder / ROSTER)
         if seen and seen == self._seen:
             return
@@ -131,22 +132,22 @@ class SiteLink:
 
     @property
     def kit_has_ended(self) -> bool:
-        """Whether nothing may be joined with this kit before it has a newer roster."""
-        with suppress(FederationError):  # what is wrong with the kit is said when it is joined with
+        """Whether the kit needs a newer roster before the site can join."""
+        with suppress(FederationError):  # `join` reports what is wrong with the kit
             self._take_newest_roster()
         return self._kit.roster.is_over()
 
     @property
     def identity(self) -> Identity:
-        """Who this site is to the members of a secure sum, and who they may be: as its kit says now."""
+        """This site's identity in a secure sum, and the sites that may be members, by its present kit."""
         return Identity(self._kit.key, frozenset(site.key for site in trusted_roster(self._kit.folder).sites))
 
     def sign(self, purpose: str, body: bytes) -> bytes:
-        """The site's signature of `body`, which holds for that purpose alone."""
+        """The site's signature of `body`, valid for this purpose alone."""
         return self._kit.key.sign(purpose, body)
 
     def join(self) -> None:
-        """Be there, as a new node: what was asked of an earlier one is not answered any more."""
+        """Join as a new node. Requests to an earlier node can no longer be answered."""
         self._take_newest_roster()
         if self._kit.roster != self._connected_by:
             self._connect_anew()
@@ -162,7 +163,7 @@ class SiteLink:
                 return
 
     def _join(self) -> None:
-        self._signing.clock = SteadyClock()  # anew: it is joined again where the server does not believe it
+        self._signing.clock = SteadyClock()  # set anew: a site whose clock the server refuses joins again
         with _errors():
             key = bytes.fromhex(self._kit.key.public)
             request = ActivateNodeRequest(public_key=key, heartbeat_interval=SILENCE / 2)
@@ -173,16 +174,16 @@ class SiteLink:
             self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
 
     def beat(self) -> None:
-        """Say that the site is there, and busy."""
+        """Send a heartbeat: the site is there, and busy."""
         with _errors():
             self._client.SendNodeHeartbeat(
                 SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=SILENCE / 2)
             )
 
     def next_message(self) -> Message | None:
-        """What the server asks, whole and signed by it; None if it asks nothing for a while.
+        """The server's next message, complete and verified; None if none comes for a while.
 
-        FederationError for a message that it has not signed: it is not answered.
+        FederationError for a message that the server has not signed; it gets no answer.
         """
         with _errors():
             response = self._client.PullMessages(PullMessagesRequest(node=self._node))
@@ -200,9 +201,9 @@ class SiteLink:
         return self._believed(bare, contents)
 
     def answer(self, message: Message, content: RecordDict) -> None:
-        """Send the content, signed, as the reply to `message`, which was read last.
+        """Send the content, signed, as the reply to `message`, the last one read.
 
-        FederationError where the roster names another server by now: it is not sent.
+        FederationError, and nothing is sent, if the roster names another server by now.
         """
         self._take_newest_roster()
         if self._kit.roster.server != self._asked_by:
@@ -211,7 +212,7 @@ class SiteLink:
         with no_object_id_recompute(), _errors():
             said = signed(content, self._bearing(message, asked.message_id), self._kit.key)
             reply = Message(said, reply_to=message)
-            # the server's own times: this machine's clock may be off
+            # the server's own times, because this machine's clock may be off
             reply.metadata.__dict__.update(
                 _created_at=asked.created_at, _ttl=asked.ttl, _src_node_id=asked.dst_node_id,
                 _dst_node_id=SUPERLINK_NODE_ID,
@@ -238,7 +239,7 @@ class SiteLink:
                     )
 
     def _objects(self, run: int, parts: list[str]) -> dict[str, bytes]:
-        """A message's objects; FederationError once they take more memory than a message may."""
+        """A message's objects; FederationError if they take more memory than a message may."""
         contents, room = {}, most_of_message()
         for part in parts:
             contents[part] = self._object(run, part)
@@ -256,12 +257,12 @@ class SiteLink:
         return response.object_content
 
     def _believed(self, bare: Message, contents: dict[str, bytes]) -> Message:
-        """The message; FederationError unless the server has signed it for this site."""
+        """The decoded message; FederationError unless the server has signed it for this site."""
         try:
             if unfolded(contents) > most_of_message():
                 raise ValueError("it unfolds to more than a message may take")
             whole = inflate_object_from_contents(bare.metadata.message_id, contents)
-        except Exception as error:  # Flower's parser raises of itself what it likes over a server's bytes
+        except Exception as error:  # Flower's parser may raise anything on a server's bytes
             raise FederationError(f"the server's message cannot be read ({type(error).__name__})") from None
         if not isinstance(whole, Message) or not whole.has_content():
             raise FederationError("the server's message cannot be read")
@@ -276,25 +277,25 @@ class SiteLink:
 
 
 def _told(response: PullMessagesResponse) -> tuple[Message, list[str]]:
-    """The message without its content, and the ids of its objects; FederationError if it is none."""
+    """The message without its content, and the ids of its objects; FederationError if it is malformed."""
     try:
         tree = response.message_object_trees[0]
         bare = message_from_proto(response.messages_list[0])
         return bare, list({part.object_id: None for part in iterate_object_tree(tree)})
-    except Exception as error:  # over a server's bytes, as above
+    except Exception as error:  # on a server's bytes, as above
         raise FederationError(f"the server's message cannot be read ({type(error).__name__})") from None
 
 
 def most_of_message() -> int:
-    """Bytes that one message may take here."""
+    """The most bytes that one message may take here: a quarter of the machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 
 
 class _SignedAndBounded:
-    """Signs each request of Flower's client as a whole, and reads what is answered to it itself.
+    """Signs each whole request of Flower's client, and reads the response itself.
 
-    Flower's client unpacks what comes, an error's text too, and keeps all of it. clock: of the requests'
-    times, set when the site joins.
+    Flower's client would decompress every response, even an error's text, and keep all of it. clock: for the
+    requests' times, set when the site joins.
     """
 
     def __init__(self, kit: SiteKit, http: httpx.Client) -> None:
@@ -322,7 +323,7 @@ class _SignedAndBounded:
 
 
 def _bounded(answer: httpx.Response) -> bytes:
-    """The body as it stands on the line; LinkLostError where it is compressed or too long."""
+    """The raw body; LinkLostError if it is compressed or too long."""
     if answer.headers.get("content-encoding", "identity").lower() != "identity":
         raise LinkLostError("what answers there is no server of fl_dp: its answer is compressed")
     content, most = bytearray(), _MOST_BYTES if answer.is_success else _MOST_WORDS
@@ -335,7 +336,7 @@ def _bounded(answer: httpx.Response) -> bytes:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """The errors of a request as LinkLostError or LinkRefusedError."""
+    """Convert the errors of a request to LinkLostError or LinkRefusedError."""
     try:
         yield
     except httpx.HTTPStatusError as error:
@@ -345,5 +346,5 @@ def _errors() -> Iterator[None]:
         raise LinkRefusedError(status, one_line(error.response.text)) from None
     except httpx.HTTPError as error:
         raise LinkLostError(str(error) or type(error).__name__) from None
-    except ValueError as error:  # of Flower's client, for bytes that are no message of its own
+    except ValueError as error:  # from Flower's client, for bytes that are no message of its own
         raise LinkLostError(f"what answers there is no server of fl_dp: {error}") from None

@@ -1,7 +1,7 @@
-"""A site's reply on its way to the server: its objects, held apart from all other sites' and bounded.
+"""Uploads of sites' replies: the objects of each are bounded, and kept apart from those of other sites.
 
-Flower's own store is shared by all nodes, and believes each node's word about which object has which
-children. A site could name objects of others with children that never come, or a tree that unfolds to 2^90.
+Flower's own store is shared by all nodes and trusts each node about the children of an object. A site could
+give objects of others children that never come, or send a tree that expands to 2^90.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ _DIVIDER = b"\0"  # between an object's head and its body
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much a reply may take: objects, and bytes, of what is sent and of the arrays that come of it."""
+    """The limits of a reply: the number of objects, and the bytes of what is sent and of its arrays."""
 
     parts: int = 1024
     size: int = 2**24
 
     @classmethod
     def of_reply_to(cls, asked: RecordDict) -> "Room":
-        """A reply brings arrays like those of the message that is answered, and little besides."""
+        """For a reply with arrays like those of the message that it answers, and little besides."""
         records = [record for record in asked.values() if isinstance(record, ArrayRecord)]
         arrays = [len(array.data) for record in records for array in record.values()]
         size = 2**24 + 2 * sum(arrays)
@@ -39,9 +39,9 @@ class Room:
 
 @dataclass(slots=True)
 class Upload:
-    """One reply. node: who sends it; session: by which it does; root: the reply's id.
+    """One reply. node: its sender; session: the id of the upload; root: the reply's id.
 
-    wanted: the ids of what it consists of. held: bytes that have come.
+    wanted: the ids of all its objects. held: bytes received.
     """
 
     node: int
@@ -59,7 +59,7 @@ class Upload:
         return len(self.contents) == len(self.wanted)
 
     def take(self, object_id: str, content: bytes) -> bool:
-        """Keep an object; False if it is not one of the reply's, or if there is no room for it."""
+        """Keep an object; False if it does not belong to the reply, or if there is no room for it."""
         if object_id not in self.wanted or hashlib.sha256(content).hexdigest() != object_id:
             return False
         if object_id not in self.contents:
@@ -70,7 +70,7 @@ class Upload:
         return True
 
     def whole(self) -> Message:
-        """The reply. Flower's parser raises of itself what it likes over a site's bytes; so does this."""
+        """The decoded reply. May raise anything, as Flower's parser does on a site's bytes."""
         if unfolded(self.contents) > self.room.size:
             raise ValueError("arrays that are larger than the reply may be")
         whole = inflate_object_from_contents(self.root, dict(self.contents))
@@ -86,7 +86,7 @@ def object_ids(tree: ObjectTree, most: int) -> frozenset[str] | None:
 
 
 def unfolded(contents: dict[str, bytes]) -> int:
-    """The bytes of all arrays: each names its chunks, and may name one a million times. Raises as `whole`."""
+    """The bytes of all arrays, decoded: an array may name one chunk a million times. Raises like `whole`."""
     total = 0
     for content in contents.values():
         kind, children, _ = get_object_head_values_from_object_content(content)

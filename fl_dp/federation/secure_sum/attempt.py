@@ -1,6 +1,6 @@
-"""One attempt at the server: its stages one after the other, over any grid, without standing still.
+"""The server's side of one attempt: its stages one after the other, over any grid, without blocking.
 
-Generators: each `yield` gives the caller back its turn while answers are waited for.
+It uses generators: each `yield` returns control to the caller while answers are awaited.
 """
 
 import time
@@ -20,8 +20,8 @@ from fl_dp.federation.wire.send_receive import pull, require_answer, send
 
 Turn = Generator[None, None, None]
 Take = Callable[[str, Mapping[str, Any]], None]
-KEY_SECONDS = 60.0  # that a stage may take at most which neither trains nor waits for an operator
-# What each may take at most of the time that is left for the round. Who waits for the round is told in time.
+KEY_SECONDS = 60.0  # the most for a stage that neither trains nor waits for an operator
+# The largest part of the round's remaining time that each stage may take, so that the round ends in time.
 _PARTS = {
     wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.CHECK: 0.25,
     wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5,
@@ -34,10 +34,10 @@ _ANSWERED = {STAGE: frozenset((wire.STAGE, wire.SAID)) for STAGE in wire.STAGES}
 
 @dataclass(slots=True)
 class Attempt:
-    """sums: the protocol's server. nodes: where each site is; round_message: what each is asked for.
+    """sums: the protocol's server. nodes: by site; round_messages: by site, the round's message.
 
-    until: when nobody waits for the round any more, by the monotonic clock. reports: of the members that have
-    masked, the answer without the vector; refusals: what a site answered instead.
+    until: when the round ends, by the monotonic clock. reports: answers, without the vector, of the members
+    that have masked; refusals: what a site answered instead.
     """
 
     grid: Grid
@@ -50,7 +50,7 @@ class Attempt:
     refusals: dict[str, RecordDict] = field(default_factory=dict)
 
     def play(self) -> Turn:
-        """All stages; SumLostError where they do not lead to a sum. `sums.total` is it then."""
+        """Run all stages, after which `sums.total` gives the sum; SumLostError if there is none."""
         plans = {site: content[PLAN] for site, content in self.round_messages.items()}
         head = self.sums.head.to_fields()
         yield from self._stage(
@@ -102,7 +102,7 @@ class Attempt:
         )
 
     def _stage(self, stage: str, questions: Mapping[str, RecordDict], take: Take, enough: int = 0) -> Turn:
-        """Ask, and take the answers in as they come, until all are there, or `enough`, or time is over."""
+        """Ask, and take in answers as they come, until all or `enough` are there, or time is up."""
         seconds = self._seconds(stage)
         until, taken = time.monotonic() + seconds, 0
         messages = [
@@ -127,13 +127,13 @@ class Attempt:
                 self.sums.drop(site, f"it did not answer within {seconds:g} s")
 
     def _seconds(self, stage: str) -> float:
-        """That the stage may take: who is silent in it leaves the others time for the stages to come."""
+        """The time limit of the stage; it leaves time for later stages even if a member is silent."""
         part = _PARTS[stage] * (self.until - time.monotonic())
         trains_or_waits = stage in (wire.ADVERTISE, wire.MASK)
         return max(_LEAST_SECONDS, part if trains_or_waits else min(KEY_SECONDS, part))
 
     def _take(self, stage: str, site: str, question: Message, reply: Message, take: Take) -> bool:
-        """Whether the answer was one. What cannot be read is the member's own drop-out."""
+        """Take in an answer; returns whether it was valid. An unreadable answer drops the member."""
         try:
             content = require_answer(reply, question)
             if REFUSAL in content:

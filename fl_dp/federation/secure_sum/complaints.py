@@ -1,4 +1,4 @@
-"""A complaint about key shares, judged: the accuser's own key shows what it was dealt."""
+"""Judges a complaint about key shares: the accuser's own key shows what it was dealt."""
 
 from collections.abc import Mapping
 
@@ -11,9 +11,10 @@ from fl_dp.federation.secure_sum.terms import Terms
 def liars(
     terms: Terms, accuser: int, complaint: Complaint, dealt: Mapping[int, tuple[bytes, bytes]]
 ) -> dict[int, str]:
-    """Who has lied, and how, by place: those whose shares do not fit; where all fit, the accuser.
+    """By place, who has lied, and how: those whose shares do not fit; if all fit, the accuser.
 
-    dealt: by dealer's place, what the accuser was sent, sealed, and what that must fit. Nobody's word counts.
+    dealt: by dealer's place, the sealed shares sent to the accuser, and what they must fit. Nobody's word
+    counts.
     """
     private, own = complaint.share_key, terms.members[accuser]
     if not 0 < int.from_bytes(private) < keys.ORDER or keys.public_of(private) != own.share_key:

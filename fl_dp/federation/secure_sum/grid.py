@@ -1,9 +1,10 @@
-"""A grid whose rounds are secure sums: six stages between it and the members, one sum for the strategy.
+"""A grid whose rounds are secure sums: six stages with the members, one sum for the strategy.
 
-To the strategy it is a grid that adds up (`wire/partial_sums.py`): it asks every client for a round, and gets
-each client's report, and one sum in integers. In between an attempt is begun with all that were asked. Who
-does not come as far as the masks has paid nothing; the others then begin another attempt, with new keys, for
-the same round. Who is lost later is a drop-out. Who was caught lying about key shares is in no attempt again.
+To the strategy it is a grid that adds up (`wire/partial_sums.py`): the strategy asks every client for a
+round, and gets each client's report and one sum in integers. The grid begins an attempt with all that were
+asked. A member lost before the masks has paid nothing; the others then begin another attempt, with new keys,
+for the same round. A member lost later is a drop-out. One caught lying about key shares is never in an
+attempt again.
 """
 
 import logging
@@ -45,22 +46,22 @@ from fl_dp.records import Refusal, RoundPlan
 
 logger = logging.getLogger("fl_dp")
 
-_LOOK_SECONDS = 0.02  # between two looks at a stage
-_PULL_SECONDS = 0.5  # that a pull may take while a sum is under way
+_LOOK_SECONDS = 0.02  # between two polls of a stage
+_PULL_SECONDS = 0.5  # the longest pull while a sum is under way
 
 
 class SecureGrid(BaseGrid):
-    """grid: the one below. site_of: who is at a node."""
+    """grid: the underlying grid. site_of: the site at a node."""
 
     adds_up = True
 
     def __init__(self, grid: Grid, config: RunConfig, site_of: Callable[[int], Site | None]) -> None:
         self._grid, self._config, self._site_of = grid, config, site_of
         self._replies: dict[str, Message] = {}
-        self._asked: dict[str, Message] = {}  # by message, in the round that is under way
-        self._shapes: Mapping[str, tuple[int, ...]] = {}  # of what members give to the sum
+        self._asked: dict[str, Message] = {}  # by message id, in the current round
+        self._shapes: Mapping[str, tuple[int, ...]] = {}  # of the arrays in the sum
         self._turn: Turn | None = None
-        self._left_out: dict[str, str] = {}  # sites that were caught lying, and at what
+        self._left_out: dict[str, str] = {}  # sites that were caught lying, and about what
         self._number, self._until = 0, 0.0
 
     def set_run(self, run: Any) -> None:
@@ -79,7 +80,7 @@ class SecureGrid(BaseGrid):
         return site.name if site else None
 
     def give_up(self, message_ids: Iterable[str]) -> None:
-        """Of a sum nothing: it ends by itself."""
+        """Give up all messages but those of a sum, which ends by itself."""
         give_up(self._grid, set(message_ids) - self._asked.keys())
 
     def get_node_ids(self) -> Iterable[int]:
@@ -89,7 +90,7 @@ class SecureGrid(BaseGrid):
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Rounds begin a sum, of all that are asked in one call; anything else goes on to the grid below."""
+        """A round begins a sum of all that are asked in one call; other messages go to the grid below."""
         sent = list(messages)
         rounds = [one for one in sent if one.metadata.message_type == MessageType.TRAIN]
         others = [one for one in sent if one.metadata.message_type != MessageType.TRAIN]
@@ -105,7 +106,7 @@ class SecureGrid(BaseGrid):
         return [*ids, *(one.metadata.message_id for one in rounds)]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Replies that are there; the sum goes on meanwhile."""
+        """The replies so far; advances the sum meanwhile."""
         wanted = set(message_ids)
         others = [one for one in wanted if one not in self._asked and one not in self._replies]
         found = list(self._grid.pull_messages(others)) if others else []
@@ -118,7 +119,7 @@ class SecureGrid(BaseGrid):
         return [*found, *(self._replies.pop(one) for one in wanted & self._replies.keys())]
 
     def _round(self) -> Turn:
-        """Attempts, until one leads to a sum, or is lost and paid for, or too few members are left."""
+        """Make attempts until one gives a sum, or is lost after paying, or too few members are left."""
         left = dict[str, Message]()
         for message in list(self._asked.values()):
             site = self._site_of(message.metadata.dst_node_id)
@@ -128,7 +129,7 @@ class SecureGrid(BaseGrid):
                 self._refuse(message, None, f"left out since an earlier attempt: {self._left_out[site.key]}")
             else:
                 left[site.key] = message
-        while left:  # each attempt that comes to nothing leaves somebody out
+        while left:  # each failed attempt leaves somebody out
             attempt = self._begin(left)
             if attempt is None:
                 return
@@ -147,7 +148,7 @@ class SecureGrid(BaseGrid):
                 self._refuse(left.pop(key), attempt.refusals.get(key), reason)
 
     def _leave_out(self, sums: SecureSum) -> None:
-        """Who was caught, from the next attempt on, for as long as this grid is there."""
+        """Leave caught sites out from the next attempt on, for as long as this grid lives."""
         for key, reason in sums.caught.items():
             self._left_out.setdefault(key, reason)
             name, why = sums.name_of(key), f"left out of the sums to come: {reason}"
@@ -155,7 +156,7 @@ class SecureGrid(BaseGrid):
             security_event("caught", why, who=name)
 
     def _begin(self, members: Mapping[str, Message]) -> Attempt | None:
-        """An attempt with these; None where they are too few, who then have nothing to pay."""
+        """An attempt with these members; None if they are too few, and then they pay nothing."""
         config, names = self._config, dict[str, str]()
         for key, message in members.items():
             site = self._site_of(message.metadata.dst_node_id)
@@ -197,8 +198,8 @@ class SecureGrid(BaseGrid):
     def _answer(
         self, attempt: Attempt, members: Mapping[str, Message], total: "NDArray[np.int64] | None", lost: str
     ) -> None:
-        """The members' reports, as a group with its sum or without. Who has masked has paid, and who has not
-        may have: a refusal of its own says what it has not done, and an error that nobody knows."""
+        """Reply with the members' reports, as a group with or without its sum. A member that has masked has
+        paid. One that has not may have: either its own refusal says, or an error that nobody knows."""
         reports = {members[site].metadata.message_id: report for site, report in attempt.reports.items()}
         for content in reports.values():
             content[ARRAYS] = NO_ARRAYS
@@ -217,7 +218,7 @@ class SecureGrid(BaseGrid):
             self._reply(self._asked[message_id], content)
 
     def _refuse(self, message: Message, refusal: RecordDict | None, reason: str) -> None:
-        """Of a client that was never asked to mask: it has paid for nothing."""
+        """Reply for a client that was never asked to mask and has paid for nothing."""
         words = Refusal("declined", f"no part of the secure sum, unpaid: {one_line(reason)}")
         self._reply(message, refusal or refusal_to_content(words))
 
@@ -232,7 +233,7 @@ class SecureGrid(BaseGrid):
 
 
 def _shapes(content: RecordDict) -> dict[str, tuple[int, ...]]:
-    """Of the arrays that are summed, by name; a complex number is two."""
+    """The shapes of the summed arrays, by name; a complex number counts as two."""
     weights = array_record(content, ARRAYS)
     kinds = {name: np.dtype(weights[name].dtype).kind for name in summed_names(content)}
     return {

@@ -1,4 +1,4 @@
-"""Who a client is to the other members of its sums."""
+"""A client's identity in secure sums."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from fl_dp.kits.keys import SigningKey
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """key: of its site. roster: public keys of all sites of its own kit; nobody else can be a member."""
+    """key: its site's. roster: public keys of all sites in its own kit; nobody else can be a member."""
 
     key: SigningKey
     roster: Collection[str]

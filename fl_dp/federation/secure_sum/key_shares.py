@@ -1,4 +1,4 @@
-"""Shares of a secret (Shamir 1979), any t of which give it and fewer tell nothing, and a proof that they do.
+"""Shares of a secret (Shamir 1979): any t give the secret, fewer reveal nothing; and a proof that they fit.
 
 All numbers are modulo the order of P-256, a prime; s is the secret, P = s G its public key.
 
@@ -48,7 +48,7 @@ class Proof:
 
 
 def deal(secret: bytes, members: int, threshold: int, about: bytes) -> tuple[list[bytes], Proof]:
-    """A share for each member, by its place, and their proof. about: what it holds for, and nothing else."""
+    """A share for each member, by place, and their proof. about: the only thing that the proof holds for."""
     hidden = [int.from_bytes(secret), *(secrets.randbelow(ORDER) for _ in range(threshold - 1))]
     blind = [secrets.randbelow(ORDER) for _ in range(threshold)]
     shares = [_value(hidden, place) for place in range(members)]
@@ -60,7 +60,7 @@ def deal(secret: bytes, members: int, threshold: int, about: bytes) -> tuple[lis
 
 
 def gauges(public: bytes, proof: Proof, members: int, threshold: int, about: bytes) -> list[bytes] | None:
-    """By place, what each member's share must be: see `fits`. None where the proof is none for this key.
+    """By place, what each member's share must fit, see `fits`. None if the proof is invalid for this key.
 
     Any `threshold` shares that fit give the secret of the public key.
     """
@@ -77,7 +77,7 @@ def gauges(public: bytes, proof: Proof, members: int, threshold: int, about: byt
 
 
 def fits(share: bytes, gauge: bytes) -> bool:
-    """Whether it is the share that its dealer has committed to, and lies where the proof says."""
+    """Whether it is the share that its dealer committed to, and has the value that the proof implies."""
     commitment, *numbers = (
         gauge[start : start + SHARE_BYTES] for start in range(0, GAUGE_BYTES, SHARE_BYTES)
     )
@@ -87,7 +87,7 @@ def fits(share: bytes, gauge: bytes) -> bool:
 
 
 def secret_of(shares: Mapping[int, bytes], threshold: int) -> bytes:
-    """What these shares, by place, are of; ConfigError if they are fewer than `threshold`."""
+    """The secret of these shares, by place; ConfigError if they are fewer than `threshold`."""
     if len(shares) < threshold:
         raise ConfigError(f"{counted(len(shares), 'key share')}: {threshold} open a key.")
     used = tuple(sorted(shares)[:threshold])
@@ -99,7 +99,7 @@ def secret_of(shares: Mapping[int, bytes], threshold: int) -> bytes:
 def _weights(places: tuple[int, ...]) -> tuple[int, ...]:
     """Lagrange's weights at 0 for the points place + 1: the product over the others of x' / (x' - x).
 
-    They take all the time, and are the same for all secrets.
+    Cached, because they take all the time and are the same for all secrets.
     """
     points = [place + 1 for place in places]
     weights = []
@@ -113,7 +113,7 @@ def _weights(places: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _value(coefficients: Sequence[int], place: int) -> int:
-    """Of the polynomial at this place's point, place + 1."""
+    """The polynomial's value at this place's point, place + 1."""
     value = 0
     for one in reversed(coefficients):
         value = (value * (place + 1) + one) % ORDER
@@ -125,12 +125,12 @@ def _bytes(number: int) -> bytes:
 
 
 def _commitment(share: int, blind: int) -> bytes:
-    """Binding; and hiding, since who guesses a share that it is not told has the secret (see `gauges`)."""
+    """Binding; and hiding, since to guess an unknown share would be to know the secret (see `gauges`)."""
     return sha256(PREFIX + b" share\0" + _bytes(share) + _bytes(blind)).digest()
 
 
 def _challenge(public: bytes, nonce: bytes, commitments: Sequence[bytes], about: bytes) -> int:
-    """All parts but the last have fixed lengths, and their number is a part of what the terms say."""
+    """The hash is unambiguous: all parts but the last have fixed lengths, and the terms fix their number."""
     text = PREFIX + b" challenge\0" + public + nonce + b"".join(commitments) + about
     return int.from_bytes(sha256(text).digest()) % ORDER
 
@@ -138,8 +138,8 @@ def _challenge(public: bytes, nonce: bytes, commitments: Sequence[bytes], about:
 def _is_nonce(public: bytes, nonce: bytes, answer: int, challenge: int) -> bool:
     """Whether x(answer G - challenge P) is the nonce, modulo the order.
 
-    It is what ECDSA verifies, u1 G + u2 P for u1 = h / s and u2 = x / s, with h and s such that u1 is the
-    answer and u2 is minus the challenge: the library does all arithmetic on points.
+    ECDSA verification checks u1 G + u2 P for u1 = h / s and u2 = x / s. With h and s such that u1 is the
+    answer and u2 is minus the challenge, the library does all arithmetic on points.
     """
     number = int.from_bytes(nonce) % ORDER
     if not number or not challenge:

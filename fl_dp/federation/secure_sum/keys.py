@@ -1,9 +1,9 @@
-"""Fresh keys of one attempt, on the curve P-256 (FIPS 186-5), and HKDF with SHA-256 (RFC 5869) for what comes
-of them.
+"""Fresh keys of one attempt, on the curve P-256 (FIPS 186-5), and keys derived from them by HKDF with SHA-256
+(RFC 5869).
 
-A private key is any number from 1 to below a prime, `ORDER`: so a key itself can be dealt in shares, and its
-dealer show that these fit the public key (`key_shares.py`). Every derived key is bound to the digest of the
-terms, to its use, and to the sites that it is for.
+A private key is any number from 1 to below a prime, `ORDER`. So a key itself can be dealt in shares, and its
+dealer can prove that they fit the public key (`key_shares.py`). Every derived key is bound to the digest of
+the terms, to its use, and to the sites that it is for.
 """
 
 import secrets
@@ -20,30 +20,30 @@ from fl_dp.errors import DeclinedError
 SECRET_BYTES, KEY_BYTES = 32, 33  # of a private key, of a public one
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of the group, a prime
 CURVE = ec.SECP256R1()
-PREFIX = b"fl_dp secure sum 2"  # of all that is hashed, so that none of it is taken for anything else
+PREFIX = b"fl_dp secure sum 2"  # of all hash inputs, for domain separation
 _NONCE = 12
-OVERHEAD = _NONCE + 16  # bytes by which a sealed text is longer
+OVERHEAD = _NONCE + 16  # bytes that sealing adds
 
 
 def fresh_secret() -> bytes:
-    """From the operating system's entropy: a private key, or a seed, which is one too."""
+    """A private key from the operating system's entropy; a seed is one, too."""
     return (1 + secrets.randbelow(ORDER - 1)).to_bytes(SECRET_BYTES)
 
 
 def public_of(private: bytes) -> bytes:
-    """The point, compressed. ValueError for a number that is no private key."""
+    """The public key, as a compressed point. ValueError for a number that is no private key."""
     key = ec.derive_private_key(int.from_bytes(private), CURVE)
     return key.public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
 
 
 def derived(secret: bytes, digest: bytes, use: str, *sites: str) -> bytes:
-    """32 bytes for one use. digest: of the terms; sites: in the order that the use knows."""
+    """A key of 32 bytes for one use. digest: of the terms; sites: in the order that the use defines."""
     info = b"\0".join([PREFIX, use.encode(), *(site.encode() for site in sites)])
     return HKDF(SHA256(), SECRET_BYTES, salt=digest, info=info).derive(secret)
 
 
 def agreed(private: bytes, public: bytes, whose: str) -> bytes:
-    """The secret of two keys; DeclinedError for a public key that is no point of the curve."""
+    """The shared secret (ECDH); DeclinedError for a public key that is no point of the curve."""
     own = ec.derive_private_key(int.from_bytes(private), CURVE)
     try:
         return own.exchange(ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(CURVE, public))
@@ -52,7 +52,7 @@ def agreed(private: bytes, public: bytes, whose: str) -> bytes:
 
 
 def agrees(public: bytes) -> bool:
-    """Whether a secret can be agreed on with this public key."""
+    """Whether a secret can be agreed on with this public key: it is a point of the curve."""
     try:
         ec.EllipticCurvePublicKey.from_encoded_point(CURVE, public)
     except ValueError:
@@ -61,18 +61,18 @@ def agrees(public: bytes) -> bool:
 
 
 def are_distinct(public: list[bytes]) -> bool:
-    """Whether no key stands twice; one and its negative, of which the first byte tells, are the same."""
+    """Whether no key occurs twice. A point and its negative, which differ in the first byte, count as one."""
     return len({key[1:] for key in public}) == len(public)
 
 
 def sealed(key: bytes, text: bytes, about: bytes) -> bytes:
-    """ChaCha20-Poly1305 (RFC 8439) with a random nonce before it. about: what it is bound to besides."""
+    """ChaCha20-Poly1305 (RFC 8439), with a random nonce in front. about: the associated data."""
     nonce = secrets.token_bytes(_NONCE)
     return nonce + ChaCha20Poly1305(key).encrypt(nonce, text, about)
 
 
 def unsealed(key: bytes, content: bytes, about: bytes) -> bytes | None:
-    """None unless it was sealed with this key and about this."""
+    """The text; None unless it was sealed with this key and this associated data."""
     try:
         return ChaCha20Poly1305(key).decrypt(content[:_NONCE], content[_NONCE:], about)
     except (InvalidTag, ValueError):

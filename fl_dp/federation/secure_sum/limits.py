@@ -1,13 +1,13 @@
-"""How many members, drop-outs and colluders go together, and what a client insists on.
+"""Which numbers of members, drop-outs and colluders are allowed, and what a client insists on.
 
 K members, of whom d may drop out and c may tell the server everything; t key shares open a key. Two rules,
 for which docs/secure-aggregation.md gives the argument:
 
-    t <= K - d        else a sum of K - d members could never be opened
-    2 t > K + c       at most K + c statements can be had where an honest member makes one of two, and a
-                      colluder both: so no two survivor sets, and no two keys of one member, have t each
+    t <= K - d        otherwise a sum of K - d members could never be opened
+    2 t > K + c       an honest member makes one of two statements and a colluder both, at most K + c in all:
+                      so no two survivor sets, and no two keys of one member, have t each
 
-Server and client ask the same functions.
+Server and client use the same functions.
 """
 
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from fl_dp.reporting.wording import counted
 class Limits:
     """What a client's own settings insist on.
 
-    least_clients: the fewest whose sum may be opened, of K - d. least_shares: of noise, of K - d - c.
-    least_colluders: how many clients it does not trust, of c. most_dropouts: of d.
+    least_clients: the fewest whose sum may be opened, for K - d. least_shares: of noise, for K - d - c.
+    least_colluders: how many clients it does not trust, for c. most_dropouts: for d.
     """
 
     least_clients: int = 2
@@ -33,7 +33,7 @@ class Limits:
 
 
 def checked_shares(clients: int, dropouts: int, colluders: int) -> int:
-    """K - d - c, as `honest_shares`; DeclinedError where these are no numbers of a secure sum."""
+    """K - d - c, as `honest_shares`; DeclinedError if these numbers make no secure sum."""
     try:
         return honest_shares(clients, dropouts, colluders)
     except ConfigError as error:
@@ -46,7 +46,7 @@ def least_threshold(clients: int, colluders: int) -> int:
 
 
 def check_threshold(clients: int, dropouts: int, colluders: int, threshold: int) -> None:
-    """DeclinedError unless (K + c) / 2 < t <= K - d; names what would do."""
+    """DeclinedError, with the allowed range, unless (K + c) / 2 < t <= K - d."""
     checked_shares(clients, dropouts, colluders)
     least, most = least_threshold(clients, colluders), clients - dropouts
     if not least <= threshold <= most:

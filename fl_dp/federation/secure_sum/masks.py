@@ -1,4 +1,4 @@
-"""Masks: streams of uniform 64-bit numbers, added to a vector or taken off it modulo 2^64."""
+"""Masks: streams of uniform 64-bit numbers, added to or subtracted from a vector modulo 2^64."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from fl_dp.federation.secure_sum.keys import agreed, derived
 
 Words = NDArray[np.uint64]
 _BLOCK = 16  # bytes of a block of AES
-_CHUNK = 2**15  # numbers at a time: 256 KiB, which stay in the processor's cache
+_CHUNK = 2**15  # numbers at a time: 256 KiB, which fit the processor's cache
 _ZEROS = bytes(8 * _CHUNK)
 
 
 def add_stream(total: Words, key: bytes, sign: int = 1) -> None:
-    """Add to `total`, in place, the numbers of AES-256 in counter mode (sign -1: take them off).
+    """Add to `total`, in place, the key stream of AES-256 in counter mode (sign -1: subtract it).
 
-    Little-endian whatever the machine. A key serves for one stream alone, so the counter starts at zero.
+    Little-endian on every machine. A key serves for one stream only, so the counter starts at zero.
     """
     cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(_BLOCK))).encryptor()
     buffer = np.empty(8 * _CHUNK + _BLOCK, np.uint8)
@@ -29,19 +29,19 @@ def add_stream(total: Words, key: bytes, sign: int = 1) -> None:
 
 
 def own_key(seed: bytes, digest: bytes, site: str) -> bytes:
-    """Of the mask that a member adds for itself."""
+    """The key of the mask that a member adds for itself."""
     return derived(seed, digest, "own mask", site)
 
 
 def pair_key(private: bytes, public: bytes, digest: bytes, site: str, other: str, name: str) -> bytes:
-    """Of the mask that two members share, of which one adds it and the other takes it off.
+    """The key of the mask that two members share; one of them adds it, the other subtracts it.
 
-    private: of `site`; public: of `other`, whom `name` names in an error.
+    private: of `site`; public: of `other`; name: of `other`, for an error.
     """
     low, high = sorted((site, other))
     return derived(agreed(private, public, name), digest, "pair mask", low, high)
 
 
 def pair_sign(site: str, other: str) -> int:
-    """What `site` does with the mask that it shares with `other`: the lower key adds it."""
+    """The sign with which `site` adds the mask that it shares with `other`: 1 for the lower site key."""
     return 1 if site < other else -1

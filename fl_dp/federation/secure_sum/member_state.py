@@ -1,4 +1,4 @@
-"""What a member remembers between the stages of an attempt, as bytes: in memory only, never on a disk."""
+"""A member's state between the stages of an attempt, as bytes: in memory only, never on a disk."""
 
 import json
 from dataclasses import dataclass, field
@@ -14,9 +14,9 @@ _BYTES = "bytes"
 
 @dataclass(slots=True)
 class MemberState:
-    """secrets: by name, each until it is not needed any more. shares: by place, of its seed and of its key.
+    """secrets: by name, each until it is no longer needed. shares: by place, of a member's seed and mask key.
 
-    survivors: that it has confirmed.
+    survivors: those that it has confirmed.
     """
 
     stage: str
@@ -27,7 +27,7 @@ class MemberState:
     survivors: tuple[int, ...] = ()
 
     def forget(self) -> None:
-        """Drops all that is secret: Python frees it, and does not overwrite it."""
+        """Drop all secrets. Python frees their memory, but does not overwrite it."""
         self.stage = ENDED
         self.secrets.clear()
         self.shares.clear()
@@ -46,7 +46,7 @@ class MemberState:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """ConfigError for what this version has not written."""
+        """The inverse of `to_bytes`; ConfigError for bytes that this version has not written."""
         try:
             table = json.loads(content, object_hook=_bytes_again)
             if table["version"] != _VERSION:

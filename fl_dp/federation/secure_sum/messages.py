@@ -1,4 +1,4 @@
-"""What members and server say to each other in one attempt, stage by stage.
+"""The messages between members and server in one attempt, stage by stage.
 
                  server -> member                      member -> server
     1 advertise  Head                                  Advertisement
@@ -32,7 +32,7 @@ Sealed = Annotated[tuple[bytes, ...], MEMBERS, length(SEALED_BYTES)]
 
 
 class _Message:
-    """What all have in common."""
+    """The methods that all messages share."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class Advertisement(_Message):
 class Sharing(_Message):
     """agreement: the site's signature of the terms' digest. ciphertexts: by place, without its own.
 
-    commitments, nonces, answers: pairs, of the two proofs that the shares fit the two keys: see `Proof`.
+    commitments, nonces, answers: pairs, from the two proofs that the shares fit the two keys: see `Proof`.
     """
 
     agreement: Annotated[bytes, length(SIGNATURE_BYTES)]
@@ -77,7 +77,7 @@ class Sharing(_Message):
 
     @property
     def proofs(self) -> tuple[Proof, Proof]:
-        """Of the seed's shares and of the mask key's."""
+        """The proofs of the seed's shares and of the mask key's."""
         halves = (slice(None, SHARE_BYTES), slice(SHARE_BYTES, None))
         seed, mask = (
             Proof(
@@ -92,8 +92,8 @@ class Sharing(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Inbox(_Message):
-    """agreements: of all, by place. ciphertexts: for the receiver, by sender's place; gauges: what the two
-    shares in each must fit, by the sender's proofs, which the server has checked.
+    """agreements: all members', by place. ciphertexts: for the receiver, by sender's place; gauges: what the
+    two shares in each must fit, from the sender's proofs, which the server has checked.
     """
 
     agreements: Signatures
@@ -103,16 +103,16 @@ class Inbox(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Checked(_Message):
-    """signature: the site's, of the terms' digest: all key shares that are for it can be read, and fit."""
+    """signature: the site's, of the terms' digest: it can read all key shares for it, and they fit."""
 
     signature: Annotated[bytes, length(SIGNATURE_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint(_Message):
-    """Some key shares cannot be read or do not fit. share_key: the receiver's own, private, with which the
-    server sees for itself whose. It opens what this attempt has dealt to and by this member; and the attempt
-    is over with it: nobody honest masks without everybody's `Checked`.
+    """Some key shares cannot be read or do not fit. share_key: the receiver's private key, by which the
+    server itself sees whose. It opens what this attempt has dealt to and by this member, and it ends the
+    attempt: no honest member masks without everybody's `Checked`.
     """
 
     share_key: Annotated[bytes, length(SECRET_BYTES)]
@@ -120,7 +120,7 @@ class Complaint(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Checks(_Message):
-    """signatures: of everybody's `Checked`, by place."""
+    """signatures: from everybody's `Checked`, by place."""
 
     signatures: Signatures
 
@@ -134,7 +134,7 @@ class Masked(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Survivors(_Message):
-    """places: of those whose vectors are in the sum, rising."""
+    """places: of the members whose vectors are in the sum, ascending."""
 
     places: Place
 
@@ -148,7 +148,7 @@ class Confirmation(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Confirmations(_Message):
-    """places: of those who have signed, rising; signatures: in that order."""
+    """places: of the members that have signed, ascending; signatures: in that order."""
 
     places: Place
     signatures: Signatures
@@ -156,7 +156,7 @@ class Confirmations(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Opening(_Message):
-    """shares: by place; of a survivor its seed's, of another its mask key's."""
+    """shares: by place; of a survivor's seed, of any other member's mask key."""
 
     shares: Annotated[tuple[bytes, ...], MEMBERS, length(SHARE_BYTES)]
 

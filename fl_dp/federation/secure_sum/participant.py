@@ -1,9 +1,9 @@
 """One member of one attempt: what it answers at each stage, and what it refuses.
 
-Each stage is answered once, in order. Whatever else is asked for, and every message that does not hold, ends
-the attempt for this member: its secrets are dropped and nothing more is answered. Between stages it lives as
-bytes, since each message is answered in a process of its own; whoever keeps them must keep the newest alone,
-and have kept them before the answer leaves: a stage that is answered twice is what all this prevents.
+Each stage is answered once, in order. Any other request, and every message that fails a check, ends the
+attempt for this member: its secrets are dropped and nothing more is answered. Between stages its state is
+stored as bytes, since a process of its own answers each message. The caller must keep only the newest bytes,
+and store them before the answer leaves; otherwise a stage could be answered twice, which must never happen.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ class Participant:
 
     @classmethod
     def begin(cls, head: Head, limits: Limits, key: SigningKey) -> tuple[Self, Advertisement]:
-        """Stage 1: fresh keys for what `head` proposes. key: the site's own.
+        """Stage 1: make fresh keys for the proposed `head`. key: the site's own.
 
         DeclinedError unless the head's numbers are within the client's `limits`.
         """
@@ -72,11 +72,11 @@ class Participant:
 
     @classmethod
     def from_bytes(cls, content: bytes, key: SigningKey) -> Self:
-        """ConfigError for what this version has not written."""
+        """The inverse of `to_bytes`; ConfigError for bytes that this version has not written."""
         return cls(MemberState.from_bytes(content), key)
 
     def to_bytes(self) -> bytes:
-        """Secret: as secret as the data until the attempt is over."""
+        """The state as bytes: as secret as the data until the attempt is over."""
         return self._state.to_bytes()
 
     @property
@@ -84,10 +84,10 @@ class Participant:
         return self._state.head
 
     def share(self, terms: Terms, limits: Limits, roster: Collection[str]) -> Sharing:
-        """Stage 2: its agreement to the terms, and for each other member the shares of its secrets.
+        """Stage 2: agree to the terms, and deal shares of its secrets to each other member.
 
         roster: the site keys of the client's own kit. DeclinedError for terms that `check_terms` refuses, or
-        that are not of the head and keys of stage 1.
+        with another head or other keys than those of stage 1.
         """
         state = self._state
         with self._stage("begun", "shared"):
@@ -95,7 +95,7 @@ class Participant:
             own = terms.place_of(self._key.public)
             self._check_own(terms, terms.members[own])
             state.terms, head, digest = terms, terms.head, terms.digest
-            for place in self._others(own):  # else a useless key would be found out after the payment
+            for place in self._others(own):  # otherwise a useless key would be noticed only after paying
                 member = terms.members[place]
                 keys.agreed(state.secrets[MASK_KEY], member.mask_key, repr(member.name))
             (of_seed, seed), (of_key, mask) = (
@@ -113,10 +113,10 @@ class Participant:
             return Sharing.of(agreement, tuple(sealed), seed, mask)
 
     def check(self, inbox: Inbox) -> Checked | Complaint:
-        """Stage 3: its signature that every key share for it can be read and fits; or what shows whose does
-        not, which ends the attempt. It says the one or the other, never both.
+        """Stage 3: sign that every key share for it can be read and fits; or reveal what shows whose does
+        not, which ends the attempt. It does one or the other, never both.
 
-        DeclinedError for a member that has not agreed to the same terms.
+        DeclinedError if a member has not agreed to the same terms.
         """
         state = self._state
         with self._stage("shared", "checked"):
@@ -133,7 +133,7 @@ class Participant:
         return Complaint(private)
 
     def _receive(self, inbox: Inbox, private: bytes) -> bool:
-        """Keep the key shares for this member, up to one that cannot be read or does not fit; False if so."""
+        """Keep the key shares for this member; False at the first that cannot be read or does not fit."""
         terms, own = self._terms(), self._own()
         for place, content, gauges in zip(self._others(own), inbox.ciphertexts, inbox.gauges, strict=True):
             pair = received(private, terms, place, own, content, gauges)
@@ -143,9 +143,9 @@ class Participant:
         return True
 
     def accept(self, checks: Checks) -> None:
-        """Stage 4, before anything is paid: everybody's key shares fit, by their own signatures.
+        """Stage 4, before paying: check that all members have signed that their key shares fit.
 
-        DeclinedError, with the first member whose signature does not hold.
+        DeclinedError names the first member whose signature is invalid.
         """
         with self._stage("checked", "accepted"):
             self._check_signatures(
@@ -153,9 +153,9 @@ class Participant:
             )
 
     def mask(self, integers: NDArray[np.int64]) -> Masked:
-        """Stage 4, after paying: the integers with all masks. integers: sum of clipped gradients plus noise.
+        """Stage 4, after paying: add all masks. integers: sum of clipped gradients plus noise.
 
-        The secrets that masks are made of are dropped: what is masked once can be masked no second time.
+        The secrets behind the masks are dropped, so nothing can be masked a second time.
         """
         state = self._state
         with self._stage("accepted", "masked"):
@@ -173,9 +173,9 @@ class Participant:
             return Masked(total.astype("<u8", copy=False).tobytes())
 
     def confirm(self, survivors: Survivors) -> Confirmation:
-        """Stage 5: its signature that these and no others are in the sum.
+        """Stage 5: sign that these members and no others are in the sum.
 
-        DeclinedError unless they are K - d members or more, itself among them.
+        DeclinedError unless they are at least K - d members, itself included.
         """
         with self._stage("masked", "confirmed"):
             terms, places = self._terms(), survivors.places
@@ -192,9 +192,9 @@ class Participant:
             return Confirmation(self._key.sign(SURVIVORS_PURPOSE, survivors_body(terms.digest, places)))
 
     def open(self, confirmations: Confirmations) -> Opening:
-        """Stage 6: of each survivor the share of its seed, of each other the share of its mask key.
+        """Stage 6: open its share of each survivor's seed, and its share of every other member's mask key.
 
-        DeclinedError unless t survivors or more have confirmed the very survivors that it has confirmed.
+        DeclinedError unless at least t survivors have confirmed the same survivors as itself.
         """
         state = self._state
         with self._stage("confirmed", ENDED):
@@ -225,7 +225,7 @@ class Participant:
                 raise DeclinedError(f"{member.name!r} has not confirmed the same survivors of a secure sum.")
 
     def _check_signatures(self, found: Sequence[bytes], purpose: str, what: str) -> None:
-        """Of all members, of the terms' digest."""
+        """Check all members' signatures of the terms' digest."""
         terms = self._terms()
         if len(found) != len(terms.members):
             raise DeclinedError(f"Signatures of a secure sum that are not of {len(terms.members)} members.")
@@ -251,7 +251,7 @@ class Participant:
 
     @contextmanager
     def _stage(self, expected: str, then: str) -> Iterator[None]:
-        """Whatever happens within, nothing is answered at this stage again."""
+        """Run one stage. Whatever happens within, nothing is answered at this stage again."""
         found, self._state.stage = self._state.stage, ENDED
         if found != expected:
             self._state.forget()
@@ -265,6 +265,6 @@ class Participant:
 
 
 def _public(secrets: Mapping[str, bytes]) -> tuple[bytes, bytes, bytes]:
-    """In the order of `Member.keys`."""
+    """The public keys, in the order of `Member.keys`."""
     mask_key, share_key, seed_key = (keys.public_of(secrets[name]) for name in (MASK_KEY, _SHARE, SEED))
     return mask_key, share_key, seed_key

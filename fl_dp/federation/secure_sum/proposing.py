@@ -1,4 +1,4 @@
-"""What an honest server proposes to the members of a round's sum: the head of an attempt."""
+"""The head of an attempt, as an honest server proposes it to the members of a round's sum."""
 
 import secrets
 from collections.abc import Collection, Mapping
@@ -20,9 +20,9 @@ def proposed_head(
     dropouts: int,
     colluders: int,
 ) -> Head:
-    """Of a new attempt. plans: of the members, alike but for their batches; weights: that all are sent.
+    """The head of a new attempt. plans: the members', equal but for their batches; weights: sent to all.
 
-    numbers: of a member's vector. ConfigError where no grid is fine enough for the noise.
+    numbers: length of a member's vector. ConfigError if no grid is fine enough for the noise.
     """
     plan = next(iter(plans))
     grid = grid_of(plan.max_grad_norm, plan.noise_multiplier, plan.shares, numbers)

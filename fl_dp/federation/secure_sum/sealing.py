@@ -1,4 +1,4 @@
-"""A pair of key shares, of a member's seed and of its mask key, on its way from dealer to receiver."""
+"""Seals pairs of key shares, of a member's seed and of its mask key, from dealer to receiver."""
 
 from fl_dp.federation.secure_sum import keys
 from fl_dp.federation.secure_sum.key_shares import GAUGE_BYTES, SHARE_BYTES, fits
@@ -8,7 +8,7 @@ SEED, MASK_KEY = "seed", "mask key"  # the secrets that are dealt in shares
 
 
 def sealing_key(private: bytes, terms: Terms, other: int, sender: int, receiver: int) -> bytes:
-    """Of what `sender` seals for `receiver`. private: share key of the one of them that is not `other`."""
+    """The key for what `sender` seals for `receiver`. private: share key of the one that is not `other`."""
     member = terms.members[other]
     secret = keys.agreed(private, member.share_key, repr(member.name))
     sites = (terms.members[sender].site, terms.members[receiver].site)
@@ -18,9 +18,9 @@ def sealing_key(private: bytes, terms: Terms, other: int, sender: int, receiver:
 def received(
     private: bytes, terms: Terms, sender: int, receiver: int, content: bytes, gauges: bytes
 ) -> bytes | None:
-    """The pair; None where it cannot be read, or a share is not the one that the dealer's proof is about.
+    """The pair; None if it cannot be read, or if a share does not fit the dealer's proof.
 
-    private: the receiver's share key. gauges: of the two shares.
+    private: the receiver's share key. gauges: for the two shares.
     """
     key = sealing_key(private, terms, sender, sender, receiver)
     pair = keys.unsealed(key, content, terms.digest)
@@ -31,5 +31,5 @@ def received(
 
 
 def about_secret(terms: Terms, dealer: int, kind: str) -> bytes:
-    """What a dealer's proof of one of its secrets holds for: this attempt, this dealer, this secret."""
+    """What a dealer's proof for a secret is bound to: this attempt, this dealer, this secret."""
     return terms.digest + f"{terms.members[dealer].site} {kind}".encode()

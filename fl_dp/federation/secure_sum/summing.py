@@ -1,8 +1,8 @@
-"""The server of one attempt: what it asks of the members, what it believes, and the sum at the end.
+"""The server of one attempt: its messages to the members, its checks of their answers, and the final sum.
 
-A missing, malformed or lying answer is that member's drop-out, with the reason in `dropped`; where the rest
-are not enough, `SumLostError` says why. Each `take_...` takes an answer's fields as they came; each message
-to members is made once the answers of the stage before are in.
+A member whose answer is missing, malformed or a lie drops out, with the reason in `dropped`. If the rest are
+not enough, `SumLostError` says why. Each `take_...` takes an answer's fields as received; each message to
+members is made once the answers of the stage before are in.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _ABSENT = "it did not answer"
 
 
 class SumLostError(FederationError):
-    """An attempt ends without a sum. paid: whether members may have paid for it."""
+    """An attempt ended without a sum. paid: whether members may have paid for it."""
 
     def __init__(self, reason: str, paid: bool) -> None:
         super().__init__(reason)
@@ -52,10 +52,10 @@ class SumLostError(FederationError):
 
 
 class SecureSum:
-    """One attempt. sites: what the server calls each site, by its public key; K of them.
+    """One attempt. sites: by public key, the server's name for each site; K of them.
 
     dropped: by site, why it is not asked any more. A member whose vector is in the sum stays in it whatever
-    it does later. caught: likewise, of who has lied about key shares, beyond doubt. DeclinedError for
+    it does later. caught: the same for sites that have provably lied about key shares. DeclinedError for
     numbers that make no secure sum.
     """
 
@@ -69,7 +69,7 @@ class SecureSum:
         self._sites = dict(sorted(sites.items()))
         self._members: dict[str, Member] = {}
         self._sharings: dict[str, Sharing] = {}
-        self._gauges: dict[str, list[tuple[bytes, bytes]]] = {}  # by site, of its shares, by place
+        self._gauges: dict[str, list[tuple[bytes, bytes]]] = {}  # by dealer's site, then by place
         self._checked: dict[str, Checked | Complaint] = {}
         self._checks: Checks | None = None
         self._terms: Terms | None = None
@@ -81,19 +81,19 @@ class SecureSum:
         self._openings: dict[str, Opening] = {}
 
     def here(self) -> list[str]:
-        """The sites that have not dropped out: whom to ask next."""
+        """The sites that have not dropped out, to be asked next."""
         return [site for site in self._sites if site not in self.dropped]
 
     def name_of(self, site: str) -> str:
-        """What the server calls it."""
+        """The server's name for the site."""
         return self._sites[site]
 
     def drop(self, site: str, reason: str = _ABSENT) -> None:
-        """This member is not asked any more; the first reason stays."""
+        """Ask this member nothing more; the first reason stays."""
         self.dropped.setdefault(site, reason)
 
     def catch(self, site: str, reason: str) -> None:
-        """As `drop`; and it has lied."""
+        """As `drop`, for a member that has lied."""
         self.drop(site, reason)
         self.caught.setdefault(site, reason)
 
@@ -140,7 +140,7 @@ class SecureSum:
             self._sharings.setdefault(site, answer)
 
     def _checked_proofs(self, place: int, answer: Sharing) -> list[tuple[bytes, bytes]] | None:
-        """By place, what the shares of this member's seed and mask key must fit; None if a proof is none."""
+        """By place, what the shares of this member's seed and mask key must fit; None if a proof fails."""
         terms = self.terms()
         member, numbers = terms.members[place], (self.head.clients, self.head.threshold)
         seed, mask = answer.proofs
@@ -158,7 +158,7 @@ class SecureSum:
         return Inbox(tuple(agreements), *map(tuple, zip(*dealt.values(), strict=True)))
 
     def _dealt(self, own: int) -> dict[int, tuple[bytes, bytes]]:
-        """By dealer's place, what the member at `own` is sent, sealed, and what the shares in it must fit."""
+        """By dealer's place, the sealed shares for the member at `own`, and what they must fit."""
         dealt = {}
         for place, site in enumerate(self._sites):
             if place != own:
@@ -167,7 +167,7 @@ class SecureSum:
         return dealt
 
     def take_check(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 3. Of a complaint those are caught whose key shares do not fit; if all do, the accuser."""
+        """Stage 3. A complaint catches those whose key shares do not fit or, if all fit, the accuser."""
         terms, answer = self.terms(), self._read_check(site, fields)
         if isinstance(answer, Complaint):
             place = terms.place_of(site)
@@ -194,7 +194,7 @@ class SecureSum:
     def take_masked(self, site: str, fields: Mapping[str, Any]) -> None:
         """Stage 4: adds the vector to the sum."""
         if site in self._masked or self._survivors is not None:
-            return  # a second or a late one: its masks would not come off
+            return  # a second or late vector, whose masks could not be removed
         answer = self._read(Masked, site, fields)
         if answer is None:
             return
@@ -205,7 +205,7 @@ class SecureSum:
         self._masked.add(site)
 
     def survivors(self) -> Survivors:
-        """For stage 5, to all of them. SumLostError, paid, if they are fewer than K - d."""
+        """For stage 5, to all survivors. SumLostError, paid, if they are fewer than K - d."""
         if self._survivors is None:
             least = self.head.clients - self.head.dropouts
             for site in self._sites:
@@ -228,7 +228,7 @@ class SecureSum:
             self.drop(site, "it has not signed the survivors")
 
     def confirmations(self) -> Confirmations:
-        """For stage 6, to those who have confirmed. SumLostError, paid, if they are fewer than t."""
+        """For stage 6, to those that have confirmed. SumLostError, paid, if they are fewer than t."""
         self._need(len(self._confirmed), self.head.threshold, "confirmation")
         terms = self.terms()
         by_place = {terms.place_of(site): one.signature for site, one in self._confirmed.items()}
@@ -236,7 +236,7 @@ class SecureSum:
         return Confirmations(places, tuple(by_place[place] for place in places))
 
     def take_opening(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 6. Who lies here is not counted: the shares of others may still come, and are enough."""
+        """Stage 6. A lying member is not counted: shares of others may still come and suffice."""
         answer = self._read(Opening, site, fields)
         if answer is None:
             return
@@ -246,7 +246,7 @@ class SecureSum:
             self.catch(site, "what it opened are not the key shares that it was dealt")
 
     def _are_dealt(self, answer: Opening, opener: int) -> bool:
-        """Whether each is the share that this member was dealt of the secret that is to be opened."""
+        """Whether each share is the one that this member was dealt of the secret to be opened."""
         survivors, shares = self.survivors().places, answer.shares
         dealt = (self._gauges[dealer][opener] for dealer in self._sites)
         return len(shares) == self.head.clients and all(
@@ -255,7 +255,7 @@ class SecureSum:
         )
 
     def total(self) -> NDArray[np.int64]:
-        """The sum of the survivors' integers; takes the masks off. SumLostError, paid, if it cannot."""
+        """Remove the masks; returns the sum of the survivors' integers. SumLostError, paid, if impossible."""
         self._need(len(self._openings), self.head.threshold, "opening")
         terms = self.terms()
         shares = {terms.place_of(site): answer.shares for site, answer in self._openings.items()}
@@ -266,7 +266,7 @@ class SecureSum:
         return self._total.view(np.int64)
 
     def _read(self, kind: type[Message], site: str, fields: Mapping[str, Any]) -> Message | None:
-        """None, and a reason, for what cannot be read; None for who is no member or has dropped out."""
+        """The answer; None if it is unreadable, which drops the member, or if the site is no member now."""
         if site not in self._sites or site in self.dropped:
             return None
         try:

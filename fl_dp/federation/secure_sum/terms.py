@@ -1,6 +1,6 @@
 """What the members of one attempt must agree on to the last bit, and the digest that they sign.
 
-The head is what the server proposes; each member signs it with its fresh keys. The terms are the head with
+The server proposes the head; each member signs it together with its fresh keys. The terms are the head with
 all members and keys; each member signs their digest before anybody masks anything.
 """
 
@@ -32,13 +32,13 @@ Sign = Callable[[str, bytes], bytes]  # purpose, body -> signature, as `SigningK
 
 @dataclass(frozen=True)
 class Head:
-    """All but the members.
+    """All terms but the members.
 
-    attempt: fresh, random. plan: digest of all of the round's plan that members share; weights: of the model
-    that they are sent. sensitivity: S, by how much one example moves the sum, rounding included;
-    noise_multiplier: sigma, of the whole noise over S. spacing, levels: of the grid. numbers: how many a
-    vector has. share_deviation: of one member's share of noise, not in grid units. most_rate: the largest
-    sample rate of any member; clients_per_person: the plan's copies, by the name that digests know.
+    attempt: fresh and random. plan: digest of all that members share of the round's plan; weights: digest of
+    the model sent to them. sensitivity: S, by how much one example moves the sum, rounding included;
+    noise_multiplier: sigma, the deviation of the whole noise over S. spacing, levels: of the grid. numbers:
+    the length of a vector. share_deviation: of one member's share of noise, not in grid units. most_rate: the
+    largest sample rate of any member; clients_per_person: the plan's copies, by the name used in digests.
     clients, dropouts, colluders, threshold: K, d, c, t.
     """
 
@@ -70,7 +70,7 @@ class Head:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 over the one spelling of all fields."""
+        """SHA-256 over the canonical form of all fields."""
         return _digest("head", self.to_fields())
 
     def to_fields(self) -> dict[str, Any]:
@@ -84,10 +84,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One client of an attempt. name: what the server calls it. site: its public signing key, in hex.
+    """One client of an attempt. name: the server's name for it. site: its public signing key, in hex.
 
-    mask_key, share_key, seed_key: public keys, fresh; the last of the seed of its own mask. signature: the
-    site's, over the head and these three.
+    mask_key, share_key, seed_key: fresh public keys; seed_key belongs to the seed of its own mask. signature:
+    the site's, over the head and these three.
     """
 
     name: str
@@ -102,13 +102,13 @@ class Member:
         return self.mask_key, self.share_key, self.seed_key
 
     def is_signed(self, head: Head) -> bool:
-        """Whether the site has signed these keys, for this very head."""
+        """Whether the site has signed these keys for this head."""
         return is_signed(self.site, KEYS_PURPOSE, keys_body(head, *self.keys), self.signature)
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The members as they travel."""
+    """The members as they are sent, in columns."""
 
     names: Annotated[tuple[str, ...], MEMBERS, Range(1, 200)]
     sites: Annotated[tuple[str, ...], MEMBERS, Digits(64)]
@@ -120,7 +120,7 @@ class _Columns:
 
 @dataclass(frozen=True)
 class Terms:
-    """members: K, in the order of their site keys. A member's place there is its number in all messages."""
+    """members: K, sorted by their site keys. A member's place in this order is its number in all messages."""
 
     head: Head
     members: tuple[Member, ...]
@@ -133,7 +133,7 @@ class Terms:
             )
 
     def place_of(self, site: str) -> int:
-        """Where this site stands; ConfigError if it is no member."""
+        """The site's place; ConfigError if it is no member."""
         for place, member in enumerate(self.members):
             if member.site == site:
                 return place
@@ -141,7 +141,7 @@ class Terms:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 over the one spelling of head and members: what an agreement signs."""
+        """SHA-256 over the canonical form of head and members; an agreement signs it."""
         return _digest("terms", self.to_fields())
 
     def to_fields(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Terms:
 
     @classmethod
     def from_fields(cls, found: Mapping[str, Any]) -> Self:
-        """ConfigError for what no honest server sends. Signatures are not looked at: see `check_terms`."""
+        """ConfigError for what no honest server sends. Does not check signatures: see `check_terms`."""
         ours = set(_Columns.__dataclass_fields__)
         columns = decode(_Columns, {name: one for name, one in found.items() if name in ours})
         head = Head.from_fields({name: one for name, one in found.items() if name not in ours})
@@ -166,7 +166,7 @@ class Terms:
 
 
 def keys_body(head: Head, mask_key: bytes, share_key: bytes, seed_key: bytes) -> bytes:
-    """What a member signs of its fresh keys: all parts have fixed lengths."""
+    """What a member signs with its fresh keys. All parts have fixed lengths."""
     return head.digest + mask_key + share_key + seed_key
 
 
@@ -205,9 +205,9 @@ def check_head(head: Head, limits: Limits) -> None:
 
 
 def check_terms(terms: Terms, limits: Limits, roster: Collection[str], own: str) -> None:
-    """DeclinedError unless this client can go on with these terms.
+    """DeclinedError unless this client accepts these terms.
 
-    roster: the site keys of the client's own kit, so that the server cannot enrol anybody; own: its own.
+    roster: the site keys of the client's own kit, so that the server cannot add members; own: its own key.
     """
     head = terms.head
     check_head(head, limits)
@@ -233,7 +233,7 @@ def _digest(what: str, table: Mapping[str, Any]) -> bytes:
 
 
 def _spelled(value: Any) -> Any:
-    """Exactly, and in one way: floats and bytes in hexadecimal digits, each with its type."""
+    """An exact and unique form: floats and bytes in hexadecimal digits, each with its type."""
     if isinstance(value, list):
         return [_spelled(one) for one in value]
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""The server's last step: secrets from key shares, each checked by what its owner has signed; masks off."""
+"""The server's last step: recovers secrets from key shares, checks each by the signed keys, removes masks."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from fl_dp.federation.secure_sum.terms import Member, Terms
 
 
 class Unmasking:
-    """shares: by place of who opened, what it gave by place. survivors: whose vectors are in the sum."""
+    """shares: by opener's place, its shares by dealer's place. survivors: whose vectors are in the sum."""
 
     def __init__(
         self, terms: Terms, survivors: Collection[int], shares: Mapping[int, Sequence[bytes]]
@@ -18,12 +18,12 @@ class Unmasking:
         self._survivors = set(survivors)
 
     def take_off(self, total: masks.Words) -> None:
-        """In place: each survivor's own mask, and its masks with those who are not in the sum.
+        """Remove, in place, each survivor's own mask, and its masks with members that are not in the sum.
 
-        FederationError, with the member's name, for a secret that the shares do not give.
+        FederationError, with the member's name, if the shares do not give its secret.
         """
         everybody = range(len(self._terms.members))
-        secrets = [self._secret(place) for place in everybody]  # first, so that a lost sum is not half open
+        secrets = [self._secret(place) for place in everybody]  # first, so that a lost sum stays closed
         for place, secret in enumerate(secrets):
             member = self._terms.members[place]
             if place in self._survivors:
@@ -43,7 +43,7 @@ class Unmasking:
             masks.add_stream(total, key, -masks.pair_sign(other.site, gone.site))
 
     def _secret(self, place: int) -> bytes:
-        """Held against its public key: a sum that opens is right, whatever the proofs of shares are worth."""
+        """The secret, checked against its public key: an opened sum is right even if a share proof is not."""
         member = self._terms.members[place]
         public = member.seed_key if place in self._survivors else member.mask_key
         given = {opener: shares[place] for opener, shares in self._shares.items()}

@@ -1,4 +1,4 @@
-"""A model's numbers as one vector of integers, in an order that all members share; the grid they lie on."""
+"""A model's numbers as one vector of integers, in an order that all members share, and their grid."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ SAMPLER = "discrete gaussian 1"  # as in engine/noise/discrete_gaussian.py
 
 @dataclass(frozen=True, slots=True)
 class SumGrid:
-    """What the terms say of the grid. sensitivity: S, of the sum to one example, rounding included;
+    """The grid in the terms. sensitivity: S, of the sum to one example, rounding included;
     share_deviation: of one member's share of the noise."""
 
     spacing: float
@@ -27,14 +27,14 @@ class SumGrid:
 
 
 def grid_of(max_grad_norm: float, noise_multiplier: float, shares: int, numbers: int) -> SumGrid:
-    """Of a sum whose noise is made up of so many shares; ConfigError where there is none fine enough."""
+    """The grid of a sum with so many shares of noise; ConfigError if none is fine enough."""
     grid = noise_grid(max_grad_norm, noise_multiplier / math.sqrt(shares), numbers)
     moved = (max_grad_norm * (1 + MOST_ERROR) + math.sqrt(numbers) * grid.spacing) * WIDENED
     return SumGrid(grid.spacing, grid.levels, moved, grid.deviation)
 
 
 def check_grid(head: Head, numbers: int) -> None:
-    """DeclinedError unless the terms' grid is that of the client's own model and arithmetic."""
+    """DeclinedError unless the terms' grid is the one for the client's own model and arithmetic."""
     try:
         own = grid_of(head.max_grad_norm, head.noise_multiplier, head.shares, numbers)
     except ConfigError as error:
@@ -48,12 +48,12 @@ def check_grid(head: Head, numbers: int) -> None:
 
 
 def flat(arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """All numbers in one dimension, by the arrays' names in alphabetical order."""
+    """All numbers in one vector, with the arrays sorted by name."""
     return np.concatenate([np.asarray(arrays[name], np.int64).reshape(-1) for name in sorted(arrays)])
 
 
 def unflat(vector: NDArray[np.int64], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[np.int64]]:
-    """The arrays that `flat` has put together, by name."""
+    """The inverse of `flat`: the arrays by name."""
     found: dict[str, NDArray[np.int64]] = {}
     start = 0
     for name in sorted(shapes):

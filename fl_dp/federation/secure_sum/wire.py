@@ -1,4 +1,4 @@
-"""A stage's message as Flower records: which stage, what is said, beside it the round's plan and weights."""
+"""A stage's message as Flower records: the stage, its fields, and for some the round's plan and weights."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,17 +20,17 @@ ADVERTISE, SHARE, CHECK, MASK, CONFIRM, OPEN = STAGES
 
 
 def common_plan(plan: RoundPlan) -> str:
-    """Digest of all of a plan that the members of a sum share: how many records each draws is its own."""
+    """Digest of the part of a plan that all members of a sum share: all but the expected batch size."""
     return sha256(str(replace(plan, expected_batch_size=0)).encode()).hexdigest()
 
 
 def staged(stage: str, said: Mapping[str, Any], **records: Any) -> RecordDict:
-    """A stage's message, or the answer to it. said: the fields of one of `messages.py`, or of its like."""
+    """A stage's message, or the answer to it. said: the fields of a message of `messages.py`, or the like."""
     return RecordDict({STAGE: ConfigRecord({"stage": stage}), SAID: ConfigRecord(dict(said)), **records})
 
 
 def stage_of(content: RecordDict) -> str:
-    """ConfigError for none that is known."""
+    """The message's stage; ConfigError if it is missing or unknown."""
     record = config_record(content, STAGE)
     stage = None if record is None else record.get("stage")
     if stage not in STAGES:
@@ -39,7 +39,7 @@ def stage_of(content: RecordDict) -> str:
 
 
 def said(content: RecordDict) -> dict[str, Any]:
-    """What the message says; ConfigError where it says nothing."""
+    """The message's fields; ConfigError if there are none."""
     record = config_record(content, SAID)
     if record is None:
         raise ConfigError("A message of a secure sum that says nothing; do both sides run the same fl_dp?")
@@ -47,7 +47,7 @@ def said(content: RecordDict) -> dict[str, Any]:
 
 
 def vector_record(vector: NDArray) -> ArrayRecord:
-    """The masked numbers, uint64, as they travel: arrays are sent in parts, other records are not."""
+    """The masked numbers, uint64, as an array record: Flower sends arrays in parts, other records whole."""
     return encode({MASKED: vector})
 
 
@@ -59,7 +59,7 @@ def vector_of(content: RecordDict, name: str, numbers: int) -> bytes:
 
 
 def take_kept(content: RecordDict) -> bytes:
-    """What the member keeps, taken out of its answer: it never leaves the client."""
+    """Remove what the member keeps from its answer, and return it: it never leaves the client."""
     record = content.pop(KEPT, None)
     kept = record.get("content") if isinstance(record, ConfigRecord) else None
     return kept if isinstance(kept, bytes) else b""

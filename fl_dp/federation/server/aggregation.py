@@ -1,4 +1,4 @@
-"""How the updates of a round become one: what every aggregation in `aggregations/` promises."""
+"""The base class of `aggregations/`: how the updates of a round become one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ Update = tuple[Mapping[str, NDArray], float]  # a client's arrays, and its weigh
 
 
 class Aggregation(ABC):
-    """One for a whole run. Post-processing of noised updates: whatever it does costs no privacy.
+    """One instance for a whole run. It post-processes noised updates, so whatever it does costs no privacy.
 
-    needs_single_updates: whether it needs every update by itself; else a simulation sends it their sums.
-    malicious: clients of a round that are taken to be hostile, of the run config.
+    needs_single_updates: whether it needs every update separately; otherwise a simulation sends their sums.
+    malicious: the number of clients in a round that are assumed to be malicious, from the run config.
     """
 
     needs_single_updates: ClassVar[bool] = False
@@ -28,36 +28,36 @@ class Aggregation(ABC):
 
     @property
     def least_updates(self) -> int:
-        """How many updates it needs; a round with fewer is lost."""
+        """The fewest updates it can combine; a round with fewer is lost."""
         return 1
 
     @abstractmethod
     def combine(
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]
     ) -> dict[str, NDArray]:
-        """One array for each of `specs`, in its shape and type, from one update or sum at least.
+        """One array for each of `specs`, in its shape and type, from at least one update or sum.
 
-        sums: of updates that were added up elsewhere; none where single updates are needed.
+        sums: of updates that were added up elsewhere; empty if single updates are needed.
         """
 
     def state(self) -> Mapping[str, NDArray]:
-        """What it remembers from round to round, by name; a resumed run gives it back."""
+        """The arrays kept from round to round, by name; a resumed run restores them."""
         return {}
 
     def restore(self, state: Mapping[str, NDArray]) -> None:
-        """Go on from that state; ConfigError for one that is not its own."""
+        """Restore that state; ConfigError if it is not its own."""
         refuse_unknown(state, {}, f"aggregation {type(self).__name__}")
 
 
 def aggregation_of(name: str, malicious: int = 0) -> Aggregation:
-    """A new one of that name, from its file in `aggregations/`. malicious: see `Aggregation`."""
+    """A new aggregation of that name, from its file in `aggregations/`. malicious: see `Aggregation`."""
     aggregation: Aggregation = made(chosen_class(AGGREGATIONS, name, Aggregation), AGGREGATIONS, name)
     aggregation.malicious = malicious
     return aggregation
 
 
 def check_aggregation(config: RunConfig) -> None:
-    """ConfigError where no round can have as many updates as the aggregation needs."""
+    """ConfigError if no round can have as many updates as the aggregation needs."""
     if config.secure:
         honest_shares(config.fit_clients, config.secure_dropouts, config.secure_colluders)
     least = aggregation_of(config.aggregation, config.malicious_clients).least_updates
@@ -70,18 +70,18 @@ def check_aggregation(config: RunConfig) -> None:
 
 
 def in_double(array: NDArray) -> NDArray:
-    """The numbers in double precision, complex ones too."""
+    """The array in double precision, real or complex."""
     return array.astype(np.result_type(array.dtype, np.float64))
 
 
 def refuse_sums(sums: Sequence[WeightedSum], what: str) -> None:
-    """FederationError where updates came added up: it needs each by itself."""
+    """FederationError if there are sums: `what` needs each update separately."""
     if sums:
         raise FederationError(f"The {what} of sums is not that of the updates; it needs each by itself.")
 
 
 def chosen_class(choices: Choices, name: str, base: type) -> type[Any]:
-    """The class of that name; ConfigError where it is no subclass of `base`."""
+    """The class of that name; ConfigError unless it is a subclass of `base`."""
     kind = choices.load(name, type)
     if not issubclass(kind, base):
         raise ConfigError(f"{choices.key} = {name!r}: {kind.__name__} is not a subclass of {base.__name__}.")
@@ -89,7 +89,7 @@ def chosen_class(choices: Choices, name: str, base: type) -> type[Any]:
 
 
 def made(kind: type[Any], choices: Choices, name: str, *arguments: object) -> Any:
-    """One of that kind; ConfigError where its class lacks something."""
+    """An instance of `kind`; ConfigError if the class is incomplete."""
     try:
         return kind(*arguments)
     except (TypeError, AttributeError) as error:
@@ -97,7 +97,7 @@ def made(kind: type[Any], choices: Choices, name: str, *arguments: object) -> An
 
 
 def refuse_unknown(state: Mapping[str, NDArray], known: Mapping[str, ArraySpec], whose: str) -> None:
-    """ConfigError unless the state holds the arrays that are known: these names, shapes and types."""
+    """ConfigError unless the state holds exactly the known arrays: these names, shapes and types."""
     found = {name: ArraySpec(array.shape, array.dtype) for name, array in state.items()}
     if found != known:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The server's end: a run configuration in, a trained model and the run's files out."""
+"""The server application: takes a run configuration, writes a trained model and the run's files."""
 
 import logging
 import os
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("fl_dp")
 app = ServerApp()
 
-RESUMED_VARIABLE = "FL_DP_RESUMED"  # set: the run's folder holds one that is to go on
+RESUMED_VARIABLE = "FL_DP_RESUMED"  # set: the run's folder holds a run to resume
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run one federation, as Flower asks for it."""
+    """Run one federation; Flower's entry point."""
     _log_to_stderr()
     run = str(context.run_id)
     folder = Path(str(context.run_config.get("out") or f"runs/{run}"))
@@ -49,18 +49,18 @@ def run_federation(
     on_model: Callable[[Mapping[str, NDArray]], None] = lambda arrays: None,
     say: Callable[[str], None] = lambda words: None,
 ) -> None:
-    """Run the federation of the run config `flat`, its results below `folder`.
+    """Run the federation of the run config `flat`, with results in `folder`.
 
     run: its name in the clients' ledgers, see `PrivateStrategy`. on_round: called with each round's report.
     on_kept: see `RunRecord`. on_model: called with the model of a run that has not failed. resumed: `folder`
-    holds a run that was ended, which goes on from its last round. say: tells the operator what is waited for.
+    holds a run, which continues from its last round. say: tells the operator what is waited for.
     However it ends, summary.json says so; a failure is then raised.
     """
     out = RunResults(folder, resumed=resumed)
     prepared: PreparedRun | None = None
     status: RunStatus = "failed"
-    reason = INTERRUPTED  # what stands if this process is ended
-    private = flat.get("privacy", "on") == "on"  # known even where the rest of the config is at fault
+    reason = INTERRUPTED  # stays if this process is ended
+    private = flat.get("privacy", "on") == "on"  # known even if the rest of the config is wrong
     with exclusive(RunFolder(folder).server_lock):
         record = RunRecord(out, resumed=resumed, on_kept=on_kept, say=say)
         try:
@@ -79,11 +79,11 @@ def run_federation(
         record.forget()
         assert prepared is not None
         if prepared.strategy.reports:
-            on_model(state_arrays(prepared.model))  # that was saved
+            on_model(state_arrays(prepared.model))  # the one that was saved
 
 
 def _log_to_stderr() -> None:
-    """Flower gives a handler only to its own logger."""
+    """Add a log handler, because Flower adds one only to its own logger."""
     if not logger.hasHandlers():
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

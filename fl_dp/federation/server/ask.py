@@ -1,4 +1,4 @@
-"""What each chosen client is asked for: at most one round of its own mechanism."""
+"""Requests to the chosen clients: for each at most one round of its own mechanism."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +20,9 @@ from fl_dp.records import Entry, RoundPlan
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A client that was asked for a round: by which message, and for what.
+    """A client's request for a round: the message, and what it asks for.
 
-    weight: of its update; in_sum: whether that may come added up to others'. plan: what the message asks for.
+    weight: of its update; in_sum: whether the update may arrive in a sum with others. plan: the message's.
     """
 
     client: ClientRecord
@@ -34,8 +34,10 @@ class Asked:
 
 
 class RoundRequests:
-    """run: its name in the clients' ledgers. shared: names of the arrays that clients send back. origin: the
-    run's first name, where it was resumed under another.
+    """Makes the requests of a run.
+
+    run: its name in the clients' ledgers. shared: names of the arrays that clients send back. origin: the
+    run's first name, if it was resumed under another.
     """
 
     def __init__(
@@ -49,9 +51,9 @@ class RoundRequests:
     def ask(
         self, clients: Sequence[ClientRecord], server_round: int, weights: ArrayRecord, *, in_sum: bool
     ) -> list[Asked]:
-        """in_sum: the updates may come added up; into a secure sum they always do."""
+        """in_sum: the updates may arrive in a sum; for a secure sum they always do."""
 
-        @cache  # clients that are asked for the same share one
+        @cache  # equal requests share one content
         def content(plan: RoundPlan, weight: float) -> RecordDict:
             alone = plan_to_content(plan, weights)
             return ask_for_sum(alone, weight, self._summed) if in_sum else alone
@@ -59,7 +61,7 @@ class RoundRequests:
         if self._config.secure and clients:
             self._share_mechanism(clients)
         counts = [self._weight_of(client) for client in clients]
-        if in_sum:  # they are added up with these; else the cap is for the updates that stand
+        if in_sum:  # sums use these weights; otherwise the cap is applied to the valid updates
             counts = capped(counts, self._config.max_weight)
         asked = []
         for client, weight in zip(clients, counts, strict=True):
@@ -71,26 +73,26 @@ class RoundRequests:
                 content(plan, weight),
                 client.node_id,
                 MessageType.TRAIN,
-                ttl=self._config.round_timeout,  # a client that sees it later does not train for nothing
+                ttl=self._config.round_timeout,  # so that a client that sees it later does not train in vain
                 group_id=str(server_round),
             )
             asked.append(Asked(client, mechanism, weight, message, in_sum, plan))
         return asked
 
     def _weight_of(self, client: ClientRecord) -> float:
-        """In a secure sum each client counts once: its records are weighed like all others."""
+        """The client's weight. In a secure sum it is 1, so that all records weigh the same."""
         assert client.mechanism is not None  # only clients that can take a step are chosen
         if self._config.secure:
             return 1.0
         return weight_of(self._config.weights, client.profile, client.mechanism)
 
     def _share_mechanism(self, clients: Sequence[ClientRecord]) -> None:
-        """Give the members of a secure sum one noise: that of the sum is one for all of them.
+        """Give all members of a secure sum the same noise multiplier, because the sum has one noise.
 
-        It is the largest that any client needs that was there when the first round was asked, and stays: a
-        client's ledger holds it to one mechanism. Who comes later, and would need more, stops at its budget
-        before the others; of persons at several members the largest rate stays likewise, and who comes later
-        and draws more declines.
+        It is the largest that any client needs that was there when the first round was requested. It stays,
+        because a client's ledger allows one mechanism. A client that comes later and would need more noise
+        stops at its budget before the others. If persons may be at several members, the largest sample rate
+        stays likewise, and a client that comes later with a larger rate declines.
         """
         shares = honest_shares(len(clients), self._config.secure_dropouts, self._config.secure_colluders)
         known = self._registration.clients.values()

@@ -1,4 +1,4 @@
-"""Who trains in a round: only clients that are there and have budget for a step, chosen by chance."""
+"""Client selection: a random choice among clients that are there and have budget for a step."""
 
 import hashlib
 import math
@@ -19,13 +19,14 @@ Client = TypeVar("Client")
 
 
 class ClientChoice:
-    """A subclass chooses otherwise among those that `able` gives.
+    """Chooses the clients of each round. A subclass may choose differently among those that `able` returns.
 
-    registration: who is there. on_registered: called when clients have registered, before any is asked.
-    secret: what every choice follows from, with the number of the round and nothing else: a resumed run sets
-    it, and chooses as it would have. New from the system's entropy, never from the run's public seed.
+    registration: which clients are there. on_registered: called when clients have registered, before any is
+    asked. secret: determines every choice, together with the number of the round and nothing else; a resumed
+    run restores it, and so chooses as it would have. It comes from the system's entropy, never from the run's
+    public seed.
 
-    No epsilon rests on that secret: whoever hears of a round knows who took part (docs/privacy.md, "not
+    No epsilon depends on that secret: whoever observes a round knows who took part (docs/privacy.md, "not
     claimed").
     """
 
@@ -34,15 +35,15 @@ class ClientChoice:
     ) -> None:
         self.config, self._registration, self._on_registered = config, registration, on_registered
         self.secret = secrets.token_bytes(SECRET_BYTES)
-        self.nobody_left = False  # no client that is there has budget for one more step
+        self.nobody_left = False  # whether no client that is there has budget for one more step
 
     def choose(self, grid: Grid, server_round: int) -> Sequence[ClientRecord]:
-        """Wait until the round can start; returns who trains. With Poisson sampling that may be nobody."""
+        """Wait until the round can start; returns the clients to train, with Poisson sampling maybe none."""
         expected, able = self.config.fit_clients, self.able(grid)
         return draw(able, self.config.sampling, expected, self.secret, server_round, ClientRecord.budget_left)
 
     def able(self, grid: Grid) -> Sequence[ClientRecord]:
-        """Wait until enough clients are there; returns those that have budget for a step, by name."""
+        """Wait until enough clients are there; returns those with budget for a step, sorted by name."""
         answers = self._registration.answers
         able = self._registration.gather(grid)
         if self._registration.answers > answers:
@@ -61,14 +62,13 @@ def draw(
 ) -> list[Client]:
     """Those of `able` that are asked in the round; in the order of `able` if "poisson".
 
-    sampling: "fixed" takes `expected` of them, without replacement, or all where they are fewer; "poisson"
-    takes each by itself with probability expected / number, so that a round may be without clients. "budget"
-    is as "fixed", but a client comes the earlier the more of its budget is left: drawn one after the other,
-    each with a chance in proportion to that (Efraimidis, Spirakis 2006, algorithm A). What is left is
-    public, from steps that servers chose.
-    left: the share of a client's budget that is left, above 0; asked by "budget" alone.
+    sampling: "fixed" takes `expected` of them, without replacement, or all if they are fewer. "poisson" takes
+    each independently with probability expected / number, so a round may have no clients. "budget" is like
+    "fixed", but draws clients one after the other with chances in proportion to the budget that they have
+    left (Efraimidis, Spirakis 2006, algorithm A). What is left is public, from steps that servers chose.
+    left: the share of a client's budget that is left, above 0; called for "budget" only.
     """
-    # by keyed BLAKE2 (RFC 7693): from the choices of some rounds nobody can tell those of others
+    # keyed BLAKE2 (RFC 7693), so that the choices of some rounds do not reveal those of others
     name = f"clients of round {server_round}".encode()
     stream = random.Random(hashlib.blake2b(name, key=secret, digest_size=SECRET_BYTES).digest())
     if sampling == "budget":

@@ -1,4 +1,4 @@
-"""One client as the server sees it: who it is, and what it has, or may have, spent."""
+"""The server's record of one client: who it is, and what it has, or may have, spent."""
 
 import dataclasses
 import json
@@ -22,18 +22,19 @@ from fl_dp.reporting.reports import RunCost
 
 @dataclass
 class ClientRecord:
-    """A client that has registered.
+    """A registered client.
 
-    spent: its ledger as it last showed it, rounds that the server has verified included.
-    unconfirmed: steps that it was asked for and has not confirmed in a believable answer; they count as
-    spent until it registers again.
-    mechanism: of each of its rounds, not private in a run without privacy; None if it cannot take part,
-    `reason` says why.
-    exhausted: it cannot take part for want of budget.
-    before: what it said that it had spent, when it first registered in this run.
-    asked: the steps that this run has asked it for, as many as it said that it took, or may have taken.
-    run_epsilon: the most that they may cost it, by the run's config, which no row repeats.
-    rounds: its accepted updates. arithmetic: of all that is counted as spent and of this run's rounds.
+    spent: its ledger as last shown, including rounds that the server has verified.
+    unconfirmed: steps that it was asked for and has not confirmed in a valid answer; they count as spent
+    until it registers again.
+    mechanism: of each of its rounds, not private in a run without privacy; None if it cannot take part, and
+    `reason` then says why.
+    exhausted: it cannot take part because its budget is spent.
+    before: what it claimed to have spent when it first registered in this run.
+    asked: the steps that this run has asked it for and that it said it took, or may have taken.
+    run_epsilon: the most that these steps may cost it, from the run's config; not part of `row`.
+    rounds: the number of its accepted updates. arithmetic: the weakest claim under which anything counted as
+    spent, or this run's rounds, was paid.
     """
 
     profile: ClientProfile
@@ -50,7 +51,7 @@ class ClientRecord:
     run_epsilon: float = math.inf
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field, and clear the cached results. The values themselves never change."""
+        """Set a field and clear cached results. The values themselves are immutable."""
         object.__setattr__(self, name, value)
         for cached in ("budget", "row", "_history", "_of_run", "_run_wall"):
             self.__dict__.pop(cached, None)
@@ -66,26 +67,26 @@ class ClientRecord:
 
     @cached_property
     def row(self) -> str:
-        """All its fields, as a row of JSON; `client_of` reads it."""
+        """All fields, except run_epsilon, as a JSON list; the inverse of `client_of`."""
         return json.dumps(_values(self), default=_entry_values, allow_nan=False, separators=(",", ":"))
 
     @cached_property
     def _history(self) -> History:
-        """Of all that it has, or may have, spent."""
+        """All that it has, or may have, spent."""
         return history_of(self.budget, self.mechanism, merge((*self.spent, *self.unconfirmed)))
 
     @cached_property
     def _of_run(self) -> History:
-        """Of what this run has cost it: its ledger says whether it paid, the server what it can have paid.
+        """What this run has cost it. Its ledger says whether it paid, the server what it can have paid.
 
-        A claim about its past is in nothing of it.
+        It does not depend on the client's claims about its past.
         """
         shown = beyond((*self.spent, *self.unconfirmed), self.before)
         return history_of(self.budget, self.mechanism, covered(self.asked, shown))
 
     @cached_property
     def _run_wall(self) -> History | None:
-        """What this run has cost it, held against `run_epsilon`; None where its own budget ends before."""
+        """What this run has cost it, with `run_epsilon` as the budget; None if its own is no larger."""
         if self.run_epsilon >= self.budget.epsilon:
             return None
         wall = replace(self.budget, epsilon=self.run_epsilon, epsilon_alone=None)
@@ -93,7 +94,7 @@ class ClientRecord:
 
     @property
     def run_is_spent(self) -> bool:
-        """Whether it has budget for a step that would cost more than the run's epsilon."""
+        """Whether only the run's epsilon, not its own budget, rules out one more step."""
         if self._run_wall is None or self.exhausted or self.can_take_part():
             return False
         try:
@@ -103,7 +104,7 @@ class ClientRecord:
 
     @property
     def to_ask(self) -> Entry:
-        """What its next round asks for: fewer steps where the run's epsilon ends within it."""
+        """The mechanism of its next round, with fewer steps if the run's epsilon allows no more."""
         assert self.mechanism is not None  # only clients that can take a step are asked
         if self._run_wall is None:
             return self.mechanism
@@ -115,7 +116,7 @@ class ClientRecord:
         return bool(self._of_run.spent)
 
     def run_epsilon_after(self, rounds: int) -> float:
-        """What this run will have cost it after `rounds` rounds more, as far as its budget goes."""
+        """The epsilon of this run for it after `rounds` more rounds, as far as its budget allows."""
         return self._epsilon_of(self._of_run, rounds)
 
     def _epsilon_of(self, history: History, rounds: int) -> float:
@@ -124,18 +125,18 @@ class ClientRecord:
             return history.epsilon
         try:
             return self.budget.epsilon_of((*history.spent, self.mechanism.taking(steps)))
-        except AccountingError:  # its ledger declines them, too
+        except AccountingError:  # its ledger will decline these steps, too
             return history.epsilon
 
     def run_cost(self) -> RunCost | None:
-        """Apart from what it claims beside; None where its ledger shows nothing else."""
+        """This run's cost, apart from all else that it claims; None if its ledger shows nothing else."""
         own = self._of_run
         if own.spent == self.charges():
             return None
         return RunCost(own.spent, own.epsilon, own.epsilon_alone)
 
     def run_cost_at_the_end(self, rounds_ahead: int) -> RunCost | None:
-        """With what it will be, and what everything beside it has cost."""
+        """`run_cost` with the planned epsilon of this run, and the epsilon of all that it claims besides."""
         cost = self.run_cost()
         return cost and replace(
             cost,
@@ -147,15 +148,15 @@ class ClientRecord:
         return self._history.steps
 
     def epsilon(self) -> float:
-        """Never below what it has really spent, if its ledger tells the truth."""
+        """Its epsilon: never below what it has really spent, if its ledger tells the truth."""
         return self._history.epsilon
 
     def epsilon_alone(self) -> float | None:
-        """If the assumption behind secure sums fails; None where it has been in none."""
+        """Its epsilon if the assumption behind secure sums fails; None if it was in none."""
         return self._history.epsilon_alone
 
     def require_accountable(self) -> None:
-        """AccountingError where the accountant cannot tell what it has spent, or what a round more costs."""
+        """AccountingError if the accountant cannot compute what it has spent, or what a round more costs."""
         _ = self._history.epsilon
         if self.mechanism is not None:
             self._history.steps_left(self.mechanism.steps)
@@ -165,7 +166,7 @@ class ClientRecord:
         return self._history.spent
 
     def epsilon_after(self, rounds: int) -> float:
-        """What it will have spent if it takes part in `rounds` rounds more, as far as its budget goes."""
+        """Its epsilon after `rounds` more rounds, as far as its budget allows."""
         return self._epsilon_of(self._history, rounds)
 
     def budget_left(self) -> float:
@@ -179,15 +180,15 @@ class ClientRecord:
         return self.mechanism is not None and self.steps_left(self.mechanism.steps) > 0
 
     def steps_left(self, planned: int) -> int:
-        """How many of `planned` steps fit its budget and the run's epsilon, without privacy all.
+        """How many of `planned` steps fit its budget and the run's epsilon; without privacy, all.
 
-        0 if it takes no part, and where the accountant cannot resolve its delta over more steps: its own
-        ledger then declines.
+        0 if it cannot take part, or if the accountant cannot resolve its delta over more steps: then its own
+        ledger declines.
         """
         return self._left(lambda history: history.steps_left(planned))
 
     def rounds_left(self, at_most: int) -> int:
-        """In how many of `at_most` rounds more it could take part; the last one may be a short one."""
+        """In how many of the next `at_most` rounds it could take part; the last may have fewer steps."""
         return self._left(lambda history: history.rounds_left(at_most))
 
     def _left(self, of: Callable[[History], int]) -> int:
@@ -198,20 +199,20 @@ class ClientRecord:
             return 0
 
     def count_as_spent(self, asked: Entry) -> None:
-        """It was asked for a round and has not confirmed it: count what its budget lets it take."""
+        """Count an unconfirmed round as spent, as far as its budget allows."""
         steps = self.steps_left(asked.steps)
         if steps:
             self.unconfirmed = (*self.unconfirmed, asked.taking(steps))
             self.asked = merge((*self.asked, asked.taking(steps)))
 
     def count_as_taken(self, asked: Entry, shown: Iterable[Entry]) -> None:
-        """It has taken these steps of a round; `shown`: all that it has spent by now."""
+        """Count these steps of a round as taken. shown: all that it has spent by now."""
         self.spent = merge(shown)
         self.asked = merge((*self.asked, asked))
 
 
 def record_of(profile: ClientProfile, config: RunConfig, node: int = 0, rounds: int = 0) -> ClientRecord:
-    """The client, with what one round does at it, or with the reason why it has no part in the run."""
+    """The client's record, with its mechanism, or with the reason why it cannot take part."""
     mechanism, reason, exhausted = None, "", False
     try:
         mechanism = round_mechanism(profile, config)
@@ -232,7 +233,7 @@ def record_of(profile: ClientProfile, config: RunConfig, node: int = 0, rounds: 
 
 
 def total_arithmetic(profile: ClientProfile, config: RunConfig) -> str:
-    """Of what the client has spent, and of this run's rounds."""
+    """The weakest claim of what the client has spent and of this run's rounds."""
     return weakest((profile.arithmetic, config.arithmetic))
 
 
@@ -249,7 +250,7 @@ def _entry_values(entry: Entry) -> tuple[float, ...]:
 
 
 def client_of(row: Sequence[Any]) -> ClientRecord:
-    """The client whose `row`, parsed, this is; ValueError or TypeError if it is none's."""
+    """The inverse of `ClientRecord.row`, from parsed JSON; ValueError or TypeError if it does not fit."""
     profile = dict(zip(_PROFILE, row[: len(_PROFILE)], strict=True))
     rest = dict(zip(_RECORD, row[len(_PROFILE) :], strict=True))
     profile["spent"] = _entries(profile["spent"])
@@ -264,9 +265,9 @@ def _entries(rows: Iterable[Iterable[Any]]) -> tuple[Entry, ...]:
 
 
 def covered(asked: Iterable[Entry], shown: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Of the steps that a ledger has `shown`, those that were asked for.
+    """Those steps that a ledger has `shown` which were asked for.
 
-    A secure sum may have had fewer shares than were asked for, and then it is the ledger that says how many.
+    A secure sum may have had fewer shares than requested; the ledger then says how many.
     """
     room: Counter[tuple[float, float, int]] = Counter()
     most: dict[tuple[float, float, int], int] = {}
@@ -288,6 +289,6 @@ def _without_shares(one: Entry) -> tuple[float, float, int]:
 
 
 def shows_less(shown: Iterable[Entry], seen: Iterable[Entry]) -> bool:
-    """Whether a ledger that shows `shown` lacks steps that were `seen` in it before."""
+    """Whether a ledger that now shows `shown` lacks steps that were `seen` in it before."""
     steps = {entry.mechanism: entry.steps for entry in merge(shown)}
     return any(steps.get(entry.mechanism, 0) < entry.steps for entry in merge(seen))

@@ -1,6 +1,7 @@
-"""The updates that stand become the next global weights, by post-processing alone.
+"""Turns a round's valid updates into the next global weights, by post-processing alone.
 
-Too long ones are scaled down, the aggregation makes one of all, the server's optimizer takes a step to it.
+Updates that are too long are scaled down, the aggregation combines all, and the server's optimizer takes a
+step towards the result.
 """
 
 import logging
@@ -31,21 +32,24 @@ _AGGREGATION, _OPTIMIZER, _CONTROLS = _PARTS = "aggregation ", "optimizer ", "co
 
 
 class Aggregator:
-    """shared: the parameters that clients send back; the model's other arrays keep the server's values."""
+    """Aggregates a round's updates.
+
+    shared: the parameters that clients send back; the model's other arrays keep the server's values.
+    """
 
     def __init__(self, config: RunConfig, shared: Mapping[str, ArraySpec]) -> None:
         self._shared, self._config = shared, config
         self.lost = ""  # why the last round's updates were not used
-        self.opened: OpenedSum | None = None  # of the last round, where its updates came as a secure sum
+        self.opened: OpenedSum | None = None  # the last round's, if its updates came as a secure sum
         self._controls = Controls(config, shared)
         check_aggregation(config)
         self._aggregation = aggregation_of(config.aggregation, config.malicious_clients)
         self._optimizer = server_optimizer_of(config.server_optimizer, config.server_learning_rate)
 
     def least_updates(self, asked: int) -> int:
-        """How many updates a round needs of so many clients that were asked.
+        """How many updates a round needs if so many clients were asked.
 
-        "auto": as many as it is to have; where budgets have ended there are fewer, and all are needed.
+        "auto": as many as planned; if fewer were asked because budgets have ended, all of them.
         """
         own = self._aggregation.least_updates
         if self._config.min_updates != AUTO:
@@ -55,21 +59,21 @@ class Aggregator:
         return max(own, min(self._config.min_clients, self._config.fit_clients, asked))
 
     def least_asked(self, asked: int) -> int:
-        """How many must be asked, of so many that could be, for a round that can have enough updates."""
+        """How many clients must be asked, of so many that could be, to get enough updates."""
         return self.least_updates(asked)
 
     def _needed(self, result: RoundResult) -> int:
-        """How many of the round's updates must stand."""
+        """How many of the round's updates must be valid."""
         return self.least_updates(len(result.verdicts))
 
     @property
     def server_learning_rate(self) -> float:
-        """Of the server's optimizer, "auto" resolved."""
+        """The server optimizer's, with "auto" resolved."""
         return self._optimizer.learning_rate
 
     @property
     def needs_single_updates(self) -> bool:
-        """Whether clients' updates must come one by one, not added up."""
+        """Whether clients' updates must arrive one by one, not added up."""
         return self._aggregation.needs_single_updates
 
     @property
@@ -78,13 +82,13 @@ class Aggregator:
         return {**self._shared, **self._controls.specs}
 
     def message(self, weights: ArrayRecord) -> ArrayRecord:
-        """All arrays that clients are sent: the global weights, and control variates, if there are any."""
+        """All arrays that are sent to clients: the global weights, and control variates, if there are any."""
         controls = self._controls.arrays
         return ArrayRecord({**weights, **encode(controls)}) if controls else weights
 
     def aggregate(self, weights: ArrayRecord, result: RoundResult) -> ArrayRecord | None:
-        """The new global weights after a round; None if no update stands, or if clients could not go on from
-        them. `lost` then says why, unless nobody has trained.
+        """The new global weights after a round; None if too few updates are valid, or if clients could not
+        continue from the result. `lost` then says why, unless nobody has trained.
         """
         self.lost = ""
         if not result.updates and not result.sums:
@@ -99,7 +103,7 @@ class Aggregator:
         combined = self._combined(start, result)
         with np.errstate(over="ignore", invalid="ignore"):
             new = self._optimizer.step(start, {name: combined[name] for name in self._shared})
-        if not all((abs(array) <= MOST_WEIGHT).all() for array in new.values()):  # NaN is not either
+        if not all((abs(array) <= MOST_WEIGHT).all() for array in new.values()):  # False for NaN, too
             self._optimizer.restore(before)
             self.lost = f"the updates lead to weights beyond {MOST_WEIGHT:g}, or not finite"
             return None
@@ -107,10 +111,10 @@ class Aggregator:
         return ArrayRecord({**weights, **encode(new)})
 
     def _combined(self, start: Mapping[str, NDArray], result: RoundResult) -> Mapping[str, NDArray]:
-        """One array for each that is expected, of a round whose updates suffice. start: the shared ones.
+        """One combined array for each that is expected; there are enough updates. start: the shared arrays.
 
-        No single update counts more than `max-weight` allows among those that stand; those beside sums were
-        asked for with weights that were capped then.
+        No single update counts more than `max-weight` allows among the valid ones. Where there are sums,
+        the weights were capped when the updates were requested.
         """
         self._scale_down(start, result)
         updates = result.updates
@@ -120,9 +124,10 @@ class Aggregator:
         return self._aggregation.combine(updates, result.sums, self.expected)
 
     def _scale_down(self, sent: Mapping[str, NDArray], result: RoundResult) -> None:
-        """Updates longer than an honest one can be are scaled down to that length, and their verdicts say so:
-        none is dropped for it. What is sent beside weights, such as control variates, is not bounded; neither
-        is what a simulation of our own has added up.
+        """Scale updates longer than an honest one can be down to that length, and note it in their verdicts.
+
+        None is dropped for it. Arrays beside the weights, such as control variates, are not bounded; neither
+        are sums from our own simulation.
         """
         if not result.owners or not is_bounded(result.owners[0].plan):
             return
@@ -145,8 +150,10 @@ class Aggregator:
             )  # fmt: skip
 
     def _bounds(self, result: RoundResult, start: float) -> list[float]:
-        """Of each update. They grow with the steps, which follow from sizes that nothing can check: as with
-        weights, none is more than `max-weight` times the mean of the others. start: length of the weights.
+        """The greatest length of each update. start: length of the weights.
+
+        Bounds grow with the steps, and these follow from declared sizes that nobody can check. So, as with
+        weights, no bound is more than `max-weight` times the mean of the others.
         """
         bounds = [
             norm_bound(
@@ -163,17 +170,17 @@ class Aggregator:
         return capped(bounds, self._config.max_weight) if all(map(math.isfinite, bounds)) else bounds
 
     def forget_steps(self) -> None:
-        """The last model is not gone on from: what led to it leads nowhere."""
+        """Reset the server optimizer's memory, when a run rolls back to an earlier model."""
         self._optimizer.restore({})
 
     def state(self) -> dict[str, NDArray]:
-        """What is remembered from round to round."""
+        """What is kept from round to round."""
         kept = {_AGGREGATION + name: array for name, array in self._aggregation.state().items()}
         kept |= {_OPTIMIZER + name: array for name, array in self._optimizer.state().items()}
         return kept | {_CONTROLS + name: array for name, array in self._controls.arrays.items()}
 
     def restore(self, state: Mapping[str, NDArray]) -> None:
-        """Go on from that state; ConfigError for one that the run's aggregation and optimizer do not know."""
+        """Restore that state; ConfigError if the run's aggregation and optimizer do not know it."""
         unknown = [name for name in state if not name.startswith(_PARTS)]
         if unknown:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""The server's control variates, where a run's local algorithm has them: the mean of the clients' own."""
+"""The server's control variates, if a run's local algorithm has them: the mean of the clients' own."""
 
 from collections.abc import Mapping
 
@@ -15,8 +15,8 @@ from fl_dp.records import MOST_WEIGHT
 class Controls:
     """c <- c + share * change (Noble et al. 2022, algorithm 1), where `share` of all clients gave the change.
 
-    None, and nothing to do, for algorithms without. shared: the arrays that clients send back. ConfigError
-    where changes would be weighed or picked: their sum would not be the change of the mean.
+    Empty for algorithms without control variates. shared: the arrays that clients send back. ConfigError if
+    changes would be weighted or selected, because their sum would not be the change of the mean.
     """
 
     def __init__(self, config: RunConfig, shared: Mapping[str, ArraySpec]) -> None:
@@ -28,9 +28,7 @@ class Controls:
         }
 
     def move(self, changes: Mapping[str, NDArray], updates: int) -> None:
-        """Take in the aggregated changes of so many clients. What is not finite, or too large to be sent, is
-        cut.
-        """
+        """Apply the aggregated changes of so many clients. NaN becomes 0; values stay within MOST_WEIGHT."""
         share = updates / self._clients
         for name, array in self.arrays.items():
             moved = array.astype(np.float64) + share * changes[name].astype(np.float64)
@@ -38,13 +36,13 @@ class Controls:
             self.arrays[name] = kept.astype(array.dtype)
 
     def restore(self, state: Mapping[str, NDArray]) -> None:
-        """Go on from these arrays; ConfigError for others than the run's."""
+        """Restore these arrays; ConfigError if they are not the run's."""
         refuse_unknown(state, self.specs, "the local algorithm's control variates")
         self.arrays = dict(state)
 
 
 def check_controls(config: RunConfig) -> None:
-    """ConfigError where a local algorithm's control variates would not be the mean of all clients' own."""
+    """ConfigError if a local algorithm's control variates would not be the mean of all clients' own."""
     if not is_controlled(config.local_algorithm):
         return
     if config.adaptive_clipping:

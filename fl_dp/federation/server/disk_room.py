@@ -1,7 +1,7 @@
-"""Room on the server's disk for a run's state and results, taken before sites are asked to pay for a round.
+"""Reserves disk space for a run's state and results before sites are asked to pay for a round.
 
-What the machine has too little of for a while, space or open files, is waited for: a round that was paid for
-would be lost with the run.
+If space or open files run out, the server waits for a while. Otherwise a round that was paid for would be
+lost with the run.
 """
 
 import errno
@@ -26,25 +26,25 @@ _BESIDE = 2**22  # bytes for all but models: a round's line, the summary, the pa
 
 
 class DiskRoom:
-    """A file of no content in the run's folder. say: tells the operator what is waited for."""
+    """Holds space by a preallocated file in the run's folder. say: tells the operator what is waited for."""
 
     def __init__(self, folder: Path, say: Callable[[str], None] = lambda words: None) -> None:
         self._file, self._say = folder / FILE, say
         self._given_up = False
 
     def hold(self, state: int, model: int) -> None:
-        """Take room for the next state, two models and the rest, and wait until it is there.
+        """Reserve space for the next state, two models and the rest; waits until there is enough.
 
-        state: bytes of the last state; it may double when server optimizers begin to remember.
+        state: bytes of the last state, which may double when server optimizers begin to keep moments.
         """
         size = 2 * state + 2 * model + _BESIDE
         self.write(lambda: self._take(size), f"{size / 2**20:.0f} MiB that the run's results may need")
 
     def write(self, work: Callable[[], Result], what: str) -> Result:
-        """Do `work`, which writes `what`; on a full disk in the room that is held, or once there is some.
+        """Call `work`, which writes `what`, and return its result.
 
-        Returns what `work` returns. LaunchError when there is none for WAIT_SECONDS; afterwards nothing is
-        waited for any more.
+        On a full disk, releases the reserved space, then waits for more. LaunchError if there is none within
+        WAIT_SECONDS; later calls no longer wait.
         """
         deadline, told = time.monotonic() + WAIT_SECONDS, False
         while True:
@@ -78,14 +78,14 @@ class DiskRoom:
             if os.fstat(descriptor).st_size < size:
                 os.posix_fallocate(descriptor, 0, size)
         except OSError:
-            self.release()  # a part of it is of no use, and others may need that
+            self.release()  # a partial reservation is useless, and others may need the space
             raise
         finally:
             os.close(descriptor)
 
 
 def _shortage(error: BaseException) -> str | None:
-    """What there is too little of; None for another error. torch hides it behind an error of its own."""
+    """What ran out; None for another error. torch wraps the OSError in an error of its own."""
     cause = error if isinstance(error, OSError) else error.__context__
     if isinstance(cause, OSError) and cause.errno in _SHORT:
         return os.strerror(cause.errno)

@@ -1,4 +1,4 @@
-"""The global model on public test data."""
+"""Evaluates the global model on public test data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ BATCH_SIZE = 512
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """loss: the mean of the task's loss. metrics: by name; None where one is not defined on these data."""
+    """loss: the mean of the task's loss. metrics: by name; None if not defined on these data."""
 
     loss: float
     metrics: Mapping[str, float | None]
 
 
 def halves(data: "TensorData") -> tuple["TensorData", "TensorData"]:
-    """The data in two: what models are chosen on, and what is measured once. The same for the same data.
+    """Split the test data into validation and test halves; the same data give the same split.
 
-    DataError for one record, which cannot be both.
+    DataError for a single record.
     """
     if len(data) < 2:
         raise DataError(
@@ -42,9 +42,9 @@ def halves(data: "TensorData") -> tuple["TensorData", "TensorData"]:
 def evaluate(
     model: nn.Module, data: "TensorData", task: Task, device: torch.device, metrics_wanted: Sequence[str] = ()
 ) -> Evaluation:
-    """Evaluate in evaluation mode, where the model stays; the losses add up in float64.
+    """Evaluate in evaluation mode, in which the model is left; losses add up in float64.
 
-    metrics_wanted: names of metrics in the place of the task's.
+    metrics_wanted: names of metrics that replace the task's.
     """
     model.to(device).eval()
     loss, metrics = torch.zeros((), dtype=torch.float64), metrics_of(task, device, metrics_wanted, data)

@@ -1,4 +1,4 @@
-"""What a client has spent, and what is left of its budget: asked about every client in every round."""
+"""What a client has spent and has left of its budget, cached because every round asks it of every client."""
 
 import math
 from functools import cached_property, lru_cache
@@ -9,10 +9,10 @@ from fl_dp.records import Entry, Mechanism, total_steps
 
 
 class History:
-    """What `spent`, merged entries, costs; and how much more of `mechanism` the budget allows.
+    """The cost of `spent`, merged entries, and how much more of `mechanism` the budget allows.
 
-    Nothing in it changes, so that every answer is computed once. Get it from `history_of`: thousands of
-    clients that are alike share one.
+    It is immutable, so every answer is computed once. Get it from `history_of`: thousands of equal clients
+    share one.
     """
 
     def __init__(self, budget: Budget, mechanism: Entry | None, spent: tuple[Entry, ...]) -> None:
@@ -21,12 +21,12 @@ class History:
 
     @cached_property
     def epsilon(self) -> float:
-        """AccountingError where there is no answer."""
+        """AccountingError if it cannot be computed."""
         return self._budget.epsilon_of(self.spent)
 
     @cached_property
     def epsilon_alone(self) -> float | None:
-        """If the assumption behind secure sums fails, infinite where none holds; None without such sums."""
+        """Epsilon if the assumption behind secure sums fails, maybe infinite; None without such sums."""
         return self._budget.epsilon_alone_of(self.spent) if any_shared(self.spent) else None
 
     @cached_property
@@ -34,9 +34,9 @@ class History:
         return total_steps(self.spent)
 
     def steps_left(self, planned: int) -> int:
-        """How many of `planned` steps fit the budget, as the client's own ledger would say.
+        """How many of `planned` steps fit the budget, as the client's own ledger would decide.
 
-        All of them without privacy; none without a mechanism.
+        Without privacy all; without a mechanism none.
         """
         if self._mechanism is None:
             return 0
@@ -50,9 +50,9 @@ class History:
         return self._fitting[planned]
 
     def rounds_left(self, at_most: int) -> int:
-        """In how many of `at_most` further rounds at least one step fits; the last may be a short one.
+        """In how many of `at_most` further rounds at least one step fits; the last may have fewer steps.
 
-        It is a forecast, on which no payment depends: see `_Reach`.
+        This is a forecast, on which no payment depends: see `_Reach`.
         """
         if self._mechanism is None:
             return 0
@@ -65,7 +65,7 @@ class History:
 
     @cached_property
     def _reach(self) -> tuple[int, "_Reach"]:
-        """How many steps of the mechanism are spent, and what is known of how many fit in total."""
+        """The number of the mechanism's steps that are spent, and what is known of how many fit in total."""
         assert self._mechanism is not None
         mechanism = self._mechanism.mechanism
         others = tuple(one for one in self.spent if one.mechanism != mechanism)
@@ -75,10 +75,10 @@ class History:
 class _Reach:
     """How many steps of a mechanism are known to fit a budget, spent ones included.
 
-    is_all: whether it is known that not one more fits. If many steps fit, fewer are assumed to fit as well;
-    an accountant whose grid changes with the steps may be off by one step there.
-    The rounds that a client has taken and those still ahead are together never more than the run's. The first
-    question is thus the largest, and one or two computations answer all.
+    is_all: whether it is known that no more fit. If many steps fit, fewer are assumed to fit as well; an
+    accountant whose grid changes with the steps may be off by one step there.
+    A client's past and future rounds together are never more than the run's. So the first question is the
+    largest, and one or two computations answer all.
     """
 
     steps: int = 0
@@ -93,5 +93,5 @@ def history_of(budget: Budget, mechanism: Entry | None, spent: tuple[Entry, ...]
 
 @lru_cache(maxsize=4096)
 def _reach_of(budget: Budget, mechanism: Mechanism, others: tuple[Entry, ...]) -> _Reach:
-    """The one that is shared by histories which differ only in their number of steps of the mechanism."""
+    """The instance that is shared by histories which differ only in the mechanism's number of steps."""
     return _Reach()

@@ -1,4 +1,4 @@
-"""Which model a run keeps: the last, the best on the server's validation half, or a moving average."""
+"""The model that a run keeps: the last, the best on the server's validation half, or a moving average."""
 
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -11,14 +11,14 @@ from fl_dp.config.run import AVERAGE, BEST, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.arrays import NDArray, encode
 
-DIVERGED = 3.0  # times the loss of the weights that the run began with
+DIVERGED = 3.0  # a model has diverged if its loss exceeds that of the initial weights so many times
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
 class Kept(NamedTuple):
-    """A model that is kept beside the last one. which: BEST or AVERAGE; server_round: that a best one is of,
-    0 the start.
+    """A model that is kept beside the last one. which: BEST or AVERAGE; server_round: the best one's round, 0
+    for the initial weights.
     """
 
     which: str
@@ -27,14 +27,14 @@ class Kept(NamedTuple):
 
 
 class LastModel:
-    """The last model is the run's: nothing is kept beside it, nothing chosen, and this does nothing."""
+    """Keeps no model beside the last one; the base class of the others."""
 
     def kept(self, last: ArrayRecord) -> Kept | None:
-        """What is kept beside the last model."""
+        """The model that is kept beside the last one."""
         return None
 
     def begin(self, arrays: ArrayRecord, evaluate: Evaluate | None) -> None:
-        """Look at the weights that the run begins with."""
+        """Take in the initial weights."""
 
     def add(self, arrays: ArrayRecord) -> None:
         """Take in the model of a round that was not lost."""
@@ -44,23 +44,23 @@ class LastModel:
         return last
 
     def update(self, server_round: int, arrays: ArrayRecord, metrics: MetricRecord) -> str:
-        """Take in what was measured of the round's model; why it has diverged, or empty."""
+        """Take in the metrics of the round's model; returns why it has diverged, or empty."""
         return ""
 
     def state(self) -> dict[str, NDArray]:
-        """What a resumed run goes on from."""
+        """The arrays from which a resumed run continues."""
         return {}
 
     def restore(self, state: Mapping[str, NDArray], last: Mapping[str, NDArray]) -> dict[str, NDArray]:
-        """Go on from what is its own in that state; the rest of it. last: the model of the last round.
+        """Restore its own part of that state; returns the rest. last: the model of the last round.
 
-        ConfigError for half of its own: else the next round would be paid for, and then fail.
+        ConfigError if its part is incomplete: otherwise the next round would be paid for, and then fail.
         """
         return dict(state)
 
 
 class BestModel(LastModel):
-    """The one of the least loss. It carries the whole run's epsilon, not its own round's: docs/privacy.md."""
+    """Keeps the model of the least loss. It has the whole run's epsilon, not its round's: docs/privacy.md."""
 
     def __init__(self) -> None:
         self._round, self._loss, self._first = 0, math.inf, math.inf
@@ -71,8 +71,8 @@ class BestModel(LastModel):
         return Kept(BEST, self._round, self._arrays) if len(self._arrays) else None
 
     def begin(self, arrays: ArrayRecord, evaluate: Evaluate | None) -> None:
-        """Measure the weights that the run begins with, by which divergence is told; not those of a resumed
-        one. A loss that is not finite is worse than any.
+        """Measure the initial weights, to detect divergence later; a resumed run has done so already. A loss
+        that is not finite counts as infinite.
         """
         if not len(self._arrays) and evaluate:
             loss = _loss_of(evaluate(0, arrays) or MetricRecord())
@@ -80,7 +80,7 @@ class BestModel(LastModel):
             self._arrays = arrays
 
     def update(self, server_round: int, arrays: ArrayRecord, metrics: MetricRecord) -> str:
-        """Keep the round's model if it is the best so far; why it has diverged, or empty."""
+        """Keep the round's model if it is the best so far; returns why it has diverged, or empty."""
         if not len(self._arrays) or "loss" not in metrics:
             return ""
         loss = _loss_of(metrics)
@@ -96,7 +96,7 @@ class BestModel(LastModel):
         return ""
 
     def state(self) -> dict[str, NDArray]:
-        """What a resumed run goes on from; nothing before the start."""
+        """As in `LastModel`; empty before the start."""
         if not len(self._arrays):
             return {}
         numbers = np.array([self._round, self._loss, self._first], dtype=np.float64)
@@ -117,14 +117,13 @@ class BestModel(LastModel):
 
 
 class AverageModel(LastModel):
-    """The moving average of the rounds' models: less noisy than the last of them.
+    """Keeps a moving average of the rounds' models, which is less noisy than the last one.
 
-    Post-processing of noised updates, so that it costs no privacy (De et al. 2022, arXiv 2204.13650, average
-    over steps in the same way). Clients go on from the last model, never from the average.
-    decay: in [0, 1), of the average, which takes 1 - decay of each round's model. The first rounds have
-    smaller decays, (1 + t) / (10 + t) after t of them: the random weights that a run begins with would else
-    stay in it for long. shared: names of the arrays that are averaged, those that clients train; the others
-    are the last model's.
+    This post-processes noised updates, so it costs no privacy (De et al. 2022, arXiv 2204.13650, average over
+    steps in the same way). Clients continue from the last model, never from the average.
+    decay: in [0, 1); the average takes 1 - decay of each round's model. The first rounds have smaller decays,
+    (1 + t) / (10 + t) after t of them; otherwise the random initial weights would stay in it for long.
+    shared: names of the averaged arrays, which clients train; the others are the last model's.
     """
 
     def __init__(self, decay: float, shared: Collection[str]) -> None:
@@ -143,12 +142,12 @@ class AverageModel(LastModel):
         self._rounds += 1
 
     def measured(self, last: ArrayRecord) -> ArrayRecord:
-        """The average, in the shapes and types of the last model; that one itself where there is none."""
+        """The average, in the shapes and types of the last model; the last model if there is no average."""
         found = {name: array.astype(last[name].numpy().dtype) for name, array in self._average.items()}
         return ArrayRecord({**last, **encode(found)}) if found else last
 
     def state(self) -> dict[str, NDArray]:
-        """What a resumed run goes on from; nothing before the first round."""
+        """As in `LastModel`; empty before the first round."""
         if not self._rounds:
             return {}
         arrays = {f"averaged array {name}": one for name, one in self._average.items()}
@@ -171,20 +170,20 @@ class AverageModel(LastModel):
 
 
 def kept_model(config: RunConfig, shared: Collection[str]) -> LastModel:
-    """What the run keeps by its `keep-model`. shared: names of the arrays that clients train."""
+    """By the setting `keep-model`. shared: names of the arrays that clients train."""
     if config.keep_model == AVERAGE:
         return AverageModel(config.average_decay, shared)
     return BestModel() if config.keep_model == BEST else LastModel()
 
 
 def _split(state: Mapping[str, NDArray], prefix: str) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-    """The arrays whose names begin so, by the rest of their names; and the others."""
+    """The arrays whose names begin with `prefix`, by the rest of the name; and the others."""
     own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
     return own, {name: array for name, array in state.items() if not name.startswith(prefix)}
 
 
 def _loss_of(metrics: MetricRecord) -> float:
-    """The loss among what was measured; NaN where there is none."""
+    """The loss; NaN if it was not measured."""
     loss = metrics.get("loss")
     return float(loss) if isinstance(loss, int | float) else math.nan
 

@@ -1,7 +1,7 @@
-"""Sites that are asked for no round: those that the run's operator has banned, and silent ones that rest.
+"""Sites that are not asked: those that the run's operator has banned, and silent ones that rest.
 
-Who is banned stands in a file of the run's folder. It is written while the run goes on, by
-`fl-dp server ban`, and read before each round.
+The banned sites are in a file of the run's folder, which `fl-dp server ban` writes during the run and the
+server reads before each round.
 """
 
 import json
@@ -19,7 +19,7 @@ _LONGEST = 10  # doublings: a thousand rounds
 
 
 def read_banned(folder: Path) -> frozenset[str]:
-    """The names in the run's folder; ConfigError where the file is damaged."""
+    """The banned names in the run's folder; ConfigError if the file is damaged."""
     path = folder / FILE
     if not path.exists():
         return frozenset()
@@ -30,19 +30,19 @@ def read_banned(folder: Path) -> frozenset[str]:
 
 
 def write_banned(folder: Path, names: Iterable[str]) -> None:
-    """On the disk when this returns, for its owner alone."""
+    """Write the banned names, on the disk when this returns, readable by their owner alone."""
     text = json.dumps(sorted(names))
     write_whole(folder / FILE, lambda file: file.write(text.encode()), secret=True)
 
 
 class SilentSites:
-    """Sites that are there and do not answer rounds: each costs a round its grace, and its own data a budget.
+    """Sites that are there but do not answer rounds. Each costs a round its grace, and its own data a budget.
 
-    Whoever has missed a round says first what it has cost (`Registration`); that is all after the first. A
-    site that answers this question and no round would be asked again and again: after k missed rounds in a
-    row it also rests for 2^(k-1) - 1 of them. An answer to a round, whatever it says, ends that; joining
-    anew does not.
-    state: by name, how many rounds it has missed in a row, and after which round it no longer rests.
+    A site that has missed a round must first register again and say what the round cost (`Registration`);
+    after the first missed round nothing else follows. A site that registers but answers no round would be
+    asked again and again, so after k missed rounds in a row it rests for 2^(k-1) - 1 rounds. Any answer to a
+    round ends that; joining anew does not.
+    state: by name, how many rounds it has missed in a row, and the last round of its rest.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class SilentSites:
         self.state = {name: (times, until) for name, (times, until) in state.items()}
 
     def note(self, name: str, server_round: int, *, answered: bool) -> None:
-        """Whether it has answered that round, for which it was asked."""
+        """Note whether it has answered that round, for which it was asked."""
         if answered:
             self.state.pop(name, None)
             return

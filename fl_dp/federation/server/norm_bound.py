@@ -1,38 +1,39 @@
-"""How far an honest client's update can be from the weights that it began with: a rule of public numbers.
+"""Bounds how far an honest client's update can move the weights, from public numbers alone.
 
-With w_0 what was sent, a step of DP-SGD with momentum b is
+With w_0 the weights that were sent, a step of DP-SGD with momentum b is
 
     v <- b v + (S + N) / B,    w <- P(w - rate v),
 
-S the sum of K gradients of length C at most, N the noise, B the expected batch, P the cut to +-MOST_WEIGHT.
+where S is the sum of K gradients of length C at most, N the noise, B the expected batch, and P the projection
+to +-MOST_WEIGHT.
 
-Step by step. P moves no two points apart and keeps w_0, so that |w_t - w_0| grows by at most rate |v| a step.
-No |v| is above the largest |S + N| / B times 1 + b + b^2 + ..., in this round and in those that a kept
-momentum comes from. So after T steps, where no K is above m and no |N| above sigma C l,
+Step by step. P moves no two points apart and keeps w_0, so |w_t - w_0| grows by at most rate |v| in a step.
+|v| is at most the largest |S + N| / B times 1 + b + b^2 + ..., over this round and those that a kept momentum
+comes from. So after T steps in which K <= m and |N| <= sigma C l,
 
     (1)    |w_T - w_0|  <=  rate / (1 - b)  T C (m + sigma l) / B.
 
-All steps together. Where w_0 is further than (1) from +-MOST_WEIGHT, P cuts nothing. Where the momentum began
-at 0, w_T - w_0 is then a sum of all S + N, each times -rate / B and a number from 0 to 1 / (1 - b). The N of
-such a sum are one Gaussian vector of at most sqrt(T) times the deviation. With M at least the sum of all K,
+All steps together. If w_0 is further than (1) from +-MOST_WEIGHT, P changes nothing. If the momentum also
+began at 0, w_T - w_0 is a sum of all S + N, each times -rate / B and a number from 0 to 1 / (1 - b). The N in
+such a sum form one Gaussian vector of at most sqrt(T) times the deviation. With M at least the sum of all K,
 
     (2)    |w_T - w_0|  <=  rate / (1 - b)  C (M + sqrt(T) sigma l) / B.
 
-With fedprox w - rate pull (w - w_0) is between w and w_0 for rate pull <= 1: without momentum both hold.
+With fedprox, w - rate pull (w - w_0) is between w and w_0 for rate pull <= 1, so without momentum both hold.
 
-Each of these events fails with probability p at most:
+Each of these events fails with probability at most p:
 
-- K < m, of a binomial of n records and the sample rate q: P(K >= m) <= exp(-n KL(m/n || q)) (Chernoff 1952;
-  Boucheron, Lugosi, Massart 2013, section 2.2). M is the same of T n records.
+- K < m, for K binomial with n records and sample rate q: P(K >= m) <= exp(-n KL(m/n || q)) (Chernoff 1952;
+  Boucheron, Lugosi, Massart 2013, section 2.2). M is the same for T n records.
 - l = sqrt(d) + sqrt(2 ln(1/p)): the length is a 1-Lipschitz function of d Gaussian numbers, whose mean is at
   most sqrt(d) (Boucheron, Lugosi, Massart 2013, theorem 5.6; Laurent, Massart 2000, lemma 1, for its square).
 
-With adaptive clipping a step descends along the noised sum in multiples of its bound: C = 1 above, whatever
-the bound was, and sigma is what the count leaves to the sum (`accounting/noise_split.py`).
+With adaptive clipping a step descends along the noised sum in multiples of its bound. So C = 1 above, for any
+bound, and sigma is what the count leaves to the sum (`accounting/noise_split.py`).
 
-p is such that all of them, of all clients in all rounds, fail with probability 1e-9 together. LOOSE pays for
-what a machine adds: noise is larger by up to 1.4 % (`engine/noise/grid.py`), a sum by 1 %. Rounding of the
-weights is added by itself. n is the declared size: who has more records than that draws more.
+p is such that the chance that any event fails, over all clients and rounds, is at most 1e-9. The factor LOOSE
+covers what a machine adds: noise is larger by up to 1.4 % (`engine/noise/grid.py`), a sum by 1 %. Rounding of
+the weights is added separately. n is the declared size; a client with more records would draw more.
 """
 
 import math
@@ -51,7 +52,7 @@ _PULLED, _PLAIN = "fedprox", "fedavg"
 
 
 def is_bounded(plan: RoundPlan) -> bool:
-    """Whether the rule is proven for such a round: SGD with clipped gradients, from the weights sent."""
+    """Whether the bound is proven for such a round: SGD with clipped gradients, from the weights sent."""
     if not plan.private or plan.optimizer != "sgd" or plan.optimizer_settings:
         return False
     if plan.local_algorithm == _PULLED:
@@ -62,10 +63,11 @@ def is_bounded(plan: RoundPlan) -> bool:
 def norm_bound(
     plan: RoundPlan, public_size: int, steps: int, numbers: int, start: float, eps: float, chances: float
 ) -> float:
-    """The length that the update of an honest client has at most, infinite where nothing is proven.
+    """The greatest length of an honest client's update; infinite where no bound is proven.
 
-    public_size: the client's; steps: taken. numbers: real ones in the update; start: length of the weights
-    that were sent; eps: of their type. chances: steps of the run, over all clients and rounds.
+    public_size: the client's; steps: those it took. numbers: of real numbers in the update; start: length of
+    the weights that were sent; eps: their type's machine epsilon. chances: the number of steps in the run,
+    over all clients and rounds.
     """
     if not is_bounded(plan):
         return math.inf
@@ -89,7 +91,7 @@ def norm_bound(
 
 @lru_cache(maxsize=1024)
 def largest_draw(size: int, rate: float, surprise: float) -> int:
-    """The least m so that P(K >= m) <= exp(-surprise) by Chernoff's bound, K binomial; `size` at most."""
+    """The least m with P(K >= m) <= exp(-surprise) by Chernoff's bound, for K binomial; at most `size`."""
     if rate >= 1.0:
         return size
     low, high = math.floor(size * rate), size  # at low the bound is 1
@@ -103,7 +105,7 @@ def largest_draw(size: int, rate: float, surprise: float) -> int:
 
 
 def _exponent(count: int, size: int, rate: float) -> float:
-    """size KL(count / size || rate), for rate < count / size; 0 up to it."""
+    """size KL(count / size || rate) if count / size > rate, else 0."""
     share = count / size
     if share <= rate:
         return 0.0
@@ -112,7 +114,7 @@ def _exponent(count: int, size: int, rate: float) -> float:
 
 
 def real_numbers(specs: Mapping[str, ArraySpec]) -> int:
-    """How many there are in arrays of these; a complex one is two."""
+    """The number of real numbers in such arrays; a complex number counts as two."""
     return sum(math.prod(one.shape) * (1 + (one.dtype.kind == "c")) for one in specs.values())
 
 
@@ -122,5 +124,5 @@ def coarsest(specs: Mapping[str, ArraySpec]) -> float:
 
 
 def length_of(arrays: Mapping[str, NDArray]) -> float:
-    """Of all numbers together, in float64: no update within MOST_WEIGHT overflows it."""
+    """The L2 norm over all arrays, in float64, which no update within MOST_WEIGHT overflows."""
     return math.sqrt(sum(float(np.linalg.norm(array.reshape(-1))) ** 2 for array in arrays.values()))

@@ -1,4 +1,4 @@
-"""The server's step from the old global weights to the aggregated ones: what `optimizers/` promises."""
+"""The base classes of `optimizers/`: the server's step from the old global weights to the aggregated ones."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ Arrays = Mapping[str, NDArray]
 
 
 class ServerOptimizer(ABC):
-    """One for a whole run. Post-processing of noised updates: whatever it does costs no privacy.
+    """One instance for a whole run. It post-processes noised updates, so whatever it does costs no privacy.
 
-    usual_learning_rate: where the run config says "auto".
+    usual_learning_rate: used if the run config says "auto".
     """
 
     usual_learning_rate: ClassVar[float]
@@ -31,21 +31,21 @@ class ServerOptimizer(ABC):
         """The new global weights, in the shapes and types of the old ones, `weights`."""
 
     def state(self) -> Arrays:
-        """What it remembers from round to round, by name; a resumed run gives it back.
+        """The arrays kept from round to round, by name; a resumed run restores them.
 
-        A step makes new arrays and never writes into these: a step that fails is undone by `restore`.
+        A step makes new arrays and never writes into these, so that `restore` can undo a failed step.
         """
         return {}
 
     def restore(self, state: Arrays) -> None:
-        """Go on from that state; ConfigError for one that is not its own."""
+        """Restore that state; ConfigError if it is not its own."""
         refuse_unknown(state, {}, f"server optimizer {type(self).__name__}")
 
 
 class MomentOptimizer(ServerOptimizer):
-    """One that adds a number to each weight, and remembers moments of the weights' changes.
+    """An optimizer that keeps moments of the weights' changes and adds a number to each weight.
 
-    moments: their names, each before the name of an array. expected: what its state holds, for errors.
+    moments: prefixes of the arrays' names in the state. expected: what the state holds, for errors.
     """
 
     moments: ClassVar[tuple[str, ...]]
@@ -57,7 +57,7 @@ class MomentOptimizer(ServerOptimizer):
 
     @abstractmethod
     def update(self, change: NDArray, moments: Sequence[NDArray]) -> tuple[NDArray, list[NDArray]]:
-        """What is added to an array, and its new moments. change: the aggregated array less the old one."""
+        """What to add to an array, and its new moments. change: the aggregated array minus the old one."""
 
     def step(self, weights: Arrays, aggregated: Arrays) -> dict[str, NDArray]:
         new = {}
@@ -88,7 +88,7 @@ class MomentOptimizer(ServerOptimizer):
 
 
 def server_optimizer_of(name: str, learning_rate: float | Auto) -> ServerOptimizer:
-    """A new one of that name, from its file in `optimizers/`."""
+    """A new optimizer of that name, from its file in `optimizers/`."""
     kind = chosen_class(SERVER_OPTIMIZERS, name, ServerOptimizer)
     usual = getattr(kind, "usual_learning_rate", None)
     if usual is None:

@@ -1,4 +1,4 @@
-"""What one round of this run does at one client: its mechanism, from public numbers alone."""
+"""The mechanism and plan of one client's round, from public numbers alone."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -19,19 +19,19 @@ from fl_dp.models.names import common_name
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 
 UNPROTECTED = 0.0  # the noise multiplier of a run without privacy
-MOST_NOISE_OVER_FRESH = 10.0  # of "auto": over the noise that an unspent budget would take
+MOST_NOISE_OVER_FRESH = 10.0  # with "auto": the most noise, over what an unspent budget would need
 
 
 def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
-    """The mechanism of one whole round, kept for the run: sample rate, noise multiplier, steps.
+    """The mechanism of one whole round, the same all run: sample rate, noise multiplier, steps.
 
-    noise-multiplier "auto" is what the client's data were trained with before, if the client keeps to
-    that; else it is calibrated so that all rounds, or `participations`, fit the client's own budget at its
-    own delta, over what it has spent already, and by themselves the run's epsilon; and is at least what the
-    client accepts. Without privacy there is no noise, and no budget.
+    noise-multiplier "auto" is the one that the client's data were trained with before, if the client insists
+    on one mechanism. Otherwise it is calibrated so that all rounds, or `participations`, fit the client's own
+    budget at its own delta, on top of what it has spent already, and by themselves fit the run's epsilon; and
+    it is at least the client's minimum. Without privacy there is no noise, and no budget.
 
-    Raises AccountingError when the budget is spent or no noise is enough, and FederationError when the
-    client's data, history or policy do not suit the run.
+    Raises AccountingError if the budget is spent or no noise is enough, and FederationError if the client's
+    data, history or policy do not suit the run.
     """
     size, batch = profile.public_size, expected_batch(config, profile.public_size)
     steps = steps_of_round(config, size)
@@ -65,36 +65,38 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
 
 
 def _charged_rate(own: float, profile: ClientProfile, copies: int) -> float:
-    """Of persons at several members the largest of any, at which the client's steps were charged before."""
+    """The sample rate to charge. If a person may be at several members, it is the largest of any member, at
+    which the client's steps were charged before.
+    """
     if copies == 1 or not profile.spent or profile.vary_mechanism:
         return own
     return max(own, profile.spent[0].sample_rate)
 
 
 def expected_batch(config: RunConfig, public_size: int) -> int:
-    """A client's expected batch: as configured, or all of its records where it has fewer.
+    """A client's expected batch size: as configured, or all its records if it has fewer.
 
-    With all of them every step is a plain Gaussian mechanism: sound, but nothing is gained by sampling.
+    With all of them every step is a plain Gaussian mechanism: sound, but without amplification by sampling.
     """
     return min(config.expected_batch_size, public_size)
 
 
 def steps_of_round(config: RunConfig, public_size: int) -> int:
-    """A client's local steps: one into a secure sum, else as many as `local-epochs` takes."""
+    """A client's local steps: one for a secure sum, otherwise as many as `local-epochs` takes."""
     if config.secure:
         return 1
     return steps_of_epochs(public_size, expected_batch(config, public_size), config.local_epochs)
 
 
 def members_shares(config: RunConfig) -> int:
-    """Of how many shares the noise of a round of fit-clients clients is made up; 1 outside of secure sums."""
+    """The number of honest shares in the noise of a round of fit-clients clients; 1 without secure sums."""
     if not config.secure:
         return 1
     return honest_shares(config.fit_clients, config.secure_dropouts, config.secure_colluders)
 
 
 def copies_of(config: RunConfig) -> int:
-    """At how many members of one sum a person may have records; without sums each answers for itself."""
+    """At how many members of one sum a person may have records; 1 without secure sums."""
     return min(config.clients_per_person, config.fit_clients) if config.secure else 1
 
 
@@ -107,7 +109,7 @@ def round_plan(
     task: str = "",
     origin: str = "",
 ) -> RoundPlan:
-    """The mechanism as the message of one round. task: identity of the server's. origin: the run's first
+    """The plan for the message of one round. task: identity of the server's task. origin: the run's first
     name, if it has another now.
     """
     return RoundPlan(
@@ -175,7 +177,7 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
 
 
 def participations(config: RunConfig) -> int:
-    """The number of rounds that a client's noise is planned for; drawn more often, it stops at its budget."""
+    """The number of rounds that a client's noise is planned for. Drawn more often, it stops at its budget."""
     if config.participations == AUTO:
         return planned_participations(config.rounds, config.fit_clients / config.clients)
     return int(config.participations) or config.rounds
@@ -185,10 +187,10 @@ def participations(config: RunConfig) -> int:
 def _calibrated(
     sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...], copies: int = 1
 ) -> float:
-    """Clients of equal size and history, the usual case, share one calibration.
+    """The calibrated noise multiplier; cached for clients of equal size and history, the usual case.
 
-    AccountingError also when what is left of the budget is so little that only noise would be sent:
-    spending it would cost privacy and teach the model nothing.
+    Also AccountingError if so little budget is left that an update would be mere noise: spending it would
+    cost privacy and teach the model nothing.
     """
     noise = calibrate_noise(
         sample_rate,

@@ -38,10 +38,11 @@ logger = logging.getLogger("fl_dp")
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """What one run needs; `arrays` are what it starts from.
+    """What one run needs; it starts from `arrays`.
 
-    evaluate: on what rounds may look at. evaluate_at_the_end: on what no round has seen, where the best model
-    is kept; None where the last one is, which `evaluate` has measured. max_grad_norm: None without privacy.
+    evaluate: on test data that rounds may use. evaluate_at_the_end: on test data that no round has seen, if
+    the best model is kept; None if the last one is, which `evaluate` has measured. max_grad_norm: None
+    without privacy.
     """
 
     task: Task
@@ -57,7 +58,7 @@ class PreparedRun:
 def prepare(
     config: RunConfig, run: str, record: RunRecord, on_round: Callable[[RoundReport], None]
 ) -> PreparedRun:
-    """Build what `config` names, as `record` has it if it is resumed; FlDpError if it cannot be had.
+    """Build what `config` names, from the state of `record` if resumed; FlDpError if that is impossible.
 
     run: its name in the clients' ledgers. `record` and `on_round` are told of each round.
     """
@@ -94,7 +95,7 @@ def _measured(
     data: "TensorData | None",
     arrays: ArrayRecord,
 ) -> MetricRecord:
-    """Loss and metrics of weights, which are put into `model`, on records; nothing where there are none."""
+    """Loss and metrics of the weights on `data`; empty without data. Loads the weights into `model`."""
     if data is None:
         return MetricRecord()
     load_arrays(model, decode(arrays, expected))
@@ -132,7 +133,7 @@ def _strategy(
 def _resumed(
     strategy: PrivateStrategy, record: RunRecord, config: RunConfig, expected: Mapping[str, ArraySpec]
 ) -> dict[str, NDArray]:
-    """Set the strategy to where the run stood; the weights of then. ConfigError for another run's state."""
+    """Restore the strategy; returns the weights of the saved state. ConfigError for another run's state."""
     assert record.state is not None
     record.state.check_same(config)
     if specs(record.state.arrays) != expected:

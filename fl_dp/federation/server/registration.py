@@ -1,4 +1,4 @@
-"""Which clients are there: asks every new node who it is, and knows a client again that comes back."""
+"""Registers clients: asks every new node who it is, and recognises clients that come back."""
 
 import logging
 import math
@@ -32,17 +32,17 @@ from fl_dp.reporting.wording import by_reason, counted
 logger = logging.getLogger("fl_dp")
 
 PATIENCE = 60.0  # seconds that the first round waits for the answers of nodes that were just asked
-LEAST_PATIENCE = 10.0  # later ones: a machine may be busy, and a lost connection takes as long
+LEAST_PATIENCE = 10.0  # the same for later rounds: a busy machine or a lost connection may take as long
 RUN_IS_SPENT = "one more step would cost it more than the run's epsilon"
 REVOKED = "was revoked: the roster no longer has it"
-_LONG = 5.0  # seconds of accounting for one site; one that takes longer
-_REST = 20.0  # is asked again after so many times as long
-RETRY = 10.0  # seconds after which a node that was refused is asked again, where a round waits for clients
+_LONG = 5.0  # seconds of accounting for one site; a site that takes longer
+_REST = 20.0  # is next asked after this many times as long
+RETRY = 10.0  # seconds after which a refused node is asked again, while a round waits for clients
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Asks a node who it is. awaited: whether a round waits for the answer. site: as the grid knows it."""
+    """A request to register. awaited: whether a round waits for the answer. site: its name, if known."""
 
     message: Message
     when: float
@@ -56,9 +56,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A node that takes no part. passing: it did before, and could not answer now, say for a full disk.
+    """A node that does not take part.
 
-    again: when it is asked next; earlier where the next round begins earlier. who: its site, or its node.
+    passing: a temporary fault, such as a full disk, of a node that took part before. again: when it is asked
+    next, or when the next round begins, if that is earlier. who: its site, or its node.
     """
 
     who: str
@@ -68,25 +69,25 @@ class Refused:
 
 
 class Registration:
-    """The clients by name, and what is known about the nodes that speak for them.
+    """The clients by name, and what is known about their nodes.
 
-    A client that was restarted comes back as another node under its name; the newest node speaks.
-    Its ledger must show at least what the server has seen in it: a restored backup is refused.
-    Who is refused is asked again in the next round, because most faults pass. Who is banned is asked for
-    nothing; who is silent rests, see `SilentSites`, where a round has enough others.
+    A restarted client comes back as a new node under its old name; the newest node counts. Its ledger must
+    show at least what the server has seen in it, so a restored backup is refused. A refused node is asked
+    again in the next round, because most faults are temporary. A banned client is never asked; a silent one
+    rests, see `SilentSites`, if a round has enough others.
 
-    least_asked: how many a round must ask, of so many that it could.
+    least_asked: how many clients a round must ask, given how many it could.
     """
 
     def __init__(self, config: RunConfig, least_asked: Callable[[int], int] = lambda asked: 1) -> None:
         self.clients: dict[str, ClientRecord] = {}
         self.silent = SilentSites()
-        self._round, self._first = 0, True  # the round that is gathered for, and whether none was before
+        self._round, self._first = 0, True  # the round being prepared, and whether it is the first
         self._least_asked = least_asked
         self._banned: frozenset[str] = frozenset()
-        self._costly: dict[str, float] = {}  # sites that took long to account for, and till when
-        self._unheard: set[str] = set()  # sites that left without having said who they are
-        self.answers = 0  # of nodes that were asked who they are, the refused ones included
+        self._costly: dict[str, float] = {}  # sites whose accounting took long, and until when they wait
+        self._unheard: set[str] = set()  # sites that left before they had registered
+        self.answers = 0  # to requests to register, refused ones included
         self._config = config
         self._live: set[int] = set()
         self._asked: dict[str, Question] = {}  # by message id
@@ -94,39 +95,39 @@ class Registration:
         self._unsure: set[int] = set()  # nodes whose last round is not confirmed
         self._refused: dict[int, Refused] = {}  # by node
         self._announced = ""
-        self._grid: Grid | None = None  # that was looked at last
+        self._grid: Grid | None = None  # the last one used
 
     def restore(self, clients: Iterable[ClientRecord], registered: Collection[str]) -> None:
-        """Know the clients as they were; those that are not `registered` are asked again when they come."""
+        """Restore the clients of a saved state; those not `registered` must register when they come back."""
         self.clients = {client.name: replace(client, run_epsilon=self._config.epsilon) for client in clients}
         self._registered = {client.node_id for client in self.clients.values() if client.name in registered}
 
     @property
     def registered(self) -> list[str]:
-        """The clients that need not be asked who they are before they take part."""
+        """The clients that need not register before they take part."""
         return [name for name, client in self.clients.items() if client.node_id in self._registered]
 
     def begin(self, server_round: int) -> None:
-        """Gather for this round from now on, without those that are banned by now."""
+        """Prepare this round, without the clients that are banned by now."""
         self._first, self._round = self._round == 0, server_round
         before = self._banned
         try:
             self._banned = read_banned(Path(self._config.out)) if self._config.out else frozenset()
-        except ConfigError as error:  # of the operator's own making, who is told; no reason to end a run
+        except ConfigError as error:  # a mistake of the operator, who is told; no reason to end the run
             logger.error("%s Banned as before: %s", error, ", ".join(sorted(self._banned)) or "nobody")
         for event, names in {"banned": self._banned - before, "unbanned": before - self._banned}.items():
             for name in sorted(names):
                 security_event(event, f"from round {server_round} on", who=name)
 
     def note(self, client: ClientRecord, *, answered: bool) -> None:
-        """Whether the client has answered the round that it was asked for, whatever it said."""
+        """Note whether the client has answered this round's request, whatever it said."""
         self.silent.note(client.name, self._round, answered=answered)
 
     def gather(self, grid: Grid) -> list[ClientRecord]:
-        """Wait until a round can start; the clients, sorted by name, that can take a step in it.
+        """Wait until a round can start; returns the clients that can take a step in it, sorted by name.
 
         A round can start when min-clients are there and registered. An empty list means that they are there,
-        but that no budget has a step left. FlDpError when they do not come within round-timeout.
+        but have no budget left for a step. FlDpError if they do not come within round-timeout.
         """
         started, enough = time.monotonic(), math.inf
         patience = PATIENCE if self._first else LEAST_PATIENCE
@@ -137,12 +138,12 @@ class Registration:
             waited = time.monotonic() - started
             late = waited >= self._config.round_timeout
             if len(here) >= self._config.min_clients:
-                enough = min(enough, waited)  # a node that joins again and again is not waited for for ever
+                enough = min(enough, waited)  # so a node that joins again and again cannot delay it for ever
             if len(here) >= self._config.min_clients and (
                 late or waited - enough >= patience or not self._expecting()
             ):
                 able = self._rested([client for client in here if client.can_take_part()])
-                known = len(self.clients) + len(self._refused)  # others may have budget, and come yet
+                known = len(self.clients) + len(self._refused)  # others may still come, and have budget
                 if able or late or waited >= PATIENCE or known >= self._config.clients:
                     return able
             for_good = sum(not one.passing for one in self._refused.values())  # no wait will bring them
@@ -152,16 +153,16 @@ class Registration:
             pause(started)
 
     def ask_again(self, client: ClientRecord) -> None:
-        """Ask for the client's ledger before it takes part again."""
+        """Have the client register again before it next takes part."""
         self._registered.discard(client.node_id)
         self._unsure.add(client.node_id)
 
     def ask_all_again(self) -> None:
-        """Ask for every ledger before anybody takes part again."""
+        """Have every client register again before it next takes part."""
         self._registered.clear()
 
     def why_idle(self, client: ClientRecord) -> str:
-        """Why the client was not asked for a round; empty if it was only not chosen."""
+        """Why the client was not asked for a round; empty if it just was not chosen."""
         sites = sites_of(self._grid) if self._grid else None
         if sites is not None and client.name not in sites:
             return REVOKED
@@ -187,20 +188,18 @@ class Registration:
         return [client for client in found if client.name not in self._banned]
 
     def _rested(self, able: list[ClientRecord]) -> list[ClientRecord]:
-        """Those that do not rest, if they are enough for a round; for want of others all are asked."""
+        """Those that do not rest, if they are enough for a round; otherwise all."""
         others = [client for client in able if not self.silent.rests(client.name, self._round)]
         least = self._least_asked(min(len(able), self._config.fit_clients))
         return others if len(others) >= max(least, self._config.min_clients) else able
 
     def _expecting(self) -> bool:
-        """Whether a node was asked so lately that its answer is worth a wait."""
+        """Whether to wait for a node that was asked recently."""
         now = time.monotonic()
         return any(one.awaited and now - one.when < PATIENCE for one in self._asked.values())
 
     def _refresh(self, grid: Grid) -> None:
-        """Ask the nodes that are new or may have come to their senses, forget those that are gone, and take
-        in the answers.
-        """
+        """Ask new nodes and retry refused ones, forget those that are gone, and read the answers."""
         self._grid = grid
         self._live = set(grid.get_node_ids())
         self._registered &= self._live
@@ -212,7 +211,7 @@ class Registration:
                 self._register(self._asked.pop(key), reply)
 
     def _forget_gone(self, grid: Grid) -> None:
-        """Nodes that are gone answer nothing; their sites are not waited for when they join again."""
+        """Drop requests to nodes that are gone; their sites are not waited for when they join again."""
         gone = {key: one for key, one in self._asked.items() if one.node not in self._live}
         self._asked = {key: one for key, one in self._asked.items() if key not in gone}
         self._unheard |= {one.site for one in gone.values() if one.site is not None}
@@ -230,7 +229,7 @@ class Registration:
                 continue
             if refused is None or refused.again <= now:
                 message = Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
-                # nobody waits for what a silent one says: it may train still
+                # no round waits for a silent site: it may still be training
                 silent = site in self._unheard or site in self.silent.state
                 awaited = not silent and (refused is None or refused.passing)
                 questions.append(Question(message, now, awaited, site))
@@ -272,7 +271,7 @@ class Registration:
         self._refused[node] = Refused(who, why, passing, time.monotonic() + RETRY)
 
     def _recognise(self, node: int, profile: ClientProfile) -> ClientRecord:
-        """The client that registers: a new one, or one that is known, as it stands now."""
+        """The record of the client that registers: a new one, or a known one, updated."""
         known = self.clients.get(profile.client)
         if known is None:
             return self._new_record(node, profile)
@@ -306,7 +305,7 @@ class Registration:
         return client
 
     def _announce(self, here: int) -> None:
-        """Say what is waited for, once."""
+        """Log, once, what the round waits for."""
         text = f"waiting for {counted(self._config.min_clients, 'client')}, {here} there"
         if text != self._announced and here < self._config.min_clients:
             logger.info(text)

@@ -1,5 +1,5 @@
-"""What is said of a round and of the run: of the federation what this run has cost those that it asked, of
-each client what its ledger shows.
+"""Reports of the rounds and of the run: what this run has cost the clients it asked, and what each client's
+ledger shows.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ logger = logging.getLogger("fl_dp")
 
 
 class RunReporter:
-    """verdicts: on the clients that were asked in the last round. last_round: of the run, its number."""
+    """verdicts: on the clients that were asked in the last round. last_round: number of the run's last."""
 
     def __init__(self, config: RunConfig, registration: Registration) -> None:
         self._config, self._registration = config, registration
@@ -46,15 +46,15 @@ class RunReporter:
         self.last_round = config.rounds
         self.reports: list[RoundReport] = []
         self.lost = ""  # why the last round's updates were not used, if they were not
-        self.opened: OpenedSum | None = None  # of the last round
+        self.opened: OpenedSum | None = None  # the last round's
 
     def restore(self, report: RoundReport) -> None:
-        """Go on after that round."""
+        """Continue after that round."""
         self.reports = [report]
         self.verdicts = {name: Verdict(one.status, one.reason) for name, one in report.clients.items()}
 
     def announce(self) -> None:
-        """Log what is about to be run."""
+        """Log the settings of the run that is about to start."""
         c = self._config
         logger.info(
             "%d rounds of %d clients (at least %d there), noise multiplier %s, clipping bound %g, weights %s",
@@ -64,7 +64,7 @@ class RunReporter:
     def report(
         self, server_round: int, asked: Sequence[Asked], metrics: MetricRecord, seconds: float
     ) -> RoundReport:
-        """The report of a round that is over; it is kept."""
+        """Make, keep and return the report of a finished round."""
         cost = self.guarantee()
         assert cost is not None  # a round has clients
         ahead = self.last_round - server_round
@@ -93,12 +93,12 @@ class RunReporter:
 
     @property
     def masked(self) -> bool | None:
-        """Whether masks hid the parts of all secure sums that were opened; None where there were none."""
+        """Whether masks hid the parts of all opened secure sums; None if there were none."""
         found = [report.secure_sum.masked for report in self.reports if report.secure_sum]
         return all(found) if found else None
 
     def outcome(self, *, nobody_left: bool) -> tuple[RunStatus, str]:
-        """How the run ended, and why, if not as asked. nobody_left: who could take a step."""
+        """How the run ended, and why, if not as planned. nobody_left: too few clients could take a step."""
         clients, last = self._registration.clients.values(), self.reports[-1] if self.reports else None
         if nobody_left:
             if not any(client.mechanism is not None or client.exhausted for client in clients):
@@ -118,15 +118,15 @@ class RunReporter:
         return "completed", ""
 
     def budgets(self) -> dict[str, ClientBudget]:
-        """Every client that was ever there, as it stands now."""
+        """The present status of every client that ever registered."""
         return {
             name: client_budget(client, self._verdict(client), self._ahead, self.last_round)
             for name, client in self._by_name()
         }
 
     def guarantee(self, rounds_more: int = 0) -> BudgetReport | None:
-        """What this run has cost so far, or will have if all that have paid take part in `rounds_more` more;
-        None before the first client.
+        """What this run has cost so far, or will have cost if all that have paid take part in `rounds_more`
+        more rounds; None before the first client.
         """
         clients = self._registration.clients.values()
         paid = [client for client in clients if client.has_cost]
@@ -137,7 +137,7 @@ class RunReporter:
         return self.guarantee(self._ahead)
 
     def federation(self) -> FederationBudget | None:
-        """How all budgets stand; None before the first client."""
+        """The status of all budgets; None before the first client."""
         cost = self.guarantee()
         return None if cost is None else self._federation(cost, self.budgets(), self._ahead)
 
@@ -149,7 +149,7 @@ class RunReporter:
 
     @property
     def _ahead(self) -> int:
-        """Planned rounds that were not run."""
+        """The number of planned rounds that have not been run."""
         return self.last_round - (self.reports[-1].round if self.reports else 0)
 
     def _by_name(self) -> list[tuple[str, ClientRecord]]:
@@ -161,27 +161,27 @@ class RunReporter:
 
 @lru_cache(maxsize=64)
 def _idle(reason: str) -> Verdict:
-    """Most clients in most rounds are idle, for few reasons."""
+    """Cached, because most clients are idle in most rounds, for few reasons."""
     return Verdict("idle", reason)
 
 
 def measured(metrics: MetricRecord) -> dict[str, float | None]:
-    """All but the loss, by name."""
+    """All metrics but the loss, by name."""
     return {name: scalar(metrics, name) for name in metrics if name != "loss"}
 
 
 def scalar(metrics: MetricRecord, name: str) -> float | None:
-    """None where it was not measured, and where it is not defined."""
+    """The metric; None if it was not measured, or is not finite."""
     value = metrics.get(name)
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def cost_of_run(clients: Collection[ClientRecord], config: RunConfig, rounds_more: int = 0) -> BudgetReport:
-    """What this run costs a person who has a record at `clients-per-person` of `clients`, after `rounds_more`
-    rounds more; nothing where they are none.
+    """What this run costs a person with a record at `clients-per-person` of `clients`, after `rounds_more`
+    more rounds; zero if there are no clients.
 
-    clients: those that have paid for it, or of a forecast those that will. What they claim to have spent
-    before does not count. A run that is not private guarantees nothing, whoever took part.
+    clients: those that have paid for it, or in a forecast those that will. What they claim to have spent
+    before does not count. A run without privacy guarantees nothing, whoever took part.
     """
     spent = [(client.run_epsilon_after(rounds_more), client.profile.delta) for client in clients]
     cost = federation_budget(spent or [(0.0, 0.0)], config.clients_per_person)
@@ -194,7 +194,7 @@ def federation_of(
     rounds_ahead: int,
     config: RunConfig,
 ) -> FederationBudget:
-    """The budgets of the clients that `cost` is of, `rounds_ahead` rounds before the end."""
+    """The budgets of the clients that `cost` covers, `rounds_ahead` rounds before the end."""
     return FederationBudget(
         largest=cost.largest,
         median=cost.median,
@@ -211,7 +211,7 @@ def federation_of(
 
 
 def _epsilon_alone(cost: BudgetReport, clients: Collection[ClientRound | ClientBudget]) -> float | None:
-    """Composed as in `federation_budget`; None where no client's data were in a secure sum."""
+    """Composed as in `federation_budget`; None if no client's data were in a secure sum."""
     costs = [client.this_run or client for client in clients]
     if all(one.epsilon_alone is None for one in costs):
         return None
@@ -222,7 +222,7 @@ def _epsilon_alone(cost: BudgetReport, clients: Collection[ClientRound | ClientB
 
 
 def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientRound:
-    """The client in a line of rounds.jsonl."""
+    """The client's part of a line of rounds.jsonl."""
     asked = verdict.mechanism or client.mechanism
     return _client_round(
         **_in_both(client, verdict, rounds_ahead),
@@ -234,11 +234,11 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
     )
 
 
-_client_round = lru_cache(maxsize=4096)(ClientRound)  # most clients of a round are alike
+_client_round = lru_cache(maxsize=4096)(ClientRound)  # cached, because most clients of a round are alike
 
 
 def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rounds: int) -> ClientBudget:
-    """The client in summary.json, `rounds_ahead` rounds before the planned end, of `rounds`."""
+    """The client's part of summary.json. rounds_ahead: rounds before the planned end, of `rounds` in all."""
     return ClientBudget(
         **_in_both(client, verdict, rounds_ahead),
         rounds=client.rounds,
@@ -253,7 +253,7 @@ def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rou
 
 
 def _in_both(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> dict[str, Any]:
-    """What is said of a client in rounds.jsonl and in summary.json."""
+    """The fields of a client that rounds.jsonl and summary.json share."""
     mechanism = client.mechanism if client.mechanism and client.mechanism.private else None
     return {
         "epsilon": client.epsilon(),
@@ -273,10 +273,10 @@ def _in_both(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> dict[
 
 
 def resolved(config: RunConfig, clients: Collection[ClientRecord], aggregator: Aggregator) -> RunConfig:
-    """The config with what each "auto" became, wherever one value holds for the server and all `clients`.
+    """The config with each "auto" resolved for which one value holds for the server and all `clients`.
 
-    What differs between clients stays "auto" (rounds.jsonl has each client's), and so does what each machine
-    decides for itself: sizes of memory, and how many train at a time.
+    Values that differ between clients stay "auto" (rounds.jsonl has each client's). So do those that each
+    machine decides itself: memory sizes, and how many clients train at a time.
     """
     noises = {one.mechanism.noise_multiplier for one in clients if one.mechanism and one.mechanism.private}
     found = {

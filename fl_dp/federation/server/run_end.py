@@ -1,6 +1,6 @@
-"""What a run leaves when it is over, however it ended: its files here, and the model at its sites.
+"""The end of a run, however it ended: its files here, and the model at its sites.
 
-The files are complete when the summary is there: it is written last.
+The summary is written last; when it is there, all files are complete.
 """
 
 import logging
@@ -40,10 +40,10 @@ def leave(
     status: RunStatus,
     reason: str,
 ) -> None:
-    """Write what was reached, the summary last: whoever sees it finds the rest complete.
+    """Write the results, the summary last, so that it marks the rest as complete.
 
     The models are those of the state on the disk: a round that is not in it may be repeated, and would then
-    be released twice. The summary says what was spent, and is written even where the model cannot be.
+    be released twice. The summary says what was spent, and is written even if the model cannot be.
     """
     end: dict[str, Any] = {"status": status, "private": private, "reason": reason}
     values, weights, write = MetricRecord(), "", record.disk_room.write
@@ -76,7 +76,7 @@ def leave(
 
 
 def _save_models(out: RunResults, prepared: "PreparedRun", record: RunRecord, private: bool) -> str:
-    """Returns the digest of the weights of the run's model."""
+    """Save the models; returns the digest of the run's model."""
     from fl_dp.tasks.description import describe
 
     assert record.arrays is not None
@@ -99,7 +99,7 @@ _NOTHING: dict[str, Any] = {
 
 
 def _what_was_reached(prepared: "PreparedRun", record: RunRecord, values: MetricRecord) -> dict[str, Any]:
-    """Fields of the summary. values: that were measured of the best model, where that is kept."""
+    """Fields of the summary. values: metrics of the best model, if that is kept."""
     reporting = prepared.strategy.reporting
     last = reporting.reports[-1] if reporting.reports else None
     cost, planned = reporting.guarantee(), reporting.planned()
@@ -125,8 +125,9 @@ def _what_was_reached(prepared: "PreparedRun", record: RunRecord, values: Metric
 def send_final_model(
     grid: Grid, arrays: Mapping[str, NDArray], seconds: float, *, run: str, private: bool
 ) -> Said:
-    """Send each site that is there the model, and wait `seconds` at most; what those state of their data's
-    spending that have heard it. It costs no budget.
+    """Send the model to each site that is there, and wait at most `seconds`. Costs no budget.
+
+    Returns the statements of the sites that answered about what their data have spent.
     """
     content = RecordDict({ARRAYS: encode(arrays), ABOUT: ConfigRecord({"run": run, "private": private})})
     messages = [Message(content, node, FINAL_MODEL, ttl=seconds) for node in grid.get_node_ids()]
@@ -136,7 +137,7 @@ def send_final_model(
 
 
 def _statements(replies: Iterable[Message]) -> dict[int, tuple[str, str]]:
-    """Those that can be read. Whether they agree with the run, and who has signed, is looked at elsewhere."""
+    """The readable statements. Whether they agree with the run, and who signed them, is checked elsewhere."""
     found = {}
     for reply in replies:
         record = config_record(reply.content, STATEMENT)

@@ -1,4 +1,4 @@
-"""The opened sum of a round becomes the next global weights: one gradient step, by post-processing alone."""
+"""Turns a round's opened sum into the next global weights: one gradient step, by post-processing alone."""
 
 import logging
 import math
@@ -20,26 +20,26 @@ logger = logging.getLogger("fl_dp")
 
 
 class SecureAggregator(Aggregator):
-    """weights - learning rate * sum / expected records: what the members' plans said they descend along.
+    """weights - learning rate * sum / expected records, as the members' plans say.
 
-    The server's optimizer goes on from there as from any average: with fedavgm it is SGD with momentum.
+    The server's optimizer then continues as from any average; with fedavgm this is SGD with momentum.
     """
 
     def least_updates(self, asked: int) -> int:
-        """Of fewer members no sum is opened."""
+        """No sum of fewer members is opened."""
         return asked - self._config.secure_dropouts
 
     def least_asked(self, asked: int) -> int:
-        """Of fewer no sum can be begun: `honest_shares` refuses them."""
+        """With fewer no sum can begin: `honest_shares` refuses them."""
         dropouts, colluders = self._config.secure_dropouts, self._config.secure_colluders
         return max(LEAST_MEMBERS, 2 * dropouts + colluders + 1)
 
     def _needed(self, result: RoundResult) -> int:
-        """As many as the sum's own noise takes: who had no part in it from the start is not missed."""
+        """As many as the sum's own noise needs; clients that were never in the sum are not missed."""
         return result.sums[0].shares + self._config.secure_colluders if result.sums else 0
 
     def aggregate(self, weights: ArrayRecord, result: RoundResult) -> ArrayRecord | None:
-        """As of any round; one whose sum was not opened is lost, and says why."""
+        """As in `Aggregator`; a round whose sum was not opened is lost, and `lost` says why."""
         self.opened = None
         new = super().aggregate(weights, result)
         if new is None and not self.lost:
@@ -66,10 +66,10 @@ class SecureAggregator(Aggregator):
         return {name: _stepped(start[name], gradient[name], step) for name in self._shared}
 
     def _scale(self, gradient: Mapping[str, NDArray], survivors: Sequence[Asked], deviation: float) -> float:
-        """1, or less where the sum is longer than that of honest members can be: it is then brought to that
-        length. Who made it longer nobody can see. deviation: of one member's share of the noise.
+        """The factor for the sum: 1, or less if the sum is longer than honest members can make it.
 
-        By the bounds of `norm_bound.py`, for one step and all members together.
+        Uses the bounds of `norm_bound.py`, for one step and all members together. Nobody can see who made the
+        sum longer. deviation: of one member's share of the noise.
         """
         surprise = math.log(4 * self._config.rounds * self._config.clients / FAILURE)
         sizes = [(one.client.profile.public_size, one.plan.expected_batch_size) for one in survivors]

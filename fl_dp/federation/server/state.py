@@ -1,7 +1,7 @@
-"""What a run goes on from: the server's state between two rounds, in one file.
+"""The server's state between two rounds, in one file, from which a run resumes.
 
-An .npz archive with the arrays of the global model, and under "header" the rest, as JSON. It is there whole
-or not at all, and nothing in it is ever executed.
+The file is an .npz archive with the arrays of the global model and, under "header", the rest as JSON. It is
+written whole or not at all, and nothing in it is ever executed.
 """
 
 import json
@@ -32,22 +32,22 @@ from fl_dp.reporting.reports import (
 )
 
 STATE = "state.npz"
-VERSION = 5  # of the header; older ones are brought into this format
-_PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics", "started")  # of the header
+VERSION = 5  # of the header; older versions are converted
+_PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics", "started")  # header fields
 _HEADER, _ARRAY, _AGGREGATED = "header", "array ", "aggregated "
 
 
 @dataclass(frozen=True)
 class ServerState:
-    """The server between two rounds, or before the first when it knows its clients.
+    """The server's state between two rounds, or before the first, once clients have registered.
 
-    run: its name in the clients' ledgers; origin: the one that it began under. settings: the run config,
-    flat. rounds: how many are over; seconds: that they took. line: of the last one in rounds.jsonl, without
-    its end; empty before the first. numerics: the `NUMERICS` of the fl_dp that ran them. secret: of the
-    choice of clients. clients: all that were ever there; registered: the names of those that need not be
-    asked again. arrays: of the global model, complete. aggregated: what aggregation, server optimizer and
-    local algorithm remember at the server. started: when the run first did, UTC, ISO 8601; empty if an older
-    fl_dp began it. missed: `SilentSites.state`; empty if an older fl_dp wrote it.
+    run: its name in the clients' ledgers; origin: its first name. settings: the flat run config. rounds: the
+    number of finished rounds; seconds: how long they took. line: the last round's in rounds.jsonl, without
+    the line end; empty before the first. numerics: the `NUMERICS` of the fl_dp that ran them. secret: the
+    secret of the choice of clients. clients: all that ever registered; registered: the names of those that
+    need not register again. arrays: the complete global model. aggregated: what aggregation, server optimizer
+    and local algorithm keep at the server. started: when the run first started, UTC, ISO 8601; empty if an
+    older fl_dp began it. missed: `SilentSites.state`; empty if an older fl_dp wrote it.
     """
 
     run: str
@@ -66,7 +66,7 @@ class ServerState:
     missed: Mapping[str, Collection[int]] = field(default_factory=dict)
 
     def check_same(self, config: RunConfig) -> None:
-        """ConfigError when the run was started with other numerics, or, with the key, with other settings."""
+        """ConfigError if the run was started with other numerics or settings; it names the setting."""
         if self.numerics != NUMERICS:
             raise ConfigError(
                 f"the run was started with numerics {self.numerics}, this fl_dp has {NUMERICS}: the "
@@ -81,7 +81,7 @@ class ServerState:
                 )
 
     def last_report(self) -> RoundReport | None:
-        """The report that `line` is; None before the first round."""
+        """The report in `line`; None before the first round."""
         return _report(json.loads(self.line)) if self.line else None
 
 
@@ -94,7 +94,7 @@ def write_state(path: Path, state: ServerState) -> None:
         "registered": list(state.registered),
         "missed": state.missed,
     }
-    rows = ",".join(client.row for client in state.clients)  # JSON already: few change in a round
+    rows = ",".join(client.row for client in state.clients)  # cached JSON: few rows change in a round
     text = f'{{"clients":[{rows}],{json.dumps(header, allow_nan=False, separators=(",", ":"))[1:]}'
     parts = {_HEADER: np.frombuffer(text.encode(), np.uint8)}
     parts |= {_ARRAY + name: array for name, array in state.arrays.items()}
@@ -103,14 +103,14 @@ def write_state(path: Path, state: ServerState) -> None:
 
 
 def read_state(path: Path) -> ServerState:
-    """The state at `path`; ConfigError, with the path, when it is damaged or not one of this fl_dp's."""
+    """The state at `path`; ConfigError, with the path, if it is damaged or no state that this fl_dp reads."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             header: dict[str, Any] = json.loads(archive[_HEADER].tobytes())
             header = _in_this_format(path, header)
             arrays = {name: archive[name] for name in archive.files if name != _HEADER}
         state = _state(header, _named(arrays, _ARRAY), _named(arrays, _AGGREGATED))
-        state.last_report()  # a line that is no report is noticed here, before anything is asked of a client
+        state.last_report()  # so that a damaged report is noticed before any client is asked
         return state
     except ConfigError:
         raise
@@ -133,7 +133,7 @@ def _state(
         clients=[client_of(row) for row in header["clients"]],
         registered=frozenset(header["registered"]),
         missed={
-            name: (operator.index(times), operator.index(until))  # TypeError for what is no whole number
+            name: (operator.index(times), operator.index(until))  # TypeError unless an integer
             for name, (times, until) in header.get("missed", {}).items()
         },
         arrays=arrays,
@@ -142,7 +142,7 @@ def _state(
 
 
 def _report(line: Mapping[str, Any]) -> RoundReport:
-    """The report that the line was made of; where JSON has null for want of infinity, an epsilon is that."""
+    """The report from which the line was made. A null epsilon is infinite, which JSON cannot express."""
     clients = {name: _client_round(one) for name, one in line["clients"].items()}
     together = _with_epsilons(line["federation"])
     names = {key: tuple(together[key]) for key in ("accountants", "running_out")}
@@ -168,7 +168,7 @@ def _with_epsilons(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: epsilon_from_json(value) if key in epsilons else value for key, value in fields.items()}
 
 
-# What could not always be chosen, and what was done then: a state that lacks a key is older than the key.
+# Settings added later, with the behaviour before: a state without a key is older than the key.
 _ADDED = {
     "loss": "cross-entropy",
     "aggregation": "mean",
@@ -205,13 +205,13 @@ _ADDED = {
     "secure-dropouts": 0,
     "secure-colluders": 1,
 }
-_PROFILE_OF_1 = 10  # values of a client's profile, then those of its record; neither ended with an arithmetic
+_PROFILE_OF_1 = 10  # values of a client's profile; they and those of its record had no arithmetic at the end
 _PROFILE_OF_3 = 11
-_NO_SECURE_SUMS = (False, 0.0)  # what a profile of format 4 has more than one of 3
+_NO_SECURE_SUMS = (False, 0.0)  # the values that format 4 added to a profile
 
 
 def _in_this_format(path: Path, header: dict[str, Any]) -> dict[str, Any]:
-    """The header, brought into this format; ConfigError, with what to do, for a format that is not known."""
+    """The header converted to this format; ConfigError, with what to do, for an unknown format."""
     version = header["version"]
     if version not in (*_STEPS, VERSION):
         raise ConfigError(
@@ -224,7 +224,7 @@ def _in_this_format(path: Path, header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_4(header: dict[str, Any]) -> dict[str, Any]:
-    """What the run has asked for was not kept: all that came after the first registration counts as that."""
+    """The steps that the run asked for were not kept: all since the first registration count as asked."""
     return {**header, "clients": [_row_from_4(row) for row in header["clients"]]}
 
 
@@ -235,7 +235,7 @@ def _row_from_4(row: list[Any]) -> list[Any]:
 
 
 def _from_3(header: dict[str, Any]) -> dict[str, Any]:
-    """No client had said whether it takes part in secure sums: none does, until it registers again."""
+    """Clients had not said whether they take part in secure sums: none does, until it registers again."""
     return {**header, "clients": [_row_from_3(row) for row in header["clients"]]}
 
 
@@ -244,12 +244,12 @@ def _row_from_3(row: list[Any]) -> list[Any]:
 
 
 def _from_2(header: dict[str, Any]) -> dict[str, Any]:
-    """What the clients' data had spent before was not kept: all counts as this run's."""
+    """What the clients' data had spent before the run was not kept: all counts as this run's."""
     return {**header, "clients": [[*row, []] for row in header["clients"]], "started": ""}
 
 
 def _from_1(header: dict[str, Any]) -> dict[str, Any]:
-    """Of 0.1.0: clients were members, their numbers were not shown, no report named an accountant."""
+    """From 0.1.0: clients were called members, their numbers not shown, and no report named an accountant."""
     line = header["line"] and json.dumps(_line_from_1(header))
     return {
         **header,
@@ -283,4 +283,4 @@ def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
     return {**line, "clients": clients, "federation": federation, "metrics": metrics}
 
 
-_STEPS = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}  # by format: gives a header of the next one
+_STEPS = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}  # by format: converts a header to the next one

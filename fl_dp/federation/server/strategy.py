@@ -1,4 +1,4 @@
-"""The rounds of a federation in which no client is believed about its privacy, and no budget is passed."""
+"""The federation's rounds: a Flower strategy that trusts no client's privacy claims and exceeds no budget."""
 
 import logging
 import time
@@ -32,9 +32,7 @@ logger = logging.getLogger("fl_dp")
 
 @dataclass(slots=True)
 class StrategyParts:
-    """What the strategy is made of: another federation replaces one of them, and the others keep their
-    promises. Each file says what it promises.
-    """
+    """The strategy's parts. A user may replace one; the others keep the promises that their files state."""
 
     registration: Registration
     choosing: ClientChoice
@@ -47,7 +45,7 @@ class StrategyParts:
 def usual_parts(
     config: RunConfig, run: str, shared: Mapping[str, ArraySpec], on_registered: Callable[[], None]
 ) -> StrategyParts:
-    """The parts of a run as its config has them."""
+    """The default parts for this config."""
     aggregating = aggregator_of(config, shared)
     registration = Registration(config, aggregating.least_asked)
     return StrategyParts(
@@ -61,7 +59,7 @@ def usual_parts(
 
 
 def aggregator_of(config: RunConfig, shared: Mapping[str, ArraySpec]) -> Aggregator:
-    """The part that makes new weights of a round, as the config has it."""
+    """The part that turns a round's updates into new weights, by the config."""
     return SecureAggregator(config, shared) if config.secure else Aggregator(config, shared)
 
 
@@ -71,12 +69,12 @@ class PrivateStrategy(Strategy):
     run: the run's name in the clients' ledgers. A name may be used again only if its clients replay their
     rounds exactly.
     shared: the parameters that clients send back; the model's other arrays keep the server's values.
-    on_round: called with the report of each round when it is over. on_registered: called when clients have
-    registered, before any of them is asked for a round. In both, `state` is what the run can go on from.
-    make_parts: gives the parts, where they are not the usual ones.
+    on_round: called with the report of each finished round. on_registered: called when clients have
+    registered, before any of them is asked for a round. Both may save `state`, from which the run can resume.
+    make_parts: makes the parts, if not the default ones.
 
-    Flower's own loop cannot stop early; `start` replaces it. After it, or after an error in it, `result` and
-    `reports` hold all that was reached.
+    Flower's own loop cannot stop early; `start` replaces it. When `start` returns or raises, `result` and
+    `reports` hold everything so far.
     """
 
     def __init__(
@@ -100,21 +98,21 @@ class PrivateStrategy(Strategy):
             )
         self._parts = parts
         self._kept = kept_model(config, shared)
-        self._over = 0  # rounds
+        self._over = 0  # finished rounds
         self._resumed = False
-        self._weights = ArrayRecord()  # that the round's clients start from
+        self._weights = ArrayRecord()  # from which the round's clients start
         self._asked: list[Asked] = []
-        self._ever_asked: set[str] = set()  # clients; also those that have declined ever since
-        self._unjudged: list[Asked] = []  # who may have paid for a round that is not judged yet
+        self._ever_asked: set[str] = set()  # names of clients, even if they have always declined
+        self._unjudged: list[Asked] = []  # may have paid for a round that is not verified yet
 
     @property
     def reporting(self) -> RunReporter:
-        """What the run has cost, and how its budgets stand."""
+        """The run's cost and budgets."""
         return self._parts.reporting
 
     @property
     def reports(self) -> list[RoundReport]:
-        """Reports of the finished rounds; after a resumption, from the last finished round on."""
+        """Reports of the finished rounds; in a resumed run, from the last one before it resumed."""
         return self.reporting.reports
 
     @property
@@ -123,16 +121,16 @@ class PrivateStrategy(Strategy):
         return self._kept.kept(self.result.arrays)
 
     def outcome(self) -> tuple[RunStatus, str]:
-        """How the run ended from which `start` has returned, and why, if not as asked."""
+        """How the run ended, and why, if not as planned. Call it after `start`."""
         return self.reporting.outcome(nobody_left=self._parts.choosing.nobody_left)
 
     def resolved(self) -> RunConfig:
-        """The run's config with what "auto" became, as far as it is one value for all."""
+        """The run's config with each "auto" resolved that is the same value for all."""
         return resolved(self._config, self._parts.registration.clients.values(), self._parts.aggregating)
 
     def state(self, line: str, seconds: float, started: str = "") -> ServerState:
-        """What the run can go on from. line: of the last round's report; seconds: that the run has taken;
-        started: when."""
+        """The state from which the run can resume. line: the last round's in rounds.jsonl; seconds: the run's
+        duration so far; started: when it began."""
         registration = self._parts.registration
         return ServerState(
             run=self.run,
@@ -152,9 +150,9 @@ class PrivateStrategy(Strategy):
         )
 
     def resume(self, state: ServerState) -> None:
-        """Let `start`, given the state's arrays, go on after the rounds of `state`.
+        """Let `start`, called with the state's arrays, continue after the rounds of `state`.
 
-        Under the same name the round that was begun is repeated exactly. Under a new name every client
+        Under the same run name the interrupted round is repeated exactly. Under a new name every client
         registers first; until it does, it counts as having spent one round that the server has not seen.
         """
         parts = self._parts
@@ -183,13 +181,13 @@ class PrivateStrategy(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Evaluate | None = None,
     ) -> Result:
-        """Run the rounds; end early when too few for one (`min-updates`) have budget for one more step.
+        """Run the rounds; end early when too few clients (`min-updates`) have budget for one more step.
 
-        num_rounds: as configured unless given. timeout: Flower's; the config's round-timeout is what counts,
-        and a shorter one is refused: clients, told of round-timeout, would train and pay for a round that is
-        over. train_config, evaluate_config: not used, what a client is asked for comes from the RunConfig.
-        evaluate_fn: gives "loss" and "accuracy" of the global model after each round. FlDpError: too few
-        clients within round-timeout.
+        num_rounds: default, the config's. timeout: Flower's argument; the config's round-timeout applies. A
+        shorter timeout is refused: clients are told round-timeout and would pay for a round that is over.
+        train_config, evaluate_config: unused; the RunConfig decides what clients are asked for. evaluate_fn:
+        returns "loss" and "accuracy" of the global model after each round. FlDpError: too few clients within
+        round-timeout.
         """
         if timeout is not None and not timeout >= self._config.round_timeout:
             raise ConfigError(
@@ -210,13 +208,13 @@ class PrivateStrategy(Strategy):
             self._count_unjudged()
 
     def _round(self, grid: Grid, server_round: int, evaluate_fn: Evaluate | None) -> bool:
-        """Run one round; False if nobody is left who could take part in it."""
+        """Run one round; False if no client is left that could take part."""
         started = time.monotonic()
         messages = self.configure_train(server_round, self.result.arrays, ConfigRecord(), grid)
         if self._parts.choosing.nobody_left:
             return False
         sent = send(grid, messages)
-        # no name for the replies: their arrays would stay until those of the next round are there
+        # the replies get no name, which would keep their arrays in memory until the next round's arrive
         arrays, _ = self.aggregate_train(server_round, self._receive(grid, sent))
         if arrays:
             self.result.arrays = arrays
@@ -225,7 +223,7 @@ class PrivateStrategy(Strategy):
         self._roll_back_if_diverged(server_round, metrics)
         report = self.reporting.report(server_round, self._asked, metrics, time.monotonic() - started)
         self._over = server_round
-        if self._resumed:  # others may have used the ledgers while this run stood still
+        if self._resumed:  # other runs may have used the ledgers while this run was stopped
             self._parts.registration.ask_all_again()
             self._resumed = False
         self._on_round(report)
@@ -234,9 +232,9 @@ class PrivateStrategy(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
-        """Wait for clients, choose among those with budget left, and say what each is asked for.
+        """Wait for clients, choose among those with budget left, and make the request for each.
 
-        No messages: nobody has budget left, or the choice fell on nobody, which a Poisson choice can.
+        Empty if nobody has budget left, or if a Poisson choice is empty.
         """
         parts, self._weights = self._parts, arrays
         parts.registration.begin(server_round)
@@ -251,9 +249,9 @@ class PrivateStrategy(Strategy):
         return [asked.message for asked in self._asked]
 
     def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:
-        """Those chosen; nobody where they are fewer than min-updates, whose round would be paid for in vain.
+        """Those chosen; nobody if fewer than min-updates, because their round would be paid for in vain.
 
-        The next draw may be larger if it is a Poisson draw. Else so few have budget left, and the run ends.
+        With Poisson sampling the next draw may be larger. Otherwise too few have budget left; the run ends.
         """
         if not chosen or len(chosen) >= self._parts.aggregating.least_asked(len(chosen)):
             return chosen
@@ -262,7 +260,7 @@ class PrivateStrategy(Strategy):
         return []
 
     def _receive(self, grid: Grid, sent: Collection[str]) -> list[Message]:
-        """The round's replies, until it is closed. Where they come added up, the grid knows when it is."""
+        """The replies until the round is closed. A grid that adds them up decides itself when that is."""
         if adds_up(grid):
             return receive(grid, sent, self._config.round_timeout)
         asked = {one.message.metadata.message_id: one for one in self._asked}
@@ -279,7 +277,7 @@ class PrivateStrategy(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Judge every client's round and aggregate the updates that stand; None if there are none."""
+        """Verify every client's reply and aggregate the valid updates; None if there are none."""
         parts = self._parts
         result = parts.judging.judge(self._asked, replies)
         self._unjudged = []
@@ -292,7 +290,7 @@ class PrivateStrategy(Strategy):
         return arrays, None
 
     def _evaluate(self, server_round: int, evaluate_fn: Evaluate | None) -> MetricRecord:
-        """Of the global model, or the average if that is kept, where it is due and can be; else empty."""
+        """Metrics of the global model, or of the average if that is kept; empty if no evaluation is due."""
         every, last = self._config.evaluate_every, self.reporting.last_round
         due = server_round == last or bool(every and server_round % every == 0)
         model = self._kept.measured(self.result.arrays)
@@ -303,7 +301,7 @@ class PrivateStrategy(Strategy):
         return metrics
 
     def _roll_back_if_diverged(self, server_round: int, metrics: MetricRecord) -> None:
-        """Keep the model that was measured, if it is the best; go back to that one if it has diverged."""
+        """Keep the measured model if it is the best so far; go back to the best if it has diverged."""
         diverged = self._kept.update(server_round, self.result.arrays, metrics)
         if diverged and self.kept:
             logger.warning("round %d is rolled back, and paid for: %s", server_round, diverged)
@@ -314,19 +312,20 @@ class PrivateStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
-        """None: an evaluation on clients' data would need a budget of its own."""
+        """No messages: an evaluation on clients' data would need its own privacy budget."""
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """None, as nothing was asked."""
+        """None, because no client was asked."""
         return None
 
     def summary(self) -> None:
-        """Log what is about to be run."""
+        """Log the settings of the run that is about to start."""
         self.reporting.announce()
 
     def _count_unjudged(self) -> None:
-        """In the summary alone: the state on the disk stays as it is, and a resumed run asks again."""
+        """Count unverified rounds as spent, in the summary only. The saved state stays; a resumed run asks
+        again."""
         if self._unjudged:
             self.reporting.verdicts = count_unanswered(self._parts.registration, self._unjudged)
             self._unjudged = []

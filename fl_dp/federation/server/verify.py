@@ -1,8 +1,8 @@
-"""What became of a round: when it is closed, what each reply is worth, and what counts as spent.
+"""The outcome of a round: when it is closed, which replies are valid, and what counts as spent.
 
-Every reply is held against what the server asked for and knows. What a client has not confirmed counts as
-spent. A round is closed when all have answered, or when a quorum has and a grace time is over (`Quorum`):
-nobody waits for one site.
+Every reply is checked against what the server asked for and knows. What a client has not confirmed counts as
+spent. A round is closed when all have answered, or when a quorum has and a grace time is over (`Quorum`), so
+that no single site holds up the others.
 """
 
 import logging
@@ -34,8 +34,8 @@ logger = logging.getLogger("fl_dp")
 Shown = str | int | float | bool
 _SHOWN = tuple(name for name, (_, mark) in leaving(LocalUpdate).items() if mark.shown)
 
-MOST_WORK = 10.0  # times the quorum's that a site can have: its declared size is its own word
-TOLERANCE = 1e-6  # of a claimed epsilon: for rounding between machines, not for another mechanism
+MOST_WORK = 10.0  # the most work of a site, over the quorum's: nobody can check its declared size
+TOLERANCE = 1e-6  # of a claimed epsilon: enough for rounding between machines, not for another mechanism
 NO_REPLY = "no reply before the round was closed"
 ENDED_WITHIN = "the run was ended before it had answered"
 LOST_STEPS = (
@@ -45,20 +45,21 @@ LOST_STEPS = (
 
 
 class Quorum:
-    """When a round is closed that not all who were asked have answered.
+    """Decides when to close a round in which not all clients have answered.
 
-    A round has a quorum: updates of more than half of those that were asked, and no fewer than the round
-    needs. The time that the quorum took is the sites' own pace. The others have `grace` times as long again,
-    and LEAST_PATIENCE seconds in any case; one that was asked for more steps than any of the quorum has as
-    much more time, up to MOST_WORK times. What comes later was paid for and is lost, so the pace is that of a
-    majority, and never of whoever answers first.
+    A quorum is updates from more than half of those asked, and no fewer than the round needs. The time that
+    the quorum took sets the pace. The others get `grace` times as long again, and at least LEAST_PATIENCE
+    seconds; one that was asked for more steps than any of the quorum gets proportionally more time, up to
+    MOST_WORK times. A later update is paid for and lost, so a majority sets the pace, never whoever answers
+    first.
 
-    A site that was never asked before in this run has all of round-timeout: its operator may have to be
-    asked, too, and nobody knows its pace yet. `round-timeout` stays the outermost bound of all of it.
+    A site that this run has never asked before gets all of round-timeout: its pace is unknown, and its
+    operator may have to approve first. `round-timeout` bounds every wait.
 
-    asked: by message, at its sending. needed: updates of the round. grace: of the run config. expected: the
-    arrays of an update. What only looks like one is no pace: the sites that train would be cut off, having
-    paid, for one that does not. new: clients that were never asked before.
+    asked: by message id, when the messages are sent. needed: the number of updates that the round needs.
+    grace: from the run config. expected: the arrays of an update. A reply that is no valid update does not
+    count for the quorum; else it would cut off sites that train and have paid. new: clients that were never
+    asked before.
     """
 
     def __init__(
@@ -73,11 +74,11 @@ class Quorum:
         self._expected = expected
         self._quorum = max(len(asked) // 2 + 1, needed)
         self._new = {key for key, one in asked.items() if one.client.name in new}
-        self._judged: dict[str, bool] = {}  # by message, whether its reply is an update; each is read once
-        self._pace: tuple[float, int] | None = None  # the quorum's seconds, and the most steps in it
+        self._judged: dict[str, bool] = {}  # by message id, whether the reply is an update; each is read once
+        self._pace: tuple[float, int] | None = None  # the quorum's seconds, and its largest number of steps
 
     def is_closed(self, replies: Sequence[Message]) -> bool:
-        """Whether the round is over with these replies, those that are there by now."""
+        """Whether the round is over, given the replies so far."""
         waited = time.monotonic() - self._began
         answered = {one.metadata.reply_to_message_id: one for one in replies}
         if self._pace is None:
@@ -95,7 +96,7 @@ class Quorum:
         return True
 
     def _patience(self, message_id: str, seconds: float, steps: int) -> float:
-        """How long after its beginning the round waits for that answer."""
+        """How many seconds after its beginning the round waits for that answer."""
         more = min(max(1.0, self._steps(message_id) / steps), MOST_WORK)
         return max(seconds * (1 + self._grace) * more, seconds + LEAST_PATIENCE)
 
@@ -105,12 +106,12 @@ class Quorum:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one client's round.
+    """The outcome of one client's round.
 
     arrays: its update, if it is to be averaged. confirmed: the server knows what the round has cost;
     if not, the client must register again before its next round. reported: the numbers of its update that
-    are shown, by name. scaled: what its update was multiplied by, where it was longer than an honest one.
-    mechanism: that it was asked for in this round, where its shares are not those of the client's others.
+    reports show, by name. scaled: the factor by which its update was scaled down, if it was longer than an
+    honest one can be. mechanism: this round's, if its shares differ from those of the client's other rounds.
     """
 
     status: ClientStatus
@@ -123,15 +124,15 @@ class Verdict:
 
     @property
     def steps(self) -> int:
-        """That the update has taken; 0 without one."""
+        """The number of steps that the update took; 0 without one."""
         return int(dict(self.reported).get("steps", 0))
 
 
 @dataclass(slots=True)
 class RoundResult:
-    """A round's updates that stand, alone or in sums, and the verdict on every client that was asked.
+    """A round's valid updates, alone or in sums, and the verdict on every client that was asked.
 
-    owners: who was asked for each of `updates`, in their order; summed: whose updates are in `sums`.
+    owners: the requests for `updates`, in the same order; summed: those whose updates are in `sums`.
     """
 
     updates: list[Update] = field(default_factory=list)
@@ -142,21 +143,22 @@ class RoundResult:
 
     @property
     def standing(self) -> int:
-        """The number of clients whose updates stand, those in sums included."""
+        """The number of clients with valid updates, those in sums included."""
         return len(self.updates) + len(self.summed)
 
 
 class ReplyVerifier:
-    """registration: told of clients whose round is not confirmed, so that they register again.
+    """Verifies the replies of a round.
 
-    expected: the arrays that clients send back.
+    registration: has clients register again whose round is not confirmed. expected: the arrays that clients
+    send back.
     """
 
     def __init__(self, registration: Registration, expected: Mapping[str, ArraySpec]) -> None:
         self._registration, self._expected = registration, expected
 
     def judge(self, asked: Sequence[Asked], replies: Iterable[Message]) -> RoundResult:
-        """Hold every reply, or its absence, against what was asked; the cost goes to the clients' records."""
+        """Check every reply, or its absence, against its request; book the cost on the clients' records."""
         answers: dict[str, Message] = {}
         for answer in replies:
             answers.setdefault(answer.metadata.reply_to_message_id, answer)
@@ -167,14 +169,14 @@ class ReplyVerifier:
             group = group_of(reply) if one.in_sum else None  # else a client has made it up
             shares = noise_shares_of(reply) if group is not None and reply else 0  # of a secure sum
             paid = one
-            if shares:  # fewer than were asked for where a member was gone before the sum began
+            if shares:  # fewer than requested if a member was gone before the sum began
                 paid = replace(one, mechanism=replace(one.mechanism, shares=shares))
             verdict = self._settle(paid, reply, in_group=group is not None)
             if shares:
                 verdict = replace(verdict, mechanism=paid.mechanism)
             result.verdicts[one.client.name] = verdict
             if group is not None and reply and (shares or verdict.arrays is not None):
-                groups[group].append((one, reply))  # a secure sum holds its vector, believed or not
+                groups[group].append((one, reply))  # a secure sum contains its vector, whatever the verdict
             elif verdict.arrays is not None:
                 result.updates.append((verdict.arrays, one.weight))
                 result.owners.append(one)
@@ -192,7 +194,7 @@ class ReplyVerifier:
         return verdict
 
     def _add_sum(self, result: RoundResult, group: list[tuple[Asked, Message]]) -> None:
-        """Add the sum that came for the group; if it cannot be used, none of its updates can."""
+        """Add the group's sum; if it cannot be used, none of its updates can."""
         weights = {asked.message.metadata.message_id: asked.weight for asked, _ in group}
         try:
             result.sums.append(read_sum([reply for _, reply in group], weights, self._expected))
@@ -209,9 +211,10 @@ class ReplyVerifier:
 
 
 def count_unanswered(registration: Registration, asked: Sequence[Asked]) -> dict[str, Verdict]:
-    """The run ends within a round: all that were asked have paid for it, or may have.
+    """Count a round in which the run ends as spent: all that were asked have paid for it, or may have.
 
-    It counts on copies of their records: a state that holds these goes on from the round before.
+    It is counted on copies of their records, because a saved state that holds the records resumes after the
+    round before.
     """
     for one in asked:
         client = replace(one.client)
@@ -223,16 +226,15 @@ def count_unanswered(registration: Registration, asked: Sequence[Asked]) -> dict
 def settle(
     reply: Message | None, question: Asked, expected: Mapping[str, ArraySpec], *, in_group: bool = False
 ) -> Verdict:
-    """Judge a reply (None: there was none) to what a client was asked for, and book its cost on the client:
-    what was verified, or all that may have been spent.
+    """The verdict on a reply (None: there was none). Books its cost on the client: what was verified, or all
+    that may have been spent.
 
-    in_group: the reply is one of our own grid's whose update is in a sum. Whatever else is in the reply, the
-    answer is a verdict: nothing of it raises.
+    in_group: our own grid made the reply, and its update is in a sum. Never raises, whatever the reply holds.
     """
     client, asked = question.client, question.mechanism
     try:
         answer, problem = _read(reply, question.message, expected, in_group)
-        if isinstance(answer, Refusal) and answer.status == "declined":  # nothing was reserved
+        if isinstance(answer, Refusal) and answer.status == "declined":  # so nothing was reserved
             client.exhausted |= answer.budget_exhausted
             return Verdict("declined", answer.reason)
         if isinstance(answer, Refusal):
@@ -258,7 +260,7 @@ def settle(
 
 
 def is_update(reply: Message, question: Asked, expected: Mapping[str, ArraySpec]) -> bool:
-    """Whether `settle` would find an update in the reply. Nothing is booked."""
+    """Whether `settle` would accept the reply as an update. Books nothing."""
     on_a_copy = replace(question, client=replace(question.client))
     return settle(reply, on_a_copy, expected).status == "trained"
 
@@ -277,12 +279,11 @@ def _read(
 def _check_claim(
     update: LocalUpdate, client: ClientRecord, expected: tuple[Entry, ...], *, private: bool
 ) -> None:
-    """Return if the client spent what it says, and no more than was `expected`; else FederationError says
-    which claim does not match.
+    """FederationError, which names the claim, unless the client spent exactly what was `expected`.
 
     Epsilon is recomputed from the mechanism, never taken on trust; without privacy it is infinite. A client
     that took part in another run in between shows steps that the server does not know: its update is dropped,
-    and it is asked again.
+    and it must register again.
     """
     if merge(update.spent) != expected:
         raise FederationError("its ledger does not show what it held before and this round, and no more")

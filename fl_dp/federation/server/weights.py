@@ -1,6 +1,6 @@
-"""What each client's update counts in the average: a function of public numbers, which clients declare.
+"""The weight of each client's update in the average, from public numbers that clients declare.
 
-Nothing can check what a client declares of its size. A cap keeps one that lies from owning the average.
+Nobody can check the size that a client declares. A cap keeps one that lies from dominating the average.
 """
 
 import math
@@ -15,9 +15,9 @@ _ROUNDING = 1 + 1e-12
 def weight_of(weights: str, profile: ClientProfile, mechanism: Entry) -> float:
     """The weight, > 0, by the run config's `weights`. mechanism: of the client's round.
 
-    By noise: the inverse of the variance that noise gives each number of the update, up to a factor that all
-    clients share. A step adds noise of (rate sigma C / batch)^2, and all steps of a round add up; learning
-    rate and C are the same for all. The mean with these weights has the least noise of all means.
+    By noise: the inverse of the noise variance of each number of the update, up to a factor that all clients
+    share. A step adds a variance of (rate sigma C / batch)^2, and the steps of a round add up; learning rate
+    and C are the same for all. Of all weighted means this has the least noise.
     """
     if weights == DECLARED:
         return float(profile.public_size)
@@ -28,18 +28,19 @@ def weight_of(weights: str, profile: ClientProfile, mechanism: Entry) -> float:
 
 
 def capped(weights: Sequence[float], most: float) -> list[float]:
-    """The weights, of which none is more than `most` times the mean of the others. 0: as they are.
+    """Cap the weights so that none is more than `most` times the mean of the others.
 
-    weights: > 0. most: 0, or >= 1. No share is then above most / (n - 1 + most): that is at most `most` equal
-    shares, and it holds one of two clients to 2/3 where `most` equal shares would be all. The k largest get
-    one value in the place of theirs, with the least k for which it holds of all; the others keep theirs.
+    weights: > 0. most: >= 1, or 0 for no cap. No share of the total is then above most / (n - 1 + most). That
+    is at most `most` equal shares; of two clients it allows one 2/3 at `most` 2, where two equal shares would
+    be everything. The k largest weights are replaced by one value, with the least k for which the cap holds
+    for all; the others stay.
 
     | weights           | most | capped                                                     |
     |-------------------|------|------------------------------------------------------------|
     | 100, 90, 80       | 2    | as they are                                                |
     | 6.4e6, 100        | 2    | 200, 100                                                   |
     | 6.4e6, 100, 100   | 2    | 200, 100, 100                                              |
-    | 6.4e6, 6.4e6, 100 | 2    | as they are: of those that collude each has its share, 1/2 |
+    | 6.4e6, 6.4e6, 100 | 2    | as they are: each of the colluding clients has share 1/2   |
     """
     count = len(weights)
     if not most or count < 2:
@@ -47,7 +48,7 @@ def capped(weights: Sequence[float], most: float) -> list[float]:
     share = most / (count - 1 + most)
     falling = sorted(weights, reverse=True)
     for replaced in range(count):
-        left = 1 - replaced * share  # for those that keep their weights
+        left = 1 - replaced * share  # share of those that keep their weights
         if left <= 0:
             break
         limit = share * math.fsum(falling[replaced:]) / left

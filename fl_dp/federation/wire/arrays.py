@@ -1,4 +1,4 @@
-"""A model's weights as named arrays on the wire, checked before anything uses them."""
+"""A model's weights as named arrays in messages, checked before anything uses them."""
 
 import hashlib
 import io
@@ -28,21 +28,21 @@ _TYPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """What an array must look like."""
+    """The shape and type that an array must have."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
 def specs(arrays: Mapping[str, NDArray]) -> dict[str, ArraySpec]:
-    """What arrays must look like to stand in for `arrays`."""
+    """The specs that arrays must meet to replace `arrays`."""
     return {name: ArraySpec(array.shape, array.dtype) for name, array in arrays.items()}
 
 
 def state_arrays(model: "nn.Module") -> dict[str, NDArray]:
-    """Parameters and buffers by name, each tied parameter once, under its first name.
+    """Parameters and buffers by name, each tied parameter only once, under its first name.
 
-    Once, because after averaging a second name would still hold the old value and undo the round.
+    After averaging, a second name would still hold the old value and undo the round.
     """
     first = {name for name, _ in model.named_parameters()}
     tied = {name for name, _ in model.named_parameters(remove_duplicate=False)} - first
@@ -58,12 +58,12 @@ def load_arrays(model: "nn.Module", arrays: Mapping[str, NDArray]) -> None:
 
 
 def encode(arrays: Mapping[str, NDArray]) -> ArrayRecord:
-    """Arrays as Flower sends them."""
+    """The arrays as a Flower record."""
     return ArrayRecord({name: _encode_one(np.asarray(array)) for name, array in arrays.items()})
 
 
 def decode(record: ArrayRecord, expected: Mapping[str, ArraySpec]) -> dict[str, NDArray]:
-    """The record's arrays (read-only views), or ConfigError unless names, shapes, types and sizes are as
+    """The record's arrays (read-only views); ConfigError unless names, shapes, types and sizes are as
     expected and all values finite. Nothing is parsed or allocated on the sender's word.
     """
     if set(record) != set(expected):
@@ -74,7 +74,7 @@ def decode(record: ArrayRecord, expected: Mapping[str, ArraySpec]) -> dict[str, 
 
 
 def declared_specs(record: ArrayRecord) -> dict[str, ArraySpec]:
-    """What the arrays are said to be, for whoever knows no model: `decode` holds the content against it.
+    """The specs that the record declares, for callers without a model; `decode` checks the content by them.
 
     ConfigError for a type or a shape that no weights have.
     """
@@ -96,7 +96,7 @@ def digest_of(weights: Mapping[str, NDArray]) -> str:
 
 
 def _encode_one(array: NDArray) -> Array:
-    """As Flower's own Array(array), with one copy of the values where that makes two."""
+    """As Flower's own Array(array), but with one copy of the values instead of two."""
     values = np.ascontiguousarray(array).reshape(array.shape)  # reshape: it makes a scalar one-dimensional
     header = _npy_header(ArraySpec(array.shape, array.dtype), fortran_order=False)
     return Array(
@@ -128,7 +128,7 @@ def _decode_one(name: str, array: Array, spec: ArraySpec) -> NDArray:
 
 
 def _npy_header(spec: ArraySpec, fortran_order: bool) -> bytes:
-    """What stands before the values in NumPy's format; known, so that nobody else's need be parsed."""
+    """The header before the values in NumPy's format; compared, so that no sender's header is parsed."""
     stream = io.BytesIO()
     descr = npy.dtype_to_descr(spec.dtype)
     npy.write_array_header_1_0(stream, {"descr": descr, "fortran_order": fortran_order, "shape": spec.shape})

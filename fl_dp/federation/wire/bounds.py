@@ -1,7 +1,7 @@
-"""What an honest client can say of itself: the ranges outside of which a message is refused unread.
+"""The ranges of what an honest client can report; a message outside of them is refused.
 
-Within them no accountant raises anything but an `FlDpError`, and none takes long; outside of them are
-overflows (the square of 1e-300), hours of computing, and names that are paths.
+Within them no accountant raises anything but an `FlDpError`, and none takes long. Outside are overflows (the
+square of 1e-300), hours of computing, and names that are paths.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from fl_dp.records import (
 
 MOST_ENTRIES = 64  # mechanisms of one ledger in one message; each takes an accountant up to a second
 LEAST_RATE = 1.0 / MOST_RECORDS  # of a draw of one record
-MOST_STEPS = 10**9  # of one mechanism over all rounds and runs: of far fewer epsilon is infinite already
+MOST_STEPS = 10**9  # of one mechanism over all rounds and runs: epsilon is infinite long before
 
 
 def _noise(found: object) -> float:
@@ -39,7 +39,7 @@ _MANY = AtMost(MOST_ENTRIES)
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """A ledger's entries as they travel, in columns."""
+    """A ledger's entries as they are sent, in columns."""
 
     sample_rate: Annotated[tuple[float, ...], _MANY, Range(LEAST_RATE, 1)]
     noise_multiplier: Annotated[tuple[Annotated[float, By(_noise)], ...], _MANY]
@@ -49,7 +49,7 @@ class Spent:
 
 
 def check_profile(profile: ClientProfile) -> None:
-    """ConfigError for what no client of fl_dp can have, beyond the ranges that the fields declare."""
+    """ConfigError for values that no client of fl_dp can have, beyond the ranges that the fields declare."""
     require(is_name(profile.client), "client", "a short printable name that is no path")
     _check_accountant(profile.accountant)
     require(
@@ -61,7 +61,7 @@ def check_profile(profile: ClientProfile) -> None:
 
 
 def entries_of(columns: Spent) -> tuple[Entry, ...]:
-    """What a ledger shows, from its columns; ConfigError for what no ledger of fl_dp can show."""
+    """A ledger's entries, from its columns; ConfigError for entries that no ledger of fl_dp can hold."""
     require(len(set(map(len, encoded(columns).values()))) == 1, "spent", "lists of one length")
     return tuple(map(Entry, *encoded(columns).values()))
 

@@ -1,14 +1,14 @@
-"""What server and clients say to each other, as Flower records, checked on receipt.
+"""The messages between server and clients, as Flower records, checked on receipt.
 
                        registration        a round
     server -> client   nothing             "plan", "arrays"
     client -> server   "profile", "spent"  "report", "spent", "arrays"
-    client -> server, in either, where there is nothing else to answer: "refusal"
+    client -> server, in either, if there is no other answer: "refusal"
     after the last round, server -> client: "arrays", "about"; client -> server: "heard", "statement"
 
-What another machine sent is not trusted to be well-formed: a message with a missing, unknown, mistyped or
-impossible field is a ConfigError in words. A reply is built here from `ClientProfile`, `LocalUpdate` or
-`Refusal` alone; what is not a field of these does not leave the client.
+Messages from another machine are not trusted to be well-formed: a missing, unknown, mistyped or impossible
+field is a ConfigError that names it. A reply is built here from `ClientProfile`, `LocalUpdate` or `Refusal`
+alone; what is not a field of these does not leave the client.
 """
 
 import dataclasses
@@ -43,9 +43,9 @@ from fl_dp.records import (
 
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
 FINAL_MODEL = "query.final_model"  # a kind of message: the model of a run that is over
-ABOUT, HEARD = "about", "heard"  # what it is, and that it has come
-STATEMENT = "statement"  # what the site then says of its data, and its signature
-NO_ARRAYS = ArrayRecord()  # a reply's whose update is in a sum; shared, because making one takes a while
+ABOUT, HEARD = "about", "heard"  # records: of which run it is, and that it has arrived
+STATEMENT = "statement"  # the site's statement about its data, and its signature
+NO_ARRAYS = ArrayRecord()  # for replies whose update is in a sum; shared, because making one takes a while
 NO_REASON = "it gave no reason"
 
 UPDATE_RECORDS = frozenset((REPORT, SPENT, ARRAYS))
@@ -54,12 +54,12 @@ _APART = ("arrays", "spent")  # fields with records of their own
 
 
 def refusal_of(error: BaseException) -> Refusal:
-    """What may be told about `error`: its words if fl_dp worded them for strangers, else one fixed line.
+    """What may be told about `error`: its text if fl_dp wrote it for strangers, else one fixed line.
 
     Another library's text may quote the data, and even its class may depend on them. A DataError and a
-    LedgerError name files, and files may bear the names of patients. All stay in the client's log.
+    LedgerError name files, and file names may contain patients' names. All that stays in the client's log.
     """
-    if isinstance(error, RoundTakenError):  # no decline: those have cost nothing
+    if isinstance(error, RoundTakenError):  # not "declined", because a declined round costs nothing
         return Refusal("failed", one_line(str(error)))
     if isinstance(error, DeclinedError):
         return Refusal("declined", one_line(str(error)), isinstance(error, BudgetExhaustedError))
@@ -75,7 +75,7 @@ def refusal_of(error: BaseException) -> Refusal:
 
 
 def config_record(content: RecordDict, name: str) -> ConfigRecord | None:
-    """The config record of that name; None: there is none. Flower's `config_records` copies all of them."""
+    """The config record of that name, or None. Flower's own `config_records` copies all of them."""
     record = content.get(name)
     return record if isinstance(record, ConfigRecord) else None
 
@@ -94,12 +94,12 @@ def plan_to_content(plan: RoundPlan, arrays: ArrayRecord) -> RecordDict:
 
 
 def plan_from_content(content: RecordDict) -> tuple[RoundPlan, ArrayRecord]:
-    """The plan, and the global weights, still undecoded because only the model knows their shapes."""
+    """The plan, and the global weights, not decoded yet because only the model knows their shapes."""
     return plan_only(content), array_record(content, ARRAYS)
 
 
 def plan_only(content: RecordDict) -> RoundPlan:
-    """The plan of a message that need not have the weights."""
+    """The plan of a message, which may lack the weights."""
     return RoundPlan(**_fields(content, PLAN, RoundPlan))
 
 
@@ -131,8 +131,8 @@ def reply_from_content(
 ) -> tuple[LocalUpdate | Refusal, str]:
     """A client's answer to a round, and what is wrong with its arrays (else empty).
 
-    Apart, because what a client has spent counts even when its arrays cannot be used. What else stands in
-    the message is not looked at: the server refuses it before (`server/verify.py`).
+    The two are separate, because what a client has spent counts even if its arrays cannot be used. Other
+    records are ignored here; the server has refused them before (`server/verify.py`).
     """
     if REFUSAL in content:
         return _refusal(content), ""
@@ -147,7 +147,7 @@ def reply_from_content(
 
 
 def _check_sizes(arrays: Mapping[str, NDArray]) -> None:
-    """ConfigError for numbers that no client of fl_dp sends, and none would go on from."""
+    """ConfigError for values beyond MOST_WEIGHT, which clients neither send nor accept."""
     for name, array in arrays.items():
         if array.dtype.kind in "fc" and array.size and abs(array).max() > MOST_WEIGHT:
             raise ConfigError(f"array {name!r}: holds values beyond {MOST_WEIGHT:g}.")
@@ -160,7 +160,7 @@ def _refusal(content: RecordDict) -> Refusal:
 
 
 def _record(leaves: ClientProfile | LocalUpdate | Refusal) -> ConfigRecord:
-    """Its fields, but those that have records of their own. TypeError for one that may not leave."""
+    """The fields without a record of their own. TypeError for a field that may not leave."""
     fields = encoded(leaves)
     return ConfigRecord({name: fields[name] for name in leaving(type(leaves)) if name not in _APART})
 
@@ -175,7 +175,7 @@ def _spent(content: RecordDict) -> tuple[Entry, ...]:
 
 
 def _fields(content: RecordDict, name: str, kind: type) -> dict[str, Any]:
-    """What the config record `name` says of that kind, but what is in records of its own."""
+    """The fields of that kind in the config record `name`, except those with records of their own."""
     record = config_record(content, name)
     if record is None:
         raise ConfigError(f"message without the record {name!r}; do both sides run the same fl_dp?")

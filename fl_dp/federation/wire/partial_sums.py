@@ -1,14 +1,14 @@
-"""Updates that a grid has added up already: what it is asked, what it answers, and what that means.
+"""Partial sums: updates that a grid has already added up.
 
-A grid that holds many clients in one process need not send each of their updates: it sends their weighted
-sums, and for every client a report whose own arrays are empty.
+A grid with many clients in one process need not send each of their updates. It sends their weighted sums, and
+for every client a report whose own arrays are empty.
 
     strategy -> grid    in a round's message: ADD_UP, the weight of this client's update
     grid -> strategy    in a client's reply: GROUP, the sum that the update went into;
                         and in one reply of each group: SUM and the messages answered by it
 
-A secure sum is such a group, of integers, and the grid that opens it says of how many honest members' shares
-its noise is made up; of one that could not be opened, why.
+A secure sum is such a group, of integers. The grid that opens it says how many honest members' shares make up
+its noise or, if it could not be opened, why.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,10 +31,10 @@ _ROUNDING = 1 + 1e-9  # of a sum of many updates in float64
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """sum of weight * update over some clients, float64 arrays by name; weight: the sum of their weights.
+    """The sum of weight * update over some clients, float64 arrays by name; weight: the sum of their weights.
 
     A secure sum's arrays are int64, and count each client once. shares: of its noise; 0 for other sums.
-    masked: whether nobody has seen its parts; a simulation adds them up in the clear.
+    masked: nobody has seen its parts; False in a simulation, which adds them up in the clear.
     """
 
     arrays: Mapping[str, NDArray]
@@ -44,30 +44,30 @@ class WeightedSum:
 
 
 def adds_up(grid: Grid) -> bool:
-    """Whether the grid can answer with sums; it does so only when it is asked to.
+    """Whether the grid can answer with sums, if asked to.
 
-    Only one of our own can, in this process: a sum from another machine is nobody's update.
+    Only fl_dp's own grids in this process can: a sum from another machine is no client's update.
     """
     return getattr(grid, "adds_up", False) is True
 
 
 def ask_for_sum(content: RecordDict, weight: float, names: Sequence[str] = ()) -> RecordDict:
-    """A round's message that lets the grid add this client's update, times `weight`, to others.
+    """Mark a round's message so that the grid may add this client's update, times `weight`, to others.
 
-    names: of the arrays that a secure sum is of.
+    names: of the arrays in a secure sum.
     """
     content[ADD_UP] = ConfigRecord({"weight": weight, "names": list(names)})
     return content
 
 
 def summed_names(content: RecordDict) -> list[str]:
-    """Of the arrays that a secure sum is of."""
+    """The names of the arrays in a secure sum."""
     record = config_record(content, ADD_UP)
     return [] if record is None else [str(name) for name in record["names"]]  # type: ignore[union-attr]
 
 
 def asked_weight(content: RecordDict) -> float | None:
-    """The weight with which the update is to be added up; None: it is wanted alone."""
+    """The weight of the update in a sum; None: the update is wanted alone."""
     record = config_record(content, ADD_UP)
     return None if record is None else float(record["weight"])  # type: ignore[arg-type]
 
@@ -81,10 +81,10 @@ def make_group(
     masked: bool = False,
     lost: str = "",
 ) -> None:
-    """Let the replies to `messages`, without arrays of their own, be a group with the sum `arrays`.
+    """Make the replies to `messages`, which have no arrays of their own, a group with the sum `arrays`.
 
-    The first of them brings the sum, and the list of all; the others bear one record between them.
-    arrays: None where there is none, and `lost` says why. shares, masked: of a secure sum.
+    The first reply carries the sum and the list of all; the others share one record.
+    arrays: None if there is no sum; `lost` then says why. shares, masked: of a secure sum.
     """
     group = messages[0]
     member = ConfigRecord({"group": group, "shares": shares})
@@ -98,9 +98,9 @@ def make_group(
 
 
 def group_of(reply: Message | None) -> str | None:
-    """The group whose sum holds the reply's update; None: the reply brings its own, or none.
+    """The group whose sum contains the reply's update; None: the reply brings its own, or none.
 
-    To be asked only of replies that may come in a sum.
+    Call it only for replies that may come in a sum.
     """
     if reply is None or not reply.has_content():
         return None
@@ -110,7 +110,7 @@ def group_of(reply: Message | None) -> str | None:
 
 
 def noise_shares_of(reply: Message) -> int:
-    """Of how many shares the noise in the reply's group is made up; 0: its clients' own noise."""
+    """The number of shares in the noise of the reply's group; 0: no secure sum, each client's own noise."""
     return _shares_in(config_record(reply.content, GROUP))
 
 
@@ -119,9 +119,9 @@ def read_sum(
 ) -> WeightedSum:
     """The sum of one group: of exactly the updates of the `replies`.
 
-    weights: by the id of the message that was answered. Raises FederationError when the sum is missing,
-    holds other updates than these or is larger than they can be, and ConfigError for arrays that are not as
-    expected or not finite.
+    weights: by the id of the message that was answered. Raises FederationError if the sum is missing,
+    contains other updates than these or is larger than they can be, and ConfigError for arrays that are not
+    as expected or not finite.
     """
     answered = {reply.metadata.reply_to_message_id: reply.content for reply in replies}
     for content in answered.values():
@@ -148,11 +148,11 @@ def read_sum(
 
 
 def _shares_in(group: ConfigRecord | None) -> int:
-    """0 for what says of none, or of none that there can be."""
+    """The number of shares; 0 if it is missing or impossible."""
     shares = 0 if group is None else group.get("shares")
     return shares if type(shares) is int and 0 <= shares <= MOST_MEMBERS else 0
 
 
 def _sum_type(spec: ArraySpec) -> "np.dtype[np.generic]":
-    """Integers add up to integers, all else in float64."""
+    """Integers add up in int64, all else in float64."""
     return np.dtype(np.int64 if spec.dtype.kind == "i" else np.float64)

@@ -1,4 +1,4 @@
-"""Which arrays travel in a round beside, or in place of, a model's: known on both sides before any comes."""
+"""Which arrays a round's messages hold, as both sides know before any arrives."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from fl_dp.training.trainer import as_arrays, trainable
 if TYPE_CHECKING:
     from torch import nn
 
-# Why a bound that follows has none: each client descends along sums in multiples of its own bound.
+# Why adaptive clipping excludes them: each client descends along sums in multiples of its own bound.
 NO_CONTROLS = (
     "control variates are means of gradients that all clients clip to one bound; take another local "
     "algorithm, or a bound that stays"
@@ -18,14 +18,14 @@ NO_CONTROLS = (
 
 
 def shared_specs(model: "nn.Module", personal: str) -> dict[str, ArraySpec]:
-    """Of the trained parameters that leave a client. personal: patterns of those that never do."""
+    """The specs of the trained parameters that leave a client. personal: patterns of those that never do."""
     all_of_them = specs(as_arrays(trainable(model)))
     own = personal_names(personal, tuple(all_of_them))
     return {name: spec for name, spec in all_of_them.items() if name not in own}
 
 
 def control_specs(shared: dict[str, ArraySpec], algorithm: str) -> dict[str, ArraySpec]:
-    """Of the control variates that a local algorithm has; none for most."""
+    """The specs of a local algorithm's control variates; most algorithms have none."""
     return {CONTROL + name: spec for name, spec in shared.items()} if is_controlled(algorithm) else {}
 
 
@@ -35,6 +35,6 @@ def is_controlled(algorithm: str) -> bool:
 
 
 def received_specs(model: "nn.Module", plan: RoundPlan) -> dict[str, ArraySpec]:
-    """Of all arrays in a round's message to a client."""
+    """The specs of all arrays in a round's message to a client."""
     shared = shared_specs(model, plan.personal)
     return specs(state_arrays(model)) | control_specs(shared, plan.local_algorithm)

@@ -1,6 +1,6 @@
-"""Messages out and replies in, over any Flower Grid.
+"""Sends messages and receives replies, over any Flower Grid.
 
-Flower's own `send_and_receive` looks for replies every 3 s; a round of a small model takes less.
+Flower's own `send_and_receive` polls for replies every 3 s; a round of a small model takes less.
 """
 
 import logging
@@ -20,10 +20,10 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
 
 
 class BaseGrid(Grid):
-    """A grid that pushes and pulls. What Flower's Grid also asks for, and fl_dp's own server never uses, is
-    written here: for strategies of Flower's.
+    """A grid that pushes and pulls. It implements those methods of Flower's Grid that only Flower's
+    strategies use; fl_dp's own server never does.
 
-    What is left to write: `get_node_ids`, `push_messages`, `pull_messages`.
+    Subclasses implement `get_node_ids`, `push_messages` and `pull_messages`.
     """
 
     _run: Any = None
@@ -49,26 +49,26 @@ class BaseGrid(Grid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """As Flower's, without its pauses of 3 s. timeout: in seconds; None: until all have answered."""
+        """As in Flower, but without its pauses of 3 s. timeout: in seconds; None: until all have answered."""
         return receive(self, send(self, list(messages)), float("inf") if timeout is None else timeout)
 
 
 def sites_of(grid: Grid) -> Collection[str] | None:
-    """The names of the sites that may take part by now; None: whoever comes, as at grids of Flower's own."""
+    """The names of the sites that may take part now; None: anybody may, as with Flower's own grids."""
     found: Collection[str] | None = getattr(grid, "sites", None)
     return found
 
 
 def site_at(grid: Grid, node: int) -> str | None:
-    """The name of the site that is at the node; None where the grid cannot know it before it is asked."""
+    """The name of the site at the node; None if the grid cannot know it before the node is asked."""
     named: Callable[[int], str | None] | None = getattr(grid, "site_at", None)
     return named(node) if named else None
 
 
 def send(grid: Grid, messages: Sequence[Message]) -> dict[str, int]:
-    """Send the messages; the node asked, by the message's id, of those that went out.
+    """Send the messages; returns the node asked, by message id, of those that were sent.
 
-    Grids write a message's id into it when they push it.
+    Grids write its id into a message when they push it.
     """
     if not messages:
         return {}
@@ -83,10 +83,10 @@ def receive(
     timeout: float,
     is_closed: Callable[[Sequence[Message]], bool] = lambda replies: False,
 ) -> list[Message]:
-    """Replies to the messages `waiting`, until all are there or `timeout` seconds have passed.
+    """Wait for replies to the messages `waiting` until all are there or `timeout` seconds have passed.
 
-    One for each message at most, the first; what answers none of them is dropped, and said. What is missing
-    then is given up. is_closed: whether the replies that are there are enough.
+    Returns the first reply to each message; a reply that answers none of them is dropped and logged. Missing
+    replies are then given up. is_closed: whether the replies so far are enough.
     """
     started = time.monotonic()
     missing = set(waiting)
@@ -98,21 +98,21 @@ def receive(
         replies += new.values()
         if not missing or is_closed(replies) or time.monotonic() - started >= timeout:
             break
-        if time.monotonic() - asked < SHORTEST_PAUSE:  # else the grid has waited itself
+        if time.monotonic() - asked < SHORTEST_PAUSE:  # otherwise the grid itself has waited
             pause(started)
     give_up(grid, missing)
     return replies
 
 
 def give_up(grid: Grid, message_ids: Iterable[str]) -> None:
-    """Nobody waits for answers to the messages any more. A grid of Flower's own keeps them."""
+    """Tell the grid that nobody waits for these answers any more. No effect on Flower's own grids."""
     forget: Callable[[Iterable[str]], None] | None = getattr(grid, "give_up", None)
     if forget:
         forget(list(message_ids))
 
 
 def pull(grid: Grid, waiting: Collection[str]) -> dict[str, Message]:
-    """The replies that are there, by the message of `waiting` that each answers; the first of several."""
+    """The replies so far, by the message of `waiting` that each answers; the first if there are several."""
     found: dict[str, Message] = {}
     for reply in grid.pull_messages(list(waiting)):
         answered = reply.metadata.reply_to_message_id
@@ -124,9 +124,9 @@ def pull(grid: Grid, waiting: Collection[str]) -> dict[str, Message]:
 
 
 def require_answer(reply: Message, question: Message) -> RecordDict:
-    """The reply's content; FederationError for an error, and for a reply that is not one to `question`.
+    """The reply's content; FederationError for an error, and for a reply that does not answer `question`.
 
-    Its sender has written all of it: the node, the run, the round and the kind of message too.
+    All of the reply is the sender's word, even node, run, round and kind of message.
     """
     if reply.has_error():
         raise FederationError(
@@ -143,6 +143,6 @@ def require_answer(reply: Message, question: Message) -> RecordDict:
 
 
 def pause(started: float) -> None:
-    """Wait a twentieth of the time since `started`: prompt at first, not a burden in the long run."""
+    """Sleep a twentieth of the time since `started`, within limits: prompt at first, cheap later."""
     waited = time.monotonic() - started
     time.sleep(min(max(waited / 20, SHORTEST_PAUSE), LONGEST_PAUSE))

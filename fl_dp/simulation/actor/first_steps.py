@@ -1,10 +1,10 @@
-"""The first steps of several clients in one pass, which is possible where all start from the same weights.
+"""The first steps of several clients in one pass, which is possible if all start from the same weights.
 
-A step of a few small examples mostly waits for the calls of its operators. Five clients with 20 images of
-28 x 28 pixels each: their clipped sums took 0.6 of the time in one pass that they take one by one.
+A step of a few small examples spends most of its time on operator calls. For five clients with 20 images of
+28 x 28 pixels each, the clipped sums took 0.6 of the time in one pass that they take one by one.
 
-The groups of clients that step together are fixed when a round begins, whichever actors train them, and all
-their passes have one number of rows, whatever they draw: another shape may round differently.
+The groups of clients that step together are fixed when a round begins, whichever actors train them. All their
+passes have the same number of rows, whatever is drawn, because another shape may round differently.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from fl_dp.training.local_algorithm import has_own_models
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.rows import steady
 
-TOGETHER = 128  # examples in one pass: more of them save hardly any more time
+TOGETHER = 128  # examples in one pass; more would save hardly any time
 _LITTLE_BYTES = 2**24  # of a step's tensors; a larger step spends its time on arithmetic anyway
-_ROOM = 0.8  # of TOGETHER, for the expected batches: Poisson draws may be larger
-_SUMS_BYTES = 2**23  # of the clipped sums of a group, which are kept until each client is trained
-_SHARE = 8  # a group is at most 1 / _SHARE of the items that are left, so that all actors end together
+_ROOM = 0.8  # of TOGETHER, for the expected batches, because Poisson draws may be larger
+_SUMS_BYTES = 2**23  # of a group's clipped sums, which are kept until each client is trained
+_SHARE = 8  # a group is at most 1 / _SHARE of the remaining items, so that all actors end together
 
 
 def is_little(step_bytes: int) -> bool:
-    """Whether clients should take their first steps together, if one client's step needs so much memory."""
+    """Whether clients should take their first steps together, by the memory of one client's step."""
     return step_bytes <= _LITTLE_BYTES
 
 
@@ -63,18 +63,18 @@ def _first_group(items: list[ClientWork], together: int) -> list[ClientWork]:
 
 
 def _kind(item: ClientWork) -> tuple[object, ...]:
-    """What all items of a group have in common: the model, and how an example's gradient is clipped."""
+    """What all items of a group must share: the model, and how an example's gradient is clipped."""
     plan = item.plan
     return plan.private, plan.one_by_one, plan.model, plan.loss, plan.max_grad_norm, plan.precision
 
 
 def begin_together(clients: Sequence[tuple[PrivateTrainer, Examples, float]], rows: int) -> None:
-    """Let each trainer begin with a clipped sum from common passes.
+    """Let each trainer begin with a clipped sum from shared passes.
 
     clients: trainer, data and sample rate of each. rows: of each pass, whatever is drawn. All trainers share
     one model, which holds the weights that they start from.
     """
-    # The one with the largest batch: what it adds in float32 is little enough for all.
+    # The one with the largest batch: what it adds in float32 is small enough for all.
     first, rows = max((trainer for trainer, _, _ in clients), key=lambda trainer: trainer.most), steady(rows)
     draws = [trainer.examples(data, trainer.draw(data, rate)) for trainer, data, rate in clients]
     sums = [first.nothing() for _ in clients]
@@ -89,7 +89,7 @@ def begin_together(clients: Sequence[tuple[PrivateTrainer, Examples, float]], ro
 
 
 def _passes(sizes: Sequence[int], rows: int) -> list[list[tuple[int, slice]]]:
-    """What is in each pass of `rows` rows when all examples stand in line: clients, and which of theirs."""
+    """The content of each pass of `rows` rows, with all examples in order: clients, and slices of theirs."""
     passes: list[list[tuple[int, slice]]] = []
     room = 0
     for client, size in enumerate(sizes):

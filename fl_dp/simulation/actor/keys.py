@@ -1,8 +1,8 @@
-"""When a simulated round may be repeated without being paid for again: what its result follows from.
+"""When a simulated round may be repeated without being paid for again: what its result depends on.
 
-Draws, masks and noise of a client's round follow from the secret bytes of its payment, which the ledger keeps
-until the round's result is in the run's state. Until then a round that was begun is done again with the same
-bytes, whichever process trains it: the same from the same weights, and released once.
+Draws, masks and noise of a client's round come from the secret bytes of its payment, which the ledger keeps
+until the round's result is in the run's state. Until then an interrupted round is repeated with the same
+bytes, whichever process trains it: the same weights give the same result, which is released once.
 """
 
 import hashlib
@@ -19,23 +19,23 @@ SECRET_BYTES = 32
 
 
 def new_secret() -> bytes:
-    """From the system's entropy. It names a run, and no number of the training follows from it."""
+    """A secret from the system's entropy. It names a run; no random number of the training comes from it."""
     return secrets.token_bytes(SECRET_BYTES)
 
 
 def run_name(secret: bytes, device: str) -> str:
-    """A run's name in the ledger, where a round of the same name is paid for once.
+    """A run's name in the ledger, where each round of one name is paid for once.
 
-    By keyed BLAKE2, which tells nothing of the secret: nobody else can begin a round under the run's name. On
-    another kind of device the same round would round otherwise, and is another run's.
+    Keyed BLAKE2 reveals nothing of the secret, so nobody else can begin a round under the run's name. The
+    name depends on the kind of device, because another one would round differently.
     """
     return hashlib.blake2b(f"run on {device}".encode(), key=secret, digest_size=8).hexdigest()
 
 
 def kept_secret(path: Path) -> bytes:
-    """The secret in the file `path`; if there is none a new one, which is on the disk when this returns.
+    """The secret in the file `path`; if there is none, a new one, which is on the disk when this returns.
 
-    Only its owner can read the file. ConfigError when it is damaged: a shorter key could be guessed.
+    Only its owner can read the file. ConfigError if it is damaged: a shorter key could be guessed.
     """
     if not path.exists():
         private_folder(path.parent)
@@ -48,10 +48,10 @@ def kept_secret(path: Path) -> bytes:
 
 
 def result_of(weights: str, plan: RoundPlan, state: str = "") -> str:
-    """A digest of all that decides a client's update, beside its data and the bytes of its payment.
+    """A digest of all that decides a client's update, besides its data and the bytes of its payment.
 
-    weights: their digest. The plan names the loss and the numerics of this fl_dp; another PyTorch may
-    round, or draw, otherwise. state: digest of what the client goes on from; empty where it begins anew.
+    weights: their digest. The plan names the loss and the numerics of this fl_dp; another PyTorch may round,
+    or draw, differently. state: digest of the state that the client continues from; empty if it starts anew.
     """
     words = f"{weights} {plan} torch {torch.__version__}" + (f" from {state}" if state else "")
     return hashlib.sha256(words.encode()).hexdigest()

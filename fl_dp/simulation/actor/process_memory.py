@@ -1,4 +1,4 @@
-"""The memory of an actor's process: how much it has for itself alone, and that steps keep it."""
+"""The memory of an actor's process: measures what it shares with no other, and keeps freed memory."""
 
 import ctypes
 import resource
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")  # Linux, proc(5)
-_CLEAR, _PEAK = Path("/proc/self/clear_refs"), "5"  # written there: resets the peak
+_CLEAR, _PEAK = Path("/proc/self/clear_refs"), "5"  # writing "5" there resets the peak
 
-# malloc.h of glibc. M_MMAP_THRESHOLD: blocks from this size on get pages of their own; 32 MiB is the most.
+# malloc.h of glibc. M_MMAP_THRESHOLD: blocks of this size or more get their own pages; 32 MiB is the most.
 # M_TRIM_THRESHOLD: the heap's free end is returned to the system when it is larger.
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = (-3, 32 * 2**20), (-1, 2**30)
 
@@ -26,10 +26,10 @@ def keep_freed_memory() -> None:
 
 
 def own_bytes() -> int:
-    """Memory that this process shares with no other: what one more such process would take.
+    """Bytes that this process shares with no other: what one more such process would take.
 
     Not counted: Ray's store, and the code of libraries (half of what PyTorch takes), which a machine holds
-    once for all processes. Without /proc: the most that this process has held, these included.
+    once for all processes. Without /proc: the most that this process has held, including these.
     """
     if not _STATUS.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -37,9 +37,9 @@ def own_bytes() -> int:
 
 
 def peak_growth(run: Callable[[], object]) -> int | None:
-    """Run `run()`; returns by how many bytes the process grew at most meanwhile.
+    """Call `run`; returns by how many bytes the process grew at most meanwhile.
 
-    None where the system cannot tell; `run` was not called then.
+    None if the system cannot tell; then `run` was not called.
     """
     try:
         _CLEAR.write_text(_PEAK)

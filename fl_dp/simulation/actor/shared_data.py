@@ -19,8 +19,8 @@ class SharedData:
     """All clients' records, one part after the other. Ray stores its arrays once on each machine.
 
     x, y, classes, vocabulary, raw, features: as in a TensorData. bounds: (parts + 1,); part k is bounds[k] to
-    bounds[k + 1]. inputs: the features of x, computed once for all; None: there are none, or nobody trains
-    here. groups, most, fresh: as of a PersonData, where an example is a person; else 0 and nothing.
+    bounds[k + 1]. inputs: the features of x, computed once for all; None: there are none, or this process
+    trains no client. groups, most, fresh: as in a PersonData, if an example is a person; else empty or 0.
     """
 
     x: NDArray[Any]
@@ -61,7 +61,7 @@ class SharedData:
 class SharedParts:
     """The parts of a SharedData as examples that share its memory.
 
-    known: a part's records as a ledger is to know them; without it by themselves alone.
+    known: returns a part's records as the ledger is to know them; by default as they are.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class SharedParts:
         self._x, self._y = _read_only(shared.x), _read_only(shared.y)
         self._inputs = None if shared.inputs is None else _read_only(shared.inputs)
         self._shared, self._bounds, self._known = shared, shared.bounds, known
-        self._persons: dict[int, PersonData] = {}  # they are sorted by person, once
+        self._persons: dict[int, PersonData] = {}  # cached, because sorting by person takes time
 
     def __getitem__(self, part: int) -> Examples:
         if not self._shared.most:
@@ -92,7 +92,7 @@ class SharedParts:
             shared.groups[start:end],
             shared.raw[start:end],
         )
-        records = self._known(part, records)  # first: the features are of what comes of it
+        records = self._known(part, records)  # first, because the features belong to its result
         if shared.features is None:
             return records
         return records.with_features(
@@ -101,7 +101,7 @@ class SharedParts:
 
 
 def _read_only(array: NDArray[Any]) -> torch.Tensor:
-    """A tensor over memory that must not be written to; nothing in fl_dp writes into data."""
+    """A tensor over read-only memory; nothing in fl_dp writes into data."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(array)

@@ -1,4 +1,4 @@
-"""A warm process that trains one client after the other and adds their updates up."""
+"""A warm process that trains one client after the other and adds up their updates."""
 
 import logging
 import sys
@@ -39,15 +39,15 @@ from fl_dp.training.trainer import (
 logger = logging.getLogger("fl_dp")
 
 _CONTEXT_BYTES = 600 * 2**20  # of CUDA itself, in each process; the allocator does not count it
-_STEP_MARGIN = 1.8  # times the tensors that are seen: so much may a process grow (see engine/kernel_choice)
-_ROUND_COPIES = 4  # of the parameters, beside model and step: the global ones, noise, a sum in float64
-_CONTROL_COPIES = 5  # of them: the server's, the client's last and its mean, the change and its sum
+_STEP_MARGIN = 1.8  # a process may grow by so many times the tensors seen (see engine/kernel_choice)
+_ROUND_COPIES = 4  # of the parameters, besides model and step: the global ones, noise, a sum in float64
+_CONTROL_COPIES = 5  # with control variates: the server's, the client's last, its mean, change and its sum
 
 
 class TrainingActor:
-    """Trains what it is given, on its own thread, model and device, and never two clients at once.
+    """Trains work items with its own model, thread and device, never two clients at once.
 
-    Between clients nothing is kept but the sum of their updates: the model is set to the global weights,
+    Between clients it keeps only the sum of their updates: the model is reset to the global weights, and
     optimizer and generators are new.
     """
 
@@ -57,7 +57,7 @@ class TrainingActor:
         settings: ActorSettings,
         task: Task | None = None,
     ) -> None:
-        """task: in the place of the one that the settings name, where an audit has its own."""
+        """task: replaces the one that the settings name, for audits."""
         torch.set_num_threads(settings.threads)
         if settings.given is not None:
             settings.given.take()
@@ -75,23 +75,23 @@ class TrainingActor:
         self._axes: Axes | None = None
         self._number = 0
         self._round: Round | None = None
-        self._round_key = ""  # of the round whose model is there
-        self._start: dict[str, Tensor] = {}  # the arrays that were received; they stay as they are
+        self._round_key = ""  # of the round whose weights are loaded
+        self._start: dict[str, Tensor] = {}  # the received arrays, never changed
         self._reset: list[tuple[Tensor, Tensor]] = []  # the model's arrays, and what they start from
         self._chooser = KernelChooser()
         self._sum = UpdateSum()
-        self._kept = b""  # what the client that was trained last goes on from
-        self._group: int | None = None  # whose first steps are taken
-        self._ready: dict[str, Trainer] = {}  # of its items that are not trained yet, by message
+        self._kept = b""  # the state after the client that was trained last
+        self._group: int | None = None  # the group whose first steps are taken
+        self._ready: dict[str, Trainer] = {}  # its items' trainers that are not used yet, by message id
 
     def ready(self) -> None:
-        """Return when the process is there, and its model: what follows is a client's own time."""
+        """Return once the process has its model; only later time counts as a client's."""
         self._have_model()
 
     def measure(self, plan: RoundPlan) -> Measured:
-        """Choose the engine's kernels and the physical batch, and see what memory a step needs.
+        """Choose the engine's kernels and the physical batch, and measure the memory of a step.
 
-        From shapes alone, with examples of random numbers. ConfigError when not one example fits the memory.
+        Uses shapes alone, with examples of random numbers. ConfigError if not one example fits the memory.
         """
         setting = self._settings.physical_batch_size
         self._have_model()
@@ -132,8 +132,8 @@ class TrainingActor:
     ) -> ChunkDone:
         """Train the items, one after the other. at_once: rows of each pass.
 
-        number: of the round. shared_round: needed with its first chunk alone; unpacking takes time.
-        An item that comes alone is trained without its group, which may hold what ended another process.
+        number: of the round. shared_round: needed only with the round's first chunk; unpacking takes time.
+        A single item is trained without its group, because another of the group may have ended a process.
         RuntimeError if this process does not know round `number`.
         """
         if shared_round is not None:
@@ -146,11 +146,11 @@ class TrainingActor:
         return ChunkDone(done, self._at_once)
 
     def take_sum(self) -> dict[str, Array]:
-        """The weighted sum of all updates since the last call, float64; empty when there was none."""
+        """The weighted sum of all updates since the last call, float64; empty if there was none."""
         return self._sum.take()
 
     def _prepare(self) -> Round:
-        """Have the model, and know what its arrays start from in this round."""
+        """Build the model, if missing, and load this round's weights."""
         assert self._round is not None
         if self._round.key == self._round_key:
             return self._round
@@ -165,7 +165,7 @@ class TrainingActor:
         return self._round
 
     def _have_model(self) -> None:
-        """Build the task's model, once: ModelError or TaskError if it cannot be had or protected."""
+        """Build the task's model, once; ModelError or TaskError if it cannot be built or protected."""
         if self._model is None:
             model = new_model(self._task).to(self._device)
             with in_task_code(type(self._task), "a check of its model"):
@@ -175,9 +175,9 @@ class TrainingActor:
                 self._recorder = Recorder()
 
     def _try(self, item: ClientWork, *, together: bool) -> Done:
-        """Train one client. What it raises is its own failure, and not the others'."""
+        """Train one client. An exception is this client's failure only."""
         started = time.perf_counter()
-        # a GPU that is lost to this process is lost to the clients that follow, too: they need another one
+        # a GPU lost to this process is lost for the next clients, too: they need another process
         trained = attempt(lambda: self._update(item, together=together), fatal=(torch.AcceleratorError,))
         seconds = time.perf_counter() - started
         alone = None
@@ -186,21 +186,21 @@ class TrainingActor:
         if not trained.problem and item.weight is None:
             alone = as_arrays(trained.arrays)
         elif not trained.problem and item.weight is not None:
-            # What fails here ends the process, and its sum: no part of an update may stay in it.
+            # A failure here ends the process and its sum, so that no part of an update stays in it.
             self._sum.add(trained.arrays, item.weight)
         return Done(item.message, seconds, trained.problem, alone, trained.log, self._kept)
 
     def _update(self, item: ClientWork, *, together: bool) -> Mapping[str, Tensor] | None:
-        """The item's update, in the model's own memory; None if it is not finite."""
+        """Train the item; its update, in the model's own memory, or None if it is not finite."""
         shared_round = self._prepare()
         if together and item.group is not None and item.group != self._group:
             self._begin(shared_round.groups[item.group], shared_round.together)
         return self._train(item)
 
     def _begin(self, group: Sequence[ClientWork], rows: int) -> None:
-        """Have the group's trainers ready, with their first clipped sums from common passes of `rows` rows.
+        """Prepare the group's trainers, with their first clipped sums from shared passes of `rows` rows.
 
-        If that takes too much memory, each is trained from its beginning.
+        If that takes too much memory, each client is trained separately from the start.
         """
         self._group, self._ready = group[0].group, {}
         if not 1 <= rows <= self._fits:
@@ -231,13 +231,13 @@ class TrainingActor:
         return update_of(trainer)
 
     def _load(self) -> None:
-        """The global weights, parameters and buffers, as if the model were new."""
+        """Reset the model to the global weights, parameters and buffers, as if it were new."""
         with torch.no_grad():
             for tensor, start in self._reset:
                 tensor.copy_(start)
 
     def _trainer(self, plan: RoundPlan, chooser: KernelChooser, item: ClientWork | None = None) -> Trainer:
-        """item: whose randomness and kept state are used; None: the system's, and none."""
+        """item: whose randomness and kept state are used; None: the system's randomness, and no state."""
         assert self._model is not None
         randomness = Randomness(item.key) if item else None
         trainer = trainer_of(
@@ -249,9 +249,9 @@ class TrainingActor:
         return trainer
 
     def _rehearsed(self, trainer: Trainer, size: int) -> tuple[int, int]:
-        """The size of a batch that fits, at most `size`, and what memory its step takes at its peak.
+        """The size of a batch that fits, at most `size`, and its step's peak memory.
 
-        By how the process grows at its first step; where that is not known, by the tensors that are seen.
+        Measured by the growth of the process at its first step or, if that is unknown, by the tensors seen.
         """
         found: list[int] = []
 
@@ -272,7 +272,7 @@ class TrainingActor:
 
 
 def _steady_or_none(trainer: Trainer, together: int) -> int:
-    """`together`; or 0, with which each client has passes of its own, where such a pass has unsteady rows."""
+    """`together`; or 0, so that each client has passes of its own, if rows of a shared pass are unsteady."""
     try:
         trainer.check_rows(max(1, together))
     except UnsteadyError:
@@ -281,7 +281,7 @@ def _steady_or_none(trainer: Trainer, together: int) -> int:
 
 
 def _gpu_bytes(device: torch.device) -> tuple[int, int]:
-    """What this process holds of its GPU at most, and what that has; (0, 0) without one."""
+    """The most GPU memory that this process has held, and the GPU's total; (0, 0) without one."""
     if device.type != "cuda":
         return 0, 0
     total = torch.cuda.get_device_properties(device).total_memory
@@ -289,7 +289,7 @@ def _gpu_bytes(device: torch.device) -> tuple[int, int]:
 
 
 def _rehearsed(trainer: Trainer, size: int) -> int:
-    """The size of a batch that was rehearsed: `size`, or halved as often as memory ran out."""
+    """Rehearse a batch; returns its size: `size`, halved as often as memory ran out."""
     while True:
         try:
             trainer.rehearse(size)

@@ -1,4 +1,4 @@
-"""The weighted sum of the updates of the clients that an actor trains, one after the other."""
+"""The weighted sum of the updates of an actor's clients, added one after the other."""
 
 from collections.abc import Mapping
 
@@ -7,20 +7,20 @@ from torch import Tensor
 
 from fl_dp.simulation.work import Array
 
-BLOCK = 2**16  # numbers that are widened to float64 at a time: they stay in the processor's cache
+BLOCK = 2**16  # numbers converted to float64 at a time; they fit the processor's cache
 
 
 class UpdateSum:
-    """Sum of weight * update, in float64: its error is far below the rounding of the float32 updates.
+    """Sum of weight * update, in float64, whose error is far below the rounding of the float32 updates.
 
-    Integers, of a secure sum, add up to integers: each client counts once there.
+    The integers of a secure sum add up in int64, and each client counts once.
     """
 
     def __init__(self) -> None:
         self._totals: dict[str, Tensor] = {}
 
     def add(self, update: Mapping[str, Tensor], weight: float) -> None:
-        """Add one client's arrays, the same names and shapes for every client."""
+        """Add one client's arrays; every client's have the same names and shapes."""
         for name, array in update.items():
             whole = array.dtype == torch.int64
             if name not in self._totals:
@@ -32,14 +32,14 @@ class UpdateSum:
                 _add(self._totals[name], array, weight)
 
     def take(self) -> dict[str, Array]:
-        """The sum of all that was added since the last call, by name; empty when there was nothing."""
+        """The sum since the last call, by name; empty if nothing was added."""
         taken = {name: total.cpu().numpy() for name, total in self._totals.items()}
         self._totals = {}
         return taken
 
 
 def _add(total: Tensor, array: Tensor, weight: float) -> None:
-    """Add in blocks, in half the time: adding float32 to float64 at once widens number by number."""
+    """Add in blocks, which takes half the time: adding float32 to float64 at once converts one by one."""
     if array.numel() <= BLOCK:
         total.add_(array.to(torch.float64), alpha=weight)
         return

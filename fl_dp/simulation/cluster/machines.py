@@ -1,4 +1,4 @@
-"""What a simulation asks of Ray: which machines there are, and to start actors on them."""
+"""Lists Ray's machines, and starts actors on them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,8 +18,8 @@ def nodes() -> list[Node]:
 def actor_starter(shared: Any, settings: ActorSettings, resources: Mapping[str, float]) -> Callable[[], Any]:
     """A function that starts an actor. shared: reference to the data. resources: its share, by Ray's names.
 
-    Ray must not restart an actor that dies: it would send the actor's clients to a process that has lost the
-    sum of the clients before them.
+    Ray must not restart an actor that dies: it would send the actor's clients to a process without the sum of
+    the clients before them.
     """
     remote = ray.remote(TrainingActor).options(max_restarts=0, max_task_retries=0, **resources)
     return lambda: remote.remote(shared, settings)

@@ -1,10 +1,10 @@
-"""Ray on one machine, started faster, and quieter: without the processes that only people and clusters need.
+"""Starts Ray on one machine faster and quieter, without the processes that only people and clusters need.
 
-Ray starts five Python processes beside its two in C++. Two are agents that it needs. The other three
-autoscale, serve the rest of the dashboard (even when there is none) and pass on what workers print. None of
+Ray starts five Python processes besides its two in C++. Two are agents that it needs. The other three
+autoscale, serve the rest of the dashboard (even if there is none) and forward what workers print. None of
 this is used here, and each process imports Ray, 1.6 seconds of a core together, before the first worker can
-start. `ray.init` has no settings to leave them out, so the methods that start them are overridden. A version
-of Ray without methods of these names starts everything, as it would without this file.
+start. `ray.init` has no settings to disable them, so the methods that start them are overridden. A version of
+Ray without methods of these names starts everything, as it would without this file.
 """
 
 import logging
@@ -16,7 +16,7 @@ from typing import Any
 logger = logging.getLogger("fl_dp.clients")
 
 _POLL_SECONDS = 0.02
-_LOOK_SECONDS = 30.0  # after that Ray's own check follows, which says what is wrong
+_LOOK_SECONDS = 30.0  # then follows Ray's own check, which says what is wrong
 
 
 @contextmanager
@@ -27,20 +27,20 @@ def lean_head() -> Iterator[None]:
     whole = node.Node
 
     class LeanNode(whole):  # type: ignore[misc, valid-type]
-        """Ray's own class, which starts less."""
+        """Ray's own class, with fewer processes."""
 
         def start_monitor(self) -> None:
             """No autoscaler."""
 
         def start_log_monitor(self) -> None:
-            """What workers print is in their log files, where Ray puts it anyway."""
+            """No log monitor: what workers print is in their log files anyway."""
 
         def start_api_server(self, **_: Any) -> None:
-            """No dashboard; Ray expects an address of one, which is empty."""
+            """No dashboard; Ray expects its address, which is left empty."""
             self._webui_url = ""
 
         def start_ray_processes(self) -> None:
-            """Start them, and look often whether they run: Ray itself looks once a second."""
+            """Start the processes, and poll often whether they run: Ray itself polls once a second."""
             super().start_ray_processes()
             _wait_for_node(self.get_gcs_client())
 
@@ -53,10 +53,10 @@ def lean_head() -> Iterator[None]:
 
 @contextmanager
 def errors_in_the_log() -> Iterator[None]:
-    """Within it, what Ray says of processes that died is in the clients' log, not on the console.
+    """Within this context, Ray's messages about dead processes go to the clients' log, not to the console.
 
-    That log, because the text may be a traceback. `ray.init` has no setting for it: its thread prints each
-    message, in colours, also in a pipe. What follows for the round is said there by the run itself.
+    They go to that log because they may contain tracebacks. `ray.init` has no setting for it: its thread
+    prints each message, with colours even into a pipe. The run itself logs what follows for the round.
     """
     from ray._private import worker  # late: as above
 

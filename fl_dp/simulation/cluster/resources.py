@@ -1,4 +1,4 @@
-"""How many actors a simulation has, and how much of a machine each of them gets."""
+"""How many actors a simulation has, and how much of a machine each actor gets."""
 
 import math
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from fl_dp.errors import ConfigError
 from fl_dp.simulation.work import Measured
 
 USABLE = 0.8  # of a machine's memory; the rest is for what was not measured
-RESOLUTION = 10_000  # Ray counts shares of a core or GPU in such parts
+RESOLUTION = 10_000  # Ray counts cores and GPUs in units of 1 / RESOLUTION
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What one machine has. memory: bytes for processes; Ray has subtracted its store."""
+    """One machine's resources. memory: bytes for processes, without Ray's store."""
 
     cpus: float
     gpus: float
@@ -24,21 +24,21 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one actor gets of a machine: cores and GPUs, both may be fractions."""
+    """One actor's share of a machine: cores and GPUs, both maybe fractions."""
 
     cpus: float
     gpus: float
 
     @property
     def threads(self) -> int:
-        """All actors together have one for each core."""
+        """The number of threads: all actors together have one for each core."""
         return max(1, int(self.cpus))
 
 
 def share(config: RunConfig, nodes: Sequence[Node]) -> Share:
-    """An actor's share. ConfigError when no machine has as much.
+    """An actor's share. ConfigError if no machine has as much.
 
-    "auto": on CPUs a core for each actor; on GPUs as many actors for each GPU as there are cores for it.
+    "auto": on CPUs, a core for each actor; on GPUs, as many actors for each GPU as there are cores for it.
     Memory may allow fewer actors, see `fitting`.
     """
     gpus = _uses_gpus(config, nodes)
@@ -70,7 +70,7 @@ def places(one: Share, nodes: Sequence[Node]) -> int:
 def fitting(config: RunConfig, one: Share, nodes: Sequence[Node], measured: Measured) -> int:
     """How many actors to have: at least one, and at most as many as there are places, or clients in a round.
 
-    Where the number is "auto", at most as many as fit the memory, by what was measured for one step.
+    If the number is "auto", at most as many as fit the memory, by the measurement of one step.
     """
     most = min(places(one, nodes), config.fit_clients)
     if one.gpus and config.clients_per_gpu == AUTO and measured.gpu_bytes:
@@ -89,7 +89,7 @@ def _on(node: Node, one: Share) -> int:
 
 
 def _part_of_one(number: float) -> float:
-    """1 / number, rounded down to what Ray can count, so that `number` of them always fit."""
+    """1 / number, rounded down to Ray's resolution, so that `number` of them always fit."""
     return max(1, math.floor(RESOLUTION / number)) / RESOLUTION
 
 

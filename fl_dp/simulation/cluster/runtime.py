@@ -1,7 +1,7 @@
-"""Ray itself, started and stopped on this machine, or joined as a cluster that runs already.
+"""Starts and stops Ray on this machine, or joins a running cluster.
 
-This file does not import what runs on Ray (`machines`), and so not PyTorch: Ray can start while PyTorch is
-imported.
+This file imports nothing that runs on Ray (`machines`), and so not PyTorch: Ray can start while PyTorch is
+being imported.
 """
 
 import os
@@ -17,8 +17,8 @@ from fl_dp.errors import ConfigError, FederationError
 from fl_dp.simulation.cluster.ray_head import errors_in_the_log, lean_head
 
 # Set before Ray is imported. In this order: Ray sends no usage statistics. It does not warn about GPUs, which
-# an actor without one does not use. A worker imports what an actor needs before it gets anything to do. Ray's
-# processes look for each other every 20 ms instead of every second, for as long in total: the first look is
+# an actor without one does not use. A worker imports what an actor needs before it gets work. Ray's processes
+# look for each other every 20 ms instead of every second, for as long in total, because the first look is
 # always too early.
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -27,17 +27,17 @@ SETTINGS = {
     "RAY_raylet_client_connect_timeout_milliseconds": "20",
     "RAY_raylet_client_num_connect_attempts": "500",
 }
-# For the C library of Linux, in processes that start from now on, unless the user has set it: memory in pages
-# of 2 MiB where the system has them. A round of small clients takes about 1.5 % less time.
+# For the C library of Linux, in processes started from now on, unless the user has set it: memory in pages of
+# 2 MiB if the system has them. A round of small clients takes about 1.5 % less time.
 MEMORY_SETTINGS = "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"
-_SET_BY_RAY = ("PYTHONBREAKPOINT",)  # when it starts; a notebook's breakpoint() would call it later
+_SET_BY_RAY = ("PYTHONBREAKPOINT",)  # when it starts; a notebook's breakpoint() would call Ray's later
 _ERRORS_ONLY = 40  # logging.ERROR: Ray's other lines are about Ray itself, not about the run
 _CONNECT_SECONDS = 10.0
-_MOST_OF_AN_ERROR = 1000  # characters of what Ray says
+_MOST_OF_AN_ERROR = 1000  # characters of Ray's message
 
 
 def check_cluster(address: str) -> None:
-    """Return if something listens at `address`, host:port of a cluster's head; ConfigError if not.
+    """ConfigError unless something listens at `address`, host:port of a cluster's head.
 
     Call it first: Ray itself would try for five minutes, then end this process.
     """
@@ -59,9 +59,9 @@ def check_cluster(address: str) -> None:
 def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
     """Within this context Ray runs: the cluster at `address`; if that is empty, `cpus` cores of this machine.
 
-    scratch: a folder with a short path, for the sockets of Ray on this machine. A Ray that the user's own
-    program has started is used, and goes on afterwards. ConfigError when there is no cluster at that address,
-    or it runs another version of Python or Ray.
+    scratch: a folder with a short path, for the sockets of Ray on this machine. If the user's own program has
+    started Ray, that is used, and left running. ConfigError if there is no cluster at that address, or if it
+    runs another version of Python or Ray.
     """
     if ray_is_there():
         if address:
@@ -76,13 +76,13 @@ def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
 
 
 def ray_is_there() -> bool:
-    """Whether this process uses Ray already."""
+    """Whether this process already uses Ray."""
     return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
 
 
 @contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Within it, the environment is `wanted`; afterwards as it was."""
+    """Add `wanted` to the environment within this context, and restore it afterwards."""
     before = dict(os.environ)
     os.environ.update(wanted)
     try:
@@ -102,7 +102,7 @@ def _started(address: str, scratch: Path, cpus: int) -> Iterator[None]:
     if address:
         options |= {"address": address}
     else:
-        folder = scratch / "r"  # Ray opens it to all users; the one around it, with its logs, stays shut
+        folder = scratch / "r"  # Ray opens it to all users; the parent keeps it, and its logs, closed to them
         options |= {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": str(folder)}
     try:
         with nullcontext() if address else lean_head():

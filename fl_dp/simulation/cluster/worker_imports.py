@@ -1,7 +1,7 @@
-"""Imported by each of Ray's processes when it starts, so that an actor finds its modules imported already.
+"""Imported by each of Ray's processes when it starts, so that an actor's modules are already imported.
 
-The garbage collector is off meanwhile: it would look through the same objects again and again, which takes a
-sixth of the time. None of them is ever freed.
+The garbage collector is off meanwhile: it would scan the same objects repeatedly, which takes a sixth of the
+time. None of them is ever freed.
 """
 
 import gc

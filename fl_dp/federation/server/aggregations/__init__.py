@@ -1,5 +1,5 @@
-"""How the updates of a round become one: one file an aggregation, named as users write it.
+"""How the updates of a round become one: one file for each aggregation, by the name that users write.
 
-A file here holds `AGGREGATION`, a class that is an `Aggregation` (../aggregation.py), and nothing has to be
-entered anywhere else. One that needs every client's update by itself says so: `needs_single_updates`.
+A file here holds `AGGREGATION`, a subclass of `Aggregation` (../aggregation.py); nothing has to be registered
+elsewhere. One that needs every client's update separately sets `needs_single_updates`.
 """

@@ -1,7 +1,7 @@
 """Krum (Blanchard et al. 2017, arXiv 1703.02757): the one update that is nearest to its n - f - 2 neighbours.
 
-Flower's own `select_multikrum`; f are the clients that are taken to be hostile. All other updates are left
-out, and with them the averaging of their noise.
+Uses Flower's `select_multikrum`; f is the number of clients assumed to be malicious. All other updates are
+dropped, so their noise is not averaged out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ class Krum(Aggregation):
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]
     ) -> dict[str, NDArray]:
         refuse_sums(sums, "Krum choice")
-        # Distances stay as they are, and Flower's formula for them, |x|^2 + |y|^2 - 2 x y, loses no digits to
-        # what all have in common, nor to one that is far away.
+        # Subtracting the median keeps distances. Flower's formula for them, |x|^2 + |y|^2 - 2 x y, then loses
+        # no digits to what all updates share, nor to an update that is far away.
         middle = {
             name: np.median([in_double(update[name]) for update, _ in updates], axis=0) for name in specs
         }

@@ -10,7 +10,7 @@ from fl_dp.federation.wire.partial_sums import WeightedSum
 
 
 class Mean(Aggregation):
-    """Added up in float64, so that order and partial sums change at most the last bit of the result."""
+    """Adds up in float64, so that order and partial sums change at most the last bit of the result."""
 
     def combine(
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]

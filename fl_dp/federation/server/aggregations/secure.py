@@ -1,7 +1,7 @@
 """One sum, one noise: clients' steps are added up under masks, and only the sum is opened.
 
-What each member gives, what the sum is and what the server makes of it: `../secure_sum.py`; the
-masks: `../../secure_sum/`; docs/secure-aggregation.md.
+The server's use of the sum: `../secure_sum.py`; the masks: `../../secure_sum/`; see
+docs/secure-aggregation.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from fl_dp.federation.wire.partial_sums import WeightedSum
 
 
 class SecureSum(Aggregation):
-    """Has no single update to combine: the opened sum is a gradient, see `SecureAggregator`."""
+    """Has no updates to combine: the opened sum is a gradient, see `SecureAggregator`."""
 
     def combine(
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]

@@ -1,7 +1,7 @@
 """The mean of each number without its largest and least values (Yin et al. 2018, arXiv 1803.01498).
 
-As many are left out at either end as clients are taken to be hostile; Flower's own `trim_mean`. Every client
-counts once, whatever its weight.
+As many values are dropped at either end as clients are assumed to be malicious. Uses Flower's `trim_mean`.
+Every client counts once, whatever its weight.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class TrimmedMean(Aggregation):
 
     @property
     def least_updates(self) -> int:
-        return 2 * self.malicious + 1  # of which one is left
+        return 2 * self.malicious + 1  # so that one value is left
 
     def combine(
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]

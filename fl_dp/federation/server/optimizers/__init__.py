@@ -1,5 +1,5 @@
-"""What the server does with the aggregated updates: one file an optimizer, named as users write it.
+"""What the server does with the aggregated updates: a file for each optimizer, by the name that users write.
 
-A file here holds `SERVER_OPTIMIZER`, a class that is a `ServerOptimizer` (../optimizer.py), and nothing has
-to be entered anywhere else. What it remembers between rounds it gives by `state` and takes by `restore`.
+A file here holds `SERVER_OPTIMIZER`, a subclass of `ServerOptimizer` (../optimizer.py); nothing has to be
+registered elsewhere. `state` returns what it keeps between rounds, and `restore` takes it back.
 """

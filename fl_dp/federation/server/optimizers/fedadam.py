@@ -7,7 +7,7 @@ import numpy as np
 from fl_dp.federation.server.optimizer import MomentOptimizer
 from fl_dp.federation.wire.arrays import NDArray
 
-BETA_1, BETA_2, TAU = 0.9, 0.99, 1e-3  # the paper's, of its experiments
+BETA_1, BETA_2, TAU = 0.9, 0.99, 1e-3  # as in the paper's experiments
 
 
 class FedAdam(MomentOptimizer):
@@ -16,13 +16,13 @@ class FedAdam(MomentOptimizer):
     expected = "FedAdam, expected two moments of each array"
 
     def update(self, change: NDArray, moments: Sequence[NDArray]) -> tuple[NDArray, list[NDArray]]:
-        """No correction of the moments' bias, as in the paper."""
+        """Without bias correction of the moments, as in the paper."""
         first = BETA_1 * moments[0] + (1 - BETA_1) * change
         second = self._second(moments[1], change**2)
         return self.learning_rate * first / (np.sqrt(second) + TAU), [first, second]
 
     def _second(self, second: NDArray, square: NDArray) -> NDArray:
-        """The second moment, with the square of the change."""
+        """The new second moment. square: of the change."""
         return BETA_2 * second + (1 - BETA_2) * square
 
 

@@ -1,4 +1,4 @@
-"""A step towards the aggregated weights; at the usual rate of 1 all the way: federated averaging."""
+"""A step towards the aggregated weights. The usual rate of 1 goes all the way: federated averaging."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ class FedAvg(ServerOptimizer):
 
     def step(self, weights: Arrays, aggregated: Arrays) -> dict[str, NDArray]:
         if self.learning_rate == 1.0:
-            return dict(aggregated)  # exactly, where adding the difference would round
+            return dict(aggregated)  # exact, while adding the difference would round
         new = {}
         for name, target in aggregated.items():
             start = weights[name]

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from fl_dp.federation.server.optimizer import MomentOptimizer
 from fl_dp.federation.wire.arrays import NDArray
 
-MOMENTUM = 0.9  # the paper's, where it does not search
+MOMENTUM = 0.9  # the paper's value where it does not search
 
 
 class FedAvgM(MomentOptimizer):
-    """v = momentum v + change; weights + rate v. At momentum 0 and rate 1 it is the average itself."""
+    """v = momentum v + change; weights + rate v. With momentum 0 and rate 1 this is the average itself."""
 
     usual_learning_rate = 1.0
     moments = ("velocity of ",)

@@ -1,6 +1,7 @@
 """FedYogi (Reddi et al. 2021, arXiv 2003.00295, algorithm 2): its second moment forgets slowly.
 
-Where changes become small, Adam's second moment decays by a factor a round, and Yogi's by what the change is.
+When changes become small, Adam's second moment decays by a constant factor each round, Yogi's by an amount
+that depends on the change.
 """
 
 import numpy as np

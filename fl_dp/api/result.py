@@ -29,8 +29,8 @@ class Result:
     """A finished run, or an unfinished one as far as it has come.
 
     folder: where its files are. settings: what really ran, every key with its type. summary: summary.json;
-    empty while the run goes on. task, model_name: code that rebuilds the model, as given by the caller; None:
-    only what is built in.
+    empty while the run goes on. task, model_name: code that rebuilds the model, as given by the caller;
+    None: only what is built in.
     """
 
     folder: Path

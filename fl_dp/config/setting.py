@@ -19,8 +19,8 @@ class About:
 
     choices: the possible values; for a `Choices`, the names of its files. checked: whether a config is
     checked against them; if not, the code that uses the value checks it. gone: former choices, each with the
-    end of its error. own: why only our own files will do; empty: others will do too. also: another accepted
-    form besides the choices. page: of docs/, with more. common: most runs set it.
+    end of its error. own: why only our own files will do; empty: others will do too.
+    also: another accepted form besides the choices. page: of docs/, with more. common: most runs set it.
     """
 
     group: str

@@ -32,8 +32,8 @@ _SERVER_ALONE = "a server whose clients bring their records needs none of them h
 class CheckResult:
     """problems: what is wrong; a run would not start. notes: what a run would say at its start.
 
-    forecast: None if there are problems. server: only a server was checked. Its clients are elsewhere, so
-    nothing is forecast for them.
+    forecast: None if there are problems.
+    server: only a server was checked. Its clients are elsewhere, so nothing is forecast for them.
     """
 
     problems: tuple[str, ...]

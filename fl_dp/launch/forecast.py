@@ -28,11 +28,11 @@ class Timing:
     """preparing: seconds of a client's round besides its steps: model, checks, payment. step: seconds of one.
 
     measured: number of steps measured, of `batch` examples on average, which took `batch_seconds` each. If
-    the run's steps have more examples than that, `step` is extrapolated by the number of passes. evaluating:
-    seconds of one evaluation of the global model. at_once: clients that train at a time, with `threads`
-    threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: memory that a
-    step adds to its process; process_bytes: of this process, which holds the data as a client's does. rounds:
-    seconds of all rounds together.
+    the run's steps have more examples than that, `step` is extrapolated by the number of passes.
+    evaluating: seconds of one evaluation of the global model. at_once: clients that train at a time, with
+    `threads` threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: memory
+    that a step adds to its process; process_bytes: of this process, which holds the data as a client's does.
+    rounds: seconds of all rounds together.
     """
 
     preparing: float

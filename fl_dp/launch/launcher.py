@@ -65,12 +65,14 @@ def launch(
 ) -> ExitCode:
     """Check everything, start the run, watch it, and stop everything; FlDpError if it fails.
 
-    engine: what simulates the clients; None if each is a process of its own. out: the run's folder; None for
-    a new one. ledger: the folder of the clients' ledger; None: see `ledger_place`. one_run_ledger: use one
-    below `out`, whatever the data. ray_address: of a Ray cluster; empty if this machine alone simulates.
-    tell: reports progress. quiet: our own simulation shows no table. claimed: called with the run's folder
-    once everything is checked. vary_mechanism: for clients that our own engine simulates; deployed ones have
-    it in their own settings. masks: whether our own simulation plays the masks of secure sums.
+    engine: what simulates the clients; None if each is a process of its own.
+    out: the run's folder; None for a new one. ledger: the folder of the clients' ledger; None: see
+    `ledger_place`. one_run_ledger: use one below `out`, whatever the data. ray_address: of a Ray cluster;
+    empty if this machine alone simulates. tell: reports progress.
+    quiet: our own simulation shows no table. claimed: called with the run's folder once everything is
+    checked.
+    vary_mechanism: for clients that our own engine simulates; deployed ones have it in their own settings.
+    masks: whether our own simulation plays the masks of secure sums.
     """
     tell.doing(CHECKING)
     check_one_choice(ledger, one_run=one_run_ledger)

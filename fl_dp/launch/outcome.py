@@ -54,9 +54,9 @@ def conclude(
     """Print the clients' budgets, unless quiet, and return the exit code; LaunchError if the run failed.
 
     The server's own summary decides. `end` counts if there is none, or if the server failed later. Unless
-    quiet, the run's page is written too: a caller that is quiet runs many, and can write each later. watched:
-    the run is somebody else's, and nothing is written. causes: why clients of this process did not answer, in
-    words that the server is not told.
+    quiet, the run's page is written too: a caller that is quiet runs many, and can write each later.
+    watched: the run is somebody else's, and nothing is written. causes: why clients of this process did not
+    answer, in words that the server is not told.
     """
     no_page = quiet or watched
     log = folder.log(SERVER_LOG)

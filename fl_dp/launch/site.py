@@ -33,8 +33,9 @@ def run_client(
 ) -> ExitCode:
     """Run the client until it ends or is interrupted, and print what it reports.
 
-    server: HOST:PORT; empty: the addresses of the kit's roster, in turn. folder: of this client alone; its
-    log is kept there. watchers: called repeatedly. at_the_end: says what a finished run came to here.
+    server: HOST:PORT; empty: the addresses of the kit's roster, in turn.
+    folder: of this client alone; its log is kept there. watchers: called repeatedly.
+    at_the_end: says what a finished run came to here.
     """
     own_folder(folder)
     log, events = folder / "client.log", folder / "events.jsonl"

@@ -108,7 +108,8 @@ def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> tuple[Run
     """What the members of secure sums share, as the server's `SecureAsking` computes it.
 
     The config, with one noise if "auto" finds several, and the smallest sample rate that each member is
-    charged for: the largest of any member if persons may be at several, else 0.
+    charged
+    for: the largest of any member if persons may be at several, else 0.
     """
     if not config.secure:
         return config, 0.0

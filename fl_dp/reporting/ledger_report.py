@@ -24,16 +24,17 @@ from fl_dp.records import Entry, total_steps
 class AccountReport:
     """One data set from its registration to its retirement, or until now.
 
-    unit: what public_size counts, and whom epsilon protects: "record" or "person". retirements: how often
-    these data, or data of this name, were retired before this account began. rounds: those that were paid
-    for; uncommitted: how many of them sent no result. private: False if unprotected steps were taken; epsilon
-    is then infinite. epsilon: what this account has spent at `delta`, as computed by `accountant`: that of
-    the last budget, if it may hold one. arithmetic: the weakest of all its rounds and of those before it.
+    unit: what public_size counts, and whom epsilon protects: "record" or "person".
+    retirements: how often these data, or data of this name, were retired before this account began.
+    rounds: those that were paid for; uncommitted: how many of them sent no result.
+    private: False if unprotected steps were taken; epsilon is then infinite.
+    epsilon: what this account has spent at `delta`, as computed by `accountant`: that of the last budget, if
+    it may hold one. arithmetic: the weakest of all its rounds and of those before it.
     budget: its upper limit; None if no round noted one. traced: whether its records are recognised however
-    they are read; False if an older fl_dp entered them. total_epsilon: this account and all earlier ones of
-    these data together; infinite if their units differ. epsilon_alone, total_alone: the same if the
-    assumption behind secure sums fails, infinite if none then holds; None if the data were in no such sums.
-    budget_alone: the limit for it, None if there is none.
+    they are read; False if an older fl_dp entered them.
+    total_epsilon: this account and all earlier ones of these data together; infinite if their units differ.
+    epsilon_alone, total_alone: the same if the assumption behind secure sums fails, infinite if none then
+    holds; None if the data were in no such sums. budget_alone: the limit for it, None if there is none.
     """
 
     dataset: str

@@ -54,11 +54,12 @@ class FederationBudget:
     """The clients that have paid for this run together; if `scope` is ALL_RUNS, all that were there.
 
     largest, median, least: of the clients' epsilons. accountants: those that computed them, sorted.
-    arithmetic: of this run's rounds; for ALL_RUNS the weakest of every client's. clients_per_person: the
-    number of clients at which one person may have a record; the report's epsilon and delta hold for that.
-    rounds_ahead: rounds still to come. running_out: the clients whose budgets end before these do, sorted.
-    unit: "record" or "person", whom the epsilons protect. epsilon_alone: as the report's epsilon, if the
-    assumption behind secure sums fails; None, and not written, if no client's data were in such sums.
+    arithmetic: of this run's rounds; for ALL_RUNS the weakest of every client's.
+    clients_per_person: the number of clients at which one person may have a record; the report's epsilon and
+    delta hold for that. rounds_ahead: rounds still to come. running_out: the clients whose budgets end before
+    these do, sorted. unit: "record" or "person", whom the epsilons protect.
+    epsilon_alone: as the report's epsilon, if the assumption behind secure sums fails; None, and not written,
+    if no client's data were in such sums.
     """
 
     largest: float
@@ -81,14 +82,15 @@ class ClientRound:
     epsilon, steps: spent so far; accountant: the one that computed epsilon. arithmetic: of all these steps,
     one of `records.ARITHMETICS`. sample_rate: of this run's rounds; None if the client has no part in them,
     and without privacy. rounds_left: how many of the remaining rounds it could take part in, the last one
-    perhaps shortened. reason: why it declined, failed or cannot take part; else empty. delta, budget: the
-    delta at which epsilon holds, and the most that its data may spend. noise_multiplier: as sample_rate.
-    charges: everything that it has spent, or may have, merged: epsilon follows from these, at delta.
+    perhaps shortened. reason: why it declined, failed or cannot take part; else empty.
+    delta, budget: the delta at which epsilon holds, and the most that its data may spend. noise_multiplier:
+    as sample_rate. charges: everything that it has spent, or may have, merged: epsilon follows from these, at
+    delta.
     reported: the published numbers of its update of this round (`LocalUpdate`), by name. scaled: the factor
-    applied to its update; below 1 if it was longer than an honest one can be. shares, copies: of this round's
-    steps, see `Entry`; written unless they are 1. epsilon_alone: of the charges, if the assumption behind
-    secure sums fails; None, and not written, if none were in such sums. this_run: this run's part of the
-    cost; None, and not written, if that is all of it.
+    applied to its update; below 1 if it was longer than an honest one can be.
+    shares, copies: of this round's steps, see `Entry`; written unless they are 1. epsilon_alone: of the
+    charges, if the assumption behind secure sums fails; None, and not written, if none were in such sums.
+    this_run: this run's part of the cost; None, and not written, if that is all of it.
     """
 
     epsilon: float
@@ -128,13 +130,15 @@ class RoundReport:
 
     epsilon, delta: the federation's: the largest that this run has cost one of its clients (their data are
     disjoint), or with clients_per_person = m the sum of the m largest. federation: its clients' budgets.
-    private: whether the run is; if not, epsilon is infinite, whatever the clients' are. noise_multiplier: the
-    least that a client of this round was asked for; None without privacy, and if none was asked. loss,
-    accuracy, metrics: of the global model on the server's test data: the mean of the task's loss, the share
-    of right answers if the task has it, and all its metrics, by name. None: not measured, or not defined on
-    these data. seconds: wall time, including the wait for clients. lost: why the global model stayed the same
-    although clients trained and paid; else empty. lost_rounds: so far, including this one. secure_sum: an
-    `OpenedSum`; None, and not written, if there is none.
+    private: whether the run is; if not, epsilon is infinite, whatever the clients' are.
+    noise_multiplier: the least that a client of this round was asked for; None without privacy, and if none
+    was asked.
+    loss, accuracy, metrics: of the global model on the server's test data: the mean of the task's loss, the
+    share of right answers if the task has it, and all its metrics, by name. None: not measured, or not
+    defined on these data.
+    seconds: wall time, including the wait for clients.
+    lost: why the global model stayed the same although clients trained and paid; else empty. lost_rounds: so
+    far, including this one. secure_sum: an `OpenedSum`; None, and not written, if there is none.
     """
 
     round: int
@@ -162,12 +166,13 @@ class ClientBudget:
 
     arithmetic: of all that was spent. rounds: rounds of this run whose update was accepted. rounds_left: how
     many of the planned rounds that were not run it could still take part in; rounds_beyond: how many rounds
-    of another run like this one, after those. status, reason: of the last round. retired: accounts that were
-    retired in its ledger; their spending is not in `epsilon`. public_size: its declared number of records or
-    persons. noise_multiplier, sample_rate, charges: as in a ClientRound. before: what its ledger showed when
-    it first registered. planned_epsilon: what it will have spent if all planned rounds are run; somebody who
-    stops a run because of its results has learnt no less. epsilon_alone, this_run: as in a ClientRound.
-    budget_alone: the limit for epsilon_alone; None, and not written, if there is none.
+    of another run like this one, after those. status, reason: of the last round.
+    retired: accounts that were retired in its ledger; their spending is not in `epsilon`.
+    public_size: its declared number of records or persons. noise_multiplier, sample_rate, charges: as in a
+    ClientRound. before: what its ledger showed when it first registered. planned_epsilon: what it will have
+    spent if all planned rounds are run; somebody who stops a run because of its results has learnt no less.
+    epsilon_alone, this_run: as in a ClientRound. budget_alone: the limit for epsilon_alone; None, and not
+    written, if there is none.
     """
 
     epsilon: float
@@ -197,15 +202,17 @@ class ClientBudget:
 class Summary:
     """summary.json. `rounds` is the number of rounds run, `lost_rounds` of them without a new model.
 
-    `reason` says why the status is not "completed". model: "last", "average", or "best" if it was chosen on
-    the server's validation half; model_round: the round that it comes from, 0 for the start. accuracy, loss,
-    metrics: of it, on the test data or their other half. private, epsilon, delta, federation: as in the
-    RoundReport of the last round; planned_epsilon: if all planned rounds are run. All of these are None
-    without clients. run: its name in the ledgers. started, ended: UTC, ISO 8601; for a resumed run the first
-    start. max_grad_norm: the clipping bound. versions: of the software that computed, by name. digests:
-    SHA-256 of the model's weights (`weights_digest`), of the file config.toml and of fl_dp's own code, by
-    name. task: the identity of the task's code, empty if all of it is built in. suppressed_below: classes and
-    subgroups with fewer test examples have no metrics of their own; 0 in files of an fl_dp that reported all.
+    `reason` says why the status is not "completed".
+    model: "last", "average", or "best" if it was chosen on the server's validation half; model_round: the
+    round that it comes from, 0 for the start. accuracy, loss, metrics: of it, on the test data or their other
+    half.
+    private, epsilon, delta, federation: as in the RoundReport of the last round; planned_epsilon: if all
+    planned rounds are run. All of these are None without clients.
+    run: its name in the ledgers. started, ended: UTC, ISO 8601; for a resumed run the first start.
+    max_grad_norm: the clipping bound. versions: of the software that computed, by name. digests: SHA-256 of
+    the model's weights (`weights_digest`), of the file config.toml and of fl_dp's own code, by name. task:
+    the identity of the task's code, empty if all of it is built in. suppressed_below: classes and subgroups
+    with fewer test examples have no metrics of their own; 0 in files of an fl_dp that reported all.
     masked: whether masks hid the parts of its secure sums, for all that were opened; None, and not written,
     if there were none.
     """

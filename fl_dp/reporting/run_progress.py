@@ -17,9 +17,9 @@ class RunProgress:
 
     doing: in words, while no round is under way. rounds: planned; 0: not known yet. budget: epsilon of the
     run config; None: no run. over: number of finished rounds. server_round: the current one, or 0; of the
-    clients that it has `asked`, so many have `answered`. speed: records a second, 0 if not known. since: when
-    the round, or the current work, began, Unix time. seconds: of the latest rounds. last: the record of the
-    last round, from rounds.jsonl.
+    clients that it has `asked`, so many have `answered`. speed: records a second, 0 if not known.
+    since: when the round, or the current work, began, Unix time. seconds: of the latest rounds. last: the
+    record of the last round, from rounds.jsonl.
     """
 
     doing: str = ""

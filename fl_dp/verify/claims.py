@@ -70,11 +70,12 @@ class ClientClaim:
     """One client in a round, or at the end. epsilon: None if none holds.
 
     charges: None in a run of an older fl_dp, which did not write them; likewise delta. own_steps: the claimed
-    steps of its update in this round; 0 without one, and at the end. shares, copies: of these. epsilon_alone:
-    if the assumption behind secure sums fails, None if none holds; says_alone: whether the file has it at
-    all. arithmetic: as written, or `REFUTED`, for an older fl_dp, which wrote none. before, public_size,
-    planned_epsilon, rounds, retired: only in summary.json. this_run: None if all of it is this run's, and in
-    files of an older fl_dp.
+    steps of its update in this round; 0 without one, and at the end. shares, copies: of these.
+    epsilon_alone: if the assumption behind secure sums fails, None if none holds; says_alone: whether the
+    file has it at all.
+    arithmetic: as written, or `REFUTED`, for an older fl_dp, which wrote none.
+    before, public_size, planned_epsilon, rounds, retired: only in summary.json. this_run: None if all of it
+    is this run's, and in files of an older fl_dp.
     """
 
     name: str

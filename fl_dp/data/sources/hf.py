@@ -50,7 +50,7 @@ def load_saved(path: Path, reading: Reading, split: Split) -> TensorData:
 
 
 def _open(path: Path, split: Split) -> tuple[Any, bool]:
-    """The split, and whether it is all records, of both splits."""
+    """The split, and whether it is all records of both splits."""
     if not path.is_dir():
         raise DataError(f"{path}: no such folder; expected one that datasets' save_to_disk has written.")
     import datasets  # late: takes a second
@@ -71,7 +71,7 @@ def _open(path: Path, split: Split) -> tuple[Any, bool]:
 
 
 def _inputs(column: Column, reading: Reading) -> tuple[Tensor, int]:
-    """Inputs, and the vocabulary where they are tokens."""
+    """Inputs, and the vocabulary size if they are tokens."""
     if column.kind == "image":
         names = (f"{column.where}, row {row}" for row in range(len(column)))
         return stack(zip(names, column.contents(), strict=True), len(column), reading), 0
@@ -90,7 +90,7 @@ def _inputs(column: Column, reading: Reading) -> tuple[Tensor, int]:
 
 
 def _traces(inputs: Column, x: Tensor) -> Traces | None:
-    """Of texts and pictures, whatever their labels; numbers and tokens are x itself."""
+    """Traces of texts and pictures, whatever their labels; numbers and tokens are x itself."""
     if inputs.kind == "text":
         return of_texts(list(inputs.contents()))
     if inputs.kind == "image":

@@ -1,4 +1,4 @@
-"""Text files: one example a line, labelled by its file's name; or a running text, for the next token."""
+"""Text files: one example per line, labelled by its file's name; or running text, for the next token."""
 
 import gzip
 import zlib
@@ -94,7 +94,7 @@ def _name(file: Path) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Those with a character in them. Only \\n and \\r\\n end one: \\x85 is a mark of some encodings."""
+    """Lines with a character in them. Only LF and CR LF end a line: U+0085 is a mark of some encodings."""
     return [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
 
 

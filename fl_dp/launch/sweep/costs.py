@@ -31,8 +31,8 @@ class SweepCost:
     """runs: what each run costs its most expensive client, in order; `alone` is infinite without privacy.
 
     epsilon, delta: of all runs together on the same data, earlier spending included; runs without privacy are
-    left out. exactly: every client takes part in every round; otherwise it is an upper bound. before: these
-    data had spent something before.
+    left out. exactly: every client takes part in every round; otherwise it is an upper bound.
+    before: these data had spent something before.
     """
 
     runs: tuple[ClientSpending, ...]

@@ -42,8 +42,8 @@ class PlannedRun:
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
     """public: nobody's privacy is at stake. ledger: the folder of the one ledger that all runs pay from,
-    absolute; empty if each has its own. vary_mechanism: as in `SweepRequest`. epsilon, delta: forecast for
-    all runs together; None: not finite.
+    absolute; empty if each has its own. vary_mechanism: as in `SweepRequest`.
+    epsilon, delta: forecast for all runs together; None: not finite.
     """
 
     runs: tuple[PlannedRun, ...]

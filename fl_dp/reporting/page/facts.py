@@ -19,9 +19,9 @@ class Client:
     """One client at the end. epsilon: of everything that its ledger shows, infinite if none holds.
 
     own_epsilon, own_charges: of this run's steps alone, None if not known; claimed_epsilon: of everything
-    else in its ledger. before: what the ledger showed when the client first registered. rounds_left: of the
-    planned rounds and of others like them together. epsilon_alone: if the assumption behind secure sums
-    fails; None if its data were in none.
+    else in its ledger. before: what the ledger showed when the client first registered.
+    rounds_left: of the planned rounds and of others like them together. epsilon_alone: if the assumption
+    behind secure sums fails; None if its data were in none.
     """
 
     name: str
@@ -110,9 +110,9 @@ class Site:
 class DataFacts:
     """What model.json says of the data: public declarations in the server's words, nothing from a record.
 
-    record, predicted: one record, and what is predicted of it, in words; empty if not known. classes: names
-    of classes or of predicted numbers. columns: of a table's schema: name, kind, permitted content. schema:
-    SHA-256 of its text; empty if there is none.
+    record, predicted: one record, and what is predicted of it, in words; empty if not known.
+    classes: names of classes or of predicted numbers. columns: of a table's schema: name, kind, permitted
+    content. schema: SHA-256 of its text; empty if there is none.
     """
 
     record: str = ""
@@ -136,15 +136,16 @@ class Run:
     """One run. over: it has a summary. status: as in the summary, "interrupted", or "not finished".
 
     epsilon, delta: the federation's: what this run has cost if of_this_run; in files of an older fl_dp, all
-    runs on these data. planned_epsilon: if all planned rounds are run; None if not known. hidden_metrics:
-    number of class or subgroup metrics that are not shown. reasons: status, reason and count, most frequent
-    first. simulated: no client had a process of its own. local: the launch that wrote the folder started all
-    clients, on its own machine. name: of the folder where it lies now; called: of the one that it was written
-    to, by config.toml. before_known: its files say what the data had spent before the run. by_part: metrics
-    of each class or subgroup by name, if small ones are known to be withheld. masked: whether masks hid the
-    parts of its secure sums; None if it opened none. epsilon_alone: as epsilon, if the assumption behind
-    secure sums fails; None if no data were in any. one_run_ledger: by its launch, the clients' ledger was
-    made for this run alone.
+    runs on these data. planned_epsilon: if all planned rounds are run; None if not known.
+    hidden_metrics: number of class or subgroup metrics that are not shown.
+    reasons: status, reason and count, most frequent first. simulated: no client had a process of its own.
+    local: the launch that wrote the folder started all clients, on its own machine.
+    name: of the folder where it lies now; called: of the one that it was written to, by config.toml.
+    before_known: its files say what the data had spent before the run.
+    by_part: metrics of each class or subgroup by name, if small ones are known to be withheld.
+    masked: whether masks hid the parts of its secure sums; None if it opened none.
+    epsilon_alone: as epsilon, if the assumption behind secure sums fails; None if no data were in any.
+    one_run_ledger: by its launch, the clients' ledger was made for this run alone.
     """
 
     name: str

@@ -175,7 +175,7 @@ def _label(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
 
 
 def _subgroup(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
-    """A missing cell of it is in no declared subgroup, and refuses nothing."""
+    """A missing cell belongs to no declared subgroup, and refuses nothing."""
     if common["division"] is None:
         raise DataError("expected subgroups = [VALUE, ...] or bands = [BOUND, ...], public ones.")
     return SubgroupColumn(if_missing="encode", **common)

@@ -17,13 +17,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.options import say
-from benchmarks.soak.machines import Server, end
+from benchmarks.soak.machines import Server
 from fl_dp.config.client import ClientConfig
 from fl_dp.kits.loopback import loopback_site
 from fl_dp.launch.client_processes import ClientStart
@@ -84,7 +85,7 @@ def beside_training(settings: dict[str, Any]) -> list[float]:
             if server.process.wait(3000):
                 sys.exit((Path(folder) / "server.txt").read_text())
         finally:
-            end(clients)
+            stop(server, clients)
         number = settings["clients"]
         steps = [line["seconds"] for line in lines_of(Path(folder) / "steps.jsonl")]
         rounds = [line["seconds"] for line in server.rounds()]
@@ -112,8 +113,7 @@ def after_a_kill() -> float:
                 time.sleep(0.02)
             return time.monotonic() - begun
         finally:
-            server.kill()
-            end(clients)
+            stop(server, clients)
 
 
 def served(folder: Path, settings: dict[str, Any]) -> Server:
@@ -121,11 +121,20 @@ def served(folder: Path, settings: dict[str, Any]) -> Server:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     words = tuple(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
-    server = Server(folder, port, words)
+    server = Server(folder, port=port, words=words, has_clock=False)
     server.start()
     while not (server.keys / "roster.json").exists():
         time.sleep(0.05)
     return server
+
+
+def stop(server: Server, clients: "subprocess.Popen[bytes]") -> None:
+    """End all that is at work in the folder, so that it can be removed."""
+    server.kill()
+    with suppress(ProcessLookupError):
+        os.killpg(clients.pid, signal.SIGKILL)
+    clients.wait()
+    server.disk.close()
 
 
 def launched(server: Server, settings: dict[str, Any]) -> "subprocess.Popen[bytes]":

@@ -22,7 +22,7 @@ _MOST_MECHANISMS = 1000  # of one client
 _FEW_MECHANISMS = 8
 
 
-def _charges(found: Any) -> Charges:
+def charges(found: Any) -> Charges:
     """Sorted entries, with no mechanism twice; ValueError for anything else."""
     if type(found) is not list or len(found) > _MOST_MECHANISMS:
         raise ValueError("no list of charges")
@@ -40,7 +40,7 @@ def _charges(found: Any) -> Charges:
 
 
 Number = Annotated[float | None, By(optional)]  # None: not finite, or not known
-_Charges = Annotated[Charges | None, By(_charges)]
+_Charges = Annotated[Charges | None, By(charges)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class ClientClaim:
     sample_rate: Number = None
     noise_multiplier: Number = None
     own_steps: int = 0
-    before: Annotated[Charges, By(_charges)] = ()
+    before: Annotated[Charges, By(charges)] = ()
     public_size: Count = 0
     planned_epsilon: Number = None
     rounds: Count = 0

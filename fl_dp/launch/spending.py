@@ -86,9 +86,7 @@ def spendings_of(
 def spending_of(
     profile: ClientProfile, config: RunConfig, rounds: int, least_rate: float = 0.0
 ) -> ClientSpending:
-    """What the client spends in `rounds` rounds of the run. least_rate: smallest rate that it is charged for,
-    from `in_common`.
-    """
+    """What the client spends in `rounds` rounds of the run. least_rate: charged at least, see `in_common`."""
     record = record_of(profile, config)
     if record.mechanism and record.mechanism.sample_rate < least_rate:
         record.mechanism = replace(record.mechanism, sample_rate=least_rate)
@@ -107,8 +105,7 @@ def spending_of(
 def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> tuple[RunConfig, float]:
     """What the members of secure sums share, as the server's `SecureAsking` computes it.
 
-    The config, with one noise if "auto" finds several, and the smallest sample rate that each member is
-    charged
+    The config, with one noise if "auto" finds several, and the least sample rate that a member is charged
     for: the largest of any member if persons may be at several, else 0.
     """
     if not config.secure:

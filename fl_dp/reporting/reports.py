@@ -86,8 +86,8 @@ class ClientRound:
     delta, budget: the delta at which epsilon holds, and the most that its data may spend. noise_multiplier:
     as sample_rate. charges: everything that it has spent, or may have, merged: epsilon follows from these, at
     delta.
-    reported: the published numbers of its update of this round (`LocalUpdate`), by name. scaled: the factor
-    applied to its update; below 1 if it was longer than an honest one can be.
+    reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name. scaled: the
+    factor applied to its update; below 1 if it was longer than an honest one can be.
     shares, copies: of this round's steps, see `Entry`; written unless they are 1. epsilon_alone: of the
     charges, if the assumption behind secure sums fails; None, and not written, if none were in such sums.
     this_run: this run's part of the cost; None, and not written, if that is all of it.
@@ -247,8 +247,7 @@ class Summary:
         return _line(self)
 
 
-# Keys that only some runs and clients have, with the default that stands for them where they are not
-# written.
+# Keys that only some runs and clients have, with the default for those that are not written.
 OF_SOME = {
     "shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None, "secure_sum": None, "masked": None,
     "this_run": None,

@@ -37,7 +37,7 @@ def knows_others(run: Run) -> dict[str, bool | None]:
 
 
 def of_one_run(run: Run) -> int:
-    """Number of clients whose ledgers were made for this run alone, ignorant of earlier spending."""
+    """Number of clients whose ledgers were made for this run alone, and know of no other."""
     return _knowing(run).count(False)
 
 

@@ -1,23 +1,23 @@
-"""Of which classes and subgroups results may be told, so that none can be worked out for a few records.
+"""Which classes and subgroups results may be reported for, so that none can be derived for a few records.
 
-A column is the class, or one way to tell records apart, such as sex; its cells are the classes or subgroups.
-What is told is the mean of the records' scores in each cell that is told. The cells that are not told count
-as one, the hidden cell: its sum is that of all records less the others'. Whoever adds, subtracts and weighs
-all that is told, of all columns, gets the sum over records r of g(r) score(r), where g(r) is the sum over
-columns c of f_c(the cell of r in c), with any functions f_c. The rule:
+A column is the class, or one way to divide records, such as sex; its cells are the classes or subgroups. What
+is told is the mean of the records' scores in each told cell. The cells that are not told count as one, the
+hidden cell: its sum is that of all records minus the others'. By adding, subtracting and weighting all that
+is told, of all columns, one gets the sum over records r of g(r) score(r), where g(r) is the sum over columns
+c of f_c(the cell of r in c), for any functions f_c. The rule:
 
-    for every column, and every way to part its cells in two sides, there are LEAST_CELL pairs of records, no
-    record in two of them, with one of the pair on each side, and both in the same cell of every other column.
+    for every column, and every way to split its cells into two sides, there are LEAST_CELL disjoint pairs of
+    records, each with one record on each side, and both in the same cell of every other column.
 
-Then whatever can be worked out depends on LEAST_CELL records or more: no g but zero vanishes on all records
-beside some S of fewer. For S leaves one of the pairs whole, on which g is zero twice, so that f_c is equal on
-both sides. As that holds for every column and every way to part it, all f_c are constant, and so is g. Of one
-column alone the rule says that each cell has LEAST_CELL records.
+Then whatever can be derived depends on LEAST_CELL records or more: no g but zero vanishes on all records
+outside some set S of fewer. For S leaves one of the pairs whole, on which g is zero twice, so that f_c is
+equal on both sides. As this holds for every column and every split, all f_c are constant, and so is g. For a
+single column the rule says that each cell has LEAST_CELL records.
 
-How many such pairs there are is a sum over the combinations of the other columns' cells: of the lesser side's
-number of records. That is symmetric and submodular in the side, so that the least one is found in polynomial
-time (Queyranne, Minimizing symmetric submodular functions, Mathematical Programming 82, 1998). Where it is
-below LEAST_CELL, two more cells are hidden. At times that hides more than needed; never less.
+The number of such pairs is a sum over the combinations of the other columns' cells: of the smaller side's
+number of records. It is symmetric and submodular in the side, so that its minimum is found in polynomial time
+(Queyranne, Minimizing symmetric submodular functions, Mathematical Programming 82, 1998). If it is below
+LEAST_CELL, two more cells are hidden. This sometimes hides more than needed; never less.
 """
 
 from functools import lru_cache

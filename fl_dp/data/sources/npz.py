@@ -28,12 +28,12 @@ def load_npz(path: Path, split: Split) -> TensorData:
     | `y_train`, `y_test`      | integer labels (n,), floats (n,) or (n, k), or of tokens the next (n, T)  |
     | `vocabulary`, of tokens  | one integer: how many tokens there are                                   |
     | `classes`, of labels     | one name per label; of columns or next tokens it may be absent           |
-    | `groups_train`, optional | a name or number per record, by which it may be given to a client        |
-    | `subgroup_NAME`, optional, and `subgroup_NAME_test` | subgroups' names, each record's place in them |
+    | `groups_train`, optional | a name or number per record, by which it may be assigned to a client     |
+    | `subgroup_NAME`, optional, and `subgroup_NAME_test` | subgroups' names, each record's index in them |
 
-    How many classes there are is public, and so no labels are asked for it. Any other array is refused, as a
-    table's columns are: one that says whose record it is must not be passed over. A missing, damaged or
-    mis-shaped file raises DataError that names it.
+    The number of classes is public, and never derived from labels. Any other array is refused, as are a
+    table's undeclared columns: one that says whose record it is must not be overlooked. A missing, damaged or
+    mis-shaped file raises DataError naming it.
     """
     arrays = _read(path, split)
     try:

@@ -27,9 +27,9 @@ def load_text(path: Path, reading: Reading, split: Split) -> TensorData:
     | a folder: <class>.txt                         | the same                 | a hash of label and line |
     | a file, of running text                       | T tokens, and T next ones | a hash of what it holds |
 
-    Classes are the sorted names of files, of train/ and test/ together. An empty file declares a class
-    without examples. Files may be compressed (.gz). Lines without a character are left out. Anything else
-    raises DataError that names the file, and no text.
+    Classes are the sorted file names of train/ and test/ together. An empty file declares a class without
+    examples. Files may be compressed (.gz). Blank lines are left out. Anything else raises DataError naming
+    the file, and no text.
     """
     if reading.tokens < 1:
         raise DataError(f"{path}: tokens = {reading.tokens}: expected the length of an example, in tokens.")

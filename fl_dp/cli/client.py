@@ -160,7 +160,7 @@ def _site_of(kit: Path) -> str:
 def _keys(kit: Path | None, server: str | None, name: str) -> tuple["SiteKit", str]:
     """The named kit, or that of this machine's own federation; and the server's address.
 
-    Without an address, those of the kit's roster count, as it is whenever the client joins.
+    An empty address means those in the kit's roster at the time of joining.
     """
     from fl_dp.kits.kit import SiteKit
     from fl_dp.kits.loopback import loopback_server, loopback_site

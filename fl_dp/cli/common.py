@@ -21,8 +21,7 @@ DEFAULT_CONFIG = CONFIGS / "digits.toml"
 DEFAULT_ADDRESS = "127.0.0.1:9092"  # of server.py, which client.py joins
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-# Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off. Errors
-# about what the user has named, found before anything starts. What is found later ends in words of the
+# Errors about what the user has named, found before anything starts. What is found later ends in words of the
 # process that found it: a LaunchError or a client's refusal.
 _OF_THE_USER = (DataError, ModelError, TaskError)
 
@@ -58,6 +57,7 @@ TrackOption = Annotated[
     ),
 ]
 
+# Options' help words defaults by hand: typer shows them behind a backslash when its rich mark-up is off.
 APP_OPTIONS: dict[str, Any] = {
     "add_completion": False,
     "pretty_exceptions_enable": False,

@@ -1,1 +1,1 @@
-"""For Python programs: a run called as a function, and what is left of a run, wherever it was made."""
+"""The Python API: run a federation as a function call, and load any run, wherever it was made."""

@@ -1,4 +1,4 @@
-"""The card of a model: what somebody has to know who was not there when it was trained."""
+"""The model card: what people need to know who were not there when it was trained."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,15 +15,15 @@ from fl_dp.reporting.refuted import arithmetic_words
 from fl_dp.reporting.reports import ALL_RUNS
 from fl_dp.weights_digest import weights_digest
 
-_PLACES = ("out", "data-root")  # of the machine, and not of the model
-_PATHS = ("data", "task", "model", "schema", "start", "tokenizer")  # of which only the file's name is told
+_PLACES = ("out", "data-root")  # of the machine, not of the model
+_PATHS = ("data", "task", "model", "schema", "start", "tokenizer")  # only the file's name is told
 _PIXELS = "numbers as they are; of images with pixels from 0 to 255, x / 127.5 - 1"
 _TOKENS = "int64 tokens"
 _FEATURES = "float32 features {name} of a record (fl_dp's docs/features.md), not the record itself"
 
 
 def card_of(result: Result, weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The card of the run's model, as JSON: no path, no name of a client, nothing of a record."""
+    """The card of the run's model, as JSON: no path, no client's name, nothing from a record."""
     described = result.description.to_dict()
     return {
         **described,
@@ -40,7 +40,7 @@ def card_of(result: Result, weights: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def _inputs(result: Result) -> str | None:
-    """What a model is given, in words; None where that is not known."""
+    """What goes into the model, in words; None if not known."""
     form, features = result.description.form, features_of(result.settings.features)
     if features is not None:
         return _FEATURES.format(name=features.name)
@@ -66,7 +66,7 @@ def _guarantee(result: Result) -> dict[str, Any]:
 
 
 def _alone(federation: Mapping[str, Any]) -> dict[str, Any]:
-    """Of runs with secure sums; null: none holds."""
+    """For runs with secure sums; null: no epsilon holds."""
     key = "epsilon_alone"
     return {"epsilon-if-the-assumption-of-secure-sums-fails": federation[key]} if key in federation else {}
 

@@ -1,4 +1,4 @@
-"""A run's model as a file that other programs read, with its card."""
+"""Exports a run's model as a file for other programs, with its card."""
 
 import json
 import warnings
@@ -24,10 +24,10 @@ Weights = Mapping[str, Tensor]
 
 
 def export(result: Result, to: str, out: Path) -> Path:
-    """Write the run's model to the folder `out`, in the form `to`, and card.json beside it; returns its path.
+    """Write the run's model to the folder `out`, in the form `to`, with card.json; returns the file's path.
 
-    The file's name says so where the model is not private. ConfigError for an unknown form, a package that
-    is missing, and a folder that holds another model; ModelError for a model that the form cannot hold.
+    The file's name says so if the model is not private. ConfigError for an unknown form, a missing package,
+    or a folder that holds another model; ModelError for a model that the form cannot hold.
     """
     if to not in FORMS:
         raise ConfigError(f"--to {to}: expected {' or '.join(FORMS)}.")
@@ -46,7 +46,7 @@ def export(result: Result, to: str, out: Path) -> Path:
 
 
 def _check_folder(out: Path, weights: str) -> None:
-    """ConfigError when the folder holds the card of other weights: it would not belong to the model."""
+    """Raise ConfigError if the folder holds the card of other weights: it would not belong to the model."""
     file = out / CARD
     if not file.exists():
         return
@@ -78,12 +78,12 @@ def _onnx(result: Result, weights: Weights, card: str, file: Path) -> None:
     batch = torch.export.Dim("batch", min=1)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of PyTorch's exporter, about itself
+            warnings.simplefilter("ignore")  # PyTorch's exporter warns about itself
             program: Any = torch.onnx.export(
                 model, (blank_inputs(form, 2),), dynamo=True, verbose=False,
                 input_names=["inputs"], output_names=["outputs"], dynamic_shapes=({0: batch},),
             )  # fmt: skip
-    except Exception as error:  # whatever the exporter and the model raise
+    except Exception as error:  # anything that the exporter or the model raises
         words = " ".join(str(error).split())[:300]
         raise ModelError(f"This model cannot be exported to ONNX: {type(error).__name__}: {words}") from error
     made = program.model_proto

@@ -1,4 +1,4 @@
-"""What the sites of a simulated run have of their own, read from its folder as data."""
+"""Reads the own parameters of the sites of a simulated run from its folder, as data."""
 
 from torch import Tensor
 
@@ -11,7 +11,7 @@ from fl_dp.training.local_algorithm import has_own_models
 
 
 def check_own_models(settings: RunConfig, client: int) -> None:
-    """ConfigError unless the run has such a client, and clients have parameters of their own."""
+    """Raise ConfigError unless the run has that client, and clients have parameters of their own."""
     if not has_own_models(settings.local_algorithm, settings.personal):
         raise ConfigError(
             f"local-algorithm = {settings.local_algorithm!r}, without personal parameters: the run's clients "
@@ -24,7 +24,7 @@ def check_own_models(settings: RunConfig, client: int) -> None:
 def own_parameters(folder: RunFolder, client: int) -> dict[str, Tensor]:
     """The client's own parameters after its last round, by name; none if it was never chosen.
 
-    ConfigError where the folder holds no client's.
+    ConfigError if the folder holds no client's parameters.
     """
     kept = folder.clients / FOLDER
     if not kept.is_dir():

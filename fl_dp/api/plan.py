@@ -1,4 +1,4 @@
-"""`fl_dp.plan`: settings by a stated rule, from Python."""
+"""`fl_dp.plan`: settings chosen by a fixed rule, from Python."""
 
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,16 @@ def plan(
     most_rounds: int | None = None,
     **settings: Any,
 ) -> Proposal:
-    """Settings of a simulated run by the rule of docs/defaults.md, as `fl-dp plan --simulate` has them.
+    """Choose settings of a simulated run by the rule of docs/defaults.md, as `fl-dp plan --simulate`.
 
         planned = fl_dp.plan(data="digits", epsilon=3, clients=10, minutes=10)
         result = fl_dp.simulate(planned.config)
 
-    config, task, settings: as of `fl_dp.simulate`; settings that the rule chooses raise ConfigError. minutes:
-    that the run may take; None: no limit. most_rounds: that are allowed. `Proposal.run.reasons` says why.
+    config, task, settings: as in `fl_dp.simulate`; settings that the rule chooses raise ConfigError. minutes:
+    time limit of the run; None: no limit. most_rounds: the most rounds allowed. `Proposal.run.reasons`
+    explains the choices.
 
-    Of records their number and form alone are used, and nothing is started or paid. Raises what `propose`
+    Only the number and form of the records are used, and nothing is started or paid. Raises what `propose`
     raises.
     """
     request = asked(config, task, settings)

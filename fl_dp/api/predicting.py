@@ -1,4 +1,4 @@
-"""What a run's model says of new data, one line for each of them."""
+"""Predictions of a run's model for new data, one line for each record."""
 
 import csv
 import dataclasses
@@ -26,12 +26,12 @@ _BATCH = 512
 
 
 def predict(result: Result, data: Mapping[str, Any], out: Path) -> int:
-    """Write to `out`, a CSV file, what the run's model says of new data; returns how many lines.
+    """Write the model's predictions for new data to `out`, a CSV file; returns the number of lines.
 
-    data: settings of the data (`data`, `data_root` and the like), in the place of the run's. Of classes, the
-    answer and each one's probability; where the task has losses of its own, the model's outputs, which may be
-    anything. Of numbers, these; with the loss "bce", probabilities. Names of classes are disarmed.
-    Raises DataError for data of another form than those of the training, ConfigError for other features,
+    data: settings of the data (`data`, `data_root` and the like), replacing the run's. For classes, the
+    answer and the probability of each class; if the task has its own losses, the model's outputs, which may
+    be anything. For numbers, the numbers; with the loss "bce", probabilities. Names of classes are disarmed.
+    Raises DataError for data of another form than the training data, ConfigError for other features,
     ModelError for a model that answers at each token, else as `Result.model`.
     """
     task, model = result.trained
@@ -59,9 +59,9 @@ def predict(result: Result, data: Mapping[str, Any], out: Path) -> int:
 
 
 def _inputs(run: TaskSettings, data: Mapping[str, Any], schema: str) -> Tensor:
-    """The inputs of new data, by what is built in: not those that a task of one's own would read itself.
+    """The inputs of new data, read by built-in code: not what a user's own task would read itself.
 
-    schema: the text of the training's, for a table where none is named.
+    schema: the text of the training schema, for a table without a named one.
     """
     if features_of(data.get("features", run.features)) != features_of(run.features):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""A run's model, rebuilt from its weights: by code that is built in, or that the caller hands over."""
+"""Rebuilds a run's model from its weights, with code that is built in or that the caller provides."""
 
 import warnings
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ def rebuilt(
 ) -> tuple[Task, nn.Module]:
     """The task and the trained model, in evaluation mode, on the CPU.
 
-    task, model: as the caller trusts them; None: only what is built in. Raises ConfigError where the run
-    needs code that was not handed over, or the weights are missing, damaged, or another model's.
+    task, model: code that the caller trusts; None: only what is built in. Raises ConfigError if the run needs
+    code that was not provided, or the weights are missing, damaged, or another model's.
     """
     made = made_task(settings, description, task, model)
     network = new_model(made)
@@ -44,9 +44,9 @@ def rebuilt(
 
 
 def _check_ties(network: nn.Module, weights: Mapping[str, Tensor], folder: RunFolder) -> None:
-    """ConfigError where two names of one tensor come with two values: the later would replace the former.
+    """Raise ConfigError if two names of one tensor have two values: the later would overwrite the former.
 
-    Digests count a tied tensor once, so that nobody has signed the value of its second name.
+    Digests count a tied tensor once, so nobody has signed the value under its second name.
     """
     loaded = network.state_dict()
     for name, one in weights.items():
@@ -61,7 +61,7 @@ def _check_ties(network: nn.Module, weights: Mapping[str, Tensor], folder: RunFo
 def made_task(
     settings: RunConfig, description: ModelDescription, task: type[Task] | str | None, model: str | None
 ) -> Task:
-    """The run's task, by the caller's code; it knows the form of the data."""
+    """The run's task, from the caller's code; it knows the form of the data."""
     if settings.task and task is None:
         raise ConfigError(
             f"the run has a task of its own, {description.task}; hand it over (task=, or --task): no code "
@@ -84,7 +84,7 @@ def made_task(
 
 
 def _model_name(name: str, trusted: str | None) -> str:
-    """What is built: the caller's own name of the model, which may lie elsewhere here than at the run.
+    """The model to build: the caller's own name for it, as its code may lie elsewhere than in the run.
 
     ConfigError for one that is not built in, unless the caller has named it, and for another than the run's.
     """
@@ -106,7 +106,7 @@ def _without_path(model: str) -> str:
 
 
 def read_weights(folder: RunFolder, *, private: bool) -> dict[str, Tensor]:
-    """The state dict of the run's model, read as data and not as code; ConfigError where there is none."""
+    """The state dict of the run's model, read as data and never as code; ConfigError if there is none."""
     file = folder.model(private=private)
     if not file.exists():
         raise ConfigError(f"{file}: no such file; the run has left no model.")

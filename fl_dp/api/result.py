@@ -1,4 +1,4 @@
-"""What is left of a run, as Python has it: `fl_dp.load_run`."""
+"""The result of a run in Python: `fl_dp.load_run`."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Result:
-    """A run that is over, or as far as it has come.
+    """A finished run, or an unfinished one as far as it has come.
 
     folder: where its files are. settings: what really ran, every key with its type. summary: summary.json;
-    empty while the run goes on. task, model_name: whose code rebuilds the model, as the caller has said;
+    empty while the run goes on. task, model_name: code that rebuilds the model, as given by the caller;
     None: only what is built in.
     """
 
@@ -51,61 +51,63 @@ class Result:
 
     @property
     def epsilon(self) -> float | None:
-        """What this run has cost its clients; None where no epsilon holds. In runs of an older fl_dp earlier
-        ones on the same ledgers count, too. `budgets` has what each client's ledger shows.
+        """What this run has cost its clients; None if no epsilon holds.
+
+        In runs of an older fl_dp, earlier runs on the same ledgers count, too. `budgets` has what each
+        client's ledger shows.
         """
         return self.summary.get("epsilon")
 
     @property
     def delta(self) -> float | None:
-        """At which `epsilon` holds."""
+        """The delta at which `epsilon` holds."""
         return self.summary.get("delta")
 
     @cached_property
     def rounds(self) -> Any:
-        """One row a round: a pandas DataFrame, or a list of dicts where pandas is not installed.
+        """One row per round: a pandas DataFrame, or a list of dicts if pandas is not installed.
 
-        Metrics are columns by their names; trained, declined, failed and idle count clients.
+        Metrics are columns by name; trained, declined, failed and idle count clients.
         """
         return _table([_round(line) for line in read_rounds(RunFolder(self.folder).rounds)])
 
     @cached_property
     def budgets(self) -> Any:
-        """One row a client, as `rounds`: epsilon spent of its budget, at its delta, by its accountant."""
+        """One row per client, as `rounds`: epsilon spent of its budget, at its delta, by its accountant."""
         clients = self.summary.get("clients", {})
         return _table([{"client": name, **budget} for name, budget in clients.items()])
 
     @cached_property
     def description(self) -> ModelDescription:
-        """What the model is of: task, form of the data, class names."""
+        """The model's task, form of the data, and class names."""
         return ModelDescription.read(RunFolder(self.folder).description)
 
     @cached_property
     def model(self) -> nn.Module:
         """The final model, in evaluation mode, on the CPU. No code from the run's folder is run.
 
-        ConfigError where somebody has to hand over code of their own, or there is no model.
+        ConfigError if the user has to provide code of their own, or there is no model.
         """
         return self.trained[1]
 
     def model_of(self, client: int) -> nn.Module:
-        """The model of simulated client `client`: the final one, with the parameters that are its own.
+        """The model of simulated client `client`: the final one, with the client's own parameters.
 
-        Such are kept with local-algorithm = mr-mtl, or personal = PATTERNS. A client that was never chosen
-        has the final model. ConfigError where the run has no such parameters or client, or was no simulation
-        with our engine: sites that are no simulation keep their own parameters beside their ledgers.
+        Clients have these with local-algorithm = mr-mtl, or personal = PATTERNS. A client that was never
+        chosen has the final model. ConfigError if the run has no such parameters or client, or was not
+        simulated with our engine: real sites keep their own parameters beside their ledgers.
         """
         check_own_models(self.settings, client)
         own = own_parameters(RunFolder(self.folder), client)
         model = copy.deepcopy(self._rebuilt[1])
-        model.load_state_dict(own, strict=False)  # a tied parameter goes by its first name
+        model.load_state_dict(own, strict=False)  # a tied parameter only has its first name
         return model
 
     @cached_property
     def trained(self) -> tuple[Task, nn.Module]:
         """The task, which knows the form of its data, and `model`.
 
-        ConfigError where parameters are the sites' own: of these the run's model has no trained values.
+        ConfigError if parameters are the sites' own: the run's model has no trained values for them.
         """
         if self.settings.personal:
             raise ConfigError(
@@ -122,9 +124,9 @@ class Result:
 def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model: str | None = None) -> Result:
     """The run in `folder`, made by `run.sh`, `fl-dp` or `simulate`, on this machine or another.
 
-    No code that the folder holds or names is run. A run with a task of its own needs it only for its model:
+    No code that the folder holds or names is run. A run with the user's own task needs it only for its model:
     task: the class, or FILE.py, or package.module:NAME, as you trust it. model: the same for a model that is
-    not built in. ConfigError where there is no run.
+    not built in. ConfigError if there is no run.
     """
     path = Path(folder).expanduser().absolute()
     files = RunFolder(path)

@@ -25,20 +25,20 @@ def simulate(
     quiet: bool = False,
     **settings: Any,
 ) -> Result:
-    """Simulate a federation in Ray, as `./run.sh --simulate` does, and return what came of it.
+    """Simulate a federation in Ray, as `./run.sh --simulate` does, and return its result.
 
         result = fl_dp.simulate("run.toml", epsilon=3, task=MyTask, clients=10)
 
     config: a run config, a flat TOML file, or settings; None: the defaults of `RunConfig`. task: a class,
-    also one of a notebook, or a name as in the config. out: the run's folder; None: a new one below `runs`.
-    ledger: the folder of the clients' ledger; None: in the run's folder, so that each run is a trial of its
-    own. For private data name one that lasts. ray_address: of a Ray cluster. quiet: prints nothing, and
-    draws no bar. settings: any key of the run config, with `_` for `-`.
+    which may be defined in a notebook, or a name as in the config. out: the run's folder; None: a new one
+    below `runs`. ledger: the folder of the clients' ledger; None: in the run's folder, so that each run is a
+    trial of its own. For private data, name a permanent one. ray_address: of a Ray cluster. quiet: prints
+    nothing, and draws no bar. settings: any key of the run config, with `_` for `-`.
 
-    A Ray that runs in this process already is used, and goes on. Signals are left alone; Ctrl-C ends the run
-    and raises KeyboardInterrupt. A run that ends early because budgets are spent is a result: see
-    `Result.summary`. Raises ConfigError for what is wrong with the settings, else an FlDpError that says why
-    the run failed; with `out` its logs are where they were wanted.
+    If Ray already runs in this process, it is used and left running. Signal handlers are not changed; Ctrl-C
+    ends the run and raises KeyboardInterrupt. A run that ends early because budgets are spent is a result:
+    see `Result.summary`. Raises ConfigError for wrong settings, else an FlDpError that says why the run
+    failed; with `out`, its logs are there.
     """
     request = asked(config, task, settings)
     folders: list[RunFolder] = []
@@ -59,7 +59,7 @@ def simulate(
 def asked(
     config: str | Path | RunConfig | None, task: str | type[Task], settings: Mapping[str, Any]
 ) -> RunRequest:
-    """The run that the arguments of `simulate` describe; tasks are made anew."""
+    """The run that the arguments of `simulate` describe; tasks are created anew."""
     forget()
     given = {key_of(name): value for name, value in settings.items()}
     if task:
@@ -74,7 +74,7 @@ def _base(config: str | Path | RunConfig | None) -> RunConfig:
 
 
 def _nothing(text: str) -> None:
-    """Quiet."""
+    """Print nothing."""
 
 
 def _print(text: str) -> None:

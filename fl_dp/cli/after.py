@@ -1,4 +1,4 @@
-"""`fl-dp predict` and `fl-dp export`: what a model is for, after the run."""
+"""`fl-dp predict` and `fl-dp export`: what a model is used for after the run."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,7 +42,7 @@ def predict(
     from fl_dp.api.result import load_run
 
     given = read_settings(settings or (), DataSettings)
-    own = DataSettings.from_flat(given)  # refuses what is no such setting, and what has a wrong type
+    own = DataSettings.from_flat(given)  # rejects unknown settings and wrong types
     changed = {name: getattr(own, name) for name in (key.replace("-", "_") for key in given)}
     wanted: dict[str, Any] = {**changed, "data": data}
     result = load_run(run, task=_here(task), model=model)

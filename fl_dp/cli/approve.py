@@ -46,14 +46,14 @@ def approve(
 
 
 def say_question(question: Question) -> None:
-    """What is asked, on the console."""
+    """Print the question."""
     say(f"[{question.id}]")
     for line in question.words:
         say(f"  {line}")
 
 
 def ask_on_console(folder: Path, told: set[str]) -> None:
-    """Ask for what is pending in the folder; where nobody can answer here, say once how to.
+    """Ask what is pending in the folder; if nobody can answer here, say once how to.
 
     told: ids that were shown before; new ones are added.
     """

@@ -20,7 +20,7 @@ from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.request import Engine, RunRequest, read_config, request_of
 
 _POSITION = "by position"  # where an argument stands that has no option
-_KEY = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # at the head of an error about a setting
+_KEY = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # the key at the start of an error about a setting
 
 
 def _number_or_auto(text: str) -> Scalar:
@@ -33,7 +33,7 @@ def _integer_or_auto(text: str) -> Scalar:
 
 @dataclass(frozen=True)
 class Argument:
-    """A positional argument: its name in the usage line, the run-config key it sets, how it is read."""
+    """A positional argument: its name in the usage line, the config key that it sets, and how it is read."""
 
     name: str
     key: str
@@ -71,8 +71,8 @@ def read_request(
 ) -> RunRequest:
     """The run that `file` describes, changed by the command line. ConfigError names each culprit, and where.
 
-    file: None: the defaults. positional: texts in the order of ARGUMENTS, as many as there are; settings:
-    `key=value` texts. options: by key, of those that have an option of the key's name, as seed has.
+    file: None: the defaults. positional: texts in the order of ARGUMENTS, possibly fewer; settings:
+    `key=value` texts. options: by key, for keys with an option of the same name, such as seed.
     """
     base = RunConfig() if file is None else read_config(file)
     first, second = _positional(positional), read_settings(settings, RunConfig)
@@ -89,7 +89,7 @@ def read_request(
 
 @contextmanager
 def naming_places(request: RunRequest) -> Iterator[None]:
-    """Within it a ConfigError about one of the request's settings says where that setting stands."""
+    """Within the block, a ConfigError about a setting of the request says where that setting was given."""
     try:
         yield
     except ConfigError as error:
@@ -100,15 +100,15 @@ def naming_places(request: RunRequest) -> Iterator[None]:
 
 
 def placed_error(error: FlDpError, places: Mapping[str, str]) -> str:
-    """An error's words, with the place of the setting that they begin with."""
+    """An error's text, with the place of the setting that it begins with."""
     key = _KEY.match(str(error))
     return placed(str(error), key[1] if key else "", places)
 
 
 def placed(words: str, key: str, places: Mapping[str, str]) -> str:
-    """What is wrong with the setting `key`, with the place where it was given in front.
+    """The problem with the setting `key`, preceded by the place where it was given.
 
-    Settings that were given by position have their argument's name beside them.
+    Settings that were given by position also show their argument's name.
     """
     words = name_arguments(words, [one for one, place in places.items() if place == _POSITION])
     place = places.get(key, "")
@@ -116,7 +116,7 @@ def placed(words: str, key: str, places: Mapping[str, str]) -> str:
 
 
 def simulation_engine(simulate: bool, engine: str | None, ray_address: str | None) -> Engine | None:
-    """Which engine simulates the clients; None when each is a process of its own."""
+    """Which engine simulates the clients; None if each is a process of its own."""
     if not simulate:
         for option, given in (("--engine", engine), ("--ray-address", ray_address)):
             if given is not None:
@@ -131,7 +131,7 @@ def simulation_engine(simulate: bool, engine: str | None, ray_address: str | Non
 
 
 def name_arguments(text: str, keys: Collection[str]) -> str:
-    """`text` with every `key =` of `keys` preceded by the positional argument that has set it."""
+    """`text` with every `key =` of `keys` preceded by the positional argument that set it."""
     names = {argument.key: argument.name for argument in ARGUMENTS if argument.key in keys}
     if not names:
         return text
@@ -159,7 +159,7 @@ def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
 
 
 def _option_near(text: str) -> str:
-    """What to say of an option that the command does not have."""
+    """What to say about an option that the command does not have."""
     context = click.get_current_context(silent=True)
     known = [] if context is None else [one for each in context.command.params for one in each.opts]
     near = difflib.get_close_matches(text.partition("=")[0], known, n=1)
@@ -167,7 +167,7 @@ def _option_near(text: str) -> str:
 
 
 def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Scalar]:
-    """`key=value` texts as a mapping; a value is TOML, and a bare word is a string. kind: whose keys."""
+    """`key=value` texts as a mapping; a value is TOML, a bare word is a string. kind: has the keys."""
     values: dict[str, Scalar] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -180,7 +180,7 @@ def read_settings(texts: Sequence[str], kind: type[FlatConfig]) -> dict[str, Sca
 
 
 def _value(key: str, text: str, kind: type[FlatConfig]) -> Scalar:
-    """`text` as a TOML value; unchanged when it is not TOML, or when the key takes only strings."""
+    """`text` as a TOML value; unchanged if it is not TOML, or if the key takes only strings."""
     try:
         table = tomllib.loads(f"value = {text}")
     except DAMAGED:
@@ -193,7 +193,7 @@ def _value(key: str, text: str, kind: type[FlatConfig]) -> Scalar:
 
 
 def _merge(*parts: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """The union of mappings; a key in two of them is a contradiction, refused by name."""
+    """The union of mappings; a key in two of them is an error that names it."""
     merged: dict[str, Scalar] = {}
     for part in parts:
         for key in merged.keys() & part.keys():

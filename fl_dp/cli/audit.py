@@ -67,7 +67,7 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write claimed against found, an SVG file.")] = None,
 ) -> int:
-    from fl_dp.audit import settings  # late: they import torch
+    from fl_dp.audit import settings  # late: imports torch
     from fl_dp.audit.ways import Deployed, Simulated
 
     way = Simulated if simulated else Deployed
@@ -120,7 +120,7 @@ def _line(report: "AuditReport") -> str:
 
 
 def _seen(report: "AuditReport") -> str:
-    """Of a secure sum, which of its two epsilons this is about."""
+    """For a secure sum, which of its two epsilons this is about."""
     if report.view is None:
         return ""
     if report.view == "sum":
@@ -129,7 +129,7 @@ def _seen(report: "AuditReport") -> str:
 
 
 def _found(report: "AuditReport") -> str:
-    """Every bound, by its name."""
+    """Every bound, by name."""
     right = f"{report.right} of {report.guesses} guesses right"
     one_run = f"{report.found_one_run:.3f} by f-DP (Mahloujifar et al. 2024"
     steinke = f"{report.found_steinke:.3f} by (epsilon, delta) (Steinke et al. 2023)"

@@ -1,4 +1,4 @@
-"""`fl-dp server ban` and `unban`: whom a run asks no more, while it goes on."""
+"""`fl-dp server ban` and `unban`: whom a run stops asking while it goes on."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -64,7 +64,7 @@ def _going_on(run: Path) -> RunFolder:
 
 def _known(folder: RunFolder, kit: Path | None) -> frozenset[str]:
     """Clients that have registered in the run, and the sites of the kit's roster."""
-    from fl_dp.federation.server.run_record import kept_state  # late: these import Flower
+    from fl_dp.federation.server.run_record import kept_state  # late: imports Flower
     from fl_dp.kits.kit import trusted_roster
 
     state = kept_state(folder.path)

@@ -1,4 +1,4 @@
-"""`fl-dp check`: what `fl-dp run` would do with the same words, without starting it."""
+"""`fl-dp check`: what `fl-dp run` would do with the same arguments, without starting it."""
 
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ No step is taken on records, and of them only their numbers are used. Ledgers ar
 
 Exit code: 0 it would run; 2 something is wrong; 3 budgets would end it before its last round.
 """
-# As of run: words such as -1 reach our own checks.
+# As for run: words such as -1 reach our own checks.
 OPTIONS: dict[str, Any] = {"context_settings": {"ignore_unknown_options": True}}
 
 
@@ -66,7 +66,7 @@ def check(
         other = "--simulate" if simulate else "--ledger" if ledger else "--one-run-ledger"
         raise ConfigError(f"--server: {other} is of clients on this machine; leave one out.")
     from fl_dp.launch.check import check_run, check_served
-    from fl_dp.launch.check_words import print_check  # late: these import torch
+    from fl_dp.launch.check_words import print_check  # late: imports torch
 
     told = partial(placed_error, places=request.places)
     if server:
@@ -80,7 +80,7 @@ def check(
 
 
 def _config_of(option: Path | None, words: list[str]) -> tuple[Path, list[str]]:
-    """The config that is named, by option or as the first word, and the other words."""
+    """The named config, by option or as the first word, and the remaining words."""
     if not words or not words[0].endswith(".toml"):
         return option or DEFAULT_CONFIG, words
     if option is not None:

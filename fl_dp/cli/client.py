@@ -1,6 +1,6 @@
-"""`fl-dp client`, which client.py calls as well: a client with data and limits of its own.
+"""`fl-dp client`, which client.py calls as well: a client with its own data and limits.
 
-What needs Flower is imported late, so that the other commands start without it.
+Flower is imported late, so that the other commands start without it.
 """
 
 import sys
@@ -118,7 +118,7 @@ def join(
     own = own_settings(config, given, settings or (), ledger, site=None if kit is None else _site_of(kit))
     check_files(own, [own.client])
     if evaluate is not None:
-        from fl_dp.launch.own_evaluation import evaluate_file  # late: it imports torch
+        from fl_dp.launch.own_evaluation import evaluate_file  # late: imports torch
 
         say(evaluate_file(own, evaluate))
         return 0
@@ -126,7 +126,7 @@ def join(
 
 
 def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool) -> int:
-    """Check all that can be checked without the server, say who joins with which limits, and join."""
+    """Check everything that needs no server, print who joins with which limits, and join."""
     keys, address = _keys(kit, server, own.client)
     check_holds_budgets(own.accountant)
     check_task(own)
@@ -136,11 +136,11 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
     if own.allow_unprotected:
         words = "a server may train on these data without protection; no epsilon holds then"
         say(marked(words, private=False))
-    from fl_dp.launch.site import run_client  # late: it imports Flower
+    from fl_dp.launch.site import run_client  # late: imports Flower
 
     if kit is None:
         say("without --kit: only a server of this user on this machine; a federation's site names its kit")
-    # one site name may be in several federations; no name has an @ in it
+    # one site name may be in several federations; no name contains @
     called = own.client if kit is None else f"{own.client}@{keys.roster.federation}"
     folder, journal = state_folder() / "clients" / called, JournalWatch(own, say)
     return run_client(
@@ -158,9 +158,9 @@ def _site_of(kit: Path) -> str:
 
 
 def _keys(kit: Path | None, server: str | None, name: str) -> tuple["SiteKit", str]:
-    """The kit that is named, or one of this machine's own federation; and the server's address.
+    """The named kit, or that of this machine's own federation; and the server's address.
 
-    No address: those of the kit's roster count, as it is whenever the client joins.
+    An empty address means those in the kit's roster at the time of joining.
     """
     from fl_dp.kits.kit import SiteKit
     from fl_dp.kits.loopback import loopback_server, loopback_site
@@ -173,27 +173,27 @@ def _keys(kit: Path | None, server: str | None, name: str) -> tuple["SiteKit", s
     address = server or DEFAULT_ADDRESS
     host, port = split_address(address, "--server")
     keys = loopback_keys(host, port)
-    loopback_server(keys, port)  # whichever comes first makes them
+    loopback_server(keys, port)  # server or client, whichever is first, makes them
     return loopback_site(keys, name), address
 
 
 def _register_data(settings: ClientConfig) -> None:
-    """Read the data and register them in the ledger: what is wrong with either is reported before joining."""
+    """Read the data and register them in the ledger, so that problems with either show before joining."""
     from fl_dp.federation.client.round import ClientRounds
-    from fl_dp.tasks.records import load_part  # late: these import torch
+    from fl_dp.tasks.records import load_part  # late: imports torch
 
     with ClientRounds.open(settings) as rounds:
         rounds.register([(settings, load_part(settings))])
 
 
 def _watchers(settings: ClientConfig, journal: JournalWatch) -> list[Callable[[], None]]:
-    """What is done here, beside the client, again and again."""
+    """What runs here repeatedly beside the client."""
     watchers: list[Callable[[], None]] = [journal.look]
     if settings.approve:
         folder, told = approvals_folder(settings.ledger), set[str]()
         watchers.append(lambda: ask_on_console(folder, told))
     if settings.evaluate_received:
-        from fl_dp.launch.own_evaluation import OwnEvaluation  # late: it imports torch
+        from fl_dp.launch.own_evaluation import OwnEvaluation  # late: imports torch
 
         watchers.append(OwnEvaluation(settings, say).look)
     return watchers

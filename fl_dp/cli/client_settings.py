@@ -1,4 +1,4 @@
-"""A client's settings, put together from its file, the options of the command line and its kit."""
+"""A client's settings, combined from its file, command-line options and kit."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ def own_settings(
     ledger: Path | None,
     site: str | None = None,
 ) -> ClientConfig:
-    """File, options and `key=value` texts together; ConfigError for a key that is in both of the last two.
+    """Combine file, options and `key=value` texts; ConfigError for a key that is in both of the last two.
 
-    options: None where not given. site: the name that a kit gives this client; another is refused. The ledger
-    that is used without any of them is the same for every name.
+    options: None if not given. site: the name that a kit gives this client; another is refused. The default
+    ledger is the same for every name.
     """
     base, given = {} if file is None else _read(file), _together(options, texts)
     if "data" in given and base.get("data-name") and "data-name" not in given:
@@ -65,7 +65,7 @@ def own_settings(
 
 
 def _check_ledger(ledger: Any) -> None:
-    """ConfigError for what looks like a folder, as --ledger names one: it would become a file."""
+    """Raise ConfigError for what looks like a folder, as --ledger takes one: it would become a file."""
     if isinstance(ledger, str) and ledger and Path(ledger).suffix != ".sqlite":
         raise ConfigError(
             f"ledger = {ledger!r}: expected a file whose name ends in .sqlite; name {Path(ledger) / LEDGER}. "
@@ -74,7 +74,7 @@ def _check_ledger(ledger: Any) -> None:
 
 
 def _is_of_a_run(file: Path | None, ledger: Any) -> bool:
-    """Whether these are the settings of a client of `run.sh`, brought back before it is over."""
+    """Whether these are the settings of a `run.sh` client that is restarted before its run is over."""
     run = RunFolder(file.absolute().parent.parent if file else Path())
     if file is None or not run.launch.exists() or run.summary.exists():
         return False
@@ -83,7 +83,7 @@ def _is_of_a_run(file: Path | None, ledger: Any) -> bool:
 
 
 def found_from_here(task: str | None) -> str | None:
-    """The task, or model, that an option names: a file is looked for from here."""
+    """The task or model that an option names; a file is looked for from the working directory."""
     return task if task is None else task_beside(task, Path.cwd())
 
 
@@ -109,7 +109,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _together(options: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-    """Options that were given, and `key=value` texts; a key in both is refused by name."""
+    """The given options and `key=value` texts; a key in both is an error that names it."""
     given = {key: value for key, value in options.items() if value is not None}
     others = read_settings(texts, ClientConfig)
     for key in given.keys() & others.keys():

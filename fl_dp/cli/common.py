@@ -1,4 +1,4 @@
-"""What all commands share: how one is run, how its errors end, what its help looks like."""
+"""Shared by all commands: how they run, how their errors end, what their help looks like."""
 
 import sys
 from collections.abc import Sequence
@@ -16,19 +16,18 @@ from fl_dp.durable_files import state_folder
 from fl_dp.errors import ConfigError, DataError, FlDpError, ModelError, TaskError
 from fl_dp.launch.exit_codes import ExitCode
 
-CONFIGS = Path(__file__).parents[1] / "configs"  # which a wheel brings
+CONFIGS = Path(__file__).parents[1] / "configs"  # included in a wheel
 DEFAULT_CONFIG = CONFIGS / "digits.toml"
 DEFAULT_ADDRESS = "127.0.0.1:9092"  # of server.py, which client.py joins
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-# Defaults are worded by hand: typer shows them behind a backslash when its rich mark-up is off.
-# Of what the user has named, and found before anything is started: what is found later ends in words of the
-# process that found it, a LaunchError or a client's refusal.
+# Errors about what the user has named, found before anything starts. What is found later ends in words of the
+# process that found it: a LaunchError or a client's refusal.
 _OF_THE_USER = (DataError, ModelError, TaskError)
 
 
 def shipped(config: Path | None) -> Path | None:
-    """`config`; where `configs/NAME.toml` is not there, as without a checkout, the one that fl_dp brings."""
+    """`config`; if `configs/NAME.toml` does not exist, as without a checkout, the one included in fl_dp."""
     if config is None:
         return None
     brought = CONFIGS / config.name
@@ -58,11 +57,12 @@ TrackOption = Annotated[
     ),
 ]
 
+# Options' help words defaults by hand: typer shows them behind a backslash when its rich mark-up is off.
 APP_OPTIONS: dict[str, Any] = {
     "add_completion": False,
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,
-    "suggest_commands": False,  # click does so itself
+    "suggest_commands": False,  # click suggests them itself
 }
 
 
@@ -76,7 +76,7 @@ def run_command(command: typer.Typer, arguments: Sequence[str], prog: str | None
         return _fail(text, ExitCode.USAGE)
     except FlDpError as error:
         return _fail(str(error), ExitCode.USAGE if isinstance(error, _OF_THE_USER) else ExitCode.FAILED)
-    if result == ExitCode.INTERRUPTED and not isinstance(result, ExitCode):  # typer's, of KeyboardInterrupt
+    if result == ExitCode.INTERRUPTED and not isinstance(result, ExitCode):  # typer's, for KeyboardInterrupt
         print("interrupted; everything that was started has been stopped", file=sys.stderr, flush=True)
     return int(result or 0)
 
@@ -87,7 +87,7 @@ def _fail(text: str, code: ExitCode) -> int:
 
 
 def loopback_keys(host: str, port: int) -> Path:
-    """The folder of the keys of a server on this machine; ConfigError for one elsewhere: it needs a kit."""
+    """The key folder of a server on this machine; ConfigError for one elsewhere, which needs a kit."""
     if host not in _LOOPBACK:
         raise ConfigError(
             f"{host}:{port}: anything but this machine needs a kit, --kit FOLDER; docs/deployment.md says "
@@ -97,7 +97,7 @@ def loopback_keys(host: str, port: int) -> Path:
 
 
 def check_whose_kit(folder: Path, *, server: bool) -> None:
-    """ConfigError where the kit is a site's and should be the server's, or the other way round."""
+    """Raise ConfigError if the kit is a site's and should be the server's, or the reverse."""
     from fl_dp.kits.kit import SERVER_KEY, SITE_KEY  # late: it reads keys
 
     own, other = (SERVER_KEY, SITE_KEY) if server else (SITE_KEY, SERVER_KEY)
@@ -115,7 +115,7 @@ def check_whose_kit(folder: Path, *, server: bool) -> None:
 
 
 def refuse_before(context: typer.Context) -> None:
-    """ConfigError for an option before the name of a command within this one: it would be of no use there."""
+    """Raise ConfigError for an option before a subcommand's name, where it would have no effect."""
     command = context.invoked_subcommand
     for parameter in context.command.params:
         if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
@@ -125,12 +125,12 @@ def refuse_before(context: typer.Context) -> None:
 
 
 def with_track(settings: Sequence[str] | None, track: str | None) -> Sequence[str]:
-    """`settings`, KEY=VALUE each, and the option --track, which is the key of that name."""
+    """`settings`, KEY=VALUE each, extended by the option --track, which sets the key of that name."""
     return (*(settings or ()), *(() if track is None else (f"track={track}",)))
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that was not there; ConfigError where it was, or cannot be written."""
+    """Write a new file; ConfigError if it exists or cannot be written."""
     try:
         with path.open("x", encoding="utf-8") as new:
             new.write(text)
@@ -141,12 +141,12 @@ def write_new(path: Path, text: str) -> None:
 
 
 def say(text: str) -> None:
-    """A line on the console, at once."""
+    """Print a line on the console, unbuffered."""
     print(text, flush=True)
 
 
 class CommandWithoutMarkup(TyperCommand):
-    """A command whose help has no rich mark-up: typer leaves a backslash before `[required]` in any case."""
+    """A command whose help has no rich mark-up: otherwise typer leaves a backslash before `[required]`."""
 
     def get_help(self, ctx: Any) -> str:
         return super().get_help(ctx).replace("\\[", "[")

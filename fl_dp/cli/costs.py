@@ -160,8 +160,9 @@ def _first(
     noise: float | None,
     members: int | None,
 ) -> dict[str, Any]:
-    """The first rounds, by the keys of --then. A round of a secure sum is one step, unless something else is
-    asked for, which is then refused.
+    """The first rounds, by the keys of --then.
+
+    A round of a secure sum is one step, unless something else is requested, which is then refused.
     """
     if steps is not None and local_epochs is not None:
         raise ConfigError("--steps, --local-epochs: give one of the two.")
@@ -177,7 +178,7 @@ def _first(
 
 
 def _plan(records: int, first: Mapping[str, Any], then: Sequence[str] | None) -> "TrainingPlan":
-    """The first rounds, and those that each --then changes. Its steps or local epochs replace both."""
+    """The first rounds, then those that each --then changes. Its steps or local epochs replace both."""
     from fl_dp.accounting.training_plan import Phase, TrainingPlan, steps_of_epochs
 
     wanted = [first]
@@ -211,7 +212,7 @@ def _read(part: str) -> tuple[str, int | float]:
 def _in_sums(
     plan: "TrainingPlan", members: int | None, dropouts: int, colluders: int, clients_per_person: int
 ) -> "TrainingPlan":
-    """The plan's rounds as secure sums of so many members; as it is without them."""
+    """The plan's rounds as secure sums of that many members; unchanged without members."""
     from fl_dp.accounting.shares import honest_shares
 
     if members is None:

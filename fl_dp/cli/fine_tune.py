@@ -1,4 +1,4 @@
-"""`fl-dp fine-tune`: a site trains a model further, alone, from what is left of its budget."""
+"""`fl-dp fine-tune`: a site trains a model further, alone, with what is left of its budget."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,6 +1,6 @@
 """`fl-dp provision`, `join-request` and `accept`: how a federation gets its keys.
 
-What reads keys is imported late, so that the other commands start without it.
+Code that reads keys is imported late, so that the other commands start without it.
 """
 
 import sys
@@ -90,7 +90,7 @@ def accept_roster(
 
 
 def _key(text: str | None) -> str | None:
-    """A key, as it is shown or without the spaces; ConfigError if it is none."""
+    """A key, with or without the spaces that it is shown with; ConfigError if it is none."""
     from fl_dp.kits.keys import is_public_key
 
     key = None if text is None else "".join(text.split()).lower()
@@ -102,7 +102,7 @@ def _key(text: str | None) -> str | None:
 
 
 def _agreed(path: Path) -> str:
-    """The roster's authority, if whoever sits here says that it is the right one."""
+    """The roster's authority, if the user confirms that it is the right one."""
     from fl_dp.kits.keys import fingerprint
     from fl_dp.kits.roster import Roster
 

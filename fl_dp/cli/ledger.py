@@ -20,7 +20,7 @@ from fl_dp.reporting.refuted import arithmetic_words
 from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.wording import counted
 
-ledger_app = typer.Typer(rich_markup_mode=None, suggest_commands=False)  # click suggests itself
+ledger_app = typer.Typer(rich_markup_mode=None, suggest_commands=False)  # click suggests commands itself
 
 _WHERE = "A ledger's file or folder, or a run's folder"
 LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help=f"{_WHERE}.", show_default=False)]
@@ -158,12 +158,12 @@ def _typed(dataset: str) -> bool:
     try:
         return input("Type the data set's name to retire it: ") == dataset
     except EOFError:  # standard input is closed
-        typer.echo()  # the prompt's line has no end yet
+        typer.echo()  # to end the prompt's line
         return False
 
 
 def _rows(path: Path) -> list[Row]:
-    """The verified entries of a ledger or of an export, which begins with a brace."""
+    """The verified entries of a ledger, or of an export, which begins with a brace."""
     try:
         with path.open("rb") as file:
             is_export = file.read(1) == b"{"

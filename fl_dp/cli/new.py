@@ -1,4 +1,4 @@
-"""`fl-dp new`: a folder of one's own, with a task that trains as it stands."""
+"""`fl-dp new`: a new user folder, with a task that trains as it stands."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ from fl_dp.cli.common import say
 from fl_dp.errors import ConfigError
 
 TEMPLATE = Path(__file__).parent / "new_folder"
-_TEXT = ".txt"  # behind the names of files that are Python here, and must not be part of fl_dp
+_TEXT = ".txt"  # suffix of files that become Python but must not be part of fl_dp
 
 
 def new(

@@ -1,4 +1,4 @@
-"""`fl-dp plan`: a run by a stated rule, from data, model, budget, clients and a time limit."""
+"""`fl-dp plan`: a run by a fixed rule, from data, model, budget, clients and a time limit."""
 
 import sys
 from pathlib import Path
@@ -61,9 +61,9 @@ def plan(
     request = read_request(config, settings=settings or (), seed=seed, options=options)
     if out is not None and out.exists():
         raise ConfigError(f"--out {out}: is there, and is not overwritten; name a new file.")
-    if out is not None and not out.parent.is_dir():  # said before all is measured
+    if out is not None and not out.parent.is_dir():  # reported before everything is measured
         raise ConfigError(f"--out {out}: cannot be written: there is no folder {out.parent}.")
-    from fl_dp.launch.defaults.proposal import propose  # late: these import torch
+    from fl_dp.launch.defaults.proposal import propose  # late: imports torch
     from fl_dp.launch.defaults.words import print_proposal, run_file_text
 
     with naming_places(request):

@@ -28,7 +28,7 @@ budgets are spent; 1 anything else.
 
 
 def refuse_beside(context: typer.Context, *names: str) -> None:
-    """ConfigError when the command line holds anything but the options `names`."""
+    """Raise ConfigError if the command line holds anything but the options `names`."""
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if source is ParameterSource.COMMANDLINE and parameter.name not in names:
@@ -40,7 +40,7 @@ def refuse_beside(context: typer.Context, *names: str) -> None:
             )
 
 
-# Words such as -1 reach our own checks, which name the argument, instead of being unknown options.
+# Words such as -1 then reach our own checks, which name the argument, instead of being unknown options.
 RUN_OPTIONS: dict[str, Any] = {"help": _RUN_HELP, "context_settings": {"ignore_unknown_options": True}}
 
 
@@ -83,7 +83,7 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the run in DIR, which was stopped, as it was started."),
     ] = None,
-    vary_mechanism: Annotated[bool, typer.Option("--vary-mechanism", hidden=True)] = False,  # of fl-dp sweep
+    vary_mechanism: Annotated[bool, typer.Option("--vary-mechanism", hidden=True)] = False,  # for fl-dp sweep
 ) -> int:
     if resume:
         refuse_beside(context, "resume", "ray_address")
@@ -93,7 +93,7 @@ def run(
             return launcher.resume(resume, ray_address=ray_address, tell=tell)
     request = read_request(config, words or (), with_track(settings, track), seed)
     kind = simulation_engine(simulate, engine, ray_address)
-    from fl_dp.launch.launcher import launch  # late: an error in an argument needs neither Flower nor torch
+    from fl_dp.launch.launcher import launch  # late: errors in arguments need neither Flower nor torch
 
     address = ray_address or ""
     with reporting_progress(say) as tell, naming_places(request):

@@ -1,4 +1,4 @@
-"""`fl-dp schema`: a draft of the schema file that sources of tables read, such as `csv:PATH`."""
+"""`fl-dp schema`: a draft of the schema file that table sources read, such as `csv:PATH`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from fl_dp.config.data import ENCODINGS
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.wording import counted
 
-_CSV = "csv"  # the source whose options stand here
+_CSV = "csv"  # the source that takes these options
 HELP = """Draft the schema of the table FILE: CSV, or what its ending names, such as .parquet.
 
 Ranges and categories stay blank: fill them in from what is known without the records. The draft is read once

@@ -1,6 +1,6 @@
 """`fl-dp server`, which server.py calls as well: a port for the sites of a federation, and one run on it.
 
-What needs Flower is imported late, so that the other commands start without it.
+Flower is imported late, so that the other commands start without it.
 """
 
 import sys
@@ -111,9 +111,9 @@ def serve(
 
 
 def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[str, int]:
-    """Where to serve: as is said, else on this machine alone, or with a kit on its port everywhere.
+    """Where to serve: the given address, else this machine alone, or with a kit its port on all interfaces.
 
-    Everywhere is IPv4 alone, unless the roster names an IPv6 address: then it is both.
+    All interfaces means IPv4 alone, unless the roster names an IPv6 address: then both.
     """
     from fl_dp.kits.provision import split_address
 
@@ -141,7 +141,7 @@ def _begin(
         run = with_absolute_paths(request.config)
         tell.doing(CHECKING_MODEL)
         check_server(run)
-    from fl_dp.federation.link.listener import check_port  # late: Flower comes with it
+    from fl_dp.federation.link.listener import check_port  # late: imports Flower
 
     check_port(host, port)
     folder = claim_folder(out)
@@ -156,7 +156,7 @@ def _begin(
 
 
 def _kit(kit: Path | None, address: str | None) -> "ServerKit":
-    """The kit that is named, or that of this machine's own federation; ConfigError where neither will do."""
+    """The named kit, or that of this machine's own federation; ConfigError if neither will do."""
     from fl_dp.kits.kit import ServerKit
     from fl_dp.kits.loopback import loopback_server
     from fl_dp.kits.provision import split_address
@@ -171,7 +171,7 @@ def _kit(kit: Path | None, address: str | None) -> "ServerKit":
 def _resume(
     path: Path, kit: "ServerKit", host: str, port: int, tell: ProgressReporter, watched: Watched
 ) -> ExitCode:
-    """Go on with the run in the folder `path` after its last completed round."""
+    """Resume the run in the folder `path` after its last completed round."""
     folder = RunFolder(path.absolute())
     with exclusive(folder.lock):
         check_unfinished(folder)
@@ -209,7 +209,7 @@ def _serve(
 
 
 def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> None:
-    """Return when `least` sites are there, however long that takes; say who is waited for, and since when."""
+    """Return once `least` sites are connected, however long it takes; say who is missing since when."""
     since, said = time.strftime("%H:%M"), ""
     while len(here := served.sites_here()) < least:
         missing = [site.name for site in served.hub.roster.sites if site.name not in here]
@@ -221,7 +221,7 @@ def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> No
         if words != said:
             tell.say(f"{words} (since {since})")
             said = words
-        tell.doing(words, said=True)  # with the names, whenever it is said again
+        tell.doing(words, said=True)  # repeated with the names
         served.look()
         time.sleep(_POLL_SECONDS)
 

@@ -1,4 +1,4 @@
-"""A launch ends in one way, whether by Ctrl-C, a closed terminal or a polite kill."""
+"""A launch ends in one way, whether by Ctrl-C, a closed terminal or SIGTERM."""
 
 import signal
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def stop_on_signals() -> Iterator[None]:
-    """Within it, the first of the stopping signals raises KeyboardInterrupt.
+    """Within the block, the first of the stopping signals raises KeyboardInterrupt.
 
     Later ones are ignored: they would interrupt the clean-up that the first one started.
     """
@@ -24,7 +24,7 @@ def stop_on_signals() -> Iterator[None]:
 
     before = {one: signal.getsignal(one) for one in _STOPPING}
     for one, handler in before.items():
-        if one != signal.SIGHUP or handler != signal.SIG_IGN:  # under nohup, a closed terminal is no reason
+        if one != signal.SIGHUP or handler != signal.SIG_IGN:  # under nohup, ignore a closed terminal
             signal.signal(one, stop)
     try:
         yield

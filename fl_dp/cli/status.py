@@ -1,4 +1,4 @@
-"""`fl-dp client status`: what this site's data have spent, and what servers asked of them last."""
+"""`fl-dp client status`: what this site's data have spent, and what servers last asked of them."""
 
 import json
 import shutil
@@ -52,7 +52,7 @@ def status(
 
 
 def _no_ledger(path: Path, given: Path | None) -> str:
-    """How the right one is named; a client says in its first lines which it keeps."""
+    """How to name the right one; a client's first lines say which it keeps."""
     if given is not None:
         return (
             f"--ledger {given}: there is no ledger in it, {path.name} is missing; name the folder that the "
@@ -65,7 +65,7 @@ def _no_ledger(path: Path, given: Path | None) -> str:
 
 
 def _of(report: AccountReport, lines: Sequence[Line]) -> list[Line]:
-    """Lines of the data set since its account began; those that were written before it was read go along."""
+    """Lines about the data set since its account began, and those written before the data were read."""
     since = report.registered[:19]
     return [one for one in lines if one.dataset in (report.dataset, "") and one.at[:19] >= since]
 

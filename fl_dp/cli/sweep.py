@@ -1,4 +1,4 @@
-"""`fl-dp sweep`: settings and seeds compared, on simulated clients."""
+"""`fl-dp sweep`: compares settings and seeds on simulated clients."""
 
 import sys
 from pathlib import Path
@@ -56,8 +56,8 @@ def sweep(
         say(f"looking at {file}")
     from fl_dp.launch.sweep.request import read_sweep
 
-    request = None if file is None else read_sweep(file, CONFIGS)  # first: a wrong key is known at once
-    from fl_dp.launch.sweep import sweep as sweeps  # late: it imports torch
+    request = None if file is None else read_sweep(file, CONFIGS)  # first, to report a wrong key at once
+    from fl_dp.launch.sweep import sweep as sweeps  # late: imports torch
 
     if show is not None:
         _refuse_beside("--show", SWEEP=file, out=out, ledger=ledger, resume=resume, plan=plan or None)

@@ -1,4 +1,4 @@
-"""`fl-dp validate`: what training will refuse of one's own task, before a site joins."""
+"""`fl-dp validate`: what training will refuse of a user's own task, before a site joins."""
 
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +41,7 @@ def validate(
     given = [*(settings or ()), *([] if task is None else [f"task={task}"])]
     request = read_request(config or DEFAULT_CONFIG, (), given)
     run = request.config
-    from fl_dp.launch.validation import validate as validate_task  # late: it imports torch
+    from fl_dp.launch.validation import validate as validate_task  # late: imports torch
 
     with naming_places(request):
         result = validate_task(run, config=run if config else None, fix=fix)

@@ -35,7 +35,7 @@ Exit code: 0 all that was given agrees; 1 something differs; 2 bad arguments, or
 Without a roster that you trust nothing is authentic: whoever can write DIR can compute every digest anew.
 """
 _DIGITS = 64  # of a SHA-256
-_EVERY = 10.0  # seconds between two words of progress in a pipe
+_EVERY = 10.0  # seconds between two progress lines in a pipe
 
 
 def verify(
@@ -106,7 +106,7 @@ def _trusted(kit: Path | None, roster: Path | None) -> Roster | None:
 
 
 def _digest(given: str | None) -> str:
-    """Without blanks, line breaks and the name that it is printed with; ConfigError for what is no digest."""
+    """Without spaces, line breaks and the printed label; ConfigError if it is no digest."""
     if given is None:
         return ""
     digest = "".join(given.split()).lower().removeprefix("sha-256")
@@ -116,7 +116,7 @@ def _digest(given: str | None) -> str:
 
 
 def _progress() -> Callable[[str], None]:
-    """On standard error: one line that changes on a terminal, now and then a line in a pipe."""
+    """Progress on standard error: a changing line on a terminal, an occasional line in a pipe."""
     said = time.monotonic()
 
     def on_terminal(words: str) -> None:

@@ -1,4 +1,4 @@
-"""`fl-dp watch`: a run that goes on elsewhere, from its files."""
+"""`fl-dp watch`: follows a run that goes on elsewhere, from its files."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The words of `adaptive-clipping`: quantile:SHARE, or quantile:SHARE:RATE."""
+"""Parses `adaptive-clipping`: quantile:SHARE, or quantile:SHARE:RATE."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fl_dp.config.flat import require
 
 KEY = "adaptive-clipping"
-REACH = 1000.0  # times the first bound, or a part of it: so far may a bound move
+REACH = 1000.0  # the bound stays within this factor of the first one
 _RATE = 0.2  # Andrew, Thakkar, McMahan, Ramaswamy 2021, section 3
 _MOST_RATE = 2.0
 _PLAIN = re.compile(r"(?=.{1,24}\Z)[0-9]*\.?[0-9]+(e-?[0-9]+)?", re.ASCII)
@@ -18,7 +18,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """quantile: the share of examples whose gradients are to be no longer than the bound, above 0, below 1.
+    """quantile: share of examples whose gradients should be within the bound, above 0 and below 1.
 
     rate: how fast the bound follows; a step multiplies it by e^(rate * (quantile - share seen)).
     """
@@ -28,7 +28,7 @@ class Adaptation:
 
 
 def adaptation_of(text: str) -> Adaptation | None:
-    """What `text` asks for; None for an empty one, SettingsError for any other that is not of these words."""
+    """What `text` asks for; None if it is empty, SettingsError for any other form."""
     if not text:
         return None
     kind, *words = text.split(":")
@@ -40,8 +40,8 @@ def adaptation_of(text: str) -> Adaptation | None:
 
 
 def _number(word: str) -> float | None:
-    """A plain number alone: a plan's words stand before a site's operator, who is to approve of them.
+    """A plain number only: a site's operator reads a plan's words and has to approve them.
 
-    What float() reads besides, line ends and a million digits, could push the rest of the question away.
+    Other text that float() reads, such as line ends or a million digits, could hide the question.
     """
     return float(word) if _PLAIN.fullmatch(word) else None

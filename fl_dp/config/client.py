@@ -1,4 +1,4 @@
-"""A client's own settings: data, ledger, limits. They live on its disk; no message changes them."""
+"""A client's own settings: data, ledger, limits. They are on its disk, and no message changes them."""
 
 import math
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ _NAME = (
 
 
 def is_name(text: str) -> bool:
-    """Whether a client can be called so: on every system such a name is that of one file in its folder."""
+    """Whether a client may have this name: on every system it is the name of one file in its folder."""
     return (
         0 < len(text) <= MOST_NAME
         and text.isprintable()
@@ -47,11 +47,11 @@ _SECURE = "Secure sums"
 class ClientConfig(TaskSettings):
     """One client's own settings, from its own disk: data, ledger and the limits that it accepts.
 
-    A round that asks for more than the limits is declined. What each setting means stands beside it.
+    A round that asks for more than the limits is declined. Each setting's meaning stands beside it.
     """
 
     LISTED_BY = "fl-dp keys --client"
-    ELSEWHERE = (  # keys of others that are given to a client by mistake, and what to say of them
+    ELSEWHERE = (  # keys of other configs that clients get by mistake, and what to say
         (
             "fl_dp.config.run:RunConfig",
             "a run's own key, which no client sets; the server's operator writes it in the run's file, or "

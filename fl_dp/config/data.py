@@ -1,4 +1,4 @@
-"""Which records: a data set, and how it is split into parts. Server and clients say it in the same keys."""
+"""Which records: a data set, and how it is split into parts. Server and clients use the same keys."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,15 +10,15 @@ from fl_dp.config.setting import setting
 from fl_dp.decoding import Range
 from fl_dp.records import PROVEN, REFUTED, STEADY_ROWS
 
-CLIENT = "{client}"  # in the path of the data: the client's name, in a simulation its number
+CLIENT = "{client}"  # in the path of the data: the client's name, or its number in a simulation
 IMAGE_MODES = ("", "L", "RGB")
 ENCODINGS = ("utf-8", "latin-1", "cp1252")
 RECORD, PERSON = "record", "person"  # what one example of a step is, and so what is protected
-CHOSEN = FIRST, FRESH = ("first", "fresh")  # which records stand for a person that has more than may count
-MOST_RECORDS = 4096  # of one person in a step: memory is taken for all of them, whoever is drawn
+CHOSEN = FIRST, FRESH = ("first", "fresh")  # which records count for a person that has more than may count
+MOST_RECORDS = 4096  # per person and step: memory is taken for all of them, whoever is drawn
 
 
-# What is said of `arithmetic` values that nothing is paid under any more.
+# What to say of `arithmetic` values under which nothing is paid any more.
 GONE_ARITHMETICS = (
     (
         REFUTED,
@@ -29,7 +29,7 @@ GONE_ARITHMETICS = (
 
 
 def require_not_proven(features: str, arithmetic: str) -> None:
-    """SettingsError for features beside proven arithmetic: they are computed for many records at a time."""
+    """Raise SettingsError for features with proven arithmetic: they are computed for many records."""
     require(
         not features or arithmetic != PROVEN, "features", features,
         f"none beside arithmetic = {arithmetic!r}: that no other record moves the last bits of a record's "
@@ -42,7 +42,7 @@ _DATA, _SPLIT, _UNIT = "Data", "Split among clients", "Whom epsilon protects"
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings(FlatConfig):
-    """What each setting means stands beside it: `fl-dp keys` shows it."""
+    """Each setting's meaning stands beside it; `fl-dp keys` shows it."""
 
     data: str = setting(
         "digits", _DATA,
@@ -103,22 +103,22 @@ class DataSettings(FlatConfig):
 
     @property
     def by_client(self) -> bool:
-        """Whether each client reads a file of its own, and all of it."""
+        """Whether each client reads a file of its own, as a whole."""
         return CLIENT in self.data
 
     @property
     def person_column(self) -> str:
-        """The column whose values are persons; empty where the unit is the record."""
+        """The column whose values are persons; empty if the unit is the record."""
         return self.unit.partition(":")[2]
 
     @property
     def unit_name(self) -> str:
-        """What is counted, in a word: record or person."""
+        """What is counted: "record" or "person"."""
         return self.unit.partition(":")[0]
 
     @property
     def unit_of_all(self) -> str:
-        """The unit in words that sites compare: what they call the column is each one's own."""
+        """The unit in words that sites compare; column names are left out, as they are each site's own."""
         if self.unit == RECORD:
             return RECORD
         return f"{PERSON}, {self.records_chosen} {self.records_per_person} records"

@@ -1,8 +1,8 @@
-"""Settings that depend on another one, and what they are where nobody gave them.
+"""Settings that depend on another one, and their values if not given.
 
-Who asks for three clients means three in each round, unless the config says otherwise: `min-clients` and
-`fit-clients` follow `clients`, up and down, where they are equal to it. A smaller value is a choice, and
-stays as long as it fits. `physical-batch-size` is only ever lowered.
+Three clients mean three in each round, unless the config says otherwise: `min-clients` and `fit-clients`
+follow `clients`, up and down, if they are equal to it. A smaller value is a choice, and stays as long as it
+fits. `physical-batch-size` is only ever lowered.
 """
 
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from typing import Any
 
 from fl_dp.config.ranges import MOST_CLIENTS
 
-_FOLLOWS = (("min-clients", "clients"), ("fit-clients", "clients"))  # where equal; else lowered to it
+_FOLLOWS = (("min-clients", "clients"), ("fit-clients", "clients"))  # if equal; otherwise lowered to it
 _AT_MOST = (*_FOLLOWS, ("physical-batch-size", "expected-batch-size"))
 
 
 def dependent_values(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, int]:
-    """Of the keys that are not `given` those that do not stay as in `base`, and what they are instead.
+    """The new values of keys that are not `given` and that do not stay as in `base`.
 
-    Both by run-config key; base: all keys. A value that is no integer is left to those who check it.
+    Both mappings are by run-config key; base has all. A value that is no integer is left to later checks.
     """
     found: dict[str, int] = {}
     for key, limit in _AT_MOST:

@@ -1,4 +1,4 @@
-"""Files of settings and results, TOML and JSON: whatever one holds, what cannot be read is a ConfigError."""
+"""Reads TOML and JSON files of settings and results; anything unreadable is a ConfigError."""
 
 import json
 import os
@@ -9,14 +9,14 @@ from typing import Any
 
 from fl_dp.errors import ConfigError
 
-# What decoders raise: a number of too many digits is a ValueError, too many brackets a RecursionError.
+# What decoders raise: ValueError for a number of too many digits, RecursionError for too many brackets.
 DAMAGED = (ValueError, RecursionError)
 
 
 def read_toml(path: Path, *, what: str = "file", named: bool = False) -> dict[str, Any]:
-    """The table in the file; ConfigError, which names it, where it is not there or damaged.
+    """The table in the file; ConfigError, naming the file, if it is missing or damaged.
 
-    named: by who runs this, as a file; then a link is followed. Else see `check_plain`.
+    named: the user named the file; a link is then followed. Otherwise see `check_plain`.
     """
     if not named:
         check_plain(path)
@@ -25,7 +25,7 @@ def read_toml(path: Path, *, what: str = "file", named: bool = False) -> dict[st
 
 
 def read_json(path: Path, *, what: str = "file") -> Any:
-    """What the file says; ConfigError, which names it and quotes nothing, where it is missing or damaged.
+    """The content of the file; ConfigError, naming it and quoting nothing, if it is missing or damaged.
 
     See `check_plain`, too.
     """
@@ -34,14 +34,14 @@ def read_json(path: Path, *, what: str = "file") -> Any:
 
 
 def no_constant(name: str) -> Any:
-    """For `json.loads`: ValueError for NaN and infinity, which JSON has not and nothing of ours writes."""
+    """For `json.loads`: ValueError for NaN and infinity, which are not JSON and which we never write."""
     raise ValueError(f"{name} is no number")
 
 
 def check_plain(path: Path) -> None:
-    """ConfigError for a pipe or a device, which could be waited for without end, and for some links.
+    """Raise ConfigError for a pipe or a device, which could block for ever, and for some links.
 
-    Others may have given the folder: a link that leads out of it would show a file of this machine.
+    Others may have supplied the folder: a link that leads out of it would show a file of this machine.
     """
     if path.is_symlink():
         folder = os.path.realpath(path.parent)

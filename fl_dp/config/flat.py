@@ -1,4 +1,4 @@
-"""Flat settings with kebab-case keys become validated frozen dataclasses, and back."""
+"""Converts flat settings with kebab-case keys to validated frozen dataclasses, and back."""
 
 import dataclasses
 import re
@@ -17,8 +17,8 @@ AUTO = "auto"
 Auto = Literal["auto"]
 Scalar = str | int | float | bool
 
-_HEAD = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # of an error about a setting: its key
-_KEY = re.compile(r"""\s*\[*\s*["']?([\w-]+)""")  # at the head of a line
+_HEAD = re.compile(r"([a-z][a-z-]*)(?= = |: )")  # the key at the start of an error about a setting
+_KEY = re.compile(r"""\s*\[*\s*["']?([\w-]+)""")  # at the start of a line
 
 
 class FlatConfig:
@@ -32,7 +32,8 @@ class FlatConfig:
     def from_flat(cls, flat: Mapping[str, Any]) -> Self:
         """Build from a flat mapping. SettingsError names every unknown key, missing key and wrong value.
 
-        What is wrong about values together, such as more clients a round than there are, is found one by one.
+        Errors in combinations of values, such as more clients a round than there are, are reported one at a
+        time.
         """
         values, mistakes = typed_values(cls, flat)
         if mistakes := mistakes + value_mistakes(cls, values):
@@ -48,7 +49,7 @@ class FlatConfig:
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
-        """Read a flat TOML file; every error names the file, and the line if it stands in one."""
+        """Read a flat TOML file; every error names the file, and the line if it concerns one."""
         found = read_toml(path, what="config file", named=True)
         try:
             return cls.from_flat(found)
@@ -62,7 +63,7 @@ class FlatConfig:
 
 
 def places_in(path: Path) -> dict[str, str]:
-    """Where each key of a flat TOML file stands: "run.toml, line 3"."""
+    """The place of each key in a flat TOML file: "run.toml, line 3"."""
     lines = path.read_text(encoding="utf-8").splitlines()
     found = ((number, _KEY.match(line)) for number, line in enumerate(lines, 1))
     return {match[1]: f"{path}, line {number}" for number, match in reversed(list(found)) if match}
@@ -79,9 +80,9 @@ def require_delta(delta: float | Auto) -> None:
 
 
 def require_own_accountant(name: str) -> None:
-    """ConfigError unless fl_dp itself has an accountant of that name.
+    """Raise ConfigError unless fl_dp itself has an accountant of that name.
 
-    Whether its epsilon is a proven upper bound, the accountant alone knows: `Budget` asks it.
+    Whether its epsilon is a proven upper bound, only the accountant knows: `Budget` asks it.
     """
     own = ACCOUNTANTS.built_in()
     if name in own:

@@ -1,4 +1,4 @@
-"""All keys of a config, as tables and written files show them: read from the settings themselves."""
+"""All keys of a config, for tables and written files, read from the settings themselves."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ _FIRST = "The usual ones"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. default: as TOML has it; empty for a key that has none. expected: what its value may be."""
+    """One key. default: as TOML; empty for a key that has none. expected: what its value may be."""
 
     name: str
     default: str
@@ -28,7 +28,7 @@ class Key:
 def keys_of(kind: type) -> list[Key]:
     """All keys of a config, a dataclass, group by group in the order of the groups' first keys.
 
-    Only names of our own are listed among the choices: what other packages add differs between machines.
+    Choices list only our own names: what other packages add differs between machines.
     """
     abouts = abouts_of(kind)
     keys = [_key(kind, field, abouts[field.name]) for field in dataclasses.fields(kind)]
@@ -37,7 +37,7 @@ def keys_of(kind: type) -> list[Key]:
 
 
 def by_group(keys: list[Key], *, common_first: bool = False) -> Iterator[tuple[str, list[Key]]]:
-    """The keys under their headings. common_first: those that most runs set under a heading of their own."""
+    """The keys under their headings. common_first: those that most runs set get a heading of their own."""
     rest = keys
     if common_first:
         yield _FIRST, [key for key in keys if key.about.common]
@@ -57,9 +57,9 @@ def _expected(kind: type, name: str, about: About) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A default as it is written in TOML."""
+    """A default as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return json.dumps(value)  # of the same form as TOML's basic strings
+        return json.dumps(value)  # same form as TOML's basic strings
     return "inf" if value == math.inf else str(value)

@@ -1,4 +1,4 @@
-"""Mistakes in settings: each names its key and value, and may be told with the place where it stands."""
+"""Errors in settings: each names its key and value, and can be reported with its place."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Mistake:
 
 
 class SettingsError(ConfigError):
-    """One or several mistakes; a line for each where there are several."""
+    """One or several errors, one per line."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
@@ -26,7 +26,7 @@ class SettingsError(ConfigError):
         return type(self), (self.mistakes,)
 
     def placed(self, told: Callable[[Mistake], str]) -> "SettingsError":
-        """The same, each with words that `told` gives, which say where it stands."""
+        """The same errors in the words that `told` gives, which add the place."""
         return SettingsError(Mistake(one.key, told(one)) for one in self.mistakes)
 
 

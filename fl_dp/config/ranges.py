@@ -1,7 +1,7 @@
-"""What a number in the settings may be: a range stands where the setting is declared.
+"""Ranges of numbers in the settings, declared beside each setting.
 
-Every number of a config has one. So none reaches a library that cannot hold it, and none asks for more
-memory or time than any machine has.
+Every number of a config has one. So none reaches a library that cannot hold it, and none asks for more memory
+or time than any machine has.
 """
 
 import dataclasses
@@ -13,21 +13,21 @@ from typing import Annotated, Any
 from fl_dp.decoding import Range
 from fl_dp.records import MOST_RECORDS
 
-MOST_SEED = 2**63 - 1  # what messages and libraries take
+MOST_SEED = 2**63 - 1  # the largest that messages and libraries take
 MOST_CLIENTS = 10**6
 Clients = Annotated[int, Range(1, MOST_CLIENTS)]
 Rounds = Annotated[int, Range(1, 10**6)]
-Examples = Annotated[int, Range(1, 2**30)]  # of one step
+Examples = Annotated[int, Range(1, 2**30)]  # in one step
 Mebibytes = Annotated[int, Range(1, 2**24)]  # 16 TiB
 Side = Annotated[int, Range(0, 2**16)]  # pixels, tokens or ranks
 Seed = Annotated[int, Range(0, MOST_SEED)]
 Records = Annotated[int, Range(1, MOST_RECORDS)]
-Seconds = Annotated[float, Range(0, 1e8, open=True)]  # three years: for longer no system call waits
+Seconds = Annotated[float, Range(0, 1e8, open=True)]  # three years: no system call waits longer
 Positive = Annotated[float, Range(0, 1e12, open=True)]
 
 
 def range_problem(bounds: Range, value: Any) -> str:
-    """What is wrong with a value, where it is a number outside of its range; else empty."""
+    """The problem with a number outside its range; else empty."""
     if type(value) not in (int, float) or bounds.holds(value):
         return ""
     return f"{shown(value)}: expected {bounds.in_words(whole=isinstance(value, int))}"
@@ -49,7 +49,7 @@ def ranges_of(kind: type) -> dict[str, Range]:
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:
-    """Of a union each of its types, else the type itself."""
+    """The types of a union, else the type itself."""
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     return typing.get_args(hint) if is_union else (hint,)
 
@@ -59,6 +59,6 @@ def _plain(hint: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """As it was written; an integer that no text holds in short."""
+    """As it was written; shortened for an integer that is too long for a text."""
     long = isinstance(value, int) and abs(value) >= 10**30
     return "a number of more than 30 digits" if long else repr(value)

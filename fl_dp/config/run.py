@@ -1,4 +1,6 @@
-"""The server's settings of a run, in Flower's flat format: what is trained, what clients are asked for."""
+"""The server's settings of a run, in Flower's flat format: what is trained, and what clients are asked
+for.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +41,7 @@ PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
 KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
 SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
-# May be changed in the config of a run that is resumed: they say where and how long, not what is done.
+# May change in the config of a resumed run: they say where and how long, not what is done.
 MAY_CHANGE = frozenset(
     {
         "memory-mib",
@@ -60,9 +62,9 @@ _PRIVACY, _MACHINE = "Privacy", "Machine"
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(TaskSettings):
-    """One run, as the server's operator asks for it. What each setting means stands beside it."""
+    """One run, as the server's operator requests it. Each setting's meaning stands beside it."""
 
-    ELSEWHERE = (  # keys of others that are given to a run by mistake, and what to say of them
+    ELSEWHERE = (  # keys of other configs that runs get by mistake, and what to say
         (
             "fl_dp.config.client:ClientConfig",
             "a client's own key, which no run sets; write it in that client's file, or give it there: fl-dp "
@@ -261,7 +263,7 @@ class RunConfig(TaskSettings):
 
     @classmethod
     def from_flat(cls, flat: Mapping[str, Any]) -> Self:
-        """As `FlatConfig.from_flat`; what is not in `flat` may depend on what is: see `dependent.py`."""
+        """As `FlatConfig.from_flat`; missing keys may depend on those in `flat`: see `dependent.py`."""
         return super().from_flat({**dependent_values(cls().to_flat(), flat), **flat})
 
     @property
@@ -271,17 +273,17 @@ class RunConfig(TaskSettings):
 
     @property
     def secure(self) -> bool:
-        """Whether clients give to secure sums, of which no part is seen by itself."""
+        """Whether clients contribute to secure sums, whose parts nobody sees alone."""
         return self.aggregation == SECURE
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """Of what is reported on the test data; empty: what the task says."""
+        """Metrics to report on the test data; empty: those of the task."""
         return tuple(name for word in self.metrics.split(",") if (name := word.strip()))
 
     @property
     def track_names(self) -> tuple[str, ...]:
-        """Trackers that the server tells of each round, each once; clients never hear of them."""
+        """Trackers that the server sends each round to, each once; clients never hear of them."""
         return tuple(dict.fromkeys(name for word in self.track.split(",") if (name := word.strip())))
 
     def __post_init__(self) -> None:
@@ -344,9 +346,9 @@ class RunConfig(TaskSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PastRunConfig(RunConfig):
-    """The config of a run as its folder has it: also of one under an arithmetic that is no choice any more.
+    """The config in the folder of a past run, even under an arithmetic that is no longer offered.
 
-    It is read and never run; an older fl_dp that could not choose wrote none.
+    It is read and never run; an older fl_dp without that choice wrote none.
     """
 
     arithmetic: str = setting(REFUTED, _PRIVACY, "of the run's rounds", choices=PAID_UNDER)

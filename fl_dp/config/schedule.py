@@ -1,4 +1,4 @@
-"""The clients' learning rate in each round, which the server computes and names in the round's plan.
+"""The clients' learning rate in each round: the server computes it and puts it into the round's plan.
 
 | schedule      | in round r of R, from the first rate                 |
 |---------------|------------------------------------------------------|
@@ -18,9 +18,9 @@ KEY = "learning-rate-schedule"
 
 
 def learning_rate_in(schedule: str, first: float, server_round: int, rounds: int) -> float:
-    """The rate of round `server_round` (from 1) of `rounds`; ConfigError for a schedule that is none.
+    """The rate of round `server_round` (from 1) of `rounds`; ConfigError for an unknown schedule.
 
-    A run that goes on after its last round keeps that one's rate.
+    A run that goes on after its last round keeps that round's rate.
     """
     over = min(server_round, rounds) - 1
     match schedule.split(":"):
@@ -36,7 +36,7 @@ def learning_rate_in(schedule: str, first: float, server_round: int, rounds: int
 
 
 def check_schedule(schedule: str, first: float, rounds: int) -> None:
-    """ConfigError for one that is not known, or whose last rate is too small to be a number."""
+    """Raise ConfigError for an unknown schedule, or one whose last rate is too small to be a number."""
     last = learning_rate_in(schedule, first, rounds, rounds)
     if not last > 0:
         raise ConfigError(f"{KEY} = {schedule!r}: the rate of round {rounds} would be 0.")

@@ -1,4 +1,4 @@
-"""What goes with aggregation = "secure", and what does not: said before anything is started."""
+"""Which settings go with aggregation = "secure": checked before anything starts."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,10 @@ _WHY = 'with aggregation = "secure"'
 
 
 def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
-    """ConfigError for a setting that means nothing, or something else, where only sums are seen.
+    """Raise ConfigError for a setting that has no meaning, or another one, if only sums are seen.
 
-    flat: the run's settings by key. least_updates: of how many members a sum is opened.
-    `local-epochs` is not looked at: a round is one step, whatever it says (docs/secure-aggregation.md).
+    flat: the run's settings by key. least_updates: the number of members of which a sum is opened.
+    `local-epochs` is not checked: a round is one step, whatever it says (docs/secure-aggregation.md).
     """
     fitting: dict[str, tuple[tuple[Scalar, ...], str]] = {
         "privacy": (("on",), "on: a sum without noise protects nobody"),

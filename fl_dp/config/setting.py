@@ -1,4 +1,4 @@
-"""What a setting means, beside the setting itself: errors, `fl-dp keys` and written files read it there."""
+"""What a setting means, stated beside the setting itself: errors, `fl-dp keys` and written files read it."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 from fl_dp.choices import Choices
 
 Value = TypeVar("Value")
-_ABOUT = "fl_dp"  # in the metadata of a field
+_ABOUT = "fl_dp"  # key in the metadata of a field
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """group: the heading it stands under. meaning: a phrase, without a full stop.
+    """group: the heading that it is listed under. meaning: a phrase, without a full stop.
 
-    choices: the values there are; of a `Choices` the names of its files. checked: whether a config is held to
-    them; else whoever uses the value is. gone: values that were choices once, each with the end of its error.
-    own: why only files of ours will do; empty: others will do too.
-    also: what a value may be beside the choices. page: of docs/, that says more. common: most runs set it.
+    choices: the possible values; for a `Choices`, the names of its files. checked: whether a config is
+    checked against them; if not, the code that uses the value checks it. gone: former choices, each with the
+    end of its error. own: why only our own files will do; empty: others will do too.
+    also: another accepted form besides the choices. page: of docs/, with more. common: most runs set it.
     """
 
     group: str
@@ -46,7 +46,7 @@ def about(group: str, meaning: str, **more: Any) -> Mapping[str, About]:
 
 @cache
 def abouts_of(kind: type) -> dict[str, About]:
-    """What each field of a config, a dataclass, means; TypeError for one that nobody has explained."""
+    """What each field of a config, a dataclass, means; TypeError for a field without explanation."""
     found: dict[str, About] = {}
     for field in dataclasses.fields(kind):
         if _ABOUT not in field.metadata:

@@ -1,4 +1,4 @@
-"""What is learned, on which records. Server and clients say it in the same keys, each on its own disk."""
+"""What is learned, on which records. Server and clients use the same keys, each on its own disk."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ _FILE = ".py"
 
 
 def task_file(name: str) -> tuple[Path | None, str]:
-    """The file and the class that a task's name means: FILE.py, FILE.py:NAME or package.module:NAME.
+    """The file and class in a task's name: FILE.py, FILE.py:NAME or package.module:NAME.
 
-    Without a file, None; without a class, an empty text. A colon may stand in the path, too.
+    None without a file, an empty text without a class. The path may also contain a colon.
     """
     before, _, after = name.rpartition(":")
     if name.endswith(_FILE):
@@ -32,7 +32,7 @@ def task_file(name: str) -> tuple[Path | None, str]:
 
 
 def task_beside(name: str, folder: Path) -> str:
-    """`name`, where it names a file, with an absolute path, from `folder` if it was relative."""
+    """`name`; if it names a file, with an absolute path, relative to `folder`."""
     file, kind = task_file(name)
     if file is None:
         return name
@@ -44,7 +44,7 @@ _TASK = "Task and model"
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings(DataSettings):
-    """What each setting means stands beside it: `fl-dp keys` shows it."""
+    """Each setting's meaning stands beside it; `fl-dp keys` shows it."""
 
     task: str = setting(
         "", _TASK, "of one's own: FILE.py, FILE.py:NAME or package.module:NAME; it replaces what it defines",
@@ -131,7 +131,7 @@ class TaskSettings(DataSettings):
 
     @property
     def weight_of_class(self) -> tuple[float, ...]:
-        """`class_weights` as numbers; ConfigError where it holds something else."""
+        """`class_weights` as numbers; ConfigError for anything else."""
         try:
             return tuple(float(word) for word in self.class_weights.split(",") if self.class_weights)
         except ValueError:
@@ -139,11 +139,11 @@ class TaskSettings(DataSettings):
 
     @property
     def trained(self) -> str:
-        """Which parameters are trained, in words that sites compare; empty: all that the model has."""
+        """Which parameters are trained, in words that sites compare; empty: all of the model's."""
         parts = [self.trainable] if self.trainable else []
         parts += [f"lora {self.lora} of {self.lora_targets}"] if self.lora else []
         return "; ".join(parts)
 
     def of_task(self) -> dict[str, Any]:
-        """These settings alone, by field, for other settings that are to mean the same task and records."""
+        """These settings alone, by field, for other settings that should mean the same task and records."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(TaskSettings)}

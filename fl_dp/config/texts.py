@@ -1,4 +1,4 @@
-"""What a text in the settings may be: it names files, stands in reports and is written to other files."""
+"""Which texts a setting may hold: they name files, appear in reports and are written to other files."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ LONGEST = 4096  # bytes of a path on most systems
 
 
 def text_problem(text: str) -> str:
-    """What is wrong with it, where no file or path can hold it; else empty."""
+    """The problem with a text that no file or path can hold; else empty."""
     if len(text) > LONGEST:
         return f"expected {LONGEST} characters at most"
     if "\0" in text:

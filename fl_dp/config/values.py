@@ -1,4 +1,4 @@
-"""Each value of a config by itself: its type, its range, its choices, and texts that files can hold."""
+"""Checks each value of a config alone: its type, range and choices, and that files can hold its text."""
 
 import dataclasses
 import types
@@ -18,7 +18,7 @@ from fl_dp.errors import ConfigError
 
 _UNIONS = (typing.Union, types.UnionType)
 _WORDS = {str: "a text", bool: "true or false", int: "an integer", float: "a number"}
-_SHOWN = 40  # characters of a text that is quoted in an error
+_SHOWN = 40  # characters of a text quoted in an error
 
 
 def key_of(field: str) -> str:
@@ -26,7 +26,7 @@ def key_of(field: str) -> str:
 
 
 def typed_values(kind: type, flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:
-    """By field the values of a flat mapping that have the right type; and what is wrong with the others."""
+    """The values of a flat mapping that have the right type, by field; and the errors of the others."""
     hints = {field.name: _hints(kind)[field.name] for field in dataclasses.fields(kind)}
     known = {key_of(name): name for name in hints}
     values: dict[str, Any] = {}
@@ -45,7 +45,7 @@ def typed_values(kind: type, flat: Mapping[str, Any]) -> tuple[dict[str, Any], l
 
 
 def value_mistakes(kind: type, values: Mapping[str, Any]) -> list[Mistake]:
-    """What is wrong with any of the values, by field, of a config of that kind."""
+    """The errors in the values, by field, of a config of that kind."""
     abouts, ranges = abouts_of(kind), ranges_of(kind)
     return [
         Mistake(key_of(name), words)
@@ -56,7 +56,7 @@ def value_mistakes(kind: type, values: Mapping[str, Any]) -> list[Mistake]:
 
 
 def expected_in_words(kind: type, field: str) -> str:
-    """What the setting's type takes: "an integer from 1 to 100, or auto"."""
+    """What the setting accepts: "an integer from 1 to 100, or auto"."""
     bounds = ranges_of(kind).get(field)
     words = [_in_words(option, bounds) for option in _options(_hints(kind)[field])]
     return ", or ".join(words)
@@ -105,7 +105,7 @@ def _in_words(option: Any, bounds: Range | None) -> str:
 
 
 def _typed(kind: type, name: str, value: Any, hint: Any) -> Any:
-    """`value` as the type that `hint` declares; an int serves where a float is declared."""
+    """`value` as the type that `hint` declares; an int is accepted for a float."""
     for option in _options(hint):
         if typing.get_origin(option) is Literal:
             if value in typing.get_args(option):
@@ -132,9 +132,9 @@ def _mistake(key: str, words: str) -> SettingsError:
 
 
 def _unknown(kind: type, key: str) -> str:
-    """Whose key it is, if another config has it; else the known key most like it, or where all are.
+    """The config that has this key, if another does; else the most similar key, or where all are listed.
 
-    Configs name one another as "module:class", since both cannot import each other.
+    Configs name one another as "module:class", since they cannot import each other.
     """
     for other, words in getattr(kind, "ELSEWHERE", ()):
         if key in map(key_of, abouts_of(resolve_name(other))):

@@ -1,4 +1,4 @@
-"""What is written of all keys: the page docs/keys.md, and config files with every key explained."""
+"""Documents written from all keys: docs/keys.md, and config files with every key explained."""
 
 from collections.abc import Callable
 from textwrap import wrap
@@ -40,7 +40,7 @@ _CLIENT_FILE = """\
 
 
 def keys_page() -> str:
-    """docs/keys.md."""
+    """The text of docs/keys.md."""
     return (
         f"{_PAGE}## Of a run\n\nThe server's settings, in a run config.\n\n{_tables(keys_of(RunConfig))}"
         "## Of a client\n\nIn the file that `fl-dp client --config` reads. Those of data and task mean what "
@@ -50,12 +50,12 @@ def keys_page() -> str:
 
 
 def run_file(name: str) -> str:
-    """A run config with all keys, the usual ones in force; `name` is the file's, for its commands."""
+    """A run config with all keys, the usual ones active; `name` is the file's, for its commands."""
     return _file(_RUN_FILE.format(name=name), keys_of(RunConfig), in_force=lambda key: key.about.common)
 
 
 def client_file(name: str) -> str:
-    """A client's settings with all keys. None is in force: each client's own are to be filled in."""
+    """A client's settings with all keys, none active: each client fills in its own."""
     return _file(_CLIENT_FILE.format(name=name), keys_of(ClientConfig), in_force=lambda key: False)
 
 
@@ -94,7 +94,7 @@ def _file(head: str, keys: list[Key], in_force: Callable[[Key], bool]) -> str:
 
 
 def _lines(key: Key, in_force: bool) -> str:
-    """A comment that explains the key, and its line."""
+    """The key's line, with a comment that explains it."""
     page = f" (docs/{key.about.page.partition('#')[0]})" if key.about.page else ""
     values = "" if key.expected == _ANY_TEXT else f" Values: {key.expected}."
     words = f"{key.about.meaning}{page}.{values}"

@@ -1,4 +1,4 @@
-"""torchvision's data sets, downloaded once, by one process at a time, with a time-out."""
+"""Downloads torchvision's data sets once, by one process at a time, with a timeout."""
 
 import http.client
 import os
@@ -19,7 +19,7 @@ _SILENCE = 60.0  # seconds without a byte after which a download has failed
 def exclusive(root: Path) -> AbstractContextManager[object]:
     """Lock `root` while its files are looked for or downloaded, so that no process reads half a file.
 
-    There is no lock where `root` is read-only: no process of this user downloads there.
+    There is no lock if `root` is read-only: no process of this user downloads there.
     """
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def exclusive(root: Path) -> AbstractContextManager[object]:
 
 
 def fetch(set_name: str, root: Path, **options: bool) -> Any:
-    """torchvision's data set `set_name` in `root`: unpacked if its archives lie there, else downloaded.
+    """torchvision's data set `set_name` in `root`: unpacked from archives there, else downloaded.
 
     Progress goes to stderr. Hold `exclusive(root)`. A failure raises DataError.
     """
@@ -49,7 +49,7 @@ def fetch(set_name: str, root: Path, **options: bool) -> Any:
 
 @contextmanager
 def _give_up_after(seconds: float) -> Iterator[None]:
-    """A time-out for every new socket. torchvision sets none, and would wait for a dead network for ever."""
+    """A timeout for every new socket. torchvision sets none, and would wait for a dead network for ever."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:

@@ -1,7 +1,7 @@
-"""Fixed functions of single records, such as the scattering transform, by the setting `features`.
+"""Fixed functions of single records, such as the scattering transform, chosen by the setting `features`.
 
-Each is a function of one record alone: nothing is fitted, drawn or counted, so that it costs no privacy. What
-a record is, and what it has spent, goes by the record as it was read.
+Each is a function of one record alone: nothing is fitted, sampled or counted, so that it costs no privacy. A
+record's identity and spending depend on the record as it was read.
 """
 
 import logging
@@ -17,20 +17,20 @@ from fl_dp.errors import ConfigError, DataError
 
 logger = logging.getLogger("fl_dp")
 
-_RECORDS = 4096  # that are handed over at a time: bounds the memory beside the result
+_RECORDS = 4096  # processed at a time: bounds the memory beside the result
 _TRIED = 3  # made-up records
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a file in features/ says: the constant `FEATURES`.
+    """The constant `FEATURES` of a file in features/.
 
     of: from records as they were read, (n, ...), and the argument to their features, (n, ...) float32. Each
-    row is a function of that record alone, to the last bit: the same in whatever batch it stands.
+    row is a function of that record alone, to the last bit: the same in any batch.
     shape: from the shape of one record to that of its features; ValueError, with the reason, for a shape or
-    an argument that it cannot take. It is asked before any record is.
-    argument: what users write behind the name, as errors call it: DEPTH of `scatter:DEPTH`. None: nothing.
-    default: the argument where it is left out; empty: it may not be.
+    an argument that it cannot take. It is called before any record is seen.
+    argument: what users write after the name, as errors call it: DEPTH of `scatter:DEPTH`. None: nothing.
+    default: the argument if it is left out; empty: it is required.
     """
 
     of: Callable[[Tensor, str], Tensor]
@@ -46,7 +46,7 @@ class FixedFeatures:
     name: str
 
     def shape(self, record: tuple[int, ...]) -> tuple[int, ...]:
-        """Of the features of one record of that shape; DataError where it has none."""
+        """Shape of the features of one record of that shape; DataError if it has none."""
         chosen, argument = _chosen(self.name)
         try:
             return chosen.shape(record, argument)
@@ -57,10 +57,10 @@ class FixedFeatures:
             ) from None
 
     def of(self, x: Tensor) -> Tensor:
-        """(n, *shape) float32 features of records (n, ...), as they were read. Logs how long it took.
+        """(n, *shape) float32 features of records (n, ...) as they were read. Logs how long it took.
 
-        DataError for features that are not finite, or of another shape than was said; ConfigError as
-        `check_alone`, which is asked first.
+        DataError for features that are not finite, or of another shape than declared; ConfigError as
+        `check_alone`, which is called first.
         """
         chosen, argument = _chosen(self.name)
         made = torch.empty(len(x), *self.shape(tuple(x.shape[1:])))
@@ -68,7 +68,7 @@ class FixedFeatures:
         size, started = made.numel() * made.element_size() / 2**20, time.perf_counter()
         logger.info("computing features %s, %.0f MiB", self.name, size)
         for start in range(0, len(x), _RECORDS):
-            # A copy: what a record is known by must stay as it was read. And nothing is learned here.
+            # A copy: what identifies a record must stay as it was read. And nothing is learned here.
             with torch.no_grad():
                 part = chosen.of(x[start : start + _RECORDS].clone(), argument)
             if part.shape[1:] != made.shape[1:] or not part.isfinite().all():
@@ -78,9 +78,9 @@ class FixedFeatures:
         return made
 
     def check_alone(self, like: Tensor) -> None:
-        """ConfigError where a record's features depend on the others that stand beside it.
+        """Raise ConfigError if a record's features depend on the other records in the batch.
 
-        Tried on made-up records of the type and shape of `like`, of which no row is looked at.
+        Tried on made-up records of the type and shape of `like`, whose rows are not read.
         """
         chosen, argument = _chosen(self.name)
         generator = torch.Generator().manual_seed(0)
@@ -95,7 +95,7 @@ class FixedFeatures:
 
 
 def features_of(setting: str) -> FixedFeatures | None:
-    """The features that the setting names; None where it is empty.
+    """The features that the setting names; None if it is empty.
 
     ConfigError for a name that is not in features/, and for a wrong argument.
     """

@@ -1,4 +1,4 @@
-"""flwr_datasets.partitioner without what it imports and does not need here: plots and `datasets`."""
+"""flwr_datasets.partitioner without imports that are not needed here: plots and `datasets`."""
 
 import importlib
 import importlib.util
@@ -16,7 +16,8 @@ from fl_dp.data.partition_scheme import Indices, Labels
 
 _PACKAGE, _DATA_SETS = "flwr_datasets", "datasets"
 
-# All are said better elsewhere: the first by the DataError that follows, the others by the schemes' files.
+# All are reported better elsewhere: the first by the DataError that follows, the others by the schemes'
+# files.
 _EXPECTED_WARNINGS = (
     "The specified min_partition_size", "Classes: .* will NOT be used", "The sum of the partition_sizes",
 )  # fmt: skip
@@ -32,14 +33,14 @@ def split_by(partitioner: Any, labels: Labels, number: int) -> list[Indices]:
 
 
 class LabelDataSet:
-    """What partitioners use of a `datasets.Dataset` with one column; a part is an array of row numbers.
+    """What partitioners use of `datasets.Dataset`, with one column; a part is an array of row numbers.
 
-    A part as a data set of its own takes a millisecond or two to build and to read. With thousands of parts
+    A data set object for each part takes a millisecond or two to build and to read. With thousands of parts
     that is most of the time.
     """
 
     def __init__(self, labels: Labels, rows: Indices | None = None) -> None:
-        """rows: numbers of the rows whose labels they are; those of their places if left out."""
+        """rows: numbers of the rows that the labels belong to; their positions if left out."""
         self._labels = labels
         self._rows = np.arange(len(labels)) if rows is None else rows
 
@@ -61,12 +62,12 @@ class LabelDataSet:
         return self._rows[np.fromiter(indices, dtype=np.int64)]
 
     def sort(self, column: str) -> "LabelDataSet":
-        """By label; rows of one label stay in their order, as in `datasets`."""
+        """Sorted by label; rows of one label stay in their order, as in `datasets`."""
         order = np.argsort(self._labels, kind="stable")
         return LabelDataSet(self._labels[order], self._rows[order])
 
     def shard(self, num_shards: int, index: int, contiguous: bool) -> Indices:
-        """Part number `index` of `num_shards` parts; their sizes differ by one at most, larger ones first."""
+        """Part number `index` of `num_shards` parts; their sizes differ by at most one, larger ones first."""
         if not contiguous:
             raise NotImplementedError("only parts of neighbouring rows")
         size, larger = divmod(len(self), num_shards)
@@ -76,13 +77,13 @@ class LabelDataSet:
 
 @lru_cache(maxsize=1)
 def partitioners() -> ModuleType:
-    """The module `flwr_datasets.partitioner`, whose partitioners take a LabelDataSet and nothing else.
+    """The module `flwr_datasets.partitioner`, whose partitioners accept only a LabelDataSet.
 
     The package's own __init__ imports its plotting (Matplotlib, seaborn, SciPy's statistics). Its
-    partitioners import `datasets` (pandas, PyArrow, aiohttp) for one type. Together that takes 2 s and
-    100 MiB in every process that splits data, and Flower starts a process for each message. So two stand-ins
-    are there while the partitioners are imported: an empty package, and a `datasets` with that type alone.
-    Both are removed afterwards, and so is this copy: `import flwr_datasets` then imports the real package.
+    partitioners import `datasets` (pandas, PyArrow, aiohttp) for one type. Together that takes 2 s and 100
+    MiB in every process that splits data, and Flower starts a process for each message. So two stand-ins
+    exist while the partitioners are imported: an empty package, and a `datasets` with that type alone. Both
+    are removed afterwards, and so is this copy: `import flwr_datasets` then imports the real package.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     package, data_sets = ModuleType(_PACKAGE), ModuleType(_DATA_SETS)
@@ -94,7 +95,7 @@ def partitioners() -> ModuleType:
 
 @contextmanager
 def _imported_instead(stand_ins: dict[str, ModuleType]) -> Iterator[None]:
-    """Within it, importing a name of `stand_ins` gives the stand-in; after it, all is as before."""
+    """Within the block, importing a name of `stand_ins` gives the stand-in; afterwards all is as before."""
     real = _take_out(stand_ins)
     sys.modules.update(stand_ins)
     try:

@@ -1,4 +1,4 @@
-"""Subgroups of a folder's images: declared in subgroups.toml, and of each test image a row of subgroups.csv.
+"""Subgroups of a folder's images: declared in subgroups.toml, with a row of subgroups.csv per test image.
 
     # DIR/subgroups.toml                     # DIR/subgroups.csv
     [columns.sex]                            file,sex,age
@@ -6,7 +6,7 @@
     [columns.age]
     bands = [50, 65]
 
-Columns are declared as those of a table are, see `fl_dp/data/tables/parse.py`.
+Columns are declared like those of a table, see `fl_dp/data/tables/parse.py`.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from fl_dp.data.tables.files import read_csv
 from fl_dp.errors import ConfigError, DataError
 
 DECLARED, OF_EACH = "subgroups.toml", "subgroups.csv"
-_FILE = "file"  # the column that says which image a row is of
+_FILE = "file"  # the column with the image's path
 
 
 def folder_subgroups(folder: Path, images: Sequence[str]) -> tuple[Subgroups, ...]:
-    """Of the images, by their paths in the folder; none where it declares none.
+    """Subgroups of the images, given by their paths in the folder; none if it declares none.
 
-    DataError, which names the file, where one of the two is wrong or missing, or where an image has no row.
-    Rows of other images do not count.
+    DataError, naming the file, if one of the two is wrong or missing, or if an image has no row. Rows of
+    other images are ignored.
     """
     declared, of_each = folder / DECLARED, folder / OF_EACH
     if not declared.exists():

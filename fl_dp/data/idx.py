@@ -16,9 +16,9 @@ _UINT8 = 0x08
 def read_idx(path: Path, ndim: int) -> Tensor:
     """The uint8 tensor of `ndim` dimensions in an unpacked IDX file.
 
-    Raises DataError that names the file when it cannot be read, is of another kind, or has another length
-    than its header says. Not torchvision's reader: it accepts surplus bytes, its errors do not name the
-    file, and importing it takes 1.3 s.
+    Raises DataError naming the file if it cannot be read, is of another kind, or has another length than its
+    header says. Not torchvision's reader: it accepts surplus bytes, its errors do not name the file, and
+    importing it takes 1.3 s.
     """
     try:
         content = np.fromfile(path, np.uint8)

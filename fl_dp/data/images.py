@@ -1,4 +1,4 @@
-"""Images from their files' bytes, brought to one size and one colour mode where the settings say so."""
+"""Images from their files' bytes, converted to one size and colour mode if the settings say so."""
 
 import io
 import warnings
@@ -18,9 +18,9 @@ Pixels = NDArray[np.uint8]
 
 
 def stack(images: Iterable[tuple[str, bytes]], number: int, reading: Reading) -> Tensor:
-    """uint8 (n, C, H, W) of `number` images, each with its name for errors; all must come out like the first.
+    """uint8 (n, C, H, W) of `number` images, each named for errors; all must have the shape of the first.
 
-    DataError, which names the image, for one that cannot be read or is unlike the first.
+    DataError, naming the image, for one that cannot be read or differs from the first.
     """
     stacked, first_name = np.empty(0, dtype=np.uint8), ""
     for row, (name, content) in enumerate(images):
@@ -43,7 +43,7 @@ def _pixels(name: str, content: bytes, reading: Reading) -> Pixels:
     """uint8 (H, W) of a grey image or (H, W, 3) of a colour image."""
     try:
         with warnings.catch_warnings(), Image.open(io.BytesIO(content)) as image:
-            warnings.simplefilter("ignore")  # Pillow's, about files that are read nevertheless
+            warnings.simplefilter("ignore")  # Pillow warns about files that it reads nevertheless
             found = image.mode
             brought = _brought(image, reading)
             pixels = np.asarray(brought)
@@ -65,7 +65,7 @@ def _way_out(mode: str) -> str:
 
 
 def _brought(image: Image.Image, reading: Reading) -> Image.Image:
-    """In the size and the mode of the settings. What is transparent has the colour that stands under it."""
+    """Convert to the size and mode of the settings. Transparent pixels keep their underlying colour."""
     if reading.image_mode and image.mode in _CONVERTED:
         if image.mode == "P":
             image = image.convert("RGBA")

@@ -17,7 +17,7 @@ _CLASSES = {
 
 
 def load_mnist(set_name: str, root: Path, split: Split) -> TensorData:
-    """One split of "MNIST" or "FashionMNIST", uint8 (n, 1, H, W); downloaded unless it is there."""
+    """One split of "MNIST" or "FashionMNIST", uint8 (n, 1, H, W); downloaded if missing."""
     raw = root / set_name / "raw"
     prefix = "train" if split == "train" else "t10k"
     image_file, label_file = raw / f"{prefix}-images-idx3-ubyte", raw / f"{prefix}-labels-idx1-ubyte"

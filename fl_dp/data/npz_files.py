@@ -1,7 +1,7 @@
-"""Arrays out of an .npz file that nobody vouches for: what a header claims is held against the file first.
+"""Reads arrays of an untrusted .npz file: what a header claims is first compared with the file.
 
-NumPy allocates what an array's header says before it reads a byte of it. A header of 100 bytes may say 28
-GiB, and so may a zip's directory; and a zip may truly hold a thousand times of its own size.
+NumPy allocates what an array's header says before it reads a byte of it. A header of 100 bytes may claim 28
+GiB, and so may a zip's directory; and a zip may really expand to a thousand times its size.
 """
 
 import math
@@ -20,13 +20,13 @@ from numpy.lib import format as npy
 from fl_dp.errors import DataError
 
 _ENDING = ".npy"
-_MOST_DEFLATED = 1032  # bytes that one compressed byte can become (zlib's own documentation)
-_SLACK = 1024  # bytes; of nearly empty files
+_MOST_DEFLATED = 1032  # most bytes that one compressed byte can become (zlib's own documentation)
+_SLACK = 1024  # bytes; for nearly empty files
 _READERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
     (1, 0): npy.read_array_header_1_0,
     (2, 0): npy.read_array_header_2_0,
 }
-# What the zip and NumPy raise over a file that is something else, or was changed.
+# What the zip module and NumPy raise for a file that is something else, or was changed.
 _DAMAGED = (
     OSError, ValueError, EOFError, KeyError, NotImplementedError, OverflowError, RuntimeError, struct.error,
     zipfile.BadZipFile, zlib.error,
@@ -38,11 +38,11 @@ Arrays = dict[str, np.ndarray]
 
 
 def read_npz(path: Path, wanted: Callable[[Collection[str]], Collection[str]]) -> Arrays:
-    """Some of the file's arrays, by name. wanted: which, of those that are there; it may raise DataError.
+    """Some of the file's arrays, by name. wanted: picks names from those in the file; may raise DataError.
 
-    DataError, with the file's name and no value, for one that is missing, damaged, no .npz file, or larger
-    than this machine's memory; for arrays of objects, which could run code; and where a header claims more
-    than the file holds. Nothing is allocated before that is known.
+    DataError, with the file's name and no value, for a file that is missing, damaged, no .npz file, or larger
+    than this machine's memory; for arrays of objects, which could run code; and if a header claims more than
+    the file holds. Nothing is allocated before that is known.
     """
     try:
         with path.open("rb") as file:
@@ -73,12 +73,12 @@ def _instead(file: IO[bytes]) -> str:
 
 
 def machine_memory() -> int:
-    """Bytes of memory that this machine has."""
+    """This machine's memory in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _checked_size(path: Path, archive: zipfile.ZipFile, name: str, member: zipfile.ZipInfo) -> int:
-    """The bytes that the array takes; DataError where its header claims others than the file can hold."""
+    """The array's size in bytes; DataError if its header claims a size that the file cannot hold."""
     with archive.open(member) as file:
         shape, kind, start = _header(path, name, file)
     if kind.hasobject:
@@ -101,7 +101,7 @@ def _checked_size(path: Path, archive: zipfile.ZipFile, name: str, member: zipfi
 
 
 def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Shape and type that the array's header claims, and how many bytes stand before its values."""
+    """Shape and type that the array's header claims, and the number of bytes before its values."""
     try:
         version = npy.read_magic(file)
         shape, _, kind = _READERS[version](file)
@@ -115,7 +115,7 @@ def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], np
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     with archive.open(member) as file:
         found: np.ndarray = npy.read_array(file, allow_pickle=False)  # a pickle could run code
-        file.read()  # to its end, where the checksum is compared
+        file.read()  # to its end, where the checksum is verified
         return found
 
 

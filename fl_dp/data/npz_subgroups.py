@@ -1,4 +1,4 @@
-"""Subgroups in an .npz file: `subgroup_NAME` names them, `subgroup_NAME_test` has each record's place."""
+"""Subgroups in an .npz file: `subgroup_NAME` names them, `subgroup_NAME_test` has each record's index."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -17,14 +17,14 @@ _NAMES = re.compile(rf"{PREFIX}(.+)")
 
 
 def is_of_subgroups(array: str) -> bool:
-    """Whether an array of this name is of subgroups."""
+    """Whether an array of this name belongs to subgroups."""
     return _NAMES.fullmatch(array) is not None
 
 
 def subgroup_arrays(there: Collection[str], split: Split) -> set[str]:
-    """Which of the file's arrays are read for subgroups: none for training.
+    """The file's arrays to read for subgroups: none for training.
 
-    DataError unless names and test records' places come in pairs.
+    DataError unless names and test records' indices come in pairs.
     """
     found = [name for name in there if is_of_subgroups(name)]
     coded = {match[1] for name in found if (match := _CODES.fullmatch(name))}
@@ -46,7 +46,7 @@ def subgroup_arrays(there: Collection[str], split: Split) -> set[str]:
 
 
 def subgroups_of(arrays: Mapping[str, np.ndarray] | Arrays) -> tuple[Subgroups, ...]:
-    """Those of the test records, in the order of their names."""
+    """Subgroups of the test records, sorted by name."""
     found = sorted(match[1] for name in arrays if (match := _CODES.fullmatch(name)))
     return tuple(_one(name, arrays[f"{PREFIX}{name}"], arrays[f"{PREFIX}{name}_test"]) for name in found)
 

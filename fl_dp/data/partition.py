@@ -1,4 +1,4 @@
-"""Which record belongs to which client."""
+"""Assigns records to clients."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -19,7 +19,7 @@ from fl_dp.errors import ConfigError, DataError
 
 @lru_cache(maxsize=1)
 def parts_of(train: TensorData, settings: PartitionSettings) -> Sequence[Indices]:
-    """The indices of every client's part; of the latest data and settings they are remembered."""
+    """The indices of every client's part; cached for the latest data and settings."""
     scheme = choose_partition(settings)
     if scheme.by == "groups":
         return partition_indices(_group_numbers(train, settings), settings)
@@ -29,7 +29,7 @@ def parts_of(train: TensorData, settings: PartitionSettings) -> Sequence[Indices
 
 
 def _of_persons(train: TensorData, scheme: Partition, settings: PartitionSettings) -> list[Indices]:
-    """Parts of whole persons: in two parts a person would have two budgets."""
+    """Parts of whole persons: a person in two parts would have two budgets."""
     if scheme.labels != "any":
         raise DataError(
             f"partition = {settings.scheme!r} splits by each record's label, and would divide persons among "
@@ -43,8 +43,8 @@ def _of_persons(train: TensorData, scheme: Partition, settings: PartitionSetting
 def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indices]:
     """Disjoint parts of range(len(labels)), each sorted and not empty; a function of the arguments alone.
 
-    Raises DataError when the labels cannot be split so, ConfigError for a scheme that is not in partitions/
-    and for settings that it cannot use.
+    Raises DataError if the labels cannot be split in this way, ConfigError for a scheme that is not in
+    partitions/ and for settings that it cannot use.
     """
     partition, number = choose_partition(settings), settings.number
     if is_whole(settings):
@@ -69,9 +69,9 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
 
 
 def _group_numbers(train: TensorData, settings: PartitionSettings) -> Labels:
-    """(n,) the number of each record's site or group, by the column that is meant.
+    """(n,) the number of each record's site or group, by the column that the settings name.
 
-    DataError where the records have neither, or have others.
+    DataError if the records have neither, or other columns.
     """
     if train.sites and train.sites_by in ("", settings.argument):
         of_sites: Labels = np.unique(np.array(train.sites), return_inverse=True)[1]
@@ -93,12 +93,12 @@ def _group_numbers(train: TensorData, settings: PartitionSettings) -> Labels:
 
 
 def _items(settings: PartitionSettings) -> str:
-    """What is split, for words. Groups are split by their records, also where they are persons."""
+    """What is split, in words. Groups are split by their records, also if they are persons."""
     return "persons" if settings.persons and not settings.argument else "records"
 
 
 def _check_kind(labels: Labels, partition: Partition, settings: PartitionSettings) -> None:
-    """DataError for labels that the scheme cannot split by; their dtype and shape are public."""
+    """Raise DataError for labels that the scheme cannot split by; their dtype and shape are public."""
     found = "number" if labels.dtype.kind == "f" else "class"
     if partition.labels != "any" and (labels.ndim > 1 or found != partition.labels):
         wanted = "a class" if partition.labels == "class" else "a number"
@@ -109,7 +109,7 @@ def _check_kind(labels: Labels, partition: Partition, settings: PartitionSetting
 
 
 def _check_disjoint(parts: Sequence[Indices], settings: PartitionSettings, num_records: int) -> None:
-    """DataError for a record in two parts: each has a budget of its own, and the record would have two."""
+    """Raise DataError for a record in two parts: each has its own budget, so the record would have two."""
     if len(parts) != settings.number:
         raise DataError(f"partition = {settings.scheme!r}: made {len(parts)} parts of {settings.number}.")
     used = np.zeros(num_records, dtype=bool)

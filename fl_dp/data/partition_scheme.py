@@ -1,4 +1,4 @@
-"""What a file in partitions/ says of its scheme: the constant `PARTITION`."""
+"""The descriptor of a partition scheme: the constant `PARTITION` of a file in partitions/."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,17 +15,17 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
 Indices = NDArray[np.int64]
-Labels = NDArray[Any]  # of the kind that a scheme says it is for
+Labels = NDArray[Any]  # of a kind that the scheme declares
 Kind = Literal["any", "class", "number"]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSettings:
-    """All that decides, beside the data, which record is in which part.
+    """Everything but the data that decides which record is in which part.
 
-    scheme: the setting `partition`, with its argument if there is one. number: of parts. alpha, classes and
+    scheme: the setting `partition`, with its argument if any. number: of parts. alpha, classes and
     sizes: the settings `partition-alpha`, `partition-classes` and `partition-sizes`. persons: whether all
-    records of a person, which are then its group, are to be in one part.
+    records of a person, which is then their group, must be in one part.
     """
 
     scheme: str
@@ -66,18 +66,18 @@ class Partition:
     """A way to split a data set among clients.
 
     split: the parts, as row numbers of `labels`, one array for each of `settings.number` clients; no row in
-    two parts, no part empty. The labels come in an order that was shuffled by the seed. A function of its
-    arguments alone; ValueError where the labels cannot be split so.
+    two parts, no part empty. The labels come in an order shuffled by the seed. A function of its arguments
+    alone; ValueError if the labels cannot be split in this way.
     remedy: what to try then.
-    parameter: the settings that decide the parts, beside scheme, number and seed, as one text. Ledgers have
-    it in the names of their data. So settings that give other parts must differ in it, and it must never
-    change for settings that somebody has used.
-    check: raises ConfigError for settings that cannot be meant, whatever the data.
-    by: what `split` is given: "labels", or in their place "groups", the records' groups as numbers from 0, in
-    the order of the groups' names.
+    parameter: the settings that decide the parts, besides scheme, number and seed, as one text. It is part of
+    data set names in ledgers. So settings that give other parts must differ in it, and it must never change
+    for settings that somebody has used.
+    check: raises ConfigError for settings that are wrong for any data.
+    by: what `split` is given: "labels", or instead "groups", the records' groups as numbers from 0, in the
+    order of the groups' names.
     one_is_all: a single part is the whole data set, and has the data set's own name in ledgers.
-    argument: what users write behind the name, as errors call it: N of `shards:N`. None: nothing.
-    labels: "class", one of some classes for each record; "number", one float; "any", or nothing of them.
+    argument: what users write after the name, as errors call it: N of `shards:N`. None: nothing.
+    labels: "class", one class per record; "number", one float; "any": labels do not matter.
     """
 
     split: Callable[[Labels, PartitionSettings], Sequence[Indices]]
@@ -91,7 +91,7 @@ class Partition:
 
 
 def choose_partition(settings: PartitionSettings) -> Partition:
-    """The scheme that `settings` name; ConfigError where there is none, or where its settings are wrong."""
+    """The scheme that `settings` name; ConfigError if there is none, or if its settings are wrong."""
     partition = _named(settings)
     partition.check(settings)
     return partition
@@ -103,21 +103,21 @@ def is_whole(settings: PartitionSettings) -> bool:
 
 
 def rule_of(settings: PartitionSettings) -> str:
-    """Scheme, its parameter if it has one, and seed; in full, so that two rules never look alike."""
+    """Scheme, its parameter if any, and seed; in full, so that no two rules look alike."""
     parameter = _named(settings).parameter(settings)
     scheme = f"{settings.scheme} {parameter}" if parameter else settings.scheme
     return f"{scheme}, seed {settings.seed}{', of persons' if settings.persons else ''}"
 
 
 def _named(settings: PartitionSettings) -> Partition:
-    """The scheme, its settings unchecked: names in the ledger are asked for once for each client."""
+    """The scheme, with settings unchecked: names in the ledger are needed once for each client."""
     partition = PARTITIONS.load(settings.scheme, Partition)
     PARTITIONS.argument(settings.scheme, partition.argument)
     return partition
 
 
 def number_in(settings: PartitionSettings, wanted: str, least: float, most: float = math.inf) -> float:
-    """The argument as a number of that range; ConfigError, with `wanted` in words, for anything else."""
+    """The argument as a number in that range; ConfigError, with `wanted` in words, for anything else."""
     try:
         number = float(settings.argument)
     except ValueError:

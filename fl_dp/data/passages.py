@@ -1,9 +1,9 @@
-"""A running text as records: passages of T tokens that share no token, and what stands for each of them.
+"""Running text as records: disjoint passages of T tokens, each with a digest that stands for it.
 
-What stands for a passage must not depend on where passages begin: the same text cut into longer ones, or read
-with another tokenizer, must look like the same records to a ledger. So it is a digest of WINDOW bytes of the
-passage: those whose hash is the least of all in it (winnowing: Schleimer, Wilkerson, Aiken 2003, "Winnowing:
-local algorithms for document fingerprinting"). A passage twice as long has the least of two shorter ones.
+The digest must not depend on where passages begin: the same text cut into longer ones, or read with another
+tokenizer, must look like the same records to a ledger. So it is the digest of a window of WINDOW bytes of the
+passage: the one with the smallest hash (winnowing: Schleimer, Wilkerson, Aiken 2003, "Winnowing: local
+algorithms for document fingerprinting"). A passage twice as long has the smaller hash of two shorter ones.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from fl_dp.data.traces.texts import WINDOW, window_hashes
 
 @dataclass(frozen=True)
 class Passage:
-    """tokens: (T + 1,), T inputs and as many next ones. text: theirs, in UTF-8. raw: see above."""
+    """tokens: (T + 1,), T inputs and as many next tokens. text: theirs, in UTF-8. raw: see above."""
 
     tokens: Tokens
     text: bytes
@@ -29,7 +29,7 @@ class Passage:
 
 
 def passages(text: str, encoder: Encoder, length: int) -> Iterator[Passage]:
-    """The text in passages of `length` + 1 tokens; what is left at its end is no passage."""
+    """The text in passages of `length` + 1 tokens; the remainder at its end is dropped."""
     tokens, ends = encoder.running(text)
     source = text.encode() if encoder.counts_bytes else text
     start = 0
@@ -41,7 +41,7 @@ def passages(text: str, encoder: Encoder, length: int) -> Iterator[Passage]:
 
 
 def digest(passage: bytes) -> bytes:
-    """SHA-256 of the window of it that has the least hash; of all of it where it is shorter than one."""
+    """SHA-256 of the passage's window with the smallest hash; of all of it if it is shorter than one."""
     if len(passage) > WINDOW:
         start = int(np.argmin(window_hashes(np.frombuffer(passage, np.uint8))))
         passage = passage[start : start + WINDOW]

@@ -1,8 +1,8 @@
 """Persons as examples: all records of a person are one example, whose loss is the mean of theirs.
 
-What is drawn, clipped and counted is a person. Neighbouring data sets differ in one person with all of its
+A person is what is sampled, clipped and counted. Neighbouring data sets differ in one person with all of its
 records, and the sum of a step then differs by one clipped vector: the theorems of the Poisson-sampled
-Gaussian are about such examples, whatever they hold. So the accountant is the one for records, told the
+Gaussian are about such examples, whatever they hold. So the accountant is the same as for records, given the
 number of persons.
 """
 
@@ -22,16 +22,16 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import DataError
 from fl_dp.form import Form
 
-Words = Callable[[int, int], NDArray[np.uint64]]  # person and count -> so many uniform secret numbers
+Words = Callable[[int, int], NDArray[np.uint64]]  # person and count -> that many uniform secret numbers
 
 
 @dataclass(frozen=True, eq=False)
 class PersonData:
-    """Records by whose they are. An example is a person; at most `most` of its records count in a step.
+    """Records grouped by person. An example is a person; at most `most` of its records count in a step.
 
     records: with `groups`, the persons' ids. most: public, and the number of records that every example is
-    filled up to, so that no shape tells how many somebody has. fresh: which records stand for a person that
-    has more is drawn anew for every step; else they are its first ones.
+    padded to, so that no shape reveals how many somebody has. fresh: if a person has more, its records are
+    drawn anew for every step; else its first ones count.
 
     DataError for records without an id.
     """
@@ -51,7 +51,7 @@ class PersonData:
 
     @property
     def form(self) -> Form:
-        """Of one record."""
+        """Form of one record."""
         return self.records.form
 
     def __len__(self) -> int:
@@ -61,9 +61,10 @@ class PersonData:
     def batch(self, indices: Tensor, words: Words | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Inputs (b, most, *input_shape), targets (b, most, ...), shares (b, most) of the persons `indices`.
 
-        shares: what each record's loss counts in its person's, the mean of those that count. What fills a
-        person up are copies of its own first record, with a share of 0: finite wherever that one is.
-        words: the step's, for `fresh`; each person's records follow from its own. Without it the first ones.
+        shares: the weight of each record's loss in its person's, which is the mean of those that count.
+        Padding is copies of the person's own first record, with a share of 0: finite whenever that record is.
+        words: the step's, for `fresh`; each person's records follow from its own. Without it the first ones
+        count.
         """
         rows, shares = self._rows(indices, words if self.fresh else None)
         inputs, targets = self.records.batch(rows.reshape(-1))
@@ -71,7 +72,7 @@ class PersonData:
         return inputs.view(*shape, *inputs.shape[1:]), targets.view(*shape, *targets.shape[1:]), shares
 
     def fingerprint(self) -> str:
-        """SHA-256 over the set of persons, each with the set of its records, in hex; no order changes it."""
+        """SHA-256 over the set of persons, each with the set of its records, in hex; independent of order."""
         records = self.records.digests()
         persons = sorted(
             _sha256(name.encode() + b"\0" + b"".join(sorted(records[row] for row in rows)))
@@ -97,7 +98,7 @@ class PersonData:
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
-        """(n,) whose each record is."""
+        """(n,) the person of each record."""
         place = {name: number for number, name in enumerate(self._names)}
         return np.array([place[name] for name in self.records.groups], dtype=np.int64)
 
@@ -108,7 +109,7 @@ class PersonData:
 
     @cached_property
     def _bounds(self) -> Tensor:
-        """(persons + 1,): those of person k are bounds[k] to bounds[k + 1] in the order."""
+        """(persons + 1,): person k has records bounds[k] to bounds[k + 1] in that order."""
         counts = np.bincount(self._numbers, minlength=len(self._names))
         return torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
@@ -123,7 +124,7 @@ class PersonData:
         return [order[start:end] for start, end in pairwise(ends)]
 
     def _rows(self, persons: Tensor, words: Words | None) -> tuple[Tensor, Tensor]:
-        """(b, most) row numbers of the persons' records, and what each counts."""
+        """(b, most) row numbers of the persons' records, and the weight of each."""
         counts = self._counts[persons]
         counted = counts.clamp(max=self.most)[:, None]
         places = torch.arange(self.most).expand(len(persons), -1)
@@ -136,15 +137,15 @@ class PersonData:
         return rows, there.float() / counted
 
     def _drawn(self, words: NDArray[np.uint64]) -> Tensor:
-        """(most,) which of its records, in order; every set of so many is as likely as any other."""
+        """(most,) which of its records, in order; every set of that size is equally likely."""
         return torch.from_numpy(np.sort(np.argsort(words)[: self.most]))
 
 
-Examples = TensorData | PersonData  # what a trainer draws from
+Examples = TensorData | PersonData  # what a trainer samples from
 
 
 def by_unit(data: TensorData, settings: DataSettings) -> Examples:
-    """The examples of the settings' unit; DataError where it is a person and the data do not say whose."""
+    """The examples of the settings' unit; DataError if it is a person and the data have no person ids."""
     if settings.unit == RECORD:
         return data
     if data.grouped_by and data.grouped_by != settings.person_column:
@@ -156,7 +157,7 @@ def by_unit(data: TensorData, settings: DataSettings) -> Examples:
 
 
 def digests_of_names(names: Iterable[str]) -> list[bytes]:
-    """SHA-256 of each different name."""
+    """SHA-256 of each distinct name."""
     return [_sha256(name.encode()) for name in sorted(set(names))]
 
 

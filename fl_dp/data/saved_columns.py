@@ -1,4 +1,4 @@
-"""Columns of a data set of the Hugging Face library: which they are, and what they hold."""
+"""The columns of a saved Hugging Face data set: which they are, and what they hold."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Kind = Literal["image", "text", "numbers", "number", "tokens", "class", "other"]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of `saved`. where: path and name, for errors. kind: of its values, by what is declared."""
+    """One column of `saved`. where: path and name, for errors. kind: of its values, as declared."""
 
     saved: Any
     name: str
@@ -36,7 +36,7 @@ class Column:
         return tuple(self.saved.features[self.name].names) if self.kind == "class" else ()
 
     def contents(self) -> Iterator[bytes]:
-        """Each value's bytes as they are saved: of a class its name, of numbers float32, of tokens int64."""
+        """Each value's bytes as saved: a class by its name, numbers as float32, tokens as int64."""
         if self.kind == "image":
             return map(self._image_bytes, self._values)
         if self.kind == "text":
@@ -48,7 +48,7 @@ class Column:
         return (row.tobytes() for row in self.numbers().numpy())
 
     def numbers(self) -> Tensor:
-        """float32 (n, ...); DataError where rows differ in shape."""
+        """float32 (n, ...); DataError if rows differ in shape."""
         if self.kind not in ("numbers", "number"):
             raise DataError(f"{self.where}: expected floats.")
         return torch.from_numpy(self._numbers)
@@ -82,7 +82,7 @@ class Column:
                 ) from None
 
     def _image_bytes(self, cell: dict[str, Any]) -> bytes:
-        """A cell that holds a path or an address is not followed: what it leads to is not this data set."""
+        """The cell's bytes. Paths and addresses in a cell are not followed: they lead elsewhere."""
         if cell.get("bytes") is None:
             raise DataError(f"{self.where}: images lie elsewhere; save the data set with their bytes in it.")
         return bytes(cell["bytes"])
@@ -92,7 +92,7 @@ class Column:
 
 
 def columns_of(path: Path, saved: Any, named: str) -> tuple[Column, Column]:
-    """Inputs and labels: the columns that `named` INPUT,LABEL names, or the first usual ones."""
+    """Inputs and labels: the columns that `named` INPUT,LABEL names, or the first with usual names."""
     there = list(saved.column_names)
     if named:
         names = [name.strip() for name in named.split(",")]

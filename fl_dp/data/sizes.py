@@ -18,7 +18,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def check_sizes(settings: PartitionSettings) -> None:
-    """ConfigError unless there is a size for each client."""
+    """Raise ConfigError unless there is a size for each client."""
     if len(parse_sizes(settings.sizes)) != settings.number:
         raise ConfigError(
             f"partition-sizes = {settings.sizes!r}: expected as many sizes as clients = {settings.number}."
@@ -26,6 +26,6 @@ def check_sizes(settings: PartitionSettings) -> None:
 
 
 def check_sum(sizes: Sequence[int], records: int) -> None:
-    """DataError where there are fewer records than the sizes add up to."""
+    """Raise DataError if there are fewer records than the sum of the sizes."""
     if sum(sizes) > records:
         raise DataError(f"partition-sizes: they add up to {sum(sizes)}, the data have {records} records.")

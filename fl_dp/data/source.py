@@ -1,4 +1,4 @@
-"""A data set by its name, such as `digits` or `npz:PATH`, from the file in sources/ that has the name."""
+"""Finds a data set by its name, such as `digits` or `npz:PATH`, in the file of that name in sources/."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -44,8 +44,8 @@ AS_THEY_ARE = Reading()
 class Location:
     """Where a source finds its data, and how it encodes them.
 
-    root: the setting `data-root`, absolute; where torchvision's sets live. argument: what the user wrote
-    behind the name, an absolute path if the source says that it is a path; empty for one that takes none.
+    root: the setting `data-root`, absolute; for torchvision's data sets. argument: what the user wrote after
+    the name, an absolute path if the source says that it is a path; empty for a source without one.
     """
 
     root: Path
@@ -54,29 +54,29 @@ class Location:
 
     @property
     def schema(self) -> Path | None:
-        """The setting `schema`; None: it is where the source looks for it."""
+        """The setting `schema`; None: the source's default place."""
         return Path(self.reading.schema) if self.reading.schema else None
 
     @property
     def path(self) -> Path:
-        """The argument of a source whose argument is a path."""
+        """The argument, for a source whose argument is a path."""
         return Path(self.argument)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A data source that users can choose: what a file in sources/ says of it, as the constant `SOURCE`.
+    """A data source that users can choose: the constant `SOURCE` of a file in sources/.
 
     load: one split of the data; DataError says which file is missing or wrong and what was expected.
-    argument: what users write behind the name, as errors call it: PATH of `npz:PATH`. None: nothing.
+    argument: what users write after the name, as errors call it: PATH of `npz:PATH`. None: nothing.
     is_path: the argument names a file or folder. It may then be relative, and is made absolute before a run
     starts, so that the run's own config means the same from another working directory. Written as
-    `is_path=True` in the source's file: there it is read before anything is imported.
-    form: the form of the data, from a schema file alone: known where no record is. None: no schema is read.
-    meaning: all that the schema says of how records become numbers, as one text: sites must agree on it.
+    `is_path=True` in the source's file, because it is read there before anything is imported.
+    form: the form of the data from a schema file alone, known without any record. None: no schema is read.
+    meaning: everything in the schema about how records become numbers, as one text: sites must agree on it.
     schema_file: where that schema is. inputs: all inputs (n, ...) as in a TensorData, in the file's order,
-    labelled or not: what a model is asked about. None: those of the test split are taken. table: of a source
-    of tables, how one is read, as far as a schema says it; `fl-dp schema` drafts the rest.
+    labelled or not: what to predict for. None: those of the test split. table: for table sources, how to read
+    one, as far as a schema says it; `fl-dp schema` drafts the rest.
     public: whether it is a benchmark set that anybody may have, so that nobody's privacy is at stake.
     """
 
@@ -99,14 +99,14 @@ def data_of(settings: DataSettings, split: Split) -> TensorData:
 def load_data(name: str, root: Path, split: Split, reading: Reading = AS_THEY_ARE) -> TensorData:
     """One split of the data set `name`; loaded once per process, so do not write into its tensors.
 
-    Raises ConfigError for a name that is not in sources/, for a wrong argument and for a schema that nobody
-    reads; also what the source raises.
+    Raises ConfigError for a name that is not in sources/, for a wrong argument and for a schema that the
+    source does not read; also what the source raises.
     """
     return _load(absolute_name(name), root.expanduser().absolute(), split, reading)
 
 
 def form_of(settings: DataSettings) -> Form | None:
-    """The form of the data that the settings name, from their schema alone; None where they have none.
+    """The form of the data that the settings name, from their schema alone; None without a schema.
 
     Raises as `load_data`, but needs no data.
     """
@@ -115,7 +115,7 @@ def form_of(settings: DataSettings) -> Form | None:
 
 
 def meaning_of(settings: DataSettings) -> str:
-    """How the records that the settings name become numbers, by their schema; empty where they have none.
+    """How the named records become numbers, according to their schema; empty without one.
 
     Raises as `load_data`, but needs no data.
     """
@@ -129,7 +129,7 @@ def absolute_schema(path: str) -> str:
 
 
 def schema_text(settings: DataSettings) -> str:
-    """The schema file of the data that the settings name, as it stands; empty where they have none.
+    """The text of the schema file of the named data; empty without one.
 
     Raises as `load_data`, but needs no data.
     """
@@ -138,7 +138,7 @@ def schema_text(settings: DataSettings) -> str:
 
 
 def load_inputs(settings: DataSettings) -> Tensor | None:
-    """The inputs of the data that the settings name, labelled or not; None where only labelled can be read.
+    """The inputs of the named data, labelled or not; None if only labelled data can be read.
 
     Raises as `load_data`.
     """
@@ -147,14 +147,14 @@ def load_inputs(settings: DataSettings) -> Tensor | None:
 
 
 def absolute_name(name: str) -> str:
-    """`name`, with an absolute path in it where its argument is a path; ConfigError as in `load_data`."""
+    """`name`, with its argument made absolute if it is a path; ConfigError as in `load_data`."""
     source, argument = choose_source(name)
     if not (source.is_path and argument):
         return name
     return f"{name.partition(':')[0]}:{Path(argument).expanduser().absolute()}"
 
 
-@lru_cache(maxsize=2)  # a simulation's process asks for the same train and test split thousands of times
+@lru_cache(maxsize=2)  # a simulation's process asks for the same splits thousands of times
 def _load(name: str, root: Path, split: Split, reading: Reading) -> TensorData:
     source, location = _located(name, root, reading)
     return source.load(location, split)
@@ -173,7 +173,7 @@ def _located(name: str, root: Path, reading: Reading) -> tuple[Source, Location]
 
 
 def choose_source(name: str) -> tuple[Source, str]:
-    """The descriptor of the source `name`, and the argument; ConfigError where either is wrong."""
+    """The descriptor of the source `name`, and the argument; ConfigError if either is wrong."""
     source = SOURCES.load(name, Source)
     argument = SOURCES.argument(name, source.argument)
     if CLIENT in argument and not source.is_path:

@@ -1,6 +1,6 @@
-"""Which records are test records, where nobody has said: decided by each record alone.
+"""The default train/test split, decided by each record alone.
 
-So none changes sides when others come or go, or when the data are encoded in another way.
+So no record changes sides when others come or go, or when the data are encoded in another way.
 """
 
 import hashlib
@@ -11,10 +11,10 @@ _FOLD = 5  # one in five is a test record
 
 
 def split_of(digest: bytes) -> Split:
-    """Of a record, by 8 bytes or more of a digest of it."""
+    """The split of a record, by 8 bytes or more of its digest."""
     return "test" if int.from_bytes(digest[:8], "big") % _FOLD == 0 else "train"
 
 
 def record_digest(label: bytes, content: bytes) -> bytes:
-    """Of a raw record: its label's name, and its bytes as they were. Ledgers know it by this."""
+    """Digest of a raw record: its label's name, and its original bytes. Ledgers identify it by this."""
     return hashlib.sha256(label + b"\n" + content).digest()

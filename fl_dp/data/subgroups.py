@@ -1,4 +1,4 @@
-"""Which subgroup each record is in, by names that are declared in public: results are told of each alone."""
+"""The subgroup of each record, by publicly declared names: results are reported for each separately."""
 
 import dataclasses
 from collections import Counter
@@ -11,15 +11,15 @@ from torch import Tensor
 
 from fl_dp.errors import DataError
 
-OTHER = "other"  # the subgroup of what is none of those that are declared
+OTHER = "other"  # for records in none of the declared subgroups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subgroups:
-    """One way to tell records apart, such as by sex.
+    """One way to divide records, such as by sex.
 
     name: of the column or array. labels: of the subgroups, declared and never counted in records.
-    codes: int64 (n,), each record's place in `labels`.
+    codes: int64 (n,), each record's index in `labels`.
     """
 
     name: str
@@ -32,12 +32,12 @@ class Subgroups:
 
     @property
     def full_names(self) -> tuple[str, ...]:
-        """Of each label what reports write: "sex = women"."""
+        """Each label as reports write it: "sex = women"."""
         return tuple(f"{self.name} = {label}" for label in self.labels)
 
 
 def check_subgroups(found: Sequence[Subgroups], records: int) -> None:
-    """DataError unless they are subgroups of so many records, each with a name of its own in reports."""
+    """Raise DataError unless each is for that many records and has its own name in reports."""
     for one in found:
         if one.codes.dtype != torch.int64 or tuple(one.codes.shape) != (records,):
             raise DataError(

@@ -1,4 +1,4 @@
-"""What the sources of tables have in common: where the schema is, and errors that name the file."""
+"""Shared by table sources: where the schema is, and errors that name the file."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,25 +16,25 @@ SUFFIX = ".schema.toml"
 
 
 def schema_of(location: Location) -> Schema:
-    """The schema of the file there: the one that is named, or FILE.schema.toml beside FILE.csv."""
+    """The schema of the file: the named one, or FILE.schema.toml beside FILE.csv."""
     return read_schema(schema_file(location))
 
 
 def schema_file(location: Location) -> Path:
-    """Where that schema is."""
+    """Path of that schema."""
     return location.schema or schema_beside(location.path)
 
 
 def schema_beside(path: Path) -> Path:
-    """Where the schema of the table at `path` is looked for if none is named."""
+    """Default path of the schema of the table at `path`."""
     return path.with_suffix(SUFFIX)
 
 
 def table_source(read: Callable[[Location, Schema], Table], *, is_path: bool) -> Source:
-    """A data set that is one file; read: its table, as the schema and the settings say."""
+    """A data set that is one file; read: reads its table, as the schema and the settings say."""
 
     def load(location: Location, split: Split) -> TensorData:
-        _check_there(location)  # first: whoever misspelt the table's name misses no schema
+        _check_there(location)  # first: a misspelt table name should not be reported as a missing schema
         schema = schema_of(location)
         return _data(location, read(location, schema), schema, split)
 

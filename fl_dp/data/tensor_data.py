@@ -20,29 +20,29 @@ from fl_dp.form import Form, Targets
 
 Split = Literal["train", "test"]
 
-NO_TOKEN = -100  # a target that counts nowhere, as in PyTorch's losses
-_RECORDS_PER_CHUNK = 4096  # copied for hashing at a time: bounds the memory
+NO_TOKEN = -100  # a target that is ignored, as in PyTorch's losses
+_RECORDS_PER_CHUNK = 4096  # copied at a time for hashing: bounds the memory
 
 
 @dataclass(
     frozen=True, slots=True, eq=False
-)  # eq: comparing tensors gives no single bool, so identity counts
+)  # eq=False: comparing tensors gives no single bool, so identity counts
 class TensorData:
     """Labelled examples, held in memory as they were read.
 
     x: uint8 images (n, C, H, W), float32 numbers (n, ...), or int64 tokens (n, T) below `vocabulary`; n >= 1
     y: int64 labels (n,), each in [0, len(classes)); float32 numbers (n,) or (n, k), of which (n, 1) becomes
-    (n,); or int64 tokens (n, T), each in [0, len(classes)) or -100, which counts nowhere
-    classes: one name per label, per column of numbers, or per token that may be next
-    groups: one name per record, by which it may be given to a client; empty where there are none
-    raw: a digest of every record as it was before it was encoded; empty where x and y are the records
-    themselves. What a record has spent goes by it, however it is encoded.
-    grouped_by: the column that the groups are from; empty where it has no name
-    sites: where each record is, by which it may be given to a client as well; sites_by: as grouped_by
-    features: what a model is given in the place of x, computed when it is first asked for; None: x itself.
-    Records are the same ones with features and without.
-    subgroups: of test records, by which results are told apart; nothing that trains reads them.
-    traces: what a ledger recognises the records by, however they are read; None: by x, y and groups.
+    (n,); or int64 tokens (n, T), each in [0, len(classes)) or -100, which is ignored
+    classes: one name per label, per column of numbers, or per possible next token
+    groups: one name per record, by which it may be assigned to a client; empty if there are none
+    raw: a digest of every record before it was encoded; empty if x and y are the records themselves. It
+    determines what a record has spent, however it is encoded.
+    grouped_by: the column that the groups are from; empty if it has no name
+    sites: the site of each record, by which it may also be assigned to a client; sites_by: as grouped_by
+    features: replaces x as the model's input, computed on first use; None: x itself. A record is the same
+    with features and without.
+    subgroups: of test records, for separate results; nothing that trains reads them.
+    traces: how a ledger recognises the records, however they are read; None: by x, y and groups.
 
     Anything else, and numbers that are not finite, raise DataError.
     """
@@ -60,7 +60,7 @@ class TensorData:
     subgroups: tuple[Subgroups, ...] = ()
     traces: Traces | None = None
     _computed: list[Tensor] = field(default_factory=list, init=False, repr=False)  # the features, once
-    _whole: "TensorData | None" = field(default=None, init=False, repr=False)  # that this is a part of
+    _whole: "TensorData | None" = field(default=None, init=False, repr=False)  # which this is a part of
 
     def __post_init__(self) -> None:
         check_inputs(self.x, self.vocabulary)
@@ -69,7 +69,7 @@ class TensorData:
             object.__setattr__(self, "y", self.y[:, 0])
         if self.features is not None:
             self.features.shape(tuple(self.x.shape[1:]))
-        # Blanks around a name do not make another person of it, neither here nor in a ledger.
+        # Spaces around a name do not make another person, neither here nor in a ledger.
         object.__setattr__(self, "groups", tuple(map(str.strip, self.groups)))
         for name in ("groups", "raw", "sites"):
             if len(getattr(self, name)) not in (0, len(self.y)):
@@ -90,13 +90,13 @@ class TensorData:
 
     @property
     def _shape(self) -> tuple[int, ...]:
-        """Of one input."""
+        """Shape of one input."""
         shape = tuple(self.x.shape[1:])
         return self.features.shape(shape) if self.features else shape
 
     @property
     def inputs(self) -> Tensor:
-        """What a model is given, before pixels are scaled: x, or the float32 features of x."""
+        """The model's input before pixels are scaled: x, or the float32 features of x."""
         if self.features is None:
             return self.x
         if not self._computed:
@@ -104,9 +104,9 @@ class TensorData:
         return self._computed[0]
 
     def with_features(self, features: FixedFeatures | None, computed: Tensor | None = None) -> Self:
-        """The same records with those features. computed: theirs, where they are there already.
+        """The same records with those features. computed: their features, if known already.
 
-        DataError for records of which they cannot be had.
+        DataError for records that cannot have them.
         """
         made = dataclasses.replace(self, features=features)
         object.__setattr__(made, "_whole", self._whole)
@@ -139,21 +139,21 @@ class TensorData:
         return part.part_of(self)
 
     def part_of(self, whole: "TensorData") -> Self:
-        """These records, known to a ledger by the traces of `whole`, in which they are."""
+        """These records, known to a ledger by the traces of `whole`, which contains them."""
         part = dataclasses.replace(self, traces=None)
         part._computed.extend(self._computed)
         object.__setattr__(part, "_whole", whole._whole or whole)
         return part
 
     def fingerprint(self) -> str:
-        """SHA-256 over dtype, shape and the set of records, in hex; the records' order does not change it."""
+        """SHA-256 over dtype, shape and the set of records, in hex; independent of the records' order."""
         head = "raw records" if self.raw else f"{self.x.dtype} {tuple(self.x.shape)} {self.y.dtype}"
         digest = hashlib.sha256(f"{head}\n".encode())
         digest.update(b"".join(self.record_digests()))
         return digest.hexdigest()
 
     def record_digests(self) -> list[bytes]:
-        """SHA-256 of every record, label and contents, sorted: the records' order does not change them."""
+        """SHA-256 of every record, label and contents, sorted, so independent of the records' order."""
         return sorted(self.digests())
 
     def trace_digests(self) -> list[bytes]:
@@ -161,7 +161,7 @@ class TensorData:
         return _trace_digests(self._whole or self)
 
     def digests(self) -> Sequence[bytes]:
-        """SHA-256 of every record, in their order."""
+        """SHA-256 of every record, in order."""
         if self.raw:
             return self.raw
         chunks = zip(*(torch.split(tensor, _RECORDS_PER_CHUNK) for tensor in (self.y, self.x)), strict=True)
@@ -179,7 +179,7 @@ def batch_inputs(x: Tensor) -> Tensor:
 
 
 def check_inputs(x: Tensor, vocabulary: int) -> None:
-    """DataError unless they are what `TensorData.x` may be."""
+    """Raise DataError unless they are valid as `TensorData.x`."""
     images, tokens = x.dtype == torch.uint8 and x.ndim == 4, x.dtype == torch.int64 and x.ndim == 2
     if not (images or tokens or (x.dtype == torch.float32 and x.ndim >= 2)):
         raise DataError(
@@ -197,7 +197,7 @@ def check_inputs(x: Tensor, vocabulary: int) -> None:
 
 
 def check_targets(x: Tensor, y: Tensor, classes: tuple[str, ...]) -> None:
-    """DataError unless they are what `TensorData.y` may be."""
+    """Raise DataError unless they are valid as `TensorData.y`."""
     numbers = y.dtype == torch.float32 and y.ndim in (1, 2)
     tokens = y.dtype == torch.int64 and y.ndim == 2 and x.dtype == torch.int64 and y.shape == x.shape
     if not (numbers or tokens or (y.dtype == torch.int64 and y.ndim == 1)) or len(y) != len(x):

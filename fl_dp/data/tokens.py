@@ -27,10 +27,10 @@ Tokens = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Encoder:
-    """size: of the vocabulary. padding: the token that fills up; None: there is no such.
+    """size: of the vocabulary. padding: the padding token; None: there is none.
 
-    Without a tokenizer 0 is padding, and byte b is token b + 1; or, `words`, each word and each mark, in
-    small letters, is one of the size - 1 others by a hash of it.
+    Without a tokenizer, 0 is padding, and byte b is token b + 1; or, for `words`, each lower-case word and
+    mark is one of the size - 1 others, by its hash.
     """
 
     size: int
@@ -40,11 +40,11 @@ class Encoder:
 
     @property
     def counts_bytes(self) -> bool:
-        """Whether `running` tells ends in bytes of UTF-8, not in characters."""
+        """Whether `running` gives ends in bytes of UTF-8, not in characters."""
         return self.tokenizer is None and not self.words
 
     def running(self, text: str) -> tuple[Tokens, Tokens]:
-        """All tokens of a running text, (n,), and where each ends: in bytes of it, or in characters."""
+        """All tokens of a running text, (n,), and where each ends: in bytes or in characters of the text."""
         if self.words:
             found = list(_WORD.finditer(text))
             tokens = np.array([self._word(one.group()) for one in found], dtype=np.int64)
@@ -58,14 +58,14 @@ class Encoder:
         return np.array(encoded.ids, dtype=np.int64), np.array(ends, dtype=np.int64)
 
     def rows(self, texts: Sequence[str], length: int) -> Tokens:
-        """(n, length): each text's tokens, cut, or filled up at the end. DataError without a padding token.
+        """(n, length): each text's tokens, truncated or padded at the end. DataError without a padding token.
 
-        With a tokenizer's own tokens at the ends ([CLS], [SEP]), where its file says so.
+        Includes a tokenizer's own tokens at the ends ([CLS], [SEP]), if its file says so.
         """
         return self.filled(self._each(texts, length), len(texts), length)
 
     def filled(self, tokens: Iterable[Tokens], number: int, length: int) -> Tokens:
-        """(number, length): each of `number` lists of tokens, cut or filled up. Raises as `rows`."""
+        """(number, length): each of `number` lists of tokens, truncated or padded. Raises as `rows`."""
         if self.padding is None:
             raise DataError(
                 f"the tokenizer has no padding token ({', '.join(_OF_PADDING[:2])}); shorter texts need one."
@@ -93,7 +93,7 @@ def _byte_tokens(text: str) -> Tokens:
 
 
 def encoder_of(name: str) -> Encoder:
-    """`bytes`, `words:N`, or the path of a tokenizer.json; DataError for a file that holds none."""
+    """`bytes`, `words:N`, or the path of a tokenizer.json; DataError for a file that is none."""
     if name == BYTES:
         return Encoder(257, 0)
     if name.startswith(f"{WORDS}:"):
@@ -109,7 +109,7 @@ def encoder_of(name: str) -> Encoder:
 
 
 def absolute_tokenizer(name: str) -> str:
-    """`name`, with an absolute path where it is one."""
+    """`name`, made absolute if it is a path."""
     built_in = name == BYTES or name.startswith(f"{WORDS}:")
     return name if built_in else str(Path(name).expanduser().absolute())
 

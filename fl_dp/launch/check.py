@@ -1,4 +1,4 @@
-"""`fl-dp check`: what a run would do, found out without starting it."""
+"""`fl-dp check`: what a run would do, without starting it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,16 +24,16 @@ from fl_dp.reporting.run_folder import check_unclaimed
 if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
 
-MARGIN = 2.0  # a run's seconds over those that are foreseen: machines are seldom idle, see docs/check.md
+MARGIN = 2.0  # allowed time over forecast time: machines are seldom idle, see docs/check.md
 _SERVER_ALONE = "a server whose clients bring their records needs none of them here: fl-dp check --server"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """problems: what is wrong; a run would not start. notes: what it would say at its start.
+    """problems: what is wrong; a run would not start. notes: what a run would say at its start.
 
-    forecast: None where something is wrong.
-    server: a server alone was looked at, whose clients are elsewhere: nothing is foreseen of them.
+    forecast: None if there are problems.
+    server: only a server was checked. Its clients are elsewhere, so nothing is forecast for them.
     """
 
     problems: tuple[str, ...]
@@ -43,7 +43,7 @@ class CheckResult:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the run would tell the shell, as far as that can be foreseen."""
+        """The exit code that the run would return, as far as it can be foreseen."""
         if self.problems or not (self.server or self.forecast):
             return ExitCode.USAGE
         early = self.forecast is not None and self.forecast.ends is not None
@@ -51,7 +51,7 @@ class CheckResult:
 
 
 class _Mistakes:
-    """Each `with` ends at its first mistake, and what comes after it goes on: all are reported together."""
+    """Collects the errors of several `with` blocks. Each ends at its first error; later ones still run."""
 
     def __init__(self, told: Callable[[FlDpError], str]) -> None:
         self.found: list[str] = []
@@ -64,7 +64,7 @@ class _Mistakes:
         if not isinstance(error, FlDpError):
             return False
         words = self._told(error)
-        # once, where two steps meet one mistake; with whose it is, where one of them knows
+        # report an error that two steps find once, in the wording that names whose it is
         self.found = [one for one in self.found if not words.endswith(one)]
         if not any(one.endswith(words) for one in self.found):
             self.found.append(words)
@@ -80,10 +80,10 @@ def check_run(
     one_run_ledger: bool = False,
     told: Callable[[FlDpError], str] = str,
 ) -> CheckResult:
-    """Hold the request against all that a launch refuses, then foresee its costs.
+    """Check the request against everything that a launch refuses, then forecast its costs.
 
-    Nothing is started, trained on records or written; of records their number alone is used. engine, out,
-    ledger, one_run_ledger: as of a launch. told: an error's words.
+    Nothing is started, trained on records or written. Of the records only their number is used. engine, out,
+    ledger, one_run_ledger: as in a launch. told: turns an error into words.
     """
     wrong, notes, config, forecast = _Mistakes(told), [*request.notes], request.config, None
     with wrong:
@@ -125,9 +125,9 @@ def check_run(
 def check_served(
     request: RunRequest, *, out: Path | None = None, told: Callable[[FlDpError], str] = str
 ) -> CheckResult:
-    """Hold the request against all that `fl-dp server` refuses; its clients and their records are elsewhere.
+    """Check the request against everything that `fl-dp server` refuses; clients and records are elsewhere.
 
-    out, told: as of `check_run`.
+    out, told: as in `check_run`.
     """
     wrong, config = _Mistakes(told), request.config
     if out is not None:

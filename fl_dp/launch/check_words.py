@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from fl_dp.launch.spending import ClientSpending
 
 Say = Callable[[str], None]
-_SHOWN = 10  # clients that a table shows; of more the largest, the median and the least
+_SHOWN = 10  # clients in a table; if there are more, it shows the largest, the median and the smallest
 _OF_PRIVACY = ("noise-multiplier", "delta", "participations")
 _OWN = ("clients-per-cpu", "clients-per-gpu")  # decided by what each machine has
 _COLUMNS = ("rate", "noise", "steps", "before", "epsilon", "rounds")
 
 
 def print_check(found: CheckResult, say: Say, *, simulated: bool) -> None:
-    """Print all of it; the verdict comes last."""
+    """Print everything, the verdict last."""
     for note in found.notes:
         say(f"note: {note}")
     if found.forecast is not None:
@@ -95,7 +95,7 @@ def _row(name: str, one: "ClientSpending", config: RunConfig) -> tuple[str, ...]
 
 
 def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
-    """As the run's own lines say it."""
+    """The guarantee, worded as the run itself words it."""
     config = forecast.config
     record = {
         "private": config.private,
@@ -140,7 +140,7 @@ def _running_out(forecast: "Forecast") -> Iterator[str]:
 
 
 def drowned_lines(forecast: "Forecast") -> Iterator[str]:
-    """Where the noise is so much that a run would show nothing, however long it takes."""
+    """Warn if the noise is so large that the run would learn nothing, however long it takes."""
     if forecast.noise_share > 1:
         yield (
             f"note: hardly anything can be learnt: all noise together is {forecast.noise_share:.2g} times as "
@@ -150,7 +150,7 @@ def drowned_lines(forecast: "Forecast") -> Iterator[str]:
 
 
 def cost_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
-    """Time and memory; nothing where no time was measured."""
+    """Time and memory; nothing if no time was measured."""
     config, timing, rounds = forecast.config, forecast.timing, forecast.rounds
     if timing is None:
         return

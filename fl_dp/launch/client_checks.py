@@ -1,4 +1,4 @@
-"""What is checked of a site before it joins: its records are named, and its model suits them."""
+"""Checks before a site joins: its settings name data, and its model suits them."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _SECONDS = len("2026-01-31T12:00:00")  # of a time in ISO 8601
 
 
 def check_data_named(settings: ClientConfig) -> None:
-    """ConfigError, for settings that name no data, unless their task reads its own: a ledger lasts."""
+    """Raise ConfigError if the settings name no data, unless their task reads its own: ledgers last."""
     if settings.task:
         from fl_dp.tasks.load import task_class
         from fl_dp.tasks.task import Task
@@ -26,10 +26,9 @@ def check_data_named(settings: ClientConfig) -> None:
 
 
 def check_task(settings: ClientConfig) -> None:
-    """ConfigError where its device is not there, or, with all that was found, its model and loss do not suit
-    its records.
+    """Raise ConfigError if the device is missing, or if model and loss do not suit the site's records.
 
-    As `fl-dp validate` finds it. No ledger is touched, and no test row is read.
+    The error lists everything that `fl-dp validate` finds. No ledger is touched, and no test row is read.
     """
     from fl_dp.federation.devices import find_device
     from fl_dp.launch.validation import validate
@@ -46,9 +45,10 @@ def check_task(settings: ClientConfig) -> None:
 
 
 def check_newest_ledger(settings: ClientConfig) -> None:
-    """LedgerError where the journal beside the ledger tells of rounds that the ledger does not know.
+    """Raise LedgerError if the journal beside the ledger names rounds that the ledger does not know.
 
-    Then it is an older copy, or was begun anew. Who puts both back together is not noticed.
+    The ledger is then an older copy or was started anew. If both files are restored together, nothing is
+    noticed.
     """
     from fl_dp.accounting.ledger.ledger import Ledger
     from fl_dp.federation.client.registration import dataset_name

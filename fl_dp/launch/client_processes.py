@@ -1,7 +1,7 @@
-"""The processes of real clients: one that has imported everything, and the clients that are forked from it.
+"""The processes of real clients: one parent that imports everything, and a fork of it for each client.
 
-Runs as `python -m fl_dp.launch.client_processes FILE`, where FILE says which clients. A client alone is the
-process itself. Each answers every message in a process of its own, `federation/client/isolated.py`.
+Runs as `python -m fl_dp.launch.client_processes FILE`; FILE lists the clients. A single client runs in the
+parent itself. Each client answers every message in a process of its own, `federation/client/isolated.py`.
 """
 
 import json
@@ -18,14 +18,14 @@ from fl_dp.launch.logs import OwnersLog
 from fl_dp.launch.processes.processes import Processes
 from fl_dp.records import Entry
 
-_ANY = Entry(0.01, 1.0, 1)  # its epsilon is computed for what this imports
+_ANY = Entry(0.01, 1.0, 1)  # its epsilon is computed only to import what that needs
 
 
 @dataclass(frozen=True, slots=True)
 class ClientStart:
-    """One client. settings, kit, log: paths. server: HOST:PORT; empty: the addresses of the kit's roster.
+    """One client. settings, kit, log: paths. server: HOST:PORT; empty: the addresses in the kit's roster.
 
-    events: where it tells what happens.
+    events: the file to which it writes its events.
     """
 
     name: str
@@ -45,7 +45,7 @@ def start_clients(
     file: Path,
     log: Path,
 ) -> None:
-    """Start them as the process `name`; `file` is written to say which, `log` is of the common process."""
+    """Start the clients as the process `name`, listed in `file`; `log` is the log of the shared process."""
     content = json.dumps([asdict(client) for client in clients]).encode()
     write_whole(file, lambda target: target.write(content), secret=True)
     command = [sys.executable, "-P", "-m", "fl_dp.launch.client_processes", str(file)]
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _import_all(clients: Sequence[ClientStart]) -> None:
-    """Import what a round needs, once; no record is read, and no code of a site's own run."""
+    """Import what a round needs, once; reads no record and runs none of a site's own code."""
     import fl_dp.accounting.ledger.ledger
     import fl_dp.accounting.privacy_loss
     import fl_dp.federation.client.loop
@@ -94,7 +94,7 @@ def _import_all(clients: Sequence[ClientStart]) -> None:
 
 
 def _forked(client: ClientStart) -> int:
-    """A process that lives this client's life, and ends with this one; its id."""
+    """Fork a process that runs this client and ends with this one; returns its id."""
     from fl_dp.federation.client.isolated import end_with  # late: it imports Flower
 
     parent, process = os.getpid(), os.fork()
@@ -107,7 +107,7 @@ def _forked(client: ClientStart) -> int:
                 signal.signal(one, signal.SIG_DFL)
             _live(client)
             code = 0
-        except SystemExit as end:  # a polite end is no failure
+        except SystemExit as end:  # a requested end is no failure
             code = end.code if isinstance(end.code, int) else 1
         except BaseException:
             logging.getLogger("fl_dp.clients").exception("the client failed")
@@ -119,7 +119,7 @@ def _forked(client: ClientStart) -> int:
 
 
 def _live(client: ClientStart) -> None:
-    """Join, and answer until the run is over or the process is ended."""
+    """Join, and answer until the run is over or the process is stopped."""
     from fl_dp.federation.client.loop import ClientLoop, told_to
     from fl_dp.federation.link.site_link import SiteLink
     from fl_dp.kits.kit import SiteKit
@@ -132,13 +132,13 @@ def _live(client: ClientStart) -> None:
 
 
 def _end(*_: object) -> None:
-    """A polite end: the client may still say that it leaves."""
+    """Exit cleanly: the client can still announce that it leaves."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(0)
 
 
 def _log_to(path: Path) -> OwnersLog:
-    """All output of this process, and of those that it forks; a traceback may quote records."""
+    """Send all output of this process and its forks to a log of the owner's; tracebacks may quote records."""
     log = OwnersLog(path, prints=True)
     logging.basicConfig(handlers=[log], level=logging.INFO, force=True)
     for chatty in ("httpx", "flwr"):

@@ -1,4 +1,4 @@
-"""What clients on this machine tell during a run: those that a launch started, or one by its journal."""
+"""Follows the events of clients on this machine: those that a launch started, or one by its journal."""
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -16,9 +16,9 @@ Say = Callable[[str], None]
 
 
 class ClientWatch:
-    """Says which clients have ended. process: that they were all started as; events: where they tell.
+    """Reports which clients have ended. process: that runs them all; events: the file that they write.
 
-    `look` raises LaunchError when the last of them has ended.
+    `look` raises LaunchError when the last client has ended.
     """
 
     def __init__(
@@ -46,8 +46,9 @@ class ClientWatch:
 
 
 class JournalWatch:
-    """Says each line that is written from now on, of this client and its data alone: in another federation
-    another client may have its name.
+    """Prints each line that is written from now on about this client and its data.
+
+    Lines about other data are skipped: in another federation, another client may have the same name.
     """
 
     def __init__(self, settings: ClientConfig, say: Say) -> None:
@@ -56,11 +57,11 @@ class JournalWatch:
         self._client, self._say = settings.client, say
         self._datasets = "", dataset_name(settings)  # a message may fail before the data are known
         self._journal = NewLines(journal_folder(settings.ledger))
-        self._trained = 0  # of the run that goes on
-        self._last = ""  # what was spent when it was last looked up
+        self._trained = 0  # rounds trained in the current run
+        self._last = ""  # the last known spending
 
     def look(self) -> None:
-        """Say what has come since the last look."""
+        """Print what has come since the last look."""
         new = self._journal.new()
         lines = [one for one in new if one.client == self._client and one.dataset in self._datasets]
         for line in lines:
@@ -70,7 +71,7 @@ class JournalWatch:
             self._say(in_words(line))
 
     def at_the_end(self) -> str:
-        """What the run that is over came to here; from then on the next one counts."""
+        """What the finished run came to here; counting then starts again for the next run."""
         self.look()
         rounds, self._trained = self._trained, 0
         what = f"{counted(rounds, 'round')} trained here" if rounds else "nothing was trained here"
@@ -78,6 +79,6 @@ class JournalWatch:
 
 
 def _worth_saying(lines: Sequence[Line]) -> list[Line]:
-    """Without the questions that are answered by now."""
+    """Leave out requests that have been answered since."""
     answered = {line.process for line in lines if line.event != "asked"}
     return [line for line in lines if line.event != "asked" or line.process not in answered]

@@ -17,11 +17,11 @@ _SHARED = (  # with the settings of the data
 
 
 def client_config(config: RunConfig, client: int, ledger: Path, *, one_run: bool = False) -> ClientConfig:
-    """Settings of client number `client` of a run whose clients all live on this machine.
+    """Settings of client number `client` in a run whose clients all live on this machine.
 
-    Its limits are what the run config announces: a server that asks for more is declined. A run without
-    privacy is allowed, because whoever started it operates its clients as well. one_run: the ledger was made
-    for this run alone.
+    Its limits are the values of the run config: it declines a server that asks for more. A run without
+    privacy is allowed, because whoever starts it also operates its clients. one_run: the ledger was made for
+    this run alone.
     """
     noise = config.noise_multiplier
     return ClientConfig(
@@ -51,12 +51,12 @@ def write_client_files(config: RunConfig, folder: Path, ledger: Path, *, one_run
 
 
 def write_client_template(config: RunConfig, folder: Path, ledger: Path, *, one_run: bool = False) -> Path:
-    """One file for all simulated clients: the first client's. The others differ only in name and part."""
+    """One file for all simulated clients: the first one's. The others differ only in name and part."""
     return write_client_file(client_config(config, 0, ledger, one_run=one_run), folder / "simulation.toml")
 
 
 def write_client_file(config: ClientConfig, path: Path) -> Path:
-    """Write `config` to `path`, whose folder is made if needed, for its owner alone; returns `path`."""
+    """Write `config` to `path`, readable by its owner alone; makes the folder and returns `path`."""
     private_folder(path.parent)
     write_whole(path, lambda file: tomli_w.dump(config.to_flat(), file), secret=True)
     return path

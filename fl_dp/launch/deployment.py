@@ -1,4 +1,6 @@
-"""A federation on this machine whose clients are processes of their own, behind the door as any other's."""
+"""A federation on this machine with a process for each client, which connect to the server's port as
+usual.
+"""
 
 from fl_dp.config.run import RunConfig
 from fl_dp.launch.client_processes import ClientStart, start_clients
@@ -19,7 +21,7 @@ _CLIENTS = "clients"
 def deploy(
     config: RunConfig, folder: RunFolder, start: Launch, tell: ProgressReporter, *, resumed: bool
 ) -> ExitCode:
-    """The server in this process, a process for each client; keys that are thrown away afterwards."""
+    """Run the server in this process and a process for each client; their keys are deleted afterwards."""
     tell.doing("opening the server's port")
     with Processes() as processes:
         from fl_dp.kits.loopback import loopback_server, loopback_sites  # late: the clients import meanwhile

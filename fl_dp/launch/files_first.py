@@ -1,4 +1,4 @@
-"""Whether the files that settings name are there: known before PyTorch is imported, which takes long."""
+"""Checks that the files named in settings exist, before the slow import of PyTorch."""
 
 from collections.abc import Sequence
 from importlib.resources import files
@@ -10,13 +10,13 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import DataError
 
-SERVER = "server"  # whose file the server's is, where each client has one; as in tasks/records.py
+SERVER = "server"  # stands for the client in the name of the server's file; as in tasks/records.py
 
 
 def check_files(settings: TaskSettings, clients: Sequence[str] = ()) -> None:
-    """DataError where the data, or a schema that is named, are not there. A task of one's own is not asked.
+    """Raise DataError if the data, or a named schema, do not exist. A task of the user's own is not checked.
 
-    clients: whose files are meant by `{client}`.
+    clients: the names to put in place of `{client}`.
     """
     kind, _, path = settings.data.partition(":")
     if settings.task or not path or not takes_path(kind):
@@ -32,19 +32,19 @@ def check_files(settings: TaskSettings, clients: Sequence[str] = ()) -> None:
 
 
 def takes_path(source: str) -> bool:
-    """Whether it is a source of ours that says `is_path=True`: read there, as its file imports PyTorch."""
+    """Whether a built-in source says `is_path=True`; its file is not imported, as it needs PyTorch."""
     if source not in SOURCES.built_in():
         return False
     return "is_path=True" in (files(SOURCES.package) / f"{source}.py").read_text(encoding="utf-8")
 
 
 def check_clients_files(config: RunConfig) -> None:
-    """DataError where a file of the clients on this machine, or the server's own, is not there."""
+    """Raise DataError if a file of the clients on this machine, or the server's own, does not exist."""
     check_files(config, [str(client) for client in range(config.clients)])
     check_server_files(config)
 
 
 def check_server_files(config: RunConfig) -> None:
-    """DataError where the server measures on a file that is not there."""
+    """Raise DataError if the server evaluates on a file that does not exist."""
     if config.evaluate == "server":
         check_files(config, [SERVER])

@@ -1,4 +1,4 @@
-"""A site trains a model further, alone, from what is left of its budget: nothing leaves it."""
+"""A site trains a model further, alone, with what is left of its budget: nothing leaves the site."""
 
 import dataclasses
 import secrets
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 class Recipe:
     """How a site fine-tunes. expected_batch_size: 0 for that of the data's earlier rounds, or 64.
 
-    noise_multiplier: 0 for that of the data's earlier rounds; where it may vary, or there were none, for the
-    one at which the steps spend all that is left. trainable: patterns of the parameters that are trained;
-    empty: those of the site's settings. own: the run whose parameters of this site's own are started from;
-    empty: none.
+    noise_multiplier: 0 for that of the data's earlier rounds. If it may vary, or there were none, 0 means the
+    one at which the steps spend all that is left. trainable: patterns of the parameters to train; empty:
+    those of the site's settings. own: the run whose own parameters of this site are the start; empty: none.
     """
 
     local_epochs: float = 1.0
@@ -38,10 +37,10 @@ class Recipe:
 
 
 def fine_tune(settings: ClientConfig, path: Path, recipe: Recipe, out: Path) -> str:
-    """Train the model of a run, or of a file of weights, and write its state dict to `out`; in words.
+    """Train the model of a run or of a weights file, write its state dict to `out`, and say what was done.
 
-    Steps are paid for as those of a round; fewer are taken where the budget ends. Raises BudgetExhaustedError
-    where not one can be, ConfigError for a file or a setting that cannot be used, and what a round may raise.
+    Steps are paid for like those of a round; if the budget ends, fewer are taken. Raises BudgetExhaustedError
+    if not one fits, ConfigError for a file or a setting that cannot be used, and whatever a round may raise.
     """
     import torch
 
@@ -69,20 +68,20 @@ def fine_tune(settings: ClientConfig, path: Path, recipe: Recipe, out: Path) -> 
 
 
 def _check_writable(out: Path) -> None:
-    """ConfigError where the weights could not be written, or would take the place of something else."""
+    """Raise ConfigError if the weights could not be written, or would overwrite something else."""
     if out.exists():
         raise ConfigError(f"--out {out}: is there already; name a new file.")
     try:
         out.with_name(f".{out.name}.new").touch()
         out.with_name(f".{out.name}.new").unlink()
-    except OSError as error:  # now, and not when the budget is spent
+    except OSError as error:  # now, not once the budget is spent
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from error
 
 
 def _train(
     settings: ClientConfig, weights: Weights, name: str, recipe: Recipe
 ) -> tuple["nn.Module", "LocalUpdate", int]:
-    """The model after a round that the site asks itself for, its update, and the steps it asked for."""
+    """The model after a round that the site asks of itself, its update, and the number of steps requested."""
     from fl_dp.federation.client.own_training import OwnTraining
     from fl_dp.federation.client.registration import task_identity
     from fl_dp.federation.client.round import ClientRounds, play
@@ -117,7 +116,7 @@ def _train(
 
 
 def _run_config(settings: ClientConfig, recipe: Recipe, profile: "ClientProfile") -> RunConfig:
-    """One round of one client, by its own limits; its mechanism is that of the data's earlier rounds."""
+    """One round of one client, within its own limits; it uses the mechanism of the data's earlier rounds."""
     batch = recipe.expected_batch_size
     if not batch:
         spent = profile.spent

@@ -1,4 +1,4 @@
-"""Follows a run from its files alone, as somebody may who only reads them."""
+"""Follows a run by reading its files, and needs no other access."""
 
 import json
 import os
@@ -29,7 +29,7 @@ _SETTLE_SECONDS = 1.0  # between a run's folder and its lock, or its lock and it
 
 
 class FollowedRun:
-    """One run, looked at again and again. say: prints a line."""
+    """One run, polled again and again. say: prints a line."""
 
     def __init__(self, folder: RunFolder, say: Callable[[str], None]) -> None:
         self._folder, self._say = folder, say
@@ -38,7 +38,7 @@ class FollowedRun:
         self.progress = RunProgress()
 
     def look(self, display: ProgressDisplay) -> None:
-        """Take in what is new, and say it."""
+        """Read what is new, and show it."""
         plan = _plan(self._folder)
         self.progress = replace(self.progress, rounds=plan.rounds, budget=plan.budget)
         records = self._rounds.new()
@@ -55,7 +55,7 @@ class FollowedRun:
         self.progress = replace(self.progress, **_doing(self._folder, self.progress.over))
 
     def is_over(self, display: ProgressDisplay) -> bool:
-        """Take in what is new; whether the run has ended. LaunchError where it has died without a result."""
+        """Read what is new; return whether the run has ended. LaunchError if it died without a result."""
         self.look(display)
         if self._over():
             return True
@@ -69,17 +69,17 @@ class FollowedRun:
         return self._over()
 
     def _over(self) -> bool:
-        """Whether the run has ended as a run may, or has failed and nobody is at work on it."""
+        """Whether the run has ended normally, or has failed and no process works on it."""
         if not self._folder.summary.exists():
             return False
         return read_summary(self._folder.summary)["status"] in OVER or not self._alive()
 
     def _alive(self) -> bool:
-        """Whether a process is at work on the run: it holds a lock, which the system takes from the dead."""
+        """Whether a process works on the run. It holds a lock, which the system releases when it dies."""
         return any(is_held(lock) for lock in (self._folder.lock, self._folder.server_lock))
 
     def _dead(self) -> LaunchError:
-        """What to say of a run that nobody works on, and that never said how it ended."""
+        """The error for a run that no process works on, and that never said how it ended."""
         return LaunchError(
             f"{self._folder.shown}: no process is at work on this run, and it has no result: its server was "
             f"killed, or its machine stopped, after {self.progress.over} of {self.progress.rounds} rounds. "
@@ -87,12 +87,12 @@ class FollowedRun:
         )
 
     def result(self) -> ExitCode:
-        """Say how the run ended; its exit code, or LaunchError where it failed."""
+        """Say how the run ended; returns its exit code, or raises LaunchError if it failed."""
         return conclude(RunEnd(completed=True), self._folder, self._say, watched=True)
 
 
 def check_watchable(folder: RunFolder) -> None:
-    """ConfigError, with what to do, where the folder holds no run."""
+    """Raise ConfigError, with what to do, if the folder holds no run."""
     if not folder.path.is_dir():
         raise ConfigError(f"{folder.shown}: no such folder; name that of a run, which its first lines tell.")
     if not os.access(folder.path, os.R_OK | os.X_OK) or _unreadable(folder):
@@ -109,7 +109,7 @@ def _unreadable(folder: RunFolder) -> list[str]:
 
 
 def follow(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
-    """Watch until the run is over; its exit code. LaunchError where it failed, or its server has died."""
+    """Watch until the run is over; returns its exit code. LaunchError if it failed, or its server died."""
     run, display = FollowedRun(folder, say), ProgressDisplay()
     try:
         while not run.is_over(display):
@@ -122,7 +122,7 @@ def follow(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
 
 
 def look_once(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
-    """Say how the run is now; the exit code of one that is over, else 0. LaunchError as in `follow`."""
+    """Print the run's state now; returns its exit code if it is over, else 0. LaunchError as in `follow`."""
     run = FollowedRun(folder, say)
     if run.is_over(ProgressDisplay(quiet=True)):
         return run.result()
@@ -132,7 +132,7 @@ def look_once(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
 
 
 def _plan(folder: RunFolder) -> RunProgress:
-    """Rounds and budget of the run config, as far as they can be read: it may be being written."""
+    """Rounds and budget of the run config, as far as it can be read: it may still be being written."""
     with suppress(ConfigError):
         found = read_toml(folder.config)
         rounds, epsilon = found.get("rounds"), found.get("epsilon")
@@ -142,7 +142,7 @@ def _plan(folder: RunFolder) -> RunProgress:
 
 
 def _doing(folder: RunFolder, over: int) -> Mapping[str, Any]:
-    """What the run says that it does now; nothing where it does not say so, or that is over by now."""
+    """What the run says it is doing now; empty if it does not say, or if that is already over."""
     nothing = {key: getattr(RunProgress(), key) for key in KEPT}
     try:
         found = clean_json(json.loads(folder.progress.read_bytes()))

@@ -1,4 +1,4 @@
-"""What a run will cost each client, by the functions that the run itself uses, and how long it takes."""
+"""Forecasts what a run costs each client, with the run's own functions, and how long it takes."""
 
 import math
 import statistics
@@ -25,13 +25,13 @@ from fl_dp.tasks.load import new_model, task_of
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """preparing: seconds of a client's round beside its steps: model, checks, payment. step: seconds of one.
+    """preparing: seconds of a client's round besides its steps: model, checks, payment. step: seconds of one.
 
-    measured: steps, of `batch` examples in the mean, that took `batch_seconds` each. With fewer examples than
-    the run's steps have, `step` is foreseen by the number of passes.
+    measured: number of steps measured, of `batch` examples on average, which took `batch_seconds` each. If
+    the run's steps have more examples than that, `step` is extrapolated by the number of passes.
     evaluating: seconds of one evaluation of the global model. at_once: clients that train at a time, with
-    `threads` threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: that a
-    step adds to its process; process_bytes: of this process, which holds the data as a client's does.
+    `threads` threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: memory
+    that a step adds to its process; process_bytes: of this process, which holds the data as a client's does.
     rounds: seconds of all rounds together.
     """
 
@@ -52,10 +52,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """clients: in the order of their numbers, if they take part in all rounds that their budgets allow.
+    """clients: by number, if each takes part in all rounds that its budget allows.
 
-    epsilon, delta: what the run costs at the end. parameters: numbers that are trained in common. timing: of
-    this machine; None where it was not measured, or no client can take part.
+    epsilon, delta: the run's cost at its end. parameters: number of jointly trained values. timing: on this
+    machine; None if it was not measured, or no client can take part.
     """
 
     config: RunConfig
@@ -68,7 +68,7 @@ class Forecast:
 
     @property
     def resolved(self) -> RunConfig:
-        """The config with what "auto" becomes."""
+        """The config with "auto" replaced by what it becomes."""
         return resolved(self.config, [one.record for one in self.clients], self.aggregator)
 
     @property
@@ -83,12 +83,12 @@ class Forecast:
 
     @property
     def sampled(self) -> bool:
-        """Whether it is chance who takes part in a round; then `ends` is a mean."""
+        """Whether clients are sampled for each round; `ends` is then a mean."""
         return not takes_every_round(self.config)
 
     @property
     def usual_rounds(self) -> float:
-        """The rounds that a client takes part in, in the mean."""
+        """The expected number of rounds that a client takes part in."""
         return mean_rounds(self.config)
 
     @property
@@ -111,7 +111,7 @@ class Forecast:
 
     @property
     def rounds(self) -> int:
-        """Rounds until the end, or until budgets end the run."""
+        """Rounds until the end, or until the budgets end the run."""
         return min(self.config.rounds, (self.ends or self.config.rounds + 1) - 1)
 
     @property
@@ -128,10 +128,10 @@ class Forecast:
 def forecast_of(
     config: RunConfig, sizes: Sequence[int], ledgers: Path | None, shared: dict[str, ArraySpec] | None = None
 ) -> Forecast:
-    """sizes: as each client would declare. ledgers: a folder whose ledger counts; None: nothing is spent.
+    """sizes: as each client would declare. ledgers: folder of the ledger to count; None: nothing is spent.
 
-    shared: what clients send back; None: what the model of the config says. LedgerError for a ledger that
-    cannot be read; it is not changed.
+    shared: what clients send back; None: taken from the config's model. LedgerError if a ledger cannot be
+    read; the ledger is not changed.
     """
     if shared is None:
         shared = shared_specs(new_model(task_of(config)), config.personal)
@@ -142,11 +142,11 @@ def forecast_of(
 
 
 def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int) -> float:
-    """How long all noise of a run is beside the most that its records can say: above 1 it drowns them.
+    """Length of all noise of a run over the strongest signal of its records; above 1 it drowns them.
 
-    A step's sum of clipped gradients is at most rate * size clipping bounds long in the mean, even if all
+    A step's sum of clipped gradients is expected to be at most rate * size clipping bounds long, even if all
     agree; its noise is about noise multiplier * sqrt(parameters) bounds long (DP-SGD: Abadi et al. 2016).
-    Over steps the first add up, and the squares of the second. 0 without privacy, and where no step is taken.
+    Over steps, the sums add up and the noises' squares do. 0 without privacy, and if no step is taken.
     """
     signal = noise = 0.0
     for entry, size in zip(entries, sizes, strict=True):

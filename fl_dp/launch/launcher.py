@@ -1,6 +1,6 @@
-"""One federation on this machine, from a validated request to an exit code.
+"""Runs one federation on this machine, from a validated request to an exit code.
 
-Flower is imported late: our own simulation needs none of it before Ray has begun to start.
+Flower is imported late: our own simulation does not need it before Ray has begun to start.
 """
 
 import dataclasses
@@ -63,15 +63,16 @@ def launch(
     masks: bool = False,
     one_run_ledger: bool = False,
 ) -> ExitCode:
-    """Check everything, start Flower, watch the run, stop everything; FlDpError when it fails.
+    """Check everything, start the run, watch it, and stop everything; FlDpError if it fails.
 
-    engine: what simulates the clients; None when each is a process of its own.
+    engine: what simulates the clients; None if each is a process of its own.
     out: the run's folder; None for a new one. ledger: the folder of the clients' ledger; None: see
-    `ledger_place`. one_run_ledger: one below `out`, whatever the data. ray_address: of a Ray cluster; empty
-    when this machine alone simulates. tell: says what is done.
-    quiet: our own simulation shows no table. claimed: told of the run's folder, once everything was checked.
-    vary_mechanism: of clients that our own engine simulates: deployed ones have it in settings of their own.
-    masks: whether our own simulation plays those of secure sums.
+    `ledger_place`. one_run_ledger: use one below `out`, whatever the data. ray_address: of a Ray cluster;
+    empty if this machine alone simulates. tell: reports progress.
+    quiet: our own simulation shows no table. claimed: called with the run's folder once everything is
+    checked.
+    vary_mechanism: for clients that our own engine simulates; deployed ones have it in their own settings.
+    masks: whether our own simulation plays the masks of secure sums.
     """
     tell.doing(CHECKING)
     check_one_choice(ledger, one_run=one_run_ledger)
@@ -115,7 +116,7 @@ def launch(
 def _checked(
     request: RunRequest, tell: ProgressReporter, *, alone: bool
 ) -> tuple[RunConfig, tuple[str, ...]]:
-    """The config with absolute paths, and what the run should say of it; FlDpError for what would fail later.
+    """The config with absolute paths, and notes for the user; FlDpError for what would fail later.
 
     alone: this machine's memory has to hold all of it.
     """
@@ -130,7 +131,7 @@ def _checked(
 
 
 def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> ExitCode:
-    """Go on with the run in the folder `path`, which stopped before it was over; FlDpError when it fails.
+    """Resume the run in the folder `path`, which stopped before its end; FlDpError if it fails.
 
     ray_address: of the cluster, if its address has changed; else None.
     """
@@ -156,7 +157,7 @@ def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> Ex
 
 
 def require_masks(config: RunConfig, engine: Engine | None) -> None:
-    """ConfigError unless there are masks that our own simulation can play."""
+    """Raise ConfigError unless there are masks that our own simulation can play."""
     if engine is None:
         raise ConfigError(
             "--secure: plays masks in a simulation; add --simulate. Clients in processes of their own always "
@@ -170,7 +171,7 @@ def require_masks(config: RunConfig, engine: Engine | None) -> None:
 
 @contextmanager
 def _under_way(engine: Engine | None, ray_address: str) -> Iterator[RayAhead | None]:
-    """Ray, which starts while the run is being checked; None unless our own engine simulates."""
+    """Ray, started while the run is being checked; None unless our own engine simulates."""
     if engine != "ray":
         yield None
         return
@@ -203,7 +204,7 @@ def _run(
 
 
 def write_config(config: RunConfig, folder: RunFolder) -> RunConfig:
-    """Write to config.toml what really runs: `config` with its folder filled in; returns that."""
+    """Write the config that really runs to config.toml: `config` with its folder filled in; returns it."""
     config = dataclasses.replace(config, out=str(folder.path))
     write_whole(folder.config, lambda file: tomli_w.dump(config.to_flat(), file))
     return config

@@ -1,4 +1,4 @@
-"""Which ledger the clients of a run on this machine pay from, and whether it would enter their records."""
+"""Chooses the ledger that clients on this machine pay from, and checks that it would accept their records."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,16 +14,16 @@ from fl_dp.launch.request import Engine
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder
 
-_KEY = b"fl_dp copies"  # the samples are compared here, and forgotten: the ledger's have a key of its own
-NOWHERE = Path("no-ledger")  # in settings of clients whose run makes a new ledger
-_RUNNING = "running"  # a folder beside the ledger: locks, one for each account
+_KEY = b"fl_dp copies"  # samples are compared here and then dropped; the ledger uses a key of its own
+NOWHERE = Path("no-ledger")  # in the settings of clients whose run makes a new ledger
+_RUNNING = "running"  # a folder of locks beside the ledger, one for each account
 _NAME_ONE = "for private data name one that lasts: --ledger DIR"
 PUBLIC = "for public or made-up data: --one-run-ledger, or public-data = true"
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerPlace:
-    """folder: None for the one below the run's folder, which is made for this run alone. why: so, for the
+    """folder: None for a ledger below the run's folder, made for this run alone. why: the reason, for the
     console.
     """
 
@@ -39,21 +39,21 @@ class LedgerPlace:
         return (self.folder or run.ledgers).absolute()
 
     def line(self, run: RunFolder) -> str:
-        """What is said of it before the run trains."""
+        """What the run says of its ledger before it trains."""
         shown = self.folder or run.shown / run.ledgers.name
         why = f" ({self.why})" if self.why else ""
         return f"{ledger_words(shown, one_run=self.one_run)}{why}"
 
 
 def ledger_words(shown: Path, *, one_run: bool) -> str:
-    """Where the ledger is, and what it counts."""
+    """Where the ledger is, and which runs it counts."""
     if one_run:
         return f"ledger in {shown}, made for this run alone: what other runs spend does not count"
     return f"ledger in {shown}: what other runs have spent there counts"
 
 
 def check_one_choice(named: Path | None, *, one_run: bool) -> None:
-    """ConfigError where a ledger is named for a run that is to have one of its own."""
+    """Raise ConfigError if a ledger is named for a run that is to have its own."""
     if named is not None and one_run:
         raise ConfigError(
             f"--ledger {named}: --one-run-ledger asks for a ledger of this run alone; leave one out."
@@ -65,8 +65,9 @@ def ledger_place(
 ) -> LedgerPlace:
     """named: the folder of --ledger. one_run: --one-run-ledger was given.
 
-    Whoever simulates holds all data, and tries. Real clients keep a ledger that lasts, unless their records
-    are public: known to be, or declared so by public-data, which decides this and nothing else.
+    A simulation's operator holds all data and is trying things out. Real clients keep a permanent ledger,
+    unless their records are public: known to be, or declared so by public-data, which decides this and
+    nothing else.
     """
     if named is not None:
         return LedgerPlace(named, "")
@@ -84,7 +85,7 @@ def ledger_place(
 
 
 def check_no_ledger_yet(out: Path | None) -> None:
-    """ConfigError where the folder of a new run holds a ledger, which is then not made for this run alone."""
+    """Raise ConfigError if the folder of a new run holds a ledger: it was not made for this run alone."""
     if out is None:
         return
     ledgers = RunFolder(out).ledgers
@@ -96,15 +97,15 @@ def check_no_ledger_yet(out: Path | None) -> None:
 
 
 def check_copies(config: RunConfig) -> None:
-    """DataError, with the clients' numbers, where a ledger would not enter two clients' data side by side.
+    """Raise DataError, with the clients' numbers, if a ledger would refuse two clients' data side by side.
 
-    Parts of one data set share no record; files of their own may. The ledger's own rule decides.
+    Parts of one data set share no record; separate files may. The ledger's own rule decides.
     """
     if not config.by_client:
         return
     from fl_dp.accounting.ledger.identity import Identity, IdentityIndex, conflict
     from fl_dp.federation.client.registration import registration_of
-    from fl_dp.tasks.records import load_part, of_client  # late: Flower and torch come with these
+    from fl_dp.tasks.records import load_part, of_client  # late: imports torch and Flower
 
     index, identities = IdentityIndex(), list[Identity]()
     for client in range(config.clients):
@@ -124,14 +125,14 @@ def check_copies(config: RunConfig) -> None:
 
 @contextmanager
 def entered(config: RunConfig, ledgers: Path) -> Iterator[None]:
-    """Enter the data of all clients of this machine, as each would do itself; within, no other run has them.
+    """Enter the data of all clients of this machine as each would itself; locks out other runs meanwhile.
 
-    ConfigError, with the way on, where the ledger has them otherwise, or another run has them: before
-    anything is started. Two at once would both fail: each sees steps in the ledger that it never asked for.
+    ConfigError, with what to do, if the ledger has entered them differently or another run uses them: before
+    anything starts. Two runs at once would both fail, as each would find steps that it never asked for.
     """
     from fl_dp.federation.client.registration import account_digest
     from fl_dp.federation.client.round import ClientRounds
-    from fl_dp.tasks.records import load_part  # late: these import Flower and torch
+    from fl_dp.tasks.records import load_part  # late: imports torch and Flower
 
     clients = [client_config(config, client, ledgers) for client in range(config.clients)]
     with ExitStack() as held:
@@ -140,7 +141,7 @@ def entered(config: RunConfig, ledgers: Path) -> Iterator[None]:
             held.enter_context(exclusive(lock, "another run of this machine trains on these data now"))
         try:
             with ClientRounds.open(clients[0]) as rounds:
-                for one in clients:  # one after the other: each part is a copy
+                for one in clients:  # one at a time: each part is a copy
                     rounds.register([(one, load_part(one))])
         except LedgerError as error:
             raise ConfigError(f"{error} Or, {PUBLIC}.") from error
@@ -148,7 +149,7 @@ def entered(config: RunConfig, ledgers: Path) -> Iterator[None]:
 
 
 def way_on(run: RunFolder) -> tuple[str, ...]:
-    """What may be done where budgets were spent, perhaps by earlier runs; none on a ledger of its own."""
+    """What can be done when budgets are spent, perhaps by earlier runs; empty for a one-run ledger."""
     if not run.launch.exists() or Launch.read(run).one_run_ledger:
         return ()
     return (
@@ -159,7 +160,7 @@ def way_on(run: RunFolder) -> tuple[str, ...]:
 
 
 def named_ledger(path: Path) -> Path:
-    """See `find_ledger`. A folder may also be a run's, whose launch.toml says where its ledgers are."""
+    """See `find_ledger`. The folder may also be a run's: its launch.toml says where the ledgers are."""
     folder = RunFolder(path)
     if folder.launch.exists():
         return find_ledger(path, Launch.read(folder).ledgers)

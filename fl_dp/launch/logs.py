@@ -1,4 +1,4 @@
-"""The logs of a server and of clients; readable by their owner alone, and bounded."""
+"""The logs of a server and of clients: readable by their owner alone, and limited in size."""
 
 import io
 import json
@@ -19,7 +19,7 @@ from fl_dp.federation.security import PARTS
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MOST_BYTES = 8 * 2**20  # of a log, and of each older one beside it
-_MOST_OF_A_RECORD = 2**16  # letters; a message's words may be of any length, and would push out all others
+_MOST_OF_A_RECORD = 2**16  # characters; a message may be of any length, and would push out all others
 _OLDER = 2  # NAME.log.1 and NAME.log.2
 _MOST_EVENTS = 10  # lines in a minute, of each kind of security event and each site
 _MINUTE = 60.0
@@ -27,7 +27,7 @@ _MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """How a server can be watched. json_log: its log is lines of JSON. security: refusals have a log.
+    """How a server can be watched. json_log: log lines are JSON. security: refusals go to a log of their own.
 
     metrics: numbers are served on a socket in the run's folder.
     """
@@ -43,16 +43,16 @@ def _cut(text: str) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """A record of a bounded length."""
+    """Formats a record, truncated to a maximum length."""
 
     def format(self, record: logging.LogRecord) -> str:
         return _cut(super().format(record))
 
 
 class OwnersLog(RotatingFileHandler):
-    """A log file for its owner alone. One that has grown large is put aside, and the oldest goes.
+    """A log file for its owner alone, with rotation: the oldest file is deleted.
 
-    prints: whether what this process and its children print goes there, too. Children never put it aside.
+    prints: whether the log also gets what this process and its children print. Children never rotate it.
     """
 
     def __init__(self, path: Path, *, prints: bool = False) -> None:
@@ -61,7 +61,7 @@ class OwnersLog(RotatingFileHandler):
         self.setFormatter(TextFormatter(_FORMAT))
 
     def bound(self) -> None:
-        """Put the log aside if it has grown large, by prints too, of which no record is made."""
+        """Rotate the log if it has grown large, also by prints, which make no log record."""
         if self._is_large():
             self.doRollover()
 
@@ -69,7 +69,7 @@ class OwnersLog(RotatingFileHandler):
         return self._is_large()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  as logging calls it
-        """A full disk is said once, and ends nothing."""
+        """Report a full disk once, and go on."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
@@ -78,7 +78,7 @@ class OwnersLog(RotatingFileHandler):
             print(f"{self.baseFilename}: lines are lost: {error.strerror}", file=sys.stderr)
 
     def close(self) -> None:
-        with suppress(OSError):  # the last lines found no room; said above
+        with suppress(OSError):  # no room for the last lines; reported above
             super().close()
 
     def _is_large(self) -> bool:
@@ -95,7 +95,7 @@ class OwnersLog(RotatingFileHandler):
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON; its time is UTC."""
+    """Formats a record as one line of JSON; its time is UTC."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -108,7 +108,7 @@ class JsonFormatter(logging.Formatter):
 
 @dataclass(slots=True)
 class _Told:
-    """Of one kind of event, in one minute. left_out: since its last line."""
+    """Counts for one kind of event in one minute. left_out: since its last line."""
 
     began: float
     left_out: int = 0
@@ -116,10 +116,10 @@ class _Told:
 
 
 class FewEvents(logging.Filter):
-    """Lets few security events through, so that a flood fills no disk and hides nobody else.
+    """Rate-limits security events, so that a flood neither fills the disk nor hides other events.
 
-    Each once in a minute, and _MOST_EVENTS of a kind: of one site, or of all strangers together. The next
-    line of the kind says how many were left out.
+    The same event passes once a minute, and at most _MOST_EVENTS of a kind pass: for each site, and for all
+    strangers together. The next line of the kind says how many were left out.
     """
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ def security_log(path: Path) -> OwnersLog:
 
 @contextmanager
 def log_files(files: dict[str, Path], made: Callable[[Path], OwnersLog] = OwnersLog) -> Iterator[None]:
-    """Send each logger, by name, to its file and nowhere else."""
+    """Send each named logger to its file and nowhere else."""
     with ExitStack() as stack:
         for name, path in files.items():
             stack.enter_context(_log_file(name, made(path)))
@@ -162,10 +162,10 @@ def log_files(files: dict[str, Path], made: Callable[[Path], OwnersLog] = Owners
 
 
 class Causes(logging.Handler):
-    """Keeps why messages could not be answered, each cause once, in fl_dp's words alone.
+    """Keeps the reasons why messages could not be answered, each once, in fl_dp's words alone.
 
-    For the console of whoever operates these clients. A library's words, or those of a task of one's own, may
-    quote records: they stay in the log.
+    They are for the console of the clients' operator. Words of a library, or of a user's own task, may quote
+    records: they stay in the log.
     """
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ class Causes(logging.Handler):
 
 @contextmanager
 def causes_in(name: str) -> Iterator[Causes]:
-    """The causes that are logged to the logger meanwhile."""
+    """Collect the reasons that are logged to the logger inside the block."""
     causes, logger = Causes(), logging.getLogger(name)
     logger.addHandler(causes)
     try:

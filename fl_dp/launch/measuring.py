@@ -1,4 +1,4 @@
-"""How long a run's rounds take, from a few steps of the real client on random numbers."""
+"""Measures how long a run's rounds take, from a few steps of the real client on random numbers."""
 
 import logging
 import math
@@ -44,15 +44,15 @@ from fl_dp.tasks.task import Task
 from fl_dp.training.objective import Objective
 from fl_dp.training.rows import expected_passes
 
-SECONDS = 1.5  # that steps are measured for, if the first is not longer
+SECONDS = 1.5  # time to measure steps, unless the first takes longer
 _BATCHES = 4  # expected batches that the random data hold
-_PART = 256  # examples of a step that are measured where a whole one takes longer than SECONDS
-_TEST = 512  # test examples that are measured
-_STEP_MARGIN = 1.8  # times the tensors that are seen: so much may a process grow (see engine/kernel_choice)
+_PART = 256  # examples of a measured step, if a whole step takes longer than SECONDS
+_TEST = 512  # test examples to measure
+_STEP_MARGIN = 1.8  # a process may grow by this factor times the visible tensors (see engine/kernel_choice)
 
 
 class _Rehearsed(OwnTraining):
-    """On random numbers, of which anything may be known: a step of a secure sum goes nowhere."""
+    """Trains on random numbers, which are no secret; a step of a secure sum is sent nowhere."""
 
     gives_to_sums = True
 
@@ -60,9 +60,9 @@ class _Rehearsed(OwnTraining):
 def timing_of(
     forecast: Forecast, *, simulated: bool, known: Timing | None = None, test_records: int | None = None
 ) -> Timing | None:
-    """Of this machine; None where no client can take part. No record is read, and no ledger is opened.
+    """Timing on this machine; None if no client can take part. Reads no record and opens no ledger.
 
-    known: of the same model and clients with other batches; where its steps were long, none is taken again.
+    known: timing of the same model and clients with other batches; if its steps were long, none is repeated.
     test_records: that the server evaluates on; None: as many as it has, in memory since `check_server`.
     """
     config = forecast.config
@@ -101,9 +101,9 @@ def timing_of(
 
 
 def _seconds_of_a_round(settings: ClientConfig, data: Examples, plan: RoundPlan, config: RunConfig) -> float:
-    """Of a whole round at a client, with a scratch ledger that it pays from; the second one's.
+    """Seconds of a client's second round, paid from a scratch ledger.
 
-    In its first round alone a client chooses kernels and rows. DeclinedError where it takes no part.
+    The first round also chooses kernels and rows. DeclinedError if the client takes no part.
     """
     with ClientRounds.open(settings) as rounds:
         (client,) = rounds.register([(settings, data)])
@@ -117,7 +117,7 @@ def _seconds_of_a_round(settings: ClientConfig, data: Examples, plan: RoundPlan,
 
 
 def random_data(config: RunConfig, task: Task, count: int) -> Examples:
-    """So many examples of the task's form and unit, of random numbers."""
+    """`count` random examples of the task's form and unit."""
     form, persons = task.form, config.unit != RECORD
     each = config.records_per_person if persons else 1
     x, y = Objective(task.objective.of_records, form).blank(count * each)
@@ -127,7 +127,7 @@ def random_data(config: RunConfig, task: Task, count: int) -> Examples:
 
 
 def _content(config: RunConfig, plan: RoundPlan) -> RecordDict:
-    """A round's message, as the server makes it, with first weights."""
+    """A round's message with the initial weights, as the server makes it."""
     model = new_model(task_of(config))
     weights = encode(state_arrays(model))
     return plan_to_content(plan, Aggregator(config, shared_specs(model, config.personal)).message(weights))
@@ -136,9 +136,9 @@ def _content(config: RunConfig, plan: RoundPlan) -> RecordDict:
 def _seconds_of_a_step(
     training: OwnTraining, data: Examples, plan: RoundPlan, settings: ClientConfig
 ) -> tuple[int, float, int]:
-    """Of how many examples a step was measured, the mean of its seconds, and how many were taken.
+    """Examples of a measured step, mean seconds of a step, and number of steps measured.
 
-    The first one has a part of the examples. Where the whole would take too long, that one counts.
+    The first step has only some of the examples. If a whole step would take too long, that one counts.
     """
     client = Client(settings, "random", len(data), "random", budget_of(settings, len(data)))
 
@@ -161,14 +161,14 @@ def _seconds_of_a_step(
 
 
 def _times_longer(plan: RoundPlan, rows: int) -> float:
-    """A whole step over one of `_PART` examples: by passes, of which a private one has a public length."""
+    """Duration of a whole step relative to one of `_PART` examples; a private pass has a public length."""
     if not plan.private:
         return plan.expected_batch_size / _PART
     return expected_passes(plan.expected_batch_size, rows) / expected_passes(_PART, rows)
 
 
 def _evaluating(config: RunConfig, test_records: int) -> float:
-    """Seconds of one evaluation of so many test examples."""
+    """Seconds of one evaluation on `test_records` examples."""
     if not test_records:
         return 0.0
     task, count = task_of(config), min(_TEST, test_records)
@@ -180,7 +180,7 @@ def _evaluating(config: RunConfig, test_records: int) -> float:
 
 
 def _all_rounds(forecast: Forecast, found: Timing, *, simulated: bool) -> float:
-    """Of all clients' work, spread over the cores; a round is never shorter than its longest client's."""
+    """All clients' work, spread over the cores; a round is never shorter than its slowest client's."""
     config = forecast.config
     preparing = 0.0 if simulated else found.preparing  # an actor keeps its model from round to round
     each = [
@@ -198,7 +198,7 @@ def _all_rounds(forecast: Forecast, found: Timing, *, simulated: bool) -> float:
 
 @contextmanager
 def _quiet(threads: int) -> Iterator[None]:
-    """PyTorch has so many threads, and clients log nothing: it would be read as if there had been rounds."""
+    """Limit PyTorch's threads and silence client logs, which would look like real rounds."""
     log, before = logging.getLogger(CLIENTS_LOGGER), torch.get_num_threads()
     disabled, log.disabled = log.disabled, True
     torch.set_num_threads(threads)

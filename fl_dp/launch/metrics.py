@@ -1,6 +1,6 @@
 """`--metrics`: health and numbers of a server, for its operator alone, on a socket in the run's folder.
 
-Nothing here says what data have spent or have left, nor how many records there are: no budget, no epsilon, no
+Nothing here tells what data have spent or have left, or how many records there are: no budget, no epsilon, no
 count of records, and nothing that a client has written.
 """
 
@@ -34,7 +34,7 @@ _IDLE_SECONDS = 5.0
 
 
 class Refusals(logging.Handler):
-    """Counts security events by what they are, and requests by the door's own words, without numbers."""
+    """Counts security events by kind, and requests by the server's own words, without numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Refusals(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         event, reason = str(record.__dict__.get("event")), ""
-        if event == "request refused":  # a join's reason has words of its client
+        if event == "request refused":  # the reason of a failed join may have words of its client
             reason = re.sub(r"\d+", "N", record.getMessage().partition(":")[0])
         if (event, reason) not in self.counts and len(self.counts) >= _MOST_REASONS:
             reason = "other"
@@ -51,7 +51,7 @@ class Refusals(logging.Handler):
 
 @dataclass(eq=False, slots=True)
 class RunMetrics:
-    """What Prometheus reads: a collector. rounds: how many are over."""
+    """The collector that Prometheus reads. rounds: how many are over."""
 
     hub: Hub
     folder: Path
@@ -89,7 +89,7 @@ class RunMetrics:
         yield moved
 
     def counted(self, app: ASGI) -> ASGI:
-        """The same application, whose bytes are counted."""
+        """Wrap the application to count its bytes."""
 
         async def counting(scope: Any, receive: Any, send: Any) -> None:
             async def received() -> Any:
@@ -108,9 +108,9 @@ class RunMetrics:
 
 @contextmanager
 def metrics_served(metrics: RunMetrics, path: Path) -> Iterator[None]:
-    """Answer GET /health and GET /metrics at the Unix socket `path`, which its owner alone may use.
+    """Answer GET /health and GET /metrics at the Unix socket `path`, which only its owner may use.
 
-    ConfigError where there can be none.
+    ConfigError if it cannot be opened.
     """
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -139,7 +139,7 @@ def metrics_served(metrics: RunMetrics, path: Path) -> Iterator[None]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Who asks is this user."""
+            """Log nothing: only this user can ask."""
 
     logger = logging.getLogger(SECURITY)
     with _Server(_owners_socket(path), Handler) as server:
@@ -164,7 +164,7 @@ class _Server(ThreadingMixIn, UnixStreamServer):
         self.socket = listener
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked has gone away."""
+        """Ignore a client that has disconnected."""
 
 
 def _owners_socket(path: Path) -> socket.socket:
@@ -173,7 +173,7 @@ def _owners_socket(path: Path) -> socket.socket:
         if len(os.fsencode(path)) > _LONGEST_PATH:
             raise OSError("its path is too long; name another folder, --out DIR")
         with suppress(FileNotFoundError):
-            if path.is_socket():  # of a server that was killed
+            if path.is_socket():  # left by a server that was killed
                 path.unlink()
         os.fchmod(listener.fileno(), 0o600)  # before it has a name
         listener.bind(str(path))

@@ -1,4 +1,4 @@
-"""From the summary of a run that is over to its exit code."""
+"""Turns the summary of a finished run into its exit code."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ class RunEnd:
 
 
 def tried(federation: Callable[[], None]) -> RunEnd:
-    """Run `federation` in this process. The cause of a failure is logged; what the launch raises goes on."""
+    """Run `federation` in this process. Logs why it failed; re-raises what the launch raised."""
     try:
         federation()
     except LaunchError:
@@ -51,10 +51,10 @@ def conclude(
     watched: bool = False,
     causes: Sequence[str] = (),
 ) -> ExitCode:
-    """Print the clients' budgets, unless quiet, and return the exit code; LaunchError when the run failed.
+    """Print the clients' budgets, unless quiet, and return the exit code; LaunchError if the run failed.
 
-    The server's own summary decides. `end` counts where there is none, or where it failed later.
-    Unless quiet, the run's page is written, too: who asks for silence runs many, and can have each later.
+    The server's own summary decides. `end` counts if there is none, or if the server failed later. Unless
+    quiet, the run's page is written too: a caller that is quiet runs many, and can write each later.
     watched: the run is somebody else's, and nothing is written. causes: why clients of this process did not
     answer, in words that the server is not told.
     """
@@ -64,7 +64,7 @@ def conclude(
         raise LaunchError(
             f"The server ended without a result. {end.details}\nThe end of its log, {log}:\n{tail(log)}"
         )
-    summary = clean_json(read_summary(folder.summary, whole=True))  # names and reasons are clients' own
+    summary = clean_json(read_summary(folder.summary, whole=True))  # names and reasons come from clients
     private: bool = summary["private"]
     if summary["status"] not in OVER:
         if not no_page:
@@ -91,13 +91,13 @@ def conclude(
 
 
 def _write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool) -> None:
-    from fl_dp.reporting.page.write import written_at_the_end  # late: a run that waits needs no figures
+    from fl_dp.reporting.page.write import written_at_the_end  # late: a waiting run needs no figures
 
     say(marked(written_at_the_end(folder), private=private))
 
 
 def _why_failed(folder: RunFolder, reason: str, causes: Sequence[str]) -> str:
-    """The server's reason, what is behind it, and the logs that say more, the clients' own first."""
+    """The server's reason, its causes, and the logs that say more, those of the clients first."""
     if reason == INTERRUPTED:
         reason = f"The run was interrupted. Go on with: {go_on_with(folder)}"
     words = f"{reason.rstrip('.')}." + "".join(f"\nAt the clients: {one}" for one in causes)
@@ -112,7 +112,7 @@ def _why_failed(folder: RunFolder, reason: str, causes: Sequence[str]) -> str:
 
 
 def _why_early(summary: Mapping[str, Any]) -> str:
-    """Budgets that nothing was ever spent of are not spent, but too small."""
+    """Budgets from which nothing was ever spent are not spent, but too small."""
     rounds, clients = summary["rounds"], summary["clients"].values()
     if rounds or any(client["steps"] for client in clients):
         when = f"after round {rounds}" if rounds else "not one step fits"

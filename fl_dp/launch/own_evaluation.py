@@ -1,6 +1,6 @@
-"""A site's own measurements, on its own test rows: for its operator's console, and for nobody else.
+"""A site's evaluation on its own test rows: for its operator's console, and for nobody else.
 
-They are made by the process that watches over the client, never by one that answers a server.
+It runs in the process that watches over the client, never in one that answers a server.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ Say = Callable[[str], None]
 
 
 def evaluate_file(settings: ClientConfig, path: Path) -> str:
-    """The model of a run, or weights in a file as a run leaves them, on the site's own test rows: in words.
+    """Evaluate the model of a run, or a weights file, on the site's own test rows; result in words.
 
-    Also with the parameters that are the site's own, where it has some that fit. ConfigError where there is
-    no such file or where it is of another model, DataError without test rows.
+    Also evaluates it with the site's own parameters, if it has some that fit. ConfigError if there is no such
+    file or it is of another model, DataError if there are no test rows.
     """
     weights = read_weights(path)
     own = with_newest(settings, weights)
@@ -27,9 +27,9 @@ def evaluate_file(settings: ClientConfig, path: Path) -> str:
 
 
 class OwnEvaluation:
-    """Measures each global model that the client receives, once, and each of its own, if it has one.
+    """Evaluates, once each, every global model that the client receives and every model of its own.
 
-    DataError where there are no test rows.
+    DataError if there are no test rows.
     """
 
     def __init__(self, settings: ClientConfig, say: Say) -> None:
@@ -40,7 +40,7 @@ class OwnEvaluation:
         self._seen = self._states()
 
     def look(self) -> None:
-        """Measure what has come since the last look; what goes wrong is said, and ends nothing."""
+        """Evaluate what has come since the last look; an error is printed, and ends nothing."""
         before, self._seen = self._seen, self._states()
         try:
             if self._seen[0] not in (0, before[0]):
@@ -61,6 +61,6 @@ class OwnEvaluation:
             self._say(measured(self._settings, *own))
 
     def _states(self) -> tuple[int, int]:
-        """When the last model was received, and when that of the site's own was written; 0: never."""
+        """When the last global model was received, and when the site's own was written; 0: never."""
         own = own_model_file(self._settings)
         return written_at(self._received), written_at(own) if own else 0

@@ -1,4 +1,4 @@
-"""What is checked before a process is started: names, paths, data, parts, model."""
+"""Checks before a process is started: names, paths, data, parts, model."""
 
 import dataclasses
 import math
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from fl_dp.data.tensor_data import TensorData
 
 _FEW_STEPS = 30  # no model was seen to learn well in fewer
-_ALWAYS_MET = 1.0  # an epsilon that some noise keeps, whatever is planned; to compute it takes a while
+_ALWAYS_MET = 1.0  # an epsilon that some noise meets for any plan; to compute it takes a while
 
 
 def check_names(config: RunConfig) -> None:
-    """ConfigError for data, a model or a tracker that is not there, or an accountant that may hold no budget.
+    """Raise ConfigError for unknown data, models or trackers, or an accountant unfit for budgets.
 
-    Known at once, before anything is loaded.
+    Quick: nothing is loaded.
     """
     check_holds_budgets(config.accountant)
     SOURCES.check(config.data)
@@ -43,7 +43,7 @@ def check_names(config: RunConfig) -> None:
 
 
 def check_choices(config: RunConfig) -> None:
-    """ConfigError for a choice whose file cannot be used, or that has a wrong argument or wrong settings.
+    """Raise ConfigError for a choice whose file cannot be used, or with a wrong argument or wrong settings.
 
     Imports the chosen files, and torch with them, but reads no data.
     """
@@ -81,7 +81,7 @@ def check_choices(config: RunConfig) -> None:
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """`config` with absolute paths: the same from any working directory. Raises as `check_choices`."""
+    """`config` with absolute paths: the same from any working directory. Raises as `check_choices` does."""
     from fl_dp.data.source import absolute_name, absolute_schema
     from fl_dp.data.tokens import absolute_tokenizer
 
@@ -104,12 +104,12 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 
 
 def check_server(config: RunConfig) -> None:
-    """Find the device, load the test data, build the model, and see that the engine can protect it.
+    """Find the device, load the test data, build the model, and check that the engine can protect it.
 
-    That needs the form of the data; where none are here the clients see to it.
+    This needs the form of the data; if there are none here, the clients check it.
 
-    Raises DataError, TaskError, and ConfigError when a setting is at fault: an unknown name, a model that
-    does not fit the data, or one that cannot be trained privately.
+    Raises DataError, TaskError, and ConfigError if a setting is at fault: an unknown name, a model that does
+    not fit the data, or one that cannot be trained privately.
     """
     import torch
 
@@ -125,7 +125,7 @@ def check_server(config: RunConfig) -> None:
     from fl_dp.training.optimizers import check_optimizer
     from fl_dp.training.trainer import trainable
 
-    find_device(config.device)  # a run that was begun would end at once
+    find_device(config.device)  # otherwise the run would end as soon as it has begun
     task = task_of(config)
     test = evaluation_records(config, task)
     if task.known_form is not None:
@@ -140,7 +140,7 @@ def check_server(config: RunConfig) -> None:
     check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, list(model.parameters()))
     personal_names(config.personal, tuple(trainable(model)))
     if task.known_form is None:
-        return  # a model() of one's own, and no data here: each client tries it on its own, before it pays
+        return  # the user's own model() and no data here: each client checks it before it pays
     try:
         objective = task.objective
         check_losses(task, model)
@@ -151,7 +151,7 @@ def check_server(config: RunConfig) -> None:
 
 
 def check_room(config: RunConfig) -> None:
-    """ConfigError where this machine, if it simulates alone, has no room for one client."""
+    """Raise ConfigError if this machine simulates alone and has no room for one client."""
     import torch
 
     from fl_dp.simulation.cluster.resources import Node, share
@@ -160,7 +160,7 @@ def check_room(config: RunConfig) -> None:
 
 
 def check_ledgers(folder: Path | None) -> None:
-    """ConfigError unless the clients' ledger can be kept in the folder, which is made; None: a new one."""
+    """Raise ConfigError unless the folder, which is made, can hold the clients' ledger; None: a new one."""
     if folder is None:
         return
     from fl_dp.accounting.ledger.ledger import Ledger
@@ -180,7 +180,7 @@ def check_ledgers(folder: Path | None) -> None:
 
 
 def check_parts(config: RunConfig) -> tuple[str, ...]:
-    """As `split`, and ConfigError where no client could take a step. Returns notes about the parts."""
+    """As `split`, and ConfigError if no client could take a step. Returns notes about the parts."""
     parts = split(config)
     check_budget(config, max(parts.sizes))
     return parts.notes
@@ -188,7 +188,7 @@ def check_parts(config: RunConfig) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """sizes: public, the declared number of records, or persons, of each client. notes: for the user."""
+    """sizes: the declared, public number of records or persons of each client. notes: for the user."""
 
     sizes: tuple[int, ...]
     notes: tuple[str, ...]
@@ -197,7 +197,7 @@ class Parts:
 def split(config: RunConfig) -> Parts:
     """Load the training data, downloading them once for all clients, and split them.
 
-    Raises DataError, and ConfigError where the clients, whose own settings the run's become, would decline.
+    Raises DataError, and ConfigError if the clients, whose settings come from the run, would decline.
     """
     from fl_dp.federation.client.registration import auto_size
     from fl_dp.tasks.records import load_parts
@@ -214,7 +214,7 @@ def split(config: RunConfig) -> Parts:
 
 
 def check_budget(config: RunConfig, largest: int) -> None:
-    """ConfigError where no client could take one step of the run, however little its data have spent.
+    """Raise ConfigError if no client could take one step of the run, however little its data have spent.
 
     largest: declared number of records, or persons, of the largest client, whose steps cost least.
     """
@@ -239,7 +239,7 @@ def check_budget(config: RunConfig, largest: int) -> None:
 
 
 def notes_of_served(config: RunConfig) -> tuple[str, ...]:
-    """What a server should say of clients elsewhere, whose own settings it cannot see."""
+    """What a server should tell its user about remote clients, whose settings it cannot see."""
     at, members = config.clients_per_person, config.fit_clients
     declining = (
         f"clients-per-person = {at}, and a sum has fit-clients = {members} members: a client whose own "
@@ -249,10 +249,10 @@ def notes_of_served(config: RunConfig) -> tuple[str, ...]:
 
 
 def _check_persons_of_a_sum(config: RunConfig) -> None:
-    """ConfigError where a sum has fewer members than a person has clients: each client would decline it.
+    """Raise ConfigError if a sum has fewer members than a person has clients: each client would decline it.
 
-    Of clients that a run of ours gives its own settings. Elsewhere a client may say less, of one sum, than
-    the server of the federation; what it then declines, it declines by its policy.
+    This concerns clients whose settings come from the run. A client elsewhere may set a smaller number for
+    one sum than the server does for the federation; what it then declines, it declines by its own policy.
     """
     at, members = config.clients_per_person, config.fit_clients
     if not config.secure or at <= members:
@@ -269,7 +269,7 @@ def _check_persons_of_a_sum(config: RunConfig) -> None:
 
 
 def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str | int]]) -> None:
-    """DataError where somebody has records at more clients than the run counts epsilons of."""
+    """Raise DataError if somebody has records at more clients than the run adds up epsilons for."""
     most = max(Counter(person for one in persons for person in one).values())
     if most > config.clients_per_person:
         raise DataError(
@@ -288,7 +288,7 @@ def _of_rounds(config: RunConfig) -> tuple[str, ...]:
 
 
 def _notes(config: RunConfig, train: "TensorData", smallest: int) -> Iterator[str]:
-    """What should be said of the training data, and of the client that declares the fewest."""
+    """Notes about the training data, and about the smallest declared client."""
     units, column = f"{config.unit_name}s", train.grouped_by
     if smallest < config.expected_batch_size:
         yield (
@@ -300,7 +300,7 @@ def _notes(config: RunConfig, train: "TensorData", smallest: int) -> Iterator[st
             f"epsilon protects one record, and the records are grouped by {column!r}; if these are persons, "
             f"unit = person:{column} with records-per-person = N protects a person with all records"
         )
-    if train.features is not None:  # beside the records; computing them is left to whoever trains
+    if train.features is not None:  # a cache beside the records; it is computed when training starts
         size = len(train) * math.prod(train.form.input_shape) * 4 / 2**20  # float32
         yield (
             f"features {train.features.name} of all records take {size:.0f} MiB, and are computed before the "

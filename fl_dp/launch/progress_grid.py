@@ -1,4 +1,4 @@
-"""A Grid that reports what passes through it: who is there, who was asked, who has answered."""
+"""A Grid that reports the messages through it: who is connected, who was asked, who has answered."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -16,15 +16,15 @@ from fl_dp.reporting.wording import counted, in_lines, roster_too_small
 
 
 class ProgressGrid(BaseGrid):
-    """Another grid, whose messages are counted and told.
+    """Wraps another grid and reports the number of its messages.
 
-    counts: whether the replies say how far a round is; else others do.
+    counts: whether replies show the progress of a round; otherwise something else reports it.
     """
 
     def __init__(self, grid: Grid, config: RunConfig, tell: ProgressReporter, *, counts: bool = True) -> None:
         self._grid, self._config, self._tell, self._counts = grid, config, tell, counts
-        self._round, self._waiting = 0, 0  # for so many answers of the round
-        self._said = ""  # of a roster that is too small
+        self._round, self._waiting = 0, 0  # how many answers the round still waits for
+        self._said = ""  # the last message about a roster that is too small
         self.adds_up = adds_up(grid)
 
     def set_run(self, run: Any) -> None:
@@ -47,7 +47,7 @@ class ProgressGrid(BaseGrid):
         return nodes
 
     def _say_if_too_small(self) -> None:
-        """Why those that are missing cannot come, once."""
+        """Say once why the missing clients cannot come."""
         sites = self.sites
         why = "" if sites is None else roster_too_small(len(sites), self._config.min_clients)
         if why and why != self._said:
@@ -84,7 +84,7 @@ class ProgressGrid(BaseGrid):
         return replies
 
     def _measures(self) -> bool:
-        """Whether the server measures the model of the round that was asked for last."""
+        """Whether the server evaluates the model of the round that was asked for last."""
         config, every = self._config, self._config.evaluate_every
         if config.evaluate != "server":
             return False

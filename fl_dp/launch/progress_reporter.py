@@ -1,4 +1,4 @@
-"""What a run does, on this console and in its folder, where `fl-dp watch` reads it."""
+"""Reports what a run is doing, on this console and in its folder, where `fl-dp watch` reads it."""
 
 import json
 import logging
@@ -19,14 +19,14 @@ from fl_dp.reporting.run_progress import RunProgress
 logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
 
-WRITE_SECONDS = 0.5  # between two versions of the file, unless something else is done
+WRITE_SECONDS = 0.5  # between two versions of the file, unless the run does something else
 KEPT = ("doing", "server_round", "asked", "answered", "speed", "since")  # the rest is in other files
 
 
 class ProgressReporter:
-    """Tells of one run: first what is done before it begins, then its rounds.
+    """Reports on one run: first the preparations, then the rounds.
 
-    say: prints a line of a run's results. quiet: nothing is shown; the file is written still.
+    say: prints a line of a run's results. quiet: nothing is shown, but the file is still written.
     """
 
     def __init__(self, say: Say, *, quiet: bool = False) -> None:
@@ -38,30 +38,30 @@ class ProgressReporter:
         self._written = 0.0
 
     def say(self, text: str) -> None:
-        """A line of the run's results, beside what is drawn."""
+        """Print a line of the run's results beside the progress bars."""
         with self._display.aside():
             self._say(text)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Within it nothing is drawn: others may print."""
+        """Pause drawing, so that others may print."""
         with self._display.aside():
             yield
 
     def run(self, config: RunConfig, folder: RunFolder, over: int = 0) -> None:
-        """The run has a folder by now, and is going to have these rounds, of which so many are over."""
+        """Note that the run has a folder now, and how many of its rounds are over."""
         self._file, self._folder = folder.progress, folder
         self._tell(replace(self._progress, rounds=config.rounds, budget=config.epsilon, over=over))
 
     def doing(self, words: str, *, said: bool = False) -> None:
-        """said: there is a line of it already; a pipe needs no other."""
+        """said: a line about it was printed already, so a pipe needs no other."""
         if said:
             self._display.known(words)
         self._tell(self._progress.now(words))
 
     @property
     def under_way(self) -> bool:
-        """Whether clients are at work on a round."""
+        """Whether clients are working on a round."""
         return bool(self._progress.server_round)
 
     @property
@@ -69,35 +69,35 @@ class ProgressReporter:
         return self._progress.over
 
     def asked(self, server_round: int, clients: int) -> None:
-        """So many clients more have been asked for this round."""
+        """`clients` more have been asked for this round."""
         progress = self._progress
         if progress.server_round != server_round:
             progress = progress.in_round(server_round, 0)
         self._tell(replace(progress, asked=progress.asked + clients))
 
     def answered(self, clients: int) -> None:
-        """So many more have answered."""
+        """`clients` more have answered."""
         self._tell(replace(self._progress, answered=self._progress.answered + clients))
 
     def worked(self, over: int, speed: float) -> None:
-        """Of a simulated round: so many clients are done, at so many records a second."""
+        """In a simulated round, `over` clients are done, at `speed` records a second."""
         self._tell(replace(self._progress, answered=over, speed=speed))
 
     def round_over(self, record: Mapping[str, Any]) -> None:
         self._tell(self._progress.after(record))
 
     def end(self) -> None:
-        """Nothing is drawn any more, and the file is gone: the run is over, or could not begin."""
+        """Stop drawing and delete the file: the run is over, or could not begin."""
         self._display.close()
         if self._file is not None:
             self._file.unlink(missing_ok=True)
             self._file = None
 
     def interrupted(self) -> None:
-        """Say what is paid for, and how to go on with the run, if there is one to go on with."""
+        """Say what is paid for, and how to resume the run if there is one to resume."""
         if self._folder is None:
             return
-        with suppress(ConfigError):  # it is over, and nothing is left to go on with
+        with suppress(ConfigError):  # the run is over, and there is nothing to resume
             check_unfinished(self._folder)
             over, rounds, shown = self._progress.over, self._progress.rounds, self._folder.shown
             here = self._folder.launch.exists()
@@ -118,7 +118,7 @@ class ProgressReporter:
             self._write()
 
     def _write(self) -> None:
-        """Replace the file. It need not survive a crash, and no run ends for want of it."""
+        """Replace the file. It need not survive a crash, and a failure to write it ends no run."""
         if self._file is None:
             return
         self._written = time.monotonic()
@@ -132,7 +132,7 @@ class ProgressReporter:
 
 @contextmanager
 def reporting_progress(say: Say, *, quiet: bool = False) -> Iterator[ProgressReporter]:
-    """A `ProgressReporter` for the time of a launch."""
+    """A `ProgressReporter` for the duration of a launch."""
     tell = ProgressReporter(say, quiet=quiet)
     try:
         yield tell

@@ -1,4 +1,4 @@
-"""Ray's start, in the background while a run is being checked: it takes as long as all the rest."""
+"""Starts Ray in the background while a run is being checked: its start takes as long as everything else."""
 
 import gc
 import os
@@ -11,7 +11,7 @@ from fl_dp.launch.processes.processes import MARKER, Processes
 
 
 class RayAhead:
-    """Starts Ray in a thread that lives as long as Ray: Linux ends processes with their thread."""
+    """Starts Ray in a thread that lives as long as Ray: Linux ends processes together with their thread."""
 
     def __init__(self, address: str, processes: Processes) -> None:
         self._address, self._processes = address, processes
@@ -23,7 +23,7 @@ class RayAhead:
         self._thread.start()
 
     def wait(self) -> None:
-        """Return when Ray runs; FlDpError if it cannot start. Import everything before calling this."""
+        """Return once Ray runs; FlDpError if it cannot start. Import everything before calling this."""
         self._decided.wait()
         gc.freeze()
         gc.enable()
@@ -31,7 +31,7 @@ class RayAhead:
             raise self._error
 
     def stop(self) -> None:
-        """Stop Ray, if it has started. Nothing may be using it any more."""
+        """Stop Ray if it has started. Nothing may use it any more."""
         self._stopping.set()
         self._thread.join()
 
@@ -50,10 +50,10 @@ class RayAhead:
 
 @contextmanager
 def ray_ahead(address: str) -> Iterator[RayAhead]:
-    """Within this context Ray starts and runs; afterwards all its processes are gone.
+    """Start Ray and keep it running within this context; afterwards all its processes are gone.
 
-    address: of a cluster that is running already; empty for a Ray of this machine alone. ConfigError at once
-    when nothing listens at the address.
+    address: of a running cluster; empty for a Ray of this machine alone. ConfigError at once if nothing
+    listens at the address.
     """
     if address:
         from fl_dp.simulation.cluster.runtime import check_cluster
@@ -62,12 +62,12 @@ def ray_ahead(address: str) -> Iterator[RayAhead]:
     with Processes() as processes, _environment(processes.launch_id):
         ahead = RayAhead(address, processes)
         collecting = gc.isenabled()
-        gc.disable()  # imported modules are never freed; to look through them takes a sixth of the time
+        gc.disable()  # imported modules are never freed; scanning them takes a sixth of the time
         try:
             ahead.start()
             yield ahead
         finally:
-            gc.unfreeze()  # a notebook goes on, and its own objects must be freed
+            gc.unfreeze()  # a notebook continues, and its own objects must be freed
             (gc.enable if collecting else gc.disable)()
             ahead.stop()
 

@@ -62,7 +62,7 @@ def simulate(
     own = client_config(config, 0, start.ledgers, one_run=start.one_run_ledger)
     client = replace(own, vary_mechanism=start.vary_mechanism)
     simulation = Simulation(config, client, folder.clients, _noting(folder, tell), start.masks)
-    # a log of their own for the clients: a traceback of theirs may quote their data
+    # a separate log for the clients: a traceback of theirs may quote their data
     logs = {"fl_dp": folder.log(SERVER_LOG), CLIENTS_LOGGER: folder.log(CLIENTS_LOG)}
     with ExitStack() as stack:
         stack.enter_context(log_files(logs))
@@ -91,7 +91,7 @@ def simulate(
 
 
 def _noting(folder: RunFolder, tell: ProgressReporter) -> Callable[[RoundWork], None]:
-    """Shows how far a round's work is, and writes a line of simulation.jsonl at its end."""
+    """Shows the progress of a round, and appends a line to simulation.jsonl at its end."""
 
     def on_work(work: RoundWork) -> None:
         speed = work.records / work.seconds if work.seconds else 0.0
@@ -103,8 +103,8 @@ def _noting(folder: RunFolder, tell: ProgressReporter) -> Callable[[RoundWork], 
 
 
 def _take_identity() -> None:
-    """Give this process an identity: every message of Flower's names its sender.
+    """Give this process a node id: every Flower message names its sender.
 
-    In Flower's own processes its server gives it.
+    In Flower's own processes its server assigns it.
     """
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1

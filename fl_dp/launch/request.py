@@ -1,4 +1,4 @@
-"""A run as it was asked for, on the command line or from Python, validated."""
+"""A validated run request, from the command line or from Python."""
 
 import typing
 from collections.abc import Mapping
@@ -25,8 +25,8 @@ UNPROTECTED = (
 class RunRequest:
     """A validated run config.
 
-    notes: lines for the user, about values that were lowered and about privacy. places: where settings were
-    given, by key, for errors: "run.toml, line 3".
+    notes: lines for the user, about lowered values and about privacy. places: where settings were given, by
+    key, for errors: "run.toml, line 3".
     """
 
     config: RunConfig
@@ -35,13 +35,13 @@ class RunRequest:
 
 
 def read_config(file: Path) -> RunConfig:
-    """The run config in `file`; a task's file is looked for from there. ConfigError names the file."""
+    """The run config in `file`; a task's file is looked for relative to it. ConfigError names the file."""
     config = RunConfig.from_toml(file)
     return _from(config, file.parent)
 
 
 def _from(config: RunConfig, folder: Path) -> RunConfig:
-    """With absolute paths of one's own code, which is looked for in `folder`."""
+    """Make paths of the user's own code absolute, relative to `folder`."""
     return replace(
         config,
         task=task_beside(config.task, folder),
@@ -51,7 +51,7 @@ def _from(config: RunConfig, folder: Path) -> RunConfig:
 
 
 def request_of(base: RunConfig, given: Mapping[str, Scalar]) -> RunRequest:
-    """The run that `base` describes, changed by what the user has given; ConfigError names the culprit."""
+    """The run that `base` describes, changed by the user's settings; ConfigError names the one at fault."""
     flat = base.to_flat()
     changed = dependent_values(flat, given)
     config = RunConfig.from_flat({**flat, **changed, **given})

@@ -21,17 +21,17 @@ from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 if TYPE_CHECKING:
     from fl_dp.federation.server.state import ServerState
 
-_FLAGS = ("vary-mechanism", "masks", ONE_RUN_LEDGER)  # as the fields of `Launch` that they are
+_FLAGS = ("vary-mechanism", "masks", ONE_RUN_LEDGER)  # named as the fields of `Launch`
 
 
 @dataclass(frozen=True)
 class Launch:
     """What a launch needs to know besides the run config.
 
-    engine: what simulates the clients; None when each is a process of its own. ledgers: the folder of the
-    clients' ledger, absolute. ray_address: of a Ray cluster; empty when this machine alone simulates.
-    vary_mechanism: as in the settings of a client, of all simulated ones. masks: whether the simulation plays
-    those of secure sums. one_run_ledger: whether the ledger was made for this run alone.
+    engine: what simulates the clients; None if each is a process of its own. ledgers: the folder of the
+    clients' ledger, absolute. ray_address: of a Ray cluster; empty if this machine alone simulates.
+    vary_mechanism: as in client settings, for all simulated clients. masks: whether the simulation plays the
+    masks of secure sums. one_run_ledger: whether the ledger was made for this run alone.
     """
 
     engine: Engine | None
@@ -42,7 +42,7 @@ class Launch:
     one_run_ledger: bool = False
 
     def write(self, folder: RunFolder) -> None:
-        """Write it to launch.toml. The path of ledgers inside the run's folder is relative: folders move."""
+        """Write launch.toml. A path of ledgers inside the run's folder is relative, because folders move."""
         inside = self.ledgers.is_relative_to(folder.path)
         ledgers = self.ledgers.relative_to(folder.path) if inside else self.ledgers
         table: dict[str, str | bool] = {
@@ -52,7 +52,7 @@ class Launch:
         write_whole(folder.launch, lambda file: tomli_w.dump(table, file))
 
     def _flags(self) -> dict[str, bool]:
-        """Written only where they are true."""
+        """The flags that are true; false ones are not written."""
         return {key: getattr(self, key.replace("-", "_")) for key in _FLAGS}
 
     def at(self, ray_address: str) -> Self:
@@ -63,7 +63,7 @@ class Launch:
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
-        """The launch of the run in `folder`; ConfigError when launch.toml is damaged."""
+        """The launch of the run in `folder`; ConfigError if launch.toml is damaged."""
         table = read_toml(folder.launch)
         for key in ("engine", "ledgers", "ray-address"):
             if not isinstance(table.get(key), str):
@@ -79,18 +79,18 @@ class Launch:
 
 
 def check_begun(folder: RunFolder) -> None:
-    """ConfigError unless the folder holds a run of run.sh."""
+    """Raise ConfigError unless the folder holds a run of run.sh."""
     if not folder.launch.exists():
         raise ConfigError(f"--resume {folder.shown}: holds no run of run.sh that has begun; start a new one.")
 
 
 def write_kit(folder: RunFolder, kit: Path) -> None:
-    """Keep which kit the run was begun with: a run that goes on needs one."""
+    """Record the run's kit: a run that began with one needs one to be resumed."""
     write_whole(folder.served, lambda file: tomli_w.dump({"kit": str(kit.absolute())}, file))
 
 
 def _kit_of(folder: RunFolder) -> str:
-    """The kit that the run was begun with; empty where it had none, or an older fl_dp began it."""
+    """The kit that the run was begun with; empty if there was none, or an older fl_dp began it."""
     if not folder.served.exists():
         return ""
     kit = read_toml(folder.served).get("kit")
@@ -100,8 +100,9 @@ def _kit_of(folder: RunFolder) -> str:
 
 
 def check_served(folder: RunFolder, kit: Path | None) -> None:
-    """ConfigError unless the folder holds a run of server.py, whose clients are elsewhere, begun with a kit
-    only if one is given now.
+    """Raise ConfigError unless the folder holds a run of server.py, whose clients are elsewhere.
+
+    Also if the run was begun with a kit and none is given now.
     """
     if not folder.config.exists():
         raise ConfigError(f"--resume {folder.shown}: holds no run; start a new one.")
@@ -115,7 +116,7 @@ def check_served(folder: RunFolder, kit: Path | None) -> None:
 
 
 def check_unfinished(folder: RunFolder) -> None:
-    """ConfigError when the run is over. One that failed or was interrupted is not."""
+    """Raise ConfigError if the run is over. A failed or interrupted run is not."""
     if not folder.summary.exists():
         return
     status = read_summary(folder.summary)["status"]
@@ -125,7 +126,7 @@ def check_unfinished(folder: RunFolder) -> None:
 
 
 def check_going_on(folder: RunFolder) -> None:
-    """ConfigError unless the folder holds a run that goes on, or can be resumed."""
+    """Raise ConfigError unless the folder holds a run that is going on or can be resumed."""
     if not folder.config.exists():
         raise ConfigError(f"{folder.shown}: holds no run; name the folder that the server has named.")
     if folder.summary.exists() and read_summary(folder.summary)["status"] in OVER:
@@ -133,7 +134,7 @@ def check_going_on(folder: RunFolder) -> None:
 
 
 def go_on_with(folder: RunFolder) -> str:
-    """The command that goes on with the run in the folder, which was stopped."""
+    """The command that resumes the stopped run in the folder."""
     if folder.launch.exists():
         return f"fl-dp run --resume {folder.shown}"
     kit = _kit_of(folder)
@@ -143,14 +144,14 @@ def go_on_with(folder: RunFolder) -> str:
 def kept_config(folder: RunFolder) -> RunConfig:
     """The run's config. Its `out` is where the folder is now, which may have been moved.
 
-    A `PastRunConfig`, which cannot be run, where its arithmetic is no choice any more.
+    It is a `PastRunConfig`, which cannot be run, if its arithmetic is no longer offered.
     """
     kept = dataclasses.replace(PastRunConfig.from_toml(folder.config), out=str(folder.path))
     return _to_run(kept) if kept.arithmetic in ARITHMETICS else kept
 
 
 def to_resume(folder: RunFolder) -> "tuple[RunConfig, ServerState | None]":
-    """The run's config and state; ConfigError where this fl_dp cannot go on with them."""
+    """The run's config and state; ConfigError if this fl_dp cannot resume from them."""
     from fl_dp.federation.server.run_record import kept_state
 
     config, state = kept_config(folder), kept_state(folder.path)
@@ -160,5 +161,5 @@ def to_resume(folder: RunFolder) -> "tuple[RunConfig, ServerState | None]":
 
 
 def _to_run(config: RunConfig) -> RunConfig:
-    """The same settings; SettingsError where no run can have them."""
+    """The same settings; SettingsError if no run can have them."""
     return RunConfig.from_flat(config.to_flat())

@@ -1,4 +1,4 @@
-"""A server in this process: the door for its sites, and the federation behind it."""
+"""A server in this process: the port for its sites, and the federation behind it."""
 
 import logging
 import time
@@ -40,22 +40,22 @@ from fl_dp.statements import Stated
 logger = logging.getLogger("fl_dp")
 
 _UNWATCHED = Watched()
-_RETRY_SECONDS = 10.0  # until a roster that could not be read is tried again
-_FINAL_SECONDS = 30.0  # that sites have to fetch the final model
-_FAREWELL_SECONDS = 3.0  # that sites have to hear that the run is over
+_RETRY_SECONDS = 10.0  # before another try to read a roster that could not be read
+_FINAL_SECONDS = 30.0  # for sites to fetch the final model
+_FAREWELL_SECONDS = 3.0  # for sites to hear that the run is over
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A server whose port is open. port: which one."""
+    """A server with an open port. port: its number."""
 
     kit: ServerKit
     hub: Hub
     port: int
-    look: Callable[[], None]  # for a newer roster
+    look: Callable[[], None]  # checks for a newer roster
 
     def sites_here(self) -> list[str]:
-        """Names of the sites that are there now."""
+        """Names of the sites that are connected."""
         return sorted(site.name for node in self.hub.here() if (site := self.hub.site_of(node)) is not None)
 
     def run(
@@ -67,7 +67,7 @@ class Serving:
         resumed: bool,
         on_wait: Callable[[], None] = lambda: None,
     ) -> ExitCode:
-        """Run the federation; FlDpError when it fails. on_wait: called again and again while it waits."""
+        """Run the federation; FlDpError if it fails. on_wait: called repeatedly while it waits."""
 
         lines = RoundLines()
 
@@ -101,7 +101,7 @@ class Serving:
             return conclude(end, folder, tell.say)
 
     def _stated(self, node: int, text: str, signature: str) -> Stated:
-        """With the key of the site that was at that node when it spoke."""
+        """A statement with the key of the site that was at that node when it sent it."""
         site = self.hub.site_of(node)
         return Stated(text, site.key if site else "", signature)
 
@@ -117,7 +117,7 @@ def serving(
 ) -> Iterator[Serving]:
     """Serve sites on `host`, on a free port if `port` is 0. rounds: how many are over, for metrics.
 
-    Afterwards they are told that the run is over, unless it failed or was interrupted: it may be resumed.
+    Afterwards sites are told that the run is over, unless it failed or was interrupted: it may be resumed.
     """
     hub = Hub(kit.roster)
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = hub.run_id, SUPERLINK_NODE_ID, 1
@@ -141,23 +141,23 @@ def serving(
 
 
 class _Newest:
-    """Looks whether the kit has a newer roster, and goes on with it."""
+    """Checks whether the kit has a newer roster, and switches to it."""
 
     def __init__(self, folder: Path, hub: Hub) -> None:
         self._folder, self._hub = folder, hub
-        self._seen: tuple[int, ...] = ()  # the kit was read some time ago: it may have a newer one already
-        self._failed: tuple[int, ...] = ()  # what could not be read
-        self._again = 0.0  # and when to try it again
+        self._seen: tuple[int, ...] = ()  # the kit was read some time ago, so it may have a newer one already
+        self._failed: tuple[int, ...] = ()  # the version that could not be read
+        self._again = 0.0  # when to try it again
 
     def look(self) -> None:
         stamp = version_of(self._folder / ROSTER)
-        if not stamp:  # lost: the one that is known stays
+        if not stamp:  # the file is gone: keep the known roster
             return
         if stamp == self._seen or (stamp == self._failed and time.monotonic() < self._again):
             return
         try:
             roster = self._newest()
-        except (ConfigError, OSError) as error:  # it may pass: a site that was revoked must not stay for it
+        except (ConfigError, OSError) as error:  # may pass: a revoked site must not stay because of it
             logger.error("the roster is not taken: %s", error)
             self._failed, self._again = stamp, time.monotonic() + _RETRY_SECONDS
             return
@@ -166,7 +166,7 @@ class _Newest:
         self._hub.use(roster)
 
     def _newest(self) -> Roster:
-        """The kit's roster. Its certificate is not looked at: a site is revoked after that has ended, too."""
+        """The kit's roster. Its certificate is not checked: sites are revoked after it expires, too."""
         roster = trusted_roster(self._folder)
         if roster.server != self._hub.roster.server:
             raise ConfigError(f"{self._folder / ROSTER}: names another server's key; start that server anew.")

@@ -31,11 +31,11 @@ def run_client(
     once: bool,
     at_the_end: Callable[[], str] = lambda: "",
 ) -> ExitCode:
-    """Run the client until it ends or is interrupted; what it tells is said here.
+    """Run the client until it ends or is interrupted, and print what it reports.
 
     server: HOST:PORT; empty: the addresses of the kit's roster, in turn.
-    folder: of this client alone; its log is kept there. watchers: called again and again.
-    at_the_end: what a run that is over came to here.
+    folder: of this client alone; its log is kept there. watchers: called repeatedly.
+    at_the_end: says what a finished run came to here.
     """
     own_folder(folder)
     log, events = folder / "client.log", folder / "events.jsonl"
@@ -75,7 +75,7 @@ def run_client(
 
 
 def _of_event(what: str, settings: ClientConfig, at_the_end: Callable[[], str]) -> str:
-    """What this side knows beside the client's own words."""
+    """What this side can add to the client's own words."""
     if what == "model":
         return f"it is in {settings.save_model}" if settings.save_model else ""
     return at_the_end() if what == "over" else ""

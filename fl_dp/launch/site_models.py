@@ -1,4 +1,4 @@
-"""Models as a site's operator has them: of a file or a run, with the site's own parameters, measured here."""
+"""Models for a site's operator: from a file or a run, with the site's own parameters, evaluated here."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ Weights = Mapping[str, Any]
 
 
 def read_weights(path: Path) -> "Mapping[str, torch.Tensor]":
-    """Those of the run's folder, or of the file of weights, at `path`; ConfigError where there are none."""
+    """The weights of a run's folder, or in a weights file, at `path`; ConfigError if there are none."""
     from fl_dp.models.weights_file import load_weights
 
     choices = (
@@ -32,16 +32,16 @@ def read_weights(path: Path) -> "Mapping[str, torch.Tensor]":
 
 
 def with_newest(settings: ClientConfig, weights: Weights) -> tuple[dict[str, Any], str] | None:
-    """The weights with the parameters in them that are the site's own, and words for that.
+    """The weights with the site's own parameters filled in, and words for that.
 
-    Of the newest run that has left some; None where there is none, or where these do not fit.
+    They come from the newest run that has left some; None if there is none, or if they do not fit.
     """
     file = own_model_file(settings)
     return None if file is None else _with(read_own_model(file), weights)
 
 
 def with_own(settings: ClientConfig, weights: Weights, run: str) -> tuple[dict[str, Any], str]:
-    """The same of a run by its name; ConfigError where it has left none that fit."""
+    """The same for a run given by name; ConfigError if it has left none that fit."""
     models = own_models(settings)
     if run not in models:
         there = ", ".join(models) or "none"
@@ -65,14 +65,14 @@ def _with(own: OwnModel, weights: Weights) -> tuple[dict[str, Any], str] | None:
 
 
 def model_with(task: "Task", weights: Weights, name: str) -> "nn.Module":
-    """The task's model, with these weights; ConfigError, with their name, where they are of another one."""
+    """The task's model with these weights; ConfigError, naming them, if they belong to another model."""
     import torch
 
     from fl_dp.federation.wire.arrays import state_arrays
     from fl_dp.tasks.load import new_model
 
     model = new_model(task)
-    needed = state_arrays(model).keys()  # each tied parameter by its first name alone
+    needed = state_arrays(model).keys()  # each tied parameter only by its first name
     missing, unknown = sorted(needed - weights.keys()), sorted(weights.keys() - model.state_dict().keys())
     try:
         if missing or unknown:
@@ -85,7 +85,7 @@ def model_with(task: "Task", weights: Weights, name: str) -> "nn.Module":
 
 
 def has_test_rows(settings: ClientConfig) -> bool:
-    """Whether the site has rows to measure a model on."""
+    """Whether the site has test rows."""
     from fl_dp.tasks.load import task_of
     from fl_dp.tasks.records import records_of
 
@@ -93,7 +93,7 @@ def has_test_rows(settings: ClientConfig) -> bool:
 
 
 def measured(settings: ClientConfig, weights: Weights, name: str) -> str:
-    """What a model with these weights is worth on the site's own test rows, in words; DataError without."""
+    """Evaluate the model on the site's own test rows; result in words. DataError without rows."""
     from fl_dp.federation.devices import find_device
     from fl_dp.federation.server.evaluation import evaluate
     from fl_dp.tasks.load import in_task_code, task_of

@@ -23,14 +23,14 @@ from fl_dp.records import PROVEN, ClientProfile, Entry, weakest
 
 @dataclass(frozen=True, slots=True)
 class ClientSpending:
-    """What one client spends if it takes part in so many rounds, as far as its budget allows.
+    """What one client spends if it takes part in that many rounds, as far as its budget allows.
 
-    record: as the server will see it. before, epsilon: of its account, now and at the end; rounds: in which
-    at least one step fits its budget, the last may be a short one. entry: rate, noise and all steps of these
-    rounds; None where there are none, and `record.reason` says why it has no part in the run at all.
-    own_rate: at which its own records are drawn; charged may be a larger one of a sum's. dataset: the account
-    that pays, where it is known. problem: of a sweep's run, why it would not be what its config says;
-    conflict: why a ledger would not enter its data beside those of the runs before. Both are empty if all is
+    record: as the server will see it. before, epsilon: of its account, now and at the end; rounds: those in
+    which at least one step fits its budget; the last may be shortened. entry: rate, noise and all steps of
+    these rounds; None if there are none, and `record.reason` says why it has no part in the run at all.
+    own_rate: at which its own records are drawn; in a secure sum it may be charged for a larger one. dataset:
+    the account that pays, if known. problem: why a run of a sweep would not be what its config says;
+    conflict: why a ledger would refuse its data beside those of the runs before. Both are empty if all is
     well.
     """
 
@@ -50,12 +50,12 @@ class ClientSpending:
 
     @property
     def drawn(self) -> Entry | None:
-        """entry, with the rate at which its own records are drawn."""
+        """`entry` with the rate at which its own records are drawn."""
         return self.entry and replace(self.entry, sample_rate=self.own_rate)
 
     @property
     def alone(self) -> float:
-        """The epsilon of these rounds by themselves, without what was spent before."""
+        """The epsilon of these rounds alone, without earlier spending."""
         return _epsilon(self.record.budget, self.entry) if self.entry else 0.0
 
 
@@ -67,9 +67,9 @@ def spendings_of(
     rounds: int = 0,
     vary_mechanism: bool = False,
 ) -> tuple[ClientSpending, ...]:
-    """What each client of the run spends, in the order of their numbers. sizes: as each would declare.
+    """What each client of the run spends, by client number. sizes: as each would declare.
 
-    rounds: that each takes part in; 0: all of the run's. vary_mechanism: as in a client's settings.
+    rounds: that each takes part in; 0: all of the run's. vary_mechanism: as in client settings.
     """
     settings = [
         replace(client_config(config, client, NOWHERE), vary_mechanism=vary_mechanism)
@@ -86,9 +86,7 @@ def spendings_of(
 def spending_of(
     profile: ClientProfile, config: RunConfig, rounds: int, least_rate: float = 0.0
 ) -> ClientSpending:
-    """What the client spends in `rounds` rounds of the run. least_rate: at which it is charged, as of
-    `in_common`.
-    """
+    """What the client spends in `rounds` rounds of the run. least_rate: charged at least, see `in_common`."""
     record = record_of(profile, config)
     if record.mechanism and record.mechanism.sample_rate < least_rate:
         record.mechanism = replace(record.mechanism, sample_rate=least_rate)
@@ -105,10 +103,10 @@ def spending_of(
 
 
 def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> tuple[RunConfig, float]:
-    """What the members of secure sums share, as the server's `SecureAsking` has it.
+    """What the members of secure sums share, as the server's `SecureAsking` computes it.
 
-    The config with one noise where "auto" finds several, and the sample rate at which each is charged at
-    least: of persons at several members the largest of any, else 0.
+    The config, with one noise if "auto" finds several, and the least sample rate that a member is charged
+    for: the largest of any member if persons may be at several, else 0.
     """
     if not config.secure:
         return config, 0.0
@@ -127,18 +125,18 @@ def _epsilon(budget: Budget, entry: Entry) -> float:
 
 
 def takes_every_round(config: RunConfig) -> bool:
-    """Whether all clients take part in all rounds; else chance decides, and no forecast is exact."""
+    """Whether all clients take part in all rounds; otherwise chance decides, and no forecast is exact."""
     return config.fit_clients == config.clients and config.sampling != "poisson"
 
 
 def mean_rounds(config: RunConfig) -> float:
-    """The rounds that a client takes part in, in the mean."""
+    """The expected number of rounds that a client takes part in."""
     return config.rounds * config.fit_clients / config.clients
 
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """spent: merged. arithmetic: the weakest of it. size: as declared when it was opened; 0: not there."""
+    """spent: merged. arithmetic: the weakest in it. size: declared when it was opened; 0: no account yet."""
 
     spent: tuple[Entry, ...] = ()
     arithmetic: str = PROVEN
@@ -149,17 +147,17 @@ _UNKNOWN = _Account()
 
 
 class ForeseenAccounts:
-    """What data sets have spent, by name: what a ledger holds, and what was foreseen since.
+    """What data sets have spent, by name: from a ledger, plus what was forecast since.
 
-    An account counts by its name; whether it is of the same records is not asked.
+    Accounts are matched by name; whether the records are the same is not checked.
     """
 
     def __init__(self, ledgers: Path | None) -> None:
-        """ledgers: the folder of a ledger, which is read and not changed; None, or one that holds none yet:
-        nothing is spent. LedgerError for a ledger that cannot be read.
+        """ledgers: the folder of a ledger, which is read and not changed. With None, or without a ledger in
+        it, nothing is spent. LedgerError if a ledger cannot be read.
         """
         self._accounts: dict[str, _Account] = {}
-        self._cuts: dict[str, tuple[str, str]] = {}  # by source: cut, and the data set that has it
+        self._cuts: dict[str, tuple[str, str]] = {}  # by source: the cut, and the data set that has it
         self._retired = 0
         file = None if ledgers is None else ledger_file(ledgers)
         if file is None or not file.exists():
@@ -176,12 +174,12 @@ class ForeseenAccounts:
         return self._accounts.get(dataset, _UNKNOWN).spent
 
     def profile(self, settings: ClientConfig, size: int) -> ClientProfile:
-        """What the client would register with. size: as it would declare; what a ledger holds stays."""
+        """What the client would register with. size: as declared; a size in the ledger wins."""
         held = self._accounts.get(dataset_name(settings), _UNKNOWN)
         return profile_of(settings, held.size or size, held.spent, held.arithmetic, self._retired)
 
     def conflict(self, settings: ClientConfig) -> str:
-        """Why a ledger would not enter the client's data; empty where it would. Notes their cut."""
+        """Why a ledger would refuse the client's data; empty if it would not. Remembers their cut."""
         source, cut, dataset = records_name(settings), cut_of(settings), dataset_name(settings)
         held, name = self._cuts.setdefault(source, (cut, dataset))
         if held == cut:

@@ -1,4 +1,4 @@
-"""`fl_dp.validate`: a task, or a model and some data, held against all that training will refuse."""
+"""`fl_dp.validate`: checks a task, or a model and some data, against everything that training refuses."""
 
 import glob
 from typing import TYPE_CHECKING, Any
@@ -29,13 +29,13 @@ def validate(
     fix: bool = False,
     test: bool = True,
 ) -> "Validation":
-    """All that training will refuse, and what a run would cost; nothing is trained, and no ledger is touched.
+    """Report everything that training will refuse, and what a run would cost; trains nothing, uses no ledger.
 
-    task_or_model: a task, its class, its name as in settings ("my_task.py"), settings, or a model. data: of a
-    model, a `TensorData` or inputs and targets, as of a task's `train_data`. config: the run; its loss is a
-    model's. fix: replace what can be replaced, batch norms by group norms; in place in a given model. Where
-    each client has a file of its own one client's is read, and the server's if it is there. test: read the
-    test data, and try the metrics, which are a server's.
+    task_or_model: a task, its class, its name as in settings ("my_task.py"), settings, or a model. data: for
+    a model, a `TensorData`, or inputs and targets as in a task's `train_data`. config: the run; its loss is
+    used for a model. fix: replace what can be replaced, such as batch norms by group norms; a given model is
+    changed in place. If each client has its own file, one client's is read, and the server's if it exists.
+    test: also read the test data and try the metrics, which the server computes.
 
     ConfigError for a name that is no task, and for a model without data.
     """
@@ -86,7 +86,7 @@ def _task_of(given: Any, data: Any, config: RunConfig | None) -> "Task":
 
 
 def _of_settings(settings: TaskSettings) -> "Task":
-    """The task that they name; of clients' files one client's for training, and the server's for testing."""
+    """The task that they name; of a file per client, one is for training, the server's for testing."""
     from fl_dp.tasks.load import task_of
     from fl_dp.tasks.records import SERVER, of_client
 
@@ -105,7 +105,7 @@ def _of_settings(settings: TaskSettings) -> "Task":
 
 
 def _clients_with_files(data: str) -> list[str]:
-    """Names of those whose files are there, the server last; ConfigError where no client's is."""
+    """Names whose files exist, the server last; ConfigError if no client's does."""
     from fl_dp.data.source import absolute_name
     from fl_dp.tasks.records import SERVER
 
@@ -122,7 +122,7 @@ def _of_model(model: "nn.Module", data: Any, settings: TaskSettings) -> "Task":
     from fl_dp.tasks.task import Task
 
     class Given(Task):
-        """A model and data from a program."""
+        """A model and data passed in by a program."""
 
         def model(self) -> "nn.Module":
             return model
@@ -145,7 +145,7 @@ def _is_float(targets: Any) -> bool:
 
 
 def _cost(config: RunConfig, records: int) -> str:
-    """What the run costs a client with so many records, all of whose budget is left."""
+    """What the run costs a client with that many records and its whole budget left."""
     if not config.private:
         return 'privacy = "off": no epsilon holds'
     delta = auto_delta(records) if config.delta == AUTO else float(config.delta)

@@ -1,4 +1,4 @@
-"""A model by its name: built from the data's form and a seed, and tried on two blank examples."""
+"""Builds a model by name from the data's form and a seed, and tries it on two blank examples."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ from fl_dp.form import Form
 from fl_dp.models.model import Model
 from fl_dp.models.remedy import remedy
 
-_MOST_OF_AN_ERROR = 1000  # characters of what PyTorch or a model says
+_MOST_OF_AN_ERROR = 1000  # characters of a message of PyTorch or a model
 
 
 def build_model(name: str, form: Form, seed: int) -> nn.Module:
     """The model `name` in training mode, for data of that form.
 
-    seed: same seed, same weights; the global random state is left as it was.
+    seed: same seed, same weights; the global random state is unchanged.
 
     Raises ConfigError for a name that is not in architectures/ and for a wrong argument, ModelError for a
     model that refuses the form or fails on two blank examples.
@@ -29,9 +29,9 @@ def build_model(name: str, form: Form, seed: int) -> nn.Module:
 
 
 def build_with(make: Callable[[Form], nn.Module], name: str, form: Form, seed: int) -> nn.Module:
-    """As `build_model`, by a function. name: what errors call it."""
+    """As `build_model`, but from a function. name: for errors."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that reseeds GPUs, too
+        torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that also reseeds GPUs
         try:
             model = make(form)
             shape = _output_shape(model, form)
@@ -51,13 +51,13 @@ def build_with(make: Callable[[Form], nn.Module], name: str, form: Form, seed: i
 
 
 def choose_model(name: str) -> tuple[Model, str]:
-    """The descriptor of the model `name`, and the argument; ConfigError where either is wrong."""
+    """The descriptor of the model `name`, and the argument; ConfigError if either is wrong."""
     model = MODELS.load(name, Model)
     return model, MODELS.argument(name, model.argument, optional=model.optional)
 
 
 def blank_inputs(form: Form, size: int) -> torch.Tensor:
-    """(size, *input_shape) zeros, of the inputs' type."""
+    """(size, *input_shape) zeros, of the inputs' dtype."""
     return torch.zeros(size, *form.input_shape, dtype=torch.int64 if form.vocabulary else torch.float32)
 
 
@@ -66,7 +66,7 @@ def _words(error: Exception) -> str:
 
 
 def _output_shape(model: nn.Module, form: Form) -> tuple[int, ...]:
-    """Shape of the output for two blank examples; the model is left in training mode."""
+    """Shape of the output for two blank examples; leaves the model in training mode."""
     with torch.no_grad():
         outputs = model.eval()(blank_inputs(form, 2))
     model.train()

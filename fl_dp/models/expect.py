@@ -1,4 +1,4 @@
-"""What kind of data an architecture was made for: ValueError, with the reason, for others."""
+"""Checks that an architecture suits the data: ValueError, with the reason, if not."""
 
 from fl_dp.form import Form
 
@@ -10,7 +10,7 @@ def expect_numbers(form: Form) -> None:
 
 
 def expect_one_answer(form: Form) -> None:
-    """ValueError where an answer is wanted at each place."""
+    """ValueError if each position needs an answer."""
     if form.targets == "tokens":
         raise ValueError("it gives one answer an example, not one for each token")
 
@@ -27,7 +27,7 @@ def expect_square_image(form: Form, sides: tuple[int, ...]) -> tuple[int, int]:
 
 
 def expect_image(form: Form, least: int) -> tuple[int, int, int]:
-    """(C, H, W) of images with sides of `least` pixels at least; else ValueError."""
+    """(C, H, W) of images with sides of at least `least` pixels; else ValueError."""
     expect_numbers(form)
     expect_one_answer(form)
     match form.input_shape:
@@ -47,7 +47,7 @@ def expect_windows(form: Form) -> tuple[int, int]:
 
 
 def expect_tokens(form: Form) -> int:
-    """The number of tokens of an example; ValueError where inputs are no tokens."""
+    """The number of tokens of an example; ValueError if inputs are not tokens."""
     match form.input_shape:
         case (length,) if form.vocabulary:
             return length

@@ -1,13 +1,13 @@
-"""A group normalisation without parameters, in front of a small model on fixed features."""
+"""A group normalisation without parameters, before a small model on fixed features."""
 
 from torch import nn
 
 _GROUPS = 27  # what Tramèr and Boneh 2021 chose for the 81 channels of FashionMNIST
-_LEAST_CHANNELS = 3  # of a group; in a group of one channel, which features are strong would be lost
+_LEAST_CHANNELS = 3  # of a group; one channel alone would lose which features are strong
 
 
 def feature_norm(channels: int, groups: str = "") -> nn.GroupNorm:
-    """groups: a number that divides the channels; empty: the largest up to 27, with 3 channels each at least.
+    """groups: a number that divides the channels; empty: the largest up to 27, with at least 3 channels each.
 
     So 27 for the 81 or 243 channels of a scattering transform of depth 2. ValueError for another text.
     """

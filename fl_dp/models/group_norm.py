@@ -11,9 +11,9 @@ _MAX_GROUPS = 32  # Wu and He 2018, arXiv 1803.08494
 def replace_batch_norms(model: nn.Module) -> None:
     """Replace, in place, every batch norm below `model`; nothing else changes.
 
-    The new layer has the largest power of two up to 32 groups that divides the channels, one group in the
-    place of a BatchNorm1d, and the old one's epsilon, weight and bias. Not Opacus' ModuleValidator.fix: it
-    forgets epsilon and the initial weights, also replaces attention layers, and takes 1 s to import.
+    The new layer has the largest power of two up to 32 that divides the channels as its number of groups, or
+    one group for a BatchNorm1d, and the old one's epsilon, weight and bias. Not Opacus' ModuleValidator.fix:
+    it forgets epsilon and the initial weights, also replaces attention layers, and takes 1 s to import.
     """
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
@@ -22,7 +22,7 @@ def replace_batch_norms(model: nn.Module) -> None:
 
 
 def _like(norm: _BatchNorm) -> nn.Module:
-    """A group norm; behind it what timm's batch norms do besides, an activation and perhaps dropout."""
+    """A group norm, followed by what timm's batch norms include: an activation and perhaps dropout."""
     act = getattr(norm, "act", None)
     if not isinstance(act, nn.Module):
         return _group_norm_like(norm)
@@ -32,7 +32,7 @@ def _like(norm: _BatchNorm) -> nn.Module:
 
 
 def _group_norm_like(norm: _BatchNorm) -> nn.GroupNorm:
-    # features without positions would be groups of one number each, and a norm of one number is 0
+    # features without positions would be groups of one number each, and the norm of one number is 0
     groups = 1 if isinstance(norm, nn.BatchNorm1d) else math.gcd(_MAX_GROUPS, norm.num_features)
     replacement = nn.GroupNorm(groups, norm.num_features, eps=norm.eps, affine=norm.affine)
     replacement.weight, replacement.bias = norm.weight, norm.bias

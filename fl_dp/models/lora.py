@@ -1,6 +1,6 @@
 """Low-rank adapters (Hu et al. 2021, arXiv 2106.09685) by the `peft` library: W + B A; A and B are trained.
 
-Only what is trained travels in updates: for LoRA these are the adapters alone.
+Updates contain only what is trained: with LoRA, only the adapters.
 """
 
 import copy
@@ -20,14 +20,14 @@ def is_adapter(name: str) -> bool:
 
 
 def with_lora(model: nn.Module, rank: int, targets: str) -> nn.Module:
-    """`model`, changed in place: adapters of that rank beside the layers that `targets` choose.
+    """`model`, changed in place: adapters of that rank on the layers that `targets` choose.
 
     No other parameter is trained.
 
-    targets: patterns of layers' names, see `chosen`; they may be linear ones, embeddings, convolutions, and
-    Conv1D of transformers. Rank 0 changes nothing. A starts random, B at zero, so that the model computes
-    what it did; what they add is scaled by 2 (alpha is twice the rank). Raises ConfigError for targets that
-    are none, or without the library.
+    targets: patterns of layer names, see `chosen`; they may be linear layers, embeddings, convolutions, and
+    Conv1D of transformers. Rank 0 changes nothing. A starts random, B at zero, so that the model computes the
+    same at first; the adapters' output is scaled by 2 (alpha is twice the rank). Raises ConfigError for
+    invalid targets, or without the library.
     """
     if not rank:
         return model
@@ -45,7 +45,7 @@ def with_lora(model: nn.Module, rank: int, targets: str) -> nn.Module:
 
 
 def merged(model: nn.Module) -> nn.Module:
-    """A copy without adapters: what they learnt is added to the layers that they stood beside.
+    """A copy without adapters: what they learnt is added to their layers.
 
     It computes the same and has the names of the model before LoRA. A model without adapters is copied.
     """

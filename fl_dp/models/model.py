@@ -1,4 +1,4 @@
-"""What a file in architectures/ says of its model: the constant `MODEL`."""
+"""The descriptor of a model: the constant `MODEL` of a file in architectures/."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ class Model:
 
     build: takes the data's `Form` and, if there is one, the argument. The model maps inputs (n, *input_shape)
     to outputs (n, *output_shape). For a form that it cannot take, `build` raises ValueError with the reason.
-    argument: what users write behind the name, as errors call it: NAME of `torchvision:NAME`. None: nothing.
+    argument: what users write after the name, as errors call it: NAME of `torchvision:NAME`. None: nothing.
     optional: the argument may be left out; `build` then has a default of its own.
-    common: for an argument that names a path, each site's own: what sites compare instead of it. It raises
-    ConfigError for a path that is not there.
+    common: for an argument that is a site's own path: what sites compare instead. It raises ConfigError for a
+    path that does not exist.
     """
 
     build: Callable[..., nn.Module]

@@ -1,4 +1,4 @@
-"""What a `model = NAME` may be: a choice of ours, with or without an argument, or code of the user's own."""
+"""The values of `model = NAME`: a built-in choice, with or without an argument, or the user's own code."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -10,19 +10,19 @@ OWN_CODE = "FILE.py:NAME or package.module:NAME"
 
 
 def is_own_code(model: str) -> bool:
-    """Whether it is `FILE.py:NAME` or `package.module:NAME`. A choice's name is always that choice."""
+    """Whether it is `FILE.py:NAME` or `package.module:NAME`. A choice's name always means that choice."""
     _, name = task_file(model)
     return name.isidentifier() and model.partition(":")[0] not in MODELS.names()
 
 
 def check_name(model: str) -> None:
-    """ConfigError for a name that is no choice and no code of the user's own; nothing is imported."""
+    """Raise ConfigError for a name that is neither a choice nor the user's own code; nothing is imported."""
     if not is_own_code(model):
         MODELS.check(model, also=OWN_CODE)
 
 
 def absolute_model(model: str) -> str:
-    """`model` with an absolute path where it names one: it then means the same from any folder."""
+    """`model`, with its path made absolute, so that it means the same from any folder."""
     if is_own_code(model):
         file, name = task_file(model)
         return model if file is None else f"{file.expanduser().absolute()}:{name}"
@@ -36,8 +36,8 @@ def absolute_model(model: str) -> str:
 def common_name(model: str) -> str:
     """What sites compare: without paths, which are each site's own.
 
-    Of code of the user's own its name there (what it does is in the task's identity), of a choice that reads
-    a path what is public in it.
+    For the user's own code, its name there (what it does is in the task's identity); for a choice that reads
+    a path, what is public in it.
     """
     if is_own_code(model):
         return task_file(model)[1]

@@ -7,10 +7,10 @@ from fl_dp.errors import ConfigError
 
 
 def chosen(key: str, patterns: str, names: Sequence[str], what: str) -> frozenset[str]:
-    """Those of `names` that match a pattern, and none behind "!"; patterns are separated by commas.
+    """Those of `names` that match a pattern and none prefixed with "!"; patterns are separated by commas.
 
-    With nothing but "!" all others are chosen. key: the setting; what: what the names are of, for errors.
-    ConfigError for a pattern that matches nothing, and where nothing is left.
+    With only "!" patterns, all other names are chosen. key: the setting; what: what the names are of, for
+    errors. ConfigError for a pattern that matches nothing, and if nothing is left.
     """
     words = [word.strip() for word in patterns.split(",")]
     matched = {word: {name for name in names if fnmatchcase(name, word.removeprefix("!"))} for word in words}

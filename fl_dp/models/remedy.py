@@ -1,4 +1,4 @@
-"""What to do where a model does not fit the data: words that suit the data's form."""
+"""What to do if a model does not fit the data, worded for the data's form."""
 
 from fl_dp.form import Form
 

@@ -1,4 +1,4 @@
-"""The weights that a run starts from, out of a file: public by declaration, as all that a server sends."""
+"""The initial weights of a run from a file: public by declaration, as is all that a server sends."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ def load_start(model: nn.Module, file: str) -> None:
 
     A safetensors file, or a state dict saved by torch.save, of which only tensors are read. It holds all of
     the model's state, in its shapes; a tied parameter may be left out under its further names. Numbers are
-    brought to the model's types. With LoRA the weights may be those of the model without it. Raises
+    converted to the model's types. With LoRA, the weights may be those of the model without it. Raises
     ConfigError, with names and shapes.
     """
     if not file:

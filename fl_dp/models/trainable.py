@@ -1,4 +1,4 @@
-"""Which parameters are trained; all others are frozen, at the server and at every client alike."""
+"""Which parameters are trained; all others are frozen, at the server and at every client."""
 
 from torch import nn
 
@@ -7,11 +7,11 @@ from fl_dp.models.patterns import chosen
 
 
 def choose_trainable(model: nn.Module, patterns: str, *, adapters: bool = False) -> None:
-    """Freeze, in place, all parameters but those that `patterns` choose (see `chosen`).
+    """Freeze, in place, all parameters except those that `patterns` choose (see `chosen`).
 
-    Without patterns the model stays as it is. adapters: those of LoRA are trained beside what is chosen, and
-    no pattern needs to name them. A tied parameter is known by its first name. Raises ConfigError for
-    patterns that choose nothing.
+    Without patterns the model is unchanged. adapters: LoRA's are trained besides what is chosen, and no
+    pattern needs to name them. A tied parameter is known by its first name. Raises ConfigError for patterns
+    that choose nothing.
     """
     if not patterns:
         return

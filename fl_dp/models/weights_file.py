@@ -1,4 +1,4 @@
-"""Tensors out of a file that nobody vouches for, as data and never as code."""
+"""Tensors from an untrusted file, read as data and never as code."""
 
 import io
 from pathlib import Path
@@ -11,23 +11,23 @@ from fl_dp.errors import ConfigError
 
 
 def load_saved(source: Path | bytes, name: str) -> Any:
-    """What `torch.save` has written: tensors, numbers and texts, on the CPU. name: what errors call it.
+    """What `torch.save` has written: tensors, numbers and texts, on the CPU. name: for errors.
 
-    ConfigError for anything else: code, damage, and tensors that claim to be larger than what is there.
+    ConfigError for anything else: code, damage, and tensors that claim to be larger than the file's content.
     """
     try:
         file = io.BytesIO(source) if isinstance(source, bytes) else source
         found = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise ConfigError(f"{name}: no such file.") from None
-    except Exception as error:  # of a dozen kinds, over a file that is something else, or was changed
+    except Exception as error:  # of a dozen kinds, for a file that is something else, or was changed
         raise ConfigError(f"{name}: cannot be read as weights ({type(error).__name__}).") from None
     _check_sizes(found, name)
     return found
 
 
 def load_weights(path: Path, name: str = "") -> dict[str, Tensor]:
-    """The state dict in a file; ConfigError where there is none. name: what errors call it, else the path."""
+    """The state dict in a file; ConfigError if there is none. name: for errors, else the path."""
     name = name or str(path)
     found = load_saved(path, name)
     if not isinstance(found, dict) or not all(
@@ -38,7 +38,7 @@ def load_weights(path: Path, name: str = "") -> dict[str, Tensor]:
 
 
 def _check_sizes(found: Any, name: str) -> None:
-    """A tensor of a few bytes may repeat them a billion times: what is done with it takes all of that."""
+    """Raise ConfigError for a tensor larger than its storage: it may repeat a few bytes a billion times."""
     if isinstance(found, Tensor):
         fits = found.layout == torch.strided and found.nbytes <= max(found.untyped_storage().nbytes(), 1)
         if not fits:

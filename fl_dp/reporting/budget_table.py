@@ -1,4 +1,4 @@
-"""The clients' budgets at the end of a run, as the console shows them: a table, and what it leaves out."""
+"""The table of the clients' budgets at the end of a run, as the console shows it."""
 
 import statistics
 import sys
@@ -22,15 +22,15 @@ from fl_dp.reporting.reports import (
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import folded, some
 
-ENDS = 5  # clients shown at either end of a table that is too long to be shown whole
+ENDS = 5  # clients shown at either end of a table that is too long
 _MOST_NAME = 24  # characters of a client's name in a line
 
 
 def print_budgets(summary: Mapping[str, Any], console: Console | None = None) -> None:
     """Print a table of the clients' budgets, from summary.json.
 
-    The largest epsilon first. Of many clients only both ends are shown, with the number left out. What a
-    site claims of its past has columns of its own.
+    The largest epsilon comes first. Of many clients only both ends are shown, with the number left out. What
+    a site claims about its past has columns of its own.
     """
     console = console or Console(file=sys.stdout)
     clients, private = summary["clients"], summary["private"]
@@ -65,7 +65,7 @@ def reason_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _first_few(lines: list[str], what: str) -> list[str]:
-    """Where a line "1 more" would be as long as the one that it hides, all."""
+    """The first few lines; all of them if "1 more" would be as long as the line that it hides."""
     hidden = len(lines) - ENDS
     return lines if hidden <= 1 else [*lines[:ENDS], f"... and {hidden} more {what}"]
 
@@ -76,8 +76,10 @@ def named(names: Sequence[str]) -> str:
 
 
 def spread_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Largest, median and least of the epsilons that the federation's is made of; and for each way in which
-    they were computed, the clients whose it is."""
+    """Largest, median and smallest of the epsilons that make up the federation's.
+
+    Then, for each way in which they were computed, the clients concerned.
+    """
     clients = counted_clients(summary)
     ways: dict[tuple[str, ...], list[str]] = {}
     for name, one in sorted(clients.items(), key=lambda item: _natural(item[0])):
@@ -93,13 +95,13 @@ def spread_lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def refuted_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
-    """Whose epsilons counts what was paid under an assumption that was refuted; empty where no one's does."""
+    """Whose epsilons count payments made under a refuted assumption; empty if none do."""
     names = [name for name in sorted(clients, key=_natural) if clients[name]["arithmetic"] == REFUTED]
     return f"{named(names)}, arithmetic {arithmetic_words(REFUTED)}: {ADVICE}" if names else ""
 
 
 def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each client in whose ledger accounts were retired; of many clients the first few."""
+    """A line for each client whose ledger has retired accounts; of many clients the first few."""
     retired = {name: client["retired"] for name, client in clients.items() if client["retired"]}
     lines = [
         f"client {name}: its ledger was retired {times(retired[name])}; it shows only what came after"
@@ -111,8 +113,8 @@ def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def budget_table(summary: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Heads and rows of the table, the largest epsilon first; a row of one cell counts what is left out.
 
-    Where data of a client were in secure sums, "alone" is what holds if their assumption fails; where a
-    client's ledger shows more than this run, there is what its site claims.
+    If a client's data were in secure sums, "alone" is what holds if their assumption fails. If a client's
+    ledger shows more than this run, there are columns for what its site claims.
     """
     clients, epsilon = summary["clients"], "this run" if counts_this_run(summary) else "epsilon"
     alone = any("epsilon_alone" in client for client in clients.values())
@@ -149,7 +151,7 @@ def budget_table(summary: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tupl
 
 
 def alone_line(summary: Mapping[str, Any]) -> str:
-    """Which epsilon is which, where data were in secure sums; else empty."""
+    """Explains the two epsilons if data were in secure sums; else empty."""
     costs = map(of_this_run, counted_clients(summary).values())
     found = [epsilon_from_json(one["epsilon_alone"]) for one in costs if "epsilon_alone" in one]
     if not found:
@@ -169,5 +171,5 @@ def alone_line(summary: Mapping[str, Any]) -> str:
 
 
 def _natural(name: str) -> tuple[int, str]:
-    """A sort key: clients whose names are numbers come in the order of their numbers, before all others."""
+    """A sort key: clients with numbers as names come first, in numeric order."""
     return (int(name) if name.isdecimal() else sys.maxsize, name)

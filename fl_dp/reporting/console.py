@@ -1,4 +1,4 @@
-"""What the console shows of a round: one line, and epsilons as people read them.
+"""What the console shows of a round: one line, with epsilons in readable form.
 
 It is made from the JSON of `reports`, so that a program that follows rounds.jsonl can print the same.
 """
@@ -22,19 +22,19 @@ from fl_dp.reporting.reports import (
 )
 from fl_dp.reporting.wording import folded, packed
 
-_LEAST_POWER = -5  # of ten, of a last digit that is written out
-_MOST_POWER = 15  # of a first digit that is written out
+_LEAST_POWER = -5  # smallest power of ten of a last digit that is written out
+_MOST_POWER = 15  # largest power of ten of a first digit that is written out
 _MOST_NAME = 24  # characters of a metric's name
 
 
 class RoundLines:
-    """What is said of each round: a line, and before the first what its epsilon means, once."""
+    """The line of each round; before the first, once, what its epsilon means."""
 
     def __init__(self) -> None:
         self._said = ""
 
     def of(self, record: Mapping[str, Any], rounds: int, budget: float) -> str:
-        """As `round_line`, with what its epsilon means where that was not said yet."""
+        """As `round_line`, with the meaning of its epsilon unless that was already said."""
         meaning = epsilon_means(record)
         lines = [] if meaning == self._said else folded(meaning)
         self._said = meaning
@@ -42,7 +42,7 @@ class RoundLines:
 
 
 def epsilon_means(record: Mapping[str, Any]) -> str:
-    """Whose epsilon it is, of what, at which delta and by whose account; empty without privacy."""
+    """Whom the epsilon protects, what it counts, its delta and accountant; empty without privacy."""
     if not record["private"]:
         return ""
     together = record["federation"]
@@ -65,9 +65,9 @@ def _conditions(record: Mapping[str, Any]) -> str:
 
 
 def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
-    """The line of one round, `record` of rounds.jsonl; what does not fit a console is in further lines.
+    """The line of one round, `record` of rounds.jsonl; what does not fit goes on further lines.
 
-    rounds: planned. budget: the run's epsilon, for records of an older fl_dp, which do not have each client's
+    rounds: planned. budget: the run's epsilon, for records of an older fl_dp, which lack each client's
     budget.
     """
     parts = (
@@ -83,7 +83,7 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
 
 
 def _counts(record: Mapping[str, Any]) -> str:
-    """Who trained, and of all else what there was."""
+    """How many clients trained, and the count of every other status that occurred."""
     states = Counter(client["status"] for client in record["clients"].values())
     scaled = sum(client.get("scaled", 1.0) < 1.0 for client in record["clients"].values())
     told: dict[str, int] = {
@@ -96,7 +96,7 @@ def _counts(record: Mapping[str, Any]) -> str:
 
 
 def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """The first of the task's metrics, accuracy where there is none, and the loss; nothing without a test."""
+    """The first of the task's metrics, or accuracy if there is none, and the loss; empty without a test."""
     if record["loss"] is None and record["accuracy"] is None and not record.get("metrics"):
         return ()
     name, value = next(iter(record.get("metrics", {}).items()), ("accuracy", record["accuracy"]))
@@ -104,7 +104,7 @@ def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def privacy_words(record: Mapping[str, Any], budget: float) -> str:
-    """The epsilon of a round's line, of its budget; what it means, `epsilon_means` says."""
+    """The epsilon in a round's line, and its budget; `epsilon_means` says what it means."""
     if not record["private"]:
         return f"{NOT_PRIVATE} (no epsilon holds)"
     alone = ""
@@ -114,10 +114,10 @@ def privacy_words(record: Mapping[str, Any], budget: float) -> str:
 
 
 def _allowed(record: Mapping[str, Any], budget: float) -> float:
-    """The budget that the record's epsilon is held against: that of the client whose epsilon it is.
+    """The budget to compare the record's epsilon with: that of the client whose epsilon it is.
 
-    Of equal epsilons the one with the smallest budget. Where a person's epsilons at several clients are added
-    up, so are the budgets of these clients.
+    Among equal epsilons, the one with the smallest budget. Where a person's epsilons at several clients are
+    added up, so are the budgets of these clients.
     """
     clients = counted_clients(record).values()  # a forecast has none
     if not clients or any(client.get("budget") is None for client in clients):
@@ -129,7 +129,7 @@ def _allowed(record: Mapping[str, Any], budget: float) -> float:
 
 
 def of_unit(report: Mapping[str, Any]) -> str:
-    """Whose the epsilons are, where that is not one record's."""
+    """Whom the epsilons protect, unless it is one record."""
     unit = (report.get("federation") or {}).get("unit", RECORD)  # older reports have none
     return "" if unit == RECORD else f" for one {unit}"
 
@@ -140,7 +140,7 @@ def marked(text: str, *, private: bool) -> str:
 
 
 def rounded_up(epsilon: float | None) -> str:
-    """Rounded up: what is printed is never below what was computed. None: not finite.
+    """Rounded up: the printed value is never below the computed one. None: not finite.
 
     Two decimals, and below 0.1 two digits: 1.84, 0.013, 0.0010, 2.5e-7.
     """
@@ -149,16 +149,16 @@ def rounded_up(epsilon: float | None) -> str:
     # repr, not the binary value: 1.1 is then 1.10 and not 1.11, and reads back as 1.1
     exact = Decimal(repr(float(epsilon)))
     last = -2 if not exact else min(-2, exact.adjusted() - 1)  # the power of ten of the last digit
-    if exact.adjusted() > _MOST_POWER:  # of a damaged file: it would have hundreds of digits
+    if exact.adjusted() > _MOST_POWER:  # from a damaged file: it would have hundreds of digits
         last = exact.adjusted() - 1
     text = exact.quantize(Decimal(1).scaleb(last), ROUND_CEILING)
     return str(text) if _LEAST_POWER <= last < 0 else f"{text:.1e}"
 
 
 def alone_words(epsilon: float | None) -> str:
-    """An epsilon that holds if the assumption behind secure sums fails: "none" where it is of no use.
+    """An epsilon that holds if the assumption behind secure sums fails; "none" if it is of no use.
 
-    None: not finite, as JSON has it.
+    None: not finite, as in JSON.
     """
     return "none" if epsilon is None or epsilon > BEYOND_USE else rounded_up(epsilon)
 
@@ -168,7 +168,7 @@ def times(count: int) -> str:
 
 
 def _short(value: float | None, form: str) -> str:
-    """In this form, as long as it has no more than five digits before the point."""
+    """In this format, if it has at most five digits before the point."""
     return _number(value, form if value is None or abs(value) < 1e5 else ".3g")
 
 

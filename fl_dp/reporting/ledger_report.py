@@ -1,4 +1,4 @@
-"""What a ledger holds, in the words of `fl-dp ledger show`: one report for each account."""
+"""What a ledger holds, as `fl-dp ledger show` reports it: one report for each account."""
 
 import math
 from collections.abc import Iterable
@@ -27,14 +27,14 @@ class AccountReport:
     unit: what public_size counts, and whom epsilon protects: "record" or "person".
     retirements: how often these data, or data of this name, were retired before this account began.
     rounds: those that were paid for; uncommitted: how many of them sent no result.
-    private: False when unprotected steps were taken; epsilon is then infinite.
-    epsilon: what this account has spent at `delta`, as `accountant` computes it, which is that of the last
-    budget if it may hold one. arithmetic: the weakest of all its rounds and of those before it.
+    private: False if unprotected steps were taken; epsilon is then infinite.
+    epsilon: what this account has spent at `delta`, as computed by `accountant`: that of the last budget, if
+    it may hold one. arithmetic: the weakest of all its rounds and of those before it.
     budget: its upper limit; None if no round noted one. traced: whether its records are recognised however
-    they are read; False where an older fl_dp entered them.
+    they are read; False if an older fl_dp entered them.
     total_epsilon: this account and all earlier ones of these data together; infinite if their units differ.
-    epsilon_alone, total_alone: the same if the assumption behind secure sums fails, infinite where none
-    holds; None where the data were in no such sums. budget_alone: its wall, None where there is none.
+    epsilon_alone, total_alone: the same if the assumption behind secure sums fails, infinite if none then
+    holds; None if the data were in no such sums. budget_alone: the limit for it, None if there is none.
     """
 
     dataset: str
@@ -61,14 +61,14 @@ class AccountReport:
     budget_alone: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: entries as `Entry.to_dict` writes them."""
+        """As JSON; entries are written as by `Entry.to_dict`."""
         found = asdict(self)
         found["spent"] = [entry.to_dict() for entry in self.spent]
         for paid, written in zip(self.rounds, found["rounds"], strict=True):
             written["entry"] = paid.entry.to_dict()
             if paid.budget and paid.budget.epsilon_alone is None:
                 del written["budget"]["epsilon_alone"]
-        if self.total_alone is None:  # as it was before there were secure sums
+        if self.total_alone is None:  # the form from before secure sums
             del found["epsilon_alone"], found["total_alone"], found["budget_alone"]
         return found
 
@@ -89,7 +89,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
     delta = account.delta() if delta is None else delta
     spent = account.spent()
     total = (*spent, *(entry for earlier in before for entry in earlier.spent()))
-    # nothing converts what a record has spent into what a person has, nor the other way round
+    # what a record has spent cannot be converted into what a person has, nor the reverse
     mixed = any(earlier.identity.unit != account.identity.unit for earlier in before if earlier.rounds)
     total_alone = None
     if any_shared(total):
@@ -121,7 +121,7 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
 
 
 def _accountant(budget: NotedBudget | None) -> str:
-    """The budget's own; the default one where that is none that this fl_dp relies on."""
+    """The budget's accountant; the default one if this fl_dp does not rely on it."""
     if budget is None:
         return DEFAULT_ACCOUNTANT
     try:

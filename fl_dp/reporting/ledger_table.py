@@ -31,7 +31,7 @@ _WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "t
 
 
 def print_accounts(reports: Sequence[AccountReport]) -> None:
-    """One line for each account; epsilons are rounded up. Where data were in secure sums, both epsilons."""
+    """One line for each account; epsilons are rounded up. If data were in secure sums, both epsilons."""
     columns: tuple[str, ...] = _ACCOUNT
     rows = [_account(report) for report in reports]
     sums = any(report.total_alone is not None for report in reports)
@@ -52,7 +52,7 @@ def _print_note(text: str) -> None:
 
 
 def _alone(report: AccountReport) -> tuple[str, str, str]:
-    """Of an account without secure sums both epsilons are one."""
+    """Without secure sums both epsilons are the same."""
     own, total = report.epsilon_alone, report.total_alone
     return (
         alone_words(report.epsilon if own is None else own),
@@ -62,7 +62,7 @@ def _alone(report: AccountReport) -> tuple[str, str, str]:
 
 
 def print_spent(reports: Sequence[AccountReport]) -> None:
-    """What the epsilons come from: steps of equal mechanisms together."""
+    """The steps that make up the epsilons; steps of equal mechanisms are added up."""
     sums = any(entry.shared for report in reports for entry in report.spent)
     of_sums = ("shares", "copies") if sums else ()
     columns = ("data set", "state", "sample rate", "noise multiplier", *of_sums, "steps")

@@ -1,4 +1,4 @@
-"""The rounds that a run has written since one looked last, while it may still be writing."""
+"""Follows rounds.jsonl while a run may still be writing it."""
 
 import os
 from pathlib import Path
@@ -9,17 +9,17 @@ from fl_dp.config.files import check_plain
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.read_results import read_round
 
-FIRST = 10  # of the rounds that are there already, so many are read: each may be of thousands of clients
+FIRST = 10  # rounds to read of those already there: each may have thousands of clients
 
 
 class NewRounds:
-    """Each whole line of rounds.jsonl once. A resumed run writes the file anew; its lines are told by number.
+    """Returns each complete line of rounds.jsonl once, also if a resumed run rewrites the file.
 
-    left_out: rounds before the first that was read. problems: what is wrong with lines that were passed over.
+    left_out: rounds before the first that was read. problems: what is wrong with skipped lines.
     """
 
     def __init__(self, path: Path, first: int | None = FIRST) -> None:
-        """first: of the rounds that are there already, so many of the latest are told; None: all."""
+        """first: how many of the latest rounds already there to return; None: all."""
         self.left_out = 0
         self.problems: list[str] = []
         self._path, self._first = path, first
@@ -27,7 +27,7 @@ class NewRounds:
         self._offset = self._lines = self._last = 0
 
     def new(self) -> list[dict[str, Any]]:
-        """Rounds that follow on the last one told; texts in them are printable. ConfigError: unreadable."""
+        """Rounds after the last one returned; their texts are printable. ConfigError if unreadable."""
         lines, before = self._complete(), self._lines
         self._lines += len(lines)
         skipped = 0 if self._first is None or self._last else max(0, len(lines) - self._first)
@@ -47,7 +47,7 @@ class NewRounds:
         return found
 
     def _complete(self) -> list[bytes]:
-        """Lines that are whole by now; a half one is there at a later look."""
+        """Lines that are complete by now; an incomplete one comes with a later call."""
         check_plain(self._path)
         try:
             file = self._path.open("rb")

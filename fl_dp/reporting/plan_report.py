@@ -1,4 +1,4 @@
-"""What a plan of training costs: the answer of `fl-dp budget` and `fl-dp calibrate`."""
+"""What a training plan costs: the answer of `fl-dp budget` and `fl-dp calibrate`."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ from fl_dp.reporting.reports import BEYOND_USE
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import counted
 
-_COURSE = 5  # points of the way to the last round
+_COURSE = 5  # intermediate points before the last round
 
 
 def report_plan(plan: TrainingPlan, delta: float, accountant: str, budget: float | None) -> dict[str, Any]:
     """Epsilon of a plan, and how much of it a budget allows; every phase has its noise multiplier.
 
-    upper_bound: whether epsilon is proven to be one. rdp: epsilon by RDP, for comparison; None where it has
-    no answer. course: epsilon on the way, the last round last. budget: the epsilon asked for, if any;
+    upper_bound: whether epsilon is proven to be one. rdp: epsilon by RDP, for comparison; None if it has no
+    answer. course: epsilon along the way, the last round last. budget: the requested epsilon, if any;
     fitting_rounds whole rounds stay within it, and fitting_steps of the round after them. epsilon_alone: if
-    the assumption behind secure sums fails; not there without them, and neither are shares and copies.
+    the assumption behind secure sums fails; absent without them, as are shares and copies.
     """
     rounds = list(plan.rounds())
 
@@ -38,7 +38,7 @@ def report_plan(plan: TrainingPlan, delta: float, accountant: str, budget: float
     if any_shared(rounds):
         alone["epsilon_alone"] = compute_epsilon_alone(rounds, delta, accountant)
     else:
-        for phase in phases:  # as it was before there were secure sums
+        for phase in phases:  # the form from before secure sums
             del phase["shares"], phase["copies"]
     return {
         "delta": delta,
@@ -76,7 +76,7 @@ def _fitting(rounds: list[Entry], budget: float, delta: float, accountant: str) 
 
 
 def print_plan(report: Mapping[str, Any]) -> None:
-    """Print it for people: the plan, then what it costs on the way."""
+    """Print the plan, then what it costs along the way."""
     phases, rdp, budget = report["phases"], report["rdp"], report["budget"]
     columns = {
         "rounds": "{rounds}",

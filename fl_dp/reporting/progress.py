@@ -1,4 +1,4 @@
-"""How far a run is, on standard error: bars of rounds, clients and budgets on a terminal, in a pipe lines."""
+"""Progress on standard error: bars of rounds, clients and budgets on a terminal, lines in a pipe."""
 
 import threading
 import time
@@ -19,28 +19,28 @@ from fl_dp.reporting.reports import NOT_PRIVATE, counted_clients, counts_this_ru
 from fl_dp.reporting.run_progress import RunProgress, in_words, seconds_left
 from fl_dp.reporting.wording import counted, rough_duration
 
-_REFRESHES = 4  # a second
-AGAIN_SECONDS = 30.0  # for so long nothing is said of the same thing
-COUNT_SECONDS = 1.0  # between two lines that differ in a number alone
+_REFRESHES = 4  # per second
+AGAIN_SECONDS = 30.0  # before the same thing is reported again
+COUNT_SECONDS = 1.0  # between two lines that differ only in a number
 TICK_SECONDS = 1.0
 MOST_CLIENTS = 6  # with a bar of their own
 _BAR_WIDTH, _NAME_WIDTH = 30, 20
 
-Bar = tuple[str, float, float, str]  # a label, how much of how much, and both in words
+Bar = tuple[str, float, float, str]  # a label, the value, its maximum, and both in words
 
 
 class ProgressDisplay:
-    """Shows a `RunProgress` until it is closed. A terminal that cannot move its cursor gets lines, too."""
+    """Shows a `RunProgress` until it is closed. A terminal that cannot move its cursor also gets lines."""
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
-        """console: standard error unless given. quiet: nothing anywhere."""
+        """console: standard error unless given. quiet: show nothing."""
         console = console or Console(stderr=True)
-        # rich draws in a notebook by ipywidgets, and warns where they are not
+        # rich needs ipywidgets to draw in a notebook, and warns without it
         notebook = console.is_jupyter and find_spec("ipywidgets") is not None
         drawn = notebook or (console.is_terminal and not console.is_dumb_terminal)
         self._progress = RunProgress()
         self._console = console
-        self._live: Live | None = None  # a new one each time: a stopped one would erase lines of others
+        self._live: Live | None = None  # a new one each time: a stopped one would erase other output
         self._draws = drawn and not quiet
         self._lines = None if quiet or drawn or console.is_jupyter else ProgressLines(console)
 
@@ -52,13 +52,13 @@ class ProgressDisplay:
             self._lines.show(progress)
 
     def known(self, words: str) -> None:
-        """A pipe gets no line of these words."""
+        """Do not print these words in a pipe."""
         if self._lines is not None:
             self._lines.said.add(words)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Within it nothing is drawn: other lines may be printed."""
+        """Pause drawing, so that other lines may be printed."""
         drawn = self._live is not None
         self._erase()
         yield
@@ -66,7 +66,7 @@ class ProgressDisplay:
             self._draw()
 
     def close(self) -> None:
-        """Erase what is drawn, and say no more; the next `show` begins again."""
+        """Erase what is drawn and stop; the next `show` begins again."""
         self._erase()
         if self._lines is not None:
             self._lines.close()
@@ -89,9 +89,9 @@ class ProgressDisplay:
 
 
 class ProgressLines:
-    """A line for all that is begun, once; of what takes long, and of rounds, another now and then.
+    """A line for everything that begins; for rounds and slow steps another from time to time.
 
-    A thread says that something goes on still, because what takes long tells nothing itself.
+    A thread reports that a slow step continues, because the step itself reports nothing.
     """
 
     def __init__(self, console: Console) -> None:
@@ -113,14 +113,14 @@ class ProgressLines:
             self._thread.start()
 
     def tick(self) -> None:
-        """Say what goes on, if it has gone on for long and nothing was said meanwhile."""
+        """Report what is going on, if it has taken long and nothing was said meanwhile."""
         progress = self._progress
         words, elapsed = in_words(progress), time.time() - progress.since
         if words and min(time.monotonic() - self._when, elapsed) >= AGAIN_SECONDS:
             self._say(words, f"{words} ({rough_duration(elapsed)})")
 
     def close(self) -> None:
-        """Say nothing more, until something is shown again."""
+        """Print nothing more until something is shown again."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -145,7 +145,7 @@ def _without_numbers(words: str) -> list[str]:
 
 
 def rendered(progress: RunProgress, now: float) -> RenderableType:
-    """now: Unix time. Text from clients is no markup, and has no control characters."""
+    """now: Unix time. Text from clients is shown plain, without control characters."""
     table = Table.grid(padding=(0, 1))
     for label, done, total, words in bars(progress, now):
         table.add_row(
@@ -159,7 +159,7 @@ def rendered(progress: RunProgress, now: float) -> RenderableType:
 
 
 def bars(progress: RunProgress, now: float) -> list[Bar]:
-    """What there is to show by now."""
+    """The bars to show at present."""
     found: list[Bar] = []
     if progress.rounds:
         found.append(("rounds", progress.over, progress.rounds, _rounds(progress, now)))
@@ -183,8 +183,9 @@ def _clients(progress: RunProgress) -> str:
 
 
 def _budgets(record: Mapping[str, Any], budget: float) -> list[Bar]:
-    """The federation's epsilon, and that of each client's ledger; of many clients the ends and the middle of
-    what the federation's is made of.
+    """The federation's epsilon, and that of each client's ledger.
+
+    For many clients only both ends and the middle of those that make up the federation's.
     """
     if not record["private"]:
         return [("epsilon", 0.0, 1.0, f"{NOT_PRIVATE} (no epsilon holds)")]

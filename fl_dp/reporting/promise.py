@@ -1,4 +1,4 @@
-"""What a model's guarantee is, in one wording: for the card beside a model and for the report of a run."""
+"""One wording of a model's guarantee, for the model card and the report of a run."""
 
 PROMISE = (
     "Differential privacy, add or remove one record at one client: whatever is concluded from the model, and "

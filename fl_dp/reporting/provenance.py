@@ -1,4 +1,4 @@
-"""When, and by which code: what a run says of itself beside its results."""
+"""When a run was made and by which code, recorded beside its results."""
 
 import hashlib
 import platform
@@ -10,22 +10,22 @@ from pathlib import Path
 from fl_dp.errors import ConfigError
 from fl_dp.optional import missing_words
 
-# What decides how a number comes about. A machine's name and its user are nobody's business.
+# What decides how a number comes about. Machine and user names are left out: they are private.
 _PACKAGES = ("fl-dp", "torch", "flwr", "dp-accounting", "numpy", "ray", "opacus", "torchvision")
 
-_OF_A_PAGE = ("fl-dp", "matplotlib", "jinja2")  # other versions may draw it otherwise, byte by byte
+_OF_A_PAGE = ("fl-dp", "matplotlib", "jinja2")  # other versions may draw the page differently, byte by byte
 _CODE = ("*.py", "*.html", "*.css")
-_DIGITS = 12  # of the code's digest: between two releases the same version draws other words
+_DIGITS = 12  # of the code's digest: between releases, one version may draw different words
 
 
 def utc_now() -> str:
-    """The time, UTC, ISO 8601, to the second."""
+    """The UTC time in ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Of Python and of what computes, by name; a package that is not installed is not named."""
+    """Versions of Python and of the packages that compute, by name; those not installed are left out."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -37,7 +37,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def code_digest() -> str:
-    """SHA-256 over fl_dp's own files of code, pages' templates included, by their places in the package."""
+    """SHA-256 over fl_dp's own code files, page templates included, with their paths in the package."""
     root = Path(__file__).parents[1]
     found, files = hashlib.sha256(), [one for kind in _CODE for one in root.rglob(kind)]
     for file in sorted(files, key=lambda one: one.relative_to(root).as_posix()):
@@ -47,7 +47,7 @@ def code_digest() -> str:
 
 
 def drawn_by() -> tuple[tuple[str, str], ...]:
-    """What draws a page, and its versions; ConfigError, which says what to install, where one is missing."""
+    """What draws a page, and its versions; ConfigError, saying what to install, if one is missing."""
     try:
         named = tuple((name, metadata.version(name)) for name in _OF_A_PAGE)
     except metadata.PackageNotFoundError as error:
@@ -56,7 +56,7 @@ def drawn_by() -> tuple[tuple[str, str], ...]:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of the file's bytes, in hex; empty where there is no file."""
+    """SHA-256 of the file, in hex; empty if there is no file."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""summary.json and rounds.jsonl, read again: as JSON of the form in `reports`, or a ConfigError.
+"""Reads summary.json and rounds.jsonl: JSON in the form of `reports`, or a ConfigError.
 
 A run's folder may have been cut off, edited or copied in part. What is there has the type that the form says.
 """
@@ -17,34 +17,34 @@ from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 from fl_dp.reporting.reports import OF_SOME, ClientRound, RoundReport, Summary
 
-_LONGEST = 2**63  # an integer that is longer is no number of ours, and perhaps no float's
+_LONGEST = 2**63  # a longer integer is none of ours, and may not fit a float
 _UNIONS = (typing.Union, types.UnionType)
 _NEEDED = {
     Summary: {"status"},
     RoundReport: {"clients", "metrics"},
     ClientRound: {"status"},
     Entry: {"sample_rate", "noise_multiplier", "steps"},
-}  # whatever is read of them
+}  # everything that is read from them
 
 
 def read_summary(path: Path, *, whole: bool = False) -> dict[str, Any]:
-    """The summary of a run; ConfigError, which names the file, where it is missing or damaged.
+    """The summary of a run; ConfigError, naming the file, if it is missing or damaged.
 
-    whole: a field that is not there counts as damage, too; else only the status has to be.
+    whole: a missing field also counts as damage; otherwise only the status is required.
     """
     return _as(Summary, read_json(path), str(path), whole)
 
 
 def read_rounds(path: Path) -> list[dict[str, Any]]:
-    """The reports of a run's rounds; none without a file. A last line that is not whole is not there yet.
+    """The reports of a run's rounds; none without a file. An incomplete last line is ignored.
 
-    ConfigError, which names file and line, for others that are damaged.
+    ConfigError, naming file and line, for other damage.
     """
     return list(each_round(path))
 
 
 def each_round(path: Path, *, whole: bool = False) -> Iterator[dict[str, Any]]:
-    """As `read_rounds`, one round at a time. whole: as of `read_summary`."""
+    """As `read_rounds`, one round at a time. whole: as in `read_summary`."""
     check_plain(path)
     try:
         with path.open(encoding="utf-8", newline="\n") as lines:
@@ -58,7 +58,7 @@ def each_round(path: Path, *, whole: bool = False) -> Iterator[dict[str, Any]]:
 
 
 def read_round(line: str, where: str, *, whole: bool = False) -> dict[str, Any]:
-    """The report of one round from its line; ConfigError, which says `where`, for a damaged one."""
+    """The report of one round from its line; ConfigError, naming `where`, for a damaged one."""
     try:
         found = json.loads(line, parse_constant=no_constant)
     except DAMAGED:
@@ -75,7 +75,7 @@ def _as(kind: type, found: Any, where: str, whole: bool) -> dict[str, Any]:
 
 
 def _checked(found: Any, hint: Any, name: str, whole: bool) -> Any:
-    """`found`, with what an older fl_dp did not write; ValueError, with the place, for another type."""
+    """`found`, with defaults for what older files lack; ValueError, with the place, for a wrong type."""
     if dataclasses.is_dataclass(hint):
         return _fields(found, hint, name, whole)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
@@ -120,13 +120,13 @@ def _fields(found: Any, kind: Any, name: str, whole: bool) -> dict[str, Any]:
 
 
 def _is_sane(found: Any) -> bool:
-    """False for a whole number that is longer than any of ours."""
+    """False for an integer that is longer than any of ours."""
     return type(found) is not int or abs(found) < _LONGEST
 
 
 @cache
 def _plan(kind: Any) -> list[tuple[str, Any, frozenset[type], Any]]:
-    """Of each field: name, hint, types of which every value fits, and itself. Asked for very often."""
+    """For each field: name, hint, the types whose every value fits, and the field. Called very often."""
     hints = typing.get_type_hints(kind)
     # which is written as an object, by name
     hints |= {"reported": Mapping[str, object]} if "reported" in hints else {}
@@ -141,7 +141,7 @@ def _plain_types(hint: Any) -> frozenset[type]:
 
 
 def _default(field: Any, path: str) -> Any:
-    """What stands for a field that an older fl_dp did not write; ValueError where nothing does."""
+    """The default for a field that an older fl_dp did not write; ValueError if it has none."""
     if field.default is not dataclasses.MISSING:
         return field.default
     if field.default_factory is dataclasses.MISSING:

@@ -1,4 +1,4 @@
-"""What was paid under a claim that was refuted since: marked wherever it shows, and never priced anew.
+"""Payments made under a claim that was later refuted: marked wherever they show, and never repriced.
 
 docs/advisories.md says what was refuted, and what to do.
 """
@@ -8,13 +8,13 @@ from fl_dp.records import REFUTED
 ADVICE = "paid under a rounding assumption that was refuted since: see docs/advisories.md"
 _CHARGED = "epsilon is as it was charged, and may be far below the true one"
 HOLDS_NOT = f"its {_CHARGED}"
-# On the page. Plain text, which HTML does not escape, so that `without_refutation` finds it there.
+# On the page, as plain text that HTML does not escape, so that `without_refutation` finds it there.
 _SENTENCE = f" Steps on these data were {ADVICE}. The {_CHARGED}."
 _MARK = " (refuted)"
 
 
 def mark(arithmetic: str) -> str:
-    """Follows a word or an epsilon of an account; empty unless a round of it was paid under `REFUTED`."""
+    """A mark after a word or an epsilon of an account; empty unless a round was paid under `REFUTED`."""
     return _MARK if arithmetic == REFUTED else ""
 
 
@@ -23,12 +23,12 @@ def is_marked(text: str) -> bool:
 
 
 def arithmetic_words(arithmetic: str) -> str:
-    """Of an account, as people see it."""
+    """An account's arithmetic in words."""
     return arithmetic + mark(arithmetic)
 
 
 def sentence(arithmetic: str) -> str:
-    """Follows sentences on the page; empty as `mark`."""
+    """A sentence to append on the page; empty as `mark`."""
     return _SENTENCE if arithmetic == REFUTED else ""
 
 

@@ -1,8 +1,8 @@
-"""What is reported about a round and about a run: the formats of rounds.jsonl and summary.json.
+"""The formats of rounds.jsonl and summary.json: what is reported about a round and about a run.
 
-A client's epsilon is a total: over all that its ledger shows, earlier runs included, which is its site's
-claim. The federation's is of this run alone, from the rounds that the server asked for (`RunCost`). Whose it
-is, is said beside it: a client's `accountant`, the federation's `accountants`.
+A client's epsilon is a total over everything that its ledger shows, earlier runs included; that is its site's
+claim. The federation's is of this run alone, from the rounds that the server asked for (`RunCost`). The
+accountant stands beside each: a client's `accountant`, the federation's `accountants`.
 """
 
 import math
@@ -15,28 +15,31 @@ from typing import Any, Literal
 from fl_dp.records import REFUTED, ClientStatus, Entry
 
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
-OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # of runs with nothing left to do
+OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # statuses of runs with nothing left to do
 INTERRUPTED = "interrupted"  # the reason of a failed run that was ended from outside, by Ctrl-C or a signal
 RUN_EPSILON_SPENT = "One more step would cost a client more than the run's epsilon."  # of "budget-exhausted"
 
 NOT_PRIVATE = "NOT PRIVATE"  # marks everything that comes from a run without privacy
 
-# If the assumption behind secure sums fails, an epsilon above this promises nothing of use: "none" is shown.
+# If the assumption behind secure sums fails, an epsilon above this promises nothing useful: "none" is
+# shown.
 BEYOND_USE = 20.0
 
 
-# What the federation's figures count: rounds that the server asked for in this run; or, in files of before
-# 2026-11-26, all that every client that was there has shown, asked or not.
+# What the federation's figures count: rounds that the server asked for in this run; or, in files from
+# before 2026-11-26, everything that every client present has shown, asked or not.
 SCOPES = THIS_RUN, ALL_RUNS = ("this-run", "all-runs")
 
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """What one client has paid, or may have paid, for this run: as far as its ledger shows steps that the
-    server asked for in this run. Nothing that it claims of its past is in it.
+    """What one client has paid, or may have paid, for this run.
+
+    It counts steps in the client's ledger that the server asked for in this run, and nothing that the client
+    claims about its past.
 
     charges, epsilon, epsilon_alone, planned_epsilon: as a client's, of these steps alone. claimed_epsilon: of
-    everything else that its ledger shows. The last two are of summary.json alone.
+    everything else that its ledger shows. The last two are only in summary.json.
     """
 
     charges: tuple[Entry, ...]
@@ -48,15 +51,15 @@ class RunCost:
 
 @dataclass(frozen=True, slots=True)
 class FederationBudget:
-    """The clients that have paid for this run together; where `scope` is ALL_RUNS, all that were there.
+    """The clients that have paid for this run together; if `scope` is ALL_RUNS, all that were there.
 
-    largest, median, least: of the clients' epsilons. accountants: those that have computed them, sorted.
-    arithmetic: of this run's rounds; of ALL_RUNS the weakest of every client's.
+    largest, median, least: of the clients' epsilons. accountants: those that computed them, sorted.
+    arithmetic: of this run's rounds; for ALL_RUNS the weakest of every client's.
     clients_per_person: the number of clients at which one person may have a record; the report's epsilon and
     delta hold for that. rounds_ahead: rounds still to come. running_out: the clients whose budgets end before
-    these do, sorted. unit: "record" or "person", of whom the epsilons speak.
+    these do, sorted. unit: "record" or "person", whom the epsilons protect.
     epsilon_alone: as the report's epsilon, if the assumption behind secure sums fails; None, and not written,
-    where no client's data were in such sums.
+    if no client's data were in such sums.
     """
 
     largest: float
@@ -76,17 +79,18 @@ class FederationBudget:
 class ClientRound:
     """One client after one round.
 
-    epsilon, steps: spent so far; accountant: the one that has computed epsilon. arithmetic: of all these
-    steps, one of `records.ARITHMETICS`. sample_rate: of this run's rounds; None when the client has no part
-    in them, and without privacy. rounds_left: in how many of the rounds still to come it could take part,
-    the last one perhaps shortened. reason: why it declined, failed or can take no part; else empty.
-    delta, budget: at which epsilon holds, and the most that its data may spend. noise_multiplier: as
-    sample_rate. charges: all that it has spent, or may have, merged: epsilon follows from these, at delta.
-    reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name. scaled: what
-    its update was multiplied by; below 1 where it was longer than an honest one can be.
-    shares, copies: of this round's steps, see `Entry`; written where they are not 1. epsilon_alone: of the
-    charges, if the assumption behind secure sums fails; None, and not written, where none were in such sums.
-    this_run: what of it is this run's cost; None, and not written, where all of it is.
+    epsilon, steps: spent so far; accountant: the one that computed epsilon. arithmetic: of all these steps,
+    one of `records.ARITHMETICS`. sample_rate: of this run's rounds; None if the client has no part in them,
+    and without privacy. rounds_left: how many of the remaining rounds it could take part in, the last one
+    perhaps shortened. reason: why it declined, failed or cannot take part; else empty.
+    delta, budget: the delta at which epsilon holds, and the most that its data may spend. noise_multiplier:
+    as sample_rate. charges: everything that it has spent, or may have, merged: epsilon follows from these, at
+    delta.
+    reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name. scaled: the
+    factor applied to its update; below 1 if it was longer than an honest one can be.
+    shares, copies: of this round's steps, see `Entry`; written unless they are 1. epsilon_alone: of the
+    charges, if the assumption behind secure sums fails; None, and not written, if none were in such sums.
+    this_run: this run's part of the cost; None, and not written, if that is all of it.
     """
 
     epsilon: float
@@ -111,8 +115,8 @@ class ClientRound:
 
 @dataclass(frozen=True, slots=True)
 class OpenedSum:
-    """A round's secure sum: of how many clients, of how many shares its noise is made up, and whether masks
-    hid its parts. A simulation adds them up in the clear, with the same shares.
+    """A round's secure sum: number of clients, number of shares that make up its noise, and whether masks hid
+    its parts. A simulation adds the parts up in the clear, with the same shares.
     """
 
     clients: int
@@ -127,14 +131,14 @@ class RoundReport:
     epsilon, delta: the federation's: the largest that this run has cost one of its clients (their data are
     disjoint), or with clients_per_person = m the sum of the m largest. federation: its clients' budgets.
     private: whether the run is; if not, epsilon is infinite, whatever the clients' are.
-    noise_multiplier: the least that a client of this round was asked for; None without privacy, and when
-    none was asked.
+    noise_multiplier: the least that a client of this round was asked for; None without privacy, and if none
+    was asked.
     loss, accuracy, metrics: of the global model on the server's test data: the mean of the task's loss, the
-    share of right answers where the task has it, and all its metrics, by name. None: not measured, or not
+    share of right answers if the task has it, and all its metrics, by name. None: not measured, or not
     defined on these data.
-    seconds: wall time, the wait for clients included.
-    lost: why the global model stayed as it was although clients trained and paid; else empty. lost_rounds: so
-    far, this one included. secure_sum: an `OpenedSum`; None, and not written, where there is none.
+    seconds: wall time, including the wait for clients.
+    lost: why the global model stayed the same although clients trained and paid; else empty. lost_rounds: so
+    far, including this one. secure_sum: an `OpenedSum`; None, and not written, if there is none.
     """
 
     round: int
@@ -160,15 +164,15 @@ class RoundReport:
 class ClientBudget:
     """One client at the end of a run: `epsilon` spent of `budget`, at `delta`, as `accountant` computes it.
 
-    arithmetic: of all that was spent. rounds: rounds of this run whose update was accepted. rounds_left: in
-    how many of the planned rounds that were not run it could still take part; rounds_beyond: in how many
-    rounds of another run like this one, after those. status, reason: of the last round.
-    retired: accounts that were retired in its ledger; what they spent is not in `epsilon`.
+    arithmetic: of all that was spent. rounds: rounds of this run whose update was accepted. rounds_left: how
+    many of the planned rounds that were not run it could still take part in; rounds_beyond: how many rounds
+    of another run like this one, after those. status, reason: of the last round.
+    retired: accounts that were retired in its ledger; their spending is not in `epsilon`.
     public_size: its declared number of records or persons. noise_multiplier, sample_rate, charges: as in a
     ClientRound. before: what its ledger showed when it first registered. planned_epsilon: what it will have
-    spent if all planned rounds are run; who stops a run because of what it shows has learnt no less.
-    epsilon_alone, this_run: as in a ClientRound. budget_alone: its wall; None, and not written, where there
-    is none.
+    spent if all planned rounds are run; somebody who stops a run because of its results has learnt no less.
+    epsilon_alone, this_run: as in a ClientRound. budget_alone: the limit for epsilon_alone; None, and not
+    written, if there is none.
     """
 
     epsilon: float
@@ -196,20 +200,21 @@ class ClientBudget:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """summary.json. `rounds` is the number of rounds run, `lost_rounds` of them without a new model; `reason`
-    says why it is not "completed".
+    """summary.json. `rounds` is the number of rounds run, `lost_rounds` of them without a new model.
 
-    model: "last", "average", or "best" where it was chosen on the server's validation half; model_round: the
-    round that it is of, 0 the start. accuracy, loss, metrics: of it, on the test data or their other half.
+    `reason` says why the status is not "completed".
+    model: "last", "average", or "best" if it was chosen on the server's validation half; model_round: the
+    round that it comes from, 0 for the start. accuracy, loss, metrics: of it, on the test data or their other
+    half.
     private, epsilon, delta, federation: as in the RoundReport of the last round; planned_epsilon: if all
     planned rounds are run. All of these are None without clients.
-    run: its name in the ledgers. started, ended: UTC, ISO 8601; of a resumed run the first start.
-    max_grad_norm: the clipping bound. versions: of what computed, by name. digests: SHA-256 of the model's
-    weights (`weights_digest`), of the file config.toml and of fl_dp's own code, by name. task: the identity
-    of the task's code, empty where all of it is built in. suppressed_below: of classes and subgroups
-    with fewer test examples no metric of single ones says anything; 0 in files of an fl_dp that told all.
-    masked: whether masks hid the parts of its secure sums, all that were opened; None, and not written,
-    where there were none.
+    run: its name in the ledgers. started, ended: UTC, ISO 8601; for a resumed run the first start.
+    max_grad_norm: the clipping bound. versions: of the software that computed, by name. digests: SHA-256 of
+    the model's weights (`weights_digest`), of the file config.toml and of fl_dp's own code, by name. task:
+    the identity of the task's code, empty if all of it is built in. suppressed_below: classes and subgroups
+    with fewer test examples have no metrics of their own; 0 in files of an fl_dp that reported all.
+    masked: whether masks hid the parts of its secure sums, for all that were opened; None, and not written,
+    if there were none.
     """
 
     status: RunStatus
@@ -242,7 +247,7 @@ class Summary:
         return _line(self)
 
 
-# Of some runs and clients alone, and what stands for them elsewhere: there they are not written.
+# Keys that only some runs and clients have, with the default for those that are not written.
 OF_SOME = {
     "shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None, "secure_sum": None, "masked": None,
     "this_run": None,
@@ -265,7 +270,7 @@ def _line(record: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _charges(entries: tuple[Entry, ...]) -> list[dict[str, Any]]:
-    """Most clients of a round are alike."""
+    """Cached: most clients of a round are alike."""
     return [entry.to_dict() for entry in entries]
 
 
@@ -291,22 +296,21 @@ def _values_of(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def of_this_run(client: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Where a client's charges, epsilon, epsilon_alone and planned_epsilon of this run stand: a client of a
-    report, as JSON. In a file of ALL_RUNS they are those of all runs.
+    """Where a client's charges, epsilon, epsilon_alone and planned_epsilon of this run stand.
+
+    client: of a report, as JSON. In a file of ALL_RUNS they are those of all runs.
     """
     found: Mapping[str, Any] = client.get("this_run") or client
     return found
 
 
 def counts_this_run(report: Mapping[str, Any]) -> bool:
-    """Whether the federation's figures are of this run alone: `report` is a round's or a summary, as JSON."""
+    """Whether the federation's figures are of this run alone. report: a round's or a summary, as JSON."""
     return bool((report.get("federation") or {}).get("scope") == THIS_RUN)
 
 
 def counted_clients(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The clients, by name, that the federation's figures are of: `report` is a round's or a summary, as
-    JSON.
-    """
+    """The clients, by name, that the federation's figures cover. report: a round's or a summary, as JSON."""
     clients: Mapping[str, Mapping[str, Any]] = report.get("clients", {})
     if not counts_this_run(report):
         return dict(clients)
@@ -314,7 +318,7 @@ def counted_clients(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def epsilon_from_json(value: float | None) -> float:
-    """The epsilon that `strict_json` has written: None stands for infinity, where none holds."""
+    """The epsilon that `strict_json` wrote: None stands for infinity, if none holds."""
     return math.inf if value is None else float(value)
 
 

@@ -1,4 +1,4 @@
-"""Where the files of one run lie, below a folder that no other run uses."""
+"""The paths of one run's files, below a folder that no other run uses."""
 
 import time
 from dataclasses import dataclass
@@ -29,22 +29,22 @@ class RunFolder:
 
     @property
     def shown(self) -> Path:
-        """`path` as a person would type it here."""
+        """`path` as a person would type it in this working directory."""
         return self.path.relative_to(Path.cwd()) if self.path.is_relative_to(Path.cwd()) else self.path
 
     config = _Inside("config.toml")
-    resolved = _Inside("resolved.toml")  # the config again, with what "auto" became
+    resolved = _Inside("resolved.toml")  # the config with "auto" replaced
     launch = _Inside("launch.toml")
-    served = _Inside("served.toml")  # which kit it was begun with, for a run of `fl-dp server --kit`
-    lock = _Inside(".lock")  # held by whoever has launched the run, for as long as that goes on
-    server_lock = _Inside(".server.lock")  # held by the process that the federation's server runs in
-    progress = _Inside("progress.json")  # what the run does now; it is there only while the run goes on
-    metrics = _Inside("metrics.sock")  # a Unix socket, while a server with --metrics goes on
-    tracked = _Inside("tracked")  # what trackers write, a folder for each
+    served = _Inside("served.toml")  # the kit that a run of `fl-dp server --kit` was begun with
+    lock = _Inside(".lock")  # held by the launcher while the run goes on
+    server_lock = _Inside(".server.lock")  # held by the federation's server process
+    progress = _Inside("progress.json")  # what the run is doing; exists only while it goes on
+    metrics = _Inside("metrics.sock")  # a Unix socket, while a server with --metrics runs
+    tracked = _Inside("tracked")  # output of the trackers, a folder for each
     rounds = _Inside("rounds.jsonl")
     summary = _Inside("summary.json")
-    description = _Inside("model.json")  # what the model is of, `tasks.description`
-    statements = _Inside("statements.json")  # what sites said of their ledgers, after the summary was written
+    description = _Inside("model.json")  # what the model is, `tasks.description`
+    statements = _Inside("statements.json")  # what sites stated of their ledgers, after the summary
     report = _Inside("report.html")  # the page for people
     clients = _Inside("clients")
     ledgers = _Inside("ledgers")
@@ -52,11 +52,11 @@ class RunFolder:
     logs = _Inside("logs")
 
     def model(self, *, private: bool) -> Path:
-        """The final model. The name of one that was trained without privacy says so."""
+        """The final model. Its name says so if it was trained without privacy."""
         return self.path / ("model.pt" if private else "model-NOT-PRIVATE.pt")
 
     def last_model(self, *, private: bool) -> Path:
-        """The model of the last round, where `model` is the best one's."""
+        """The model of the last round, if `model` is the best one."""
         return self.path / ("last.pt" if private else "last-NOT-PRIVATE.pt")
 
     def log(self, name: str) -> Path:
@@ -64,7 +64,7 @@ class RunFolder:
 
 
 def check_unclaimed(out: Path) -> None:
-    """ConfigError where `claim_folder` would find a run or a file in the way; nothing is made."""
+    """Raise ConfigError if `claim_folder` would find a run or a file in the way; creates nothing."""
     if out.is_file() or RunFolder(out).config.exists():
         raise _claimed(out)
 
@@ -76,12 +76,12 @@ def _claimed(out: Path | None) -> ConfigError:
 def claim_folder(out: Path | None, runs: Path = Path("runs")) -> RunFolder:
     """Make the folder `out`, or, if None, a new one named by the time below `runs`.
 
-    ConfigError when `out` already holds a run: its files would be mixed with this run's.
+    ConfigError if `out` already holds a run: its files would be mixed with this run's.
     """
     folder = RunFolder((_new_folder(runs) if out is None else out).absolute())
     try:
         private_folder(folder.path)
-        folder.config.open("x").close()  # of two launches at once only one creates the file
+        folder.config.open("x").close()  # of two launches at once only one can create the file
     except FileExistsError:
         raise _claimed(out) from None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How far a run is: a value, the same whether the run itself tells it or its files do."""
+"""The progress of a run as a value, the same from the run itself or from its files."""
 
 import statistics
 import time
@@ -8,17 +8,17 @@ from typing import Any, Self
 
 from fl_dp.reporting.wording import counted
 
-LATEST = 5  # rounds by which the time that is left is estimated
+LATEST = 5  # rounds from which the remaining time is estimated
 
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a run is.
+    """The progress of a run.
 
     doing: in words, while no round is under way. rounds: planned; 0: not known yet. budget: epsilon of the
-    run config; None: of no run. over: rounds that are over. server_round: the one under way, or 0; of the
-    clients that it has `asked`, so many have `answered`. speed: records a second, 0 where it is not known.
-    since: when the round, or what is done now, began, Unix time. seconds: of the latest rounds. last: the
+    run config; None: no run. over: number of finished rounds. server_round: the current one, or 0; of the
+    clients that it has `asked`, so many have `answered`. speed: records a second, 0 if not known.
+    since: when the round, or the current work, began, Unix time. seconds: of the latest rounds. last: the
     record of the last round, from rounds.jsonl.
     """
 
@@ -35,7 +35,7 @@ class RunProgress:
     last: Mapping[str, Any] | None = None
 
     def now(self, doing: str) -> Self:
-        """No round is under way; the run does this."""
+        """No round is under way; the run is doing this."""
         if doing == self.doing and not self.server_round:
             return self
         return replace(self, doing=doing, server_round=0, asked=0, answered=0, speed=0.0, since=time.time())
@@ -63,7 +63,7 @@ def seconds_left(progress: RunProgress, now: float) -> float | None:
 
 
 def in_words(progress: RunProgress) -> str:
-    """What the run does now, as one line."""
+    """What the run is doing, as one line."""
     if not progress.server_round:
         return progress.doing
     of = f"/{progress.rounds}" if progress.rounds else ""

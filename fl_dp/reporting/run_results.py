@@ -1,4 +1,4 @@
-"""What a run writes of its results: rounds.jsonl, summary.json and the model."""
+"""Writes the results of a run: rounds.jsonl, summary.json and the model."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ _OF_RESOLVED = """# What "auto" became. It stays where clients differ (rounds.js
 
 
 class RunResults:
-    """The results of one run in the folder `path`, which is made if it is not there.
+    """The results of one run in the folder `path`, which is made if needed.
 
-    resumed: whether the run goes on; if not, a folder that holds results is a ConfigError.
+    resumed: whether the run is resumed; if not, a folder that holds results is a ConfigError.
     """
 
     def __init__(self, path: Path, *, resumed: bool = False) -> None:
@@ -40,10 +40,10 @@ class RunResults:
         private_folder(path)
 
     def go_on_after(self, rounds: int, last: str) -> None:
-        """Undo how the run ended: no summary, no model, and in rounds.jsonl the lines of `rounds` rounds.
+        """Undo the end of the run: delete summary and model, and keep only `rounds` lines of rounds.jsonl.
 
-        last: the line of the last of them, which may have been written in part or not at all. ConfigError
-        when one before it is not there.
+        last: the line of the last of these rounds, which may have been written in part or not at all.
+        ConfigError if an earlier one is missing.
         """
         forget_end(self._folder)
         file = self._folder.rounds
@@ -58,20 +58,20 @@ class RunResults:
 
     @property
     def config(self) -> Path:
-        """The file of what was asked for, where a launch has written one."""
+        """The requested config, as a launch has written it, if any."""
         return self._folder.config
 
     def write_resolved(self, flat: Mapping[str, Any]) -> None:
-        """Write resolved.toml, a run config, whole or not at all."""
+        """Write resolved.toml, a run config, atomically."""
         text = _OF_RESOLVED + tomli_w.dumps(flat)
         _write(self._folder.resolved, text)
 
     def append_round(self, line: str) -> None:
-        """Append one line, of `to_line`, to rounds.jsonl; it is on the disk when this returns."""
+        """Append one line, from `to_line`, to rounds.jsonl; it is on the disk when this returns."""
         append_text(self._folder.rounds, line + "\n")
 
     def write_summary(self, summary: Summary) -> None:
-        """Write summary.json, whole or not at all."""
+        """Write summary.json atomically."""
         text = _dumps(summary.to_dict(), indent=2) + "\n"
         _write(self._folder.summary, text, secret=True)
 
@@ -80,7 +80,7 @@ class RunResults:
     ) -> None:
         """Write model.json, and the model, a state dict for `torch.load(..., weights_only=True)`.
 
-        description: of the model, as JSON. private: is the run?
+        description: of the model, as JSON. private: whether the run is.
         """
         import torch
 
@@ -89,14 +89,14 @@ class RunResults:
         write_whole(self._folder.model(private=private), lambda file: torch.save(dict(state), file))
 
     def save_last_model(self, state: Mapping[str, "torch.Tensor"], *, private: bool) -> None:
-        """Write the last round's model too, where another one is the run's."""
+        """Also write the last round's model, if the run's model is another one."""
         import torch
 
         write_whole(self._folder.last_model(private=private), lambda file: torch.save(dict(state), file))
 
 
 def write_statements(folder: RunFolder, statements: Sequence[Stated]) -> None:
-    """Write statements.json, whole or not at all."""
+    """Write statements.json atomically."""
     text = json.dumps({"statements": [asdict(one) for one in statements]}, indent=2) + "\n"
     _write(folder.statements, text)
 
@@ -106,7 +106,7 @@ def _write(path: Path, text: str, *, secret: bool = False) -> None:
 
 
 def forget_end(folder: RunFolder) -> None:
-    """Delete what the run left when it was over."""
+    """Delete the files that the run wrote when it ended."""
     for file in _written_at_the_end(folder):
         file.unlink(missing_ok=True)
 
@@ -119,7 +119,7 @@ def _written_at_the_end(folder: RunFolder) -> tuple[Path, ...]:
 
 
 def to_line(report: RoundReport) -> str:
-    """The report as a line of rounds.jsonl, without its end."""
+    """The report as a line of rounds.jsonl, without the line end."""
     return _dumps(report.to_dict())
 
 
@@ -131,5 +131,5 @@ def append_line(path: Path, value: Mapping[str, Any]) -> None:
 def _dumps(value: Mapping[str, Any], indent: int | None = None) -> str:
     try:
         return json.dumps(value, allow_nan=False, indent=indent)
-    except ValueError:  # a number that JSON has not; to look for one in every report first takes longer
+    except ValueError:  # a number that JSON does not have; searching every report first takes longer
         return json.dumps(strict_json(value), allow_nan=False, indent=indent)

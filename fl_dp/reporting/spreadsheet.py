@@ -1,13 +1,13 @@
-"""Cells of a CSV file that a spreadsheet opens without computing anything."""
+"""CSV cells that a spreadsheet opens without computing anything."""
 
 import re
 
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes a cell for a formula by
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet takes for a formula
 _NUMBER = re.compile(r"-(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|-inf")
 
 
 def disarmed(value: object) -> str:
-    """The cell, with an apostrophe before it where a spreadsheet might compute it; numbers stay numbers.
+    """The cell, prefixed with an apostrophe if a spreadsheet might compute it; numbers stay numbers.
 
     Spaces before a formula do not hide it. None is an empty cell.
     """

@@ -1,4 +1,4 @@
-"""A table on the console: in bare columns that fit its width, or where they cannot, a block for each row."""
+"""A console table: in plain columns if they fit the width, otherwise as a block for each row."""
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -21,10 +21,10 @@ def print_table(
     left: Collection[str] = (),
     console: Console | None = None,
 ) -> None:
-    """Print `rows`, a cell for each of `columns`, or one cell alone. left: columns of words; the others are
-    aligned right, and never broken. A head is never cut.
+    """Print `rows`, with a cell for each of `columns`, or one cell alone. A head is never cut.
 
-    The width is that of the terminal or of the variable COLUMNS, else 80.
+    left: columns of words; the others are aligned right and never broken. The width is that of the terminal
+    or of the variable COLUMNS, else 80.
     """
     console = console or Console(file=sys.stdout)
     whole = [row for row in rows if len(row) == len(columns)]
@@ -42,7 +42,7 @@ def print_table(
 def _widths(
     columns: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str], width: int
 ) -> list[int]:
-    """Of each column; empty where they do not fit: heads and words break at spaces, words also within."""
+    """Column widths; empty if they do not fit. Heads and words break at spaces, words also within."""
     wanted = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
     least = [
         max(
@@ -84,7 +84,7 @@ def _aligned(text: str, width: int, *, to_left: bool) -> str:
 def _in_blocks(
     columns: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str], width: int
 ) -> Iterator[str]:
-    """The cells of each row, each after its head; words in front need none."""
+    """The cells of each row, each after its head; leading text cells need none."""
     for row in rows:
         named = [f"{name}: {cell}" for name, cell in zip(columns, row, strict=False)]
         first = row[0] if columns[0] in left or len(row) < len(columns) else named[0]

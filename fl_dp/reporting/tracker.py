@@ -1,4 +1,4 @@
-"""What a run's numbers are also written for: a tracker, and what it is told of a round."""
+"""Experiment trackers: a program that also receives a run's numbers, and what it is given for a round."""
 
 import math
 from collections import Counter
@@ -12,7 +12,7 @@ from fl_dp.config.flat import Scalar
 from fl_dp.records import CLIENT_STATUSES
 
 _MOST_BYTES = 120  # of a metric's name
-# Settings that name places or people of this machine, not what is done.
+# Settings that name paths or people of this machine, not what is done.
 _NOT_TOLD = frozenset({
     "out", "data", "data-root", "data-name", "schema", "columns", "task", "model", "start", "strategy",
     "tokenizer", "track", "device",
@@ -20,25 +20,25 @@ _NOT_TOLD = frozenset({
 
 
 class TrackedRun(Protocol):
-    """One run as a tracker has it open."""
+    """One run, opened by a tracker."""
 
     @property
     def key(self) -> str:
-        """By what the tracker knows the run again; empty where its folder is enough."""
+        """The tracker's id for the run; empty if its folder is enough."""
 
     def log(self, server_round: int, numbers: Mapping[str, float]) -> None:
-        """Write the numbers of one round; they are on the disk, or with the tracker's process, afterwards."""
+        """Write the numbers of one round; they are then on the disk, or with the tracker's process."""
 
     def close(self, *, completed: bool) -> None:
-        """Nothing more will come. completed: else the run has failed, and may go on one day."""
+        """Nothing more will come. completed: False if the run has failed, and may be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tracker:
-    """A tracker. package: that must be importable. open: begins or goes on with a run.
+    """A tracker. package: must be importable. open: begins or continues a run.
 
-    open(folder, settings, key): `folder` is its own, and there; `settings` are the run's; `key` is
-    that of the run that goes on, empty for a new one. It raises what its package raises.
+    open(folder, settings, key): `folder` is its own, and exists; `settings` are the run's; `key` is that of
+    the continued run, empty for a new one. It raises what its package raises.
     """
 
     package: str
@@ -46,14 +46,14 @@ class Tracker:
 
 
 def told_settings(flat: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """The run config, without paths of this machine. Of a choice with a path its name is told."""
+    """The run config, without paths of this machine. A choice given by a path is reported by name."""
     told = {key: value for key, value in flat.items() if key not in _NOT_TOLD and value != ""}
     names = {key: str(flat.get(key, "")).partition(":")[0] for key in ("data", "model")}
     return told | {key: name for key, name in names.items() if name and "/" not in name and ".py" not in name}
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """What a round's record says in numbers; what was not measured, or is not finite, is left out."""
+    """The numbers in a round's record; what was not measured, or is not finite, is left out."""
     states = [client["status"] for client in record["clients"].values()]
     spread = record["federation"] if record["private"] else {}
     found = {
@@ -76,7 +76,7 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _by_known_name(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """By names that trackers take. Metrics whose names become one are told apart by their names' digests."""
+    """Metrics under names that trackers accept. If two names become equal, a digest tells them apart."""
     times = Counter(map(_name, metrics))
     return {
         _name(name) if times[_name(name)] == 1 else f"{_name(name)}-{_digest(name)}": value
@@ -89,9 +89,9 @@ def _digest(metric: str) -> str:
 
 
 def _name(metric: str) -> str:
-    """A metric of a task of one's own may have any name; trackers know letters, digits and a few signs.
+    """A name that trackers accept: letters, digits and a few signs. A user's own task may use any name.
 
-    A name is a file's at some of them: never one that means a folder, nor longer than a file's may be.
+    Some trackers use it as a file name: it never means a folder, and is never too long for a file.
     """
     known = "".join(c if c.isalnum() or c in "-_. " else "-" for c in metric)
     if len(known.encode()) > _MOST_BYTES:

@@ -1,4 +1,4 @@
-"""A run's numbers, also for the trackers that its operator has named; a tracker that fails ends no run."""
+"""Sends a run's numbers to the trackers that its operator named; a failing tracker ends no run."""
 
 import json
 import logging
@@ -23,12 +23,12 @@ from fl_dp.reporting.tracker import TrackedRun, Tracker, numbers_of, told_settin
 logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
 
-_KEY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_-]{0,63})?")  # as trackers make them
-KEPT = "tracked.json"  # of each tracker: its key of the run, and the last round that it was told
+_KEY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_-]{0,63})?")  # the form of the trackers' own keys
+KEPT = "tracked.json"  # for each tracker: its key of the run, and the last round sent to it
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """ConfigError for a tracker that is not installed, with the command that installs it."""
+    """Raise ConfigError for a tracker that is not installed, with the command that installs it."""
     for name in names:
         require_package(TRACKERS.load(name, Tracker).package, f"track = {name!r}")
 
@@ -36,7 +36,7 @@ def check_trackers(names: Sequence[str]) -> None:
 class RunTrackers:
     """The trackers of one run. say: prints what one of them cannot do.
 
-    completed: to be set when the run has ended well.
+    completed: set it when the run has ended well.
     """
 
     completed = False
@@ -53,13 +53,13 @@ class RunTrackers:
             self._open(name, told_settings(flat))
 
     def round_over(self, record: Mapping[str, Any]) -> None:
-        """Tell each tracker the round, and those before that it has not heard of."""
+        """Send each tracker the round, and earlier ones that it has not received."""
         if any(self._kept[name]["round"] < record["round"] - 1 for name in self._runs):
             self._catch_up()
         self._tell(record)
 
     def _catch_up(self) -> None:
-        """Tell what a run that goes on had written before anybody could tell it."""
+        """Send the rounds that a resumed run had written before they could be sent."""
         for record in NewRounds(self._folder.rounds, first=None).new():
             self._tell(record)
 
@@ -74,9 +74,9 @@ class RunTrackers:
             self._keep()
 
     def close(self, *, completed: bool) -> None:
-        """End all runs; say once more who has failed."""
+        """Close all runs; repeat which trackers have failed."""
         if self._resumed:
-            self._catch_up()  # there may have been no round to go on with
+            self._catch_up()  # there may have been no further round
         for name, run in list(self._runs.items()):
             self._try(name, lambda run=run: run.close(completed=completed))  # type: ignore[misc]
         for name, words in self._failed.items():
@@ -97,7 +97,7 @@ class RunTrackers:
         self._keep()
 
     def _try(self, name: str, work: Callable[[], None]) -> None:
-        """What a tracker raises is said and logged; it is told nothing more."""
+        """Print and log what a tracker raises, and send it nothing more."""
         try:
             work()
         except Exception as error:
@@ -113,7 +113,7 @@ class RunTrackers:
 
 @contextmanager
 def tracking(config: RunConfig, folder: RunFolder, say: Say) -> Iterator[RunTrackers]:
-    """The run's trackers while it goes on; none where nobody wants one."""
+    """The run's trackers while it goes on; none if none is named."""
     trackers = RunTrackers(config.track_names, folder, config.to_flat(), say)
     try:
         yield trackers
@@ -122,7 +122,7 @@ def tracking(config: RunConfig, folder: RunFolder, say: Say) -> Iterator[RunTrac
 
 
 def _read_kept(path: Path) -> dict[str, dict[str, Any]]:
-    """What was kept of an earlier launch of the run; nothing of a new one. ConfigError if it is damaged."""
+    """What an earlier launch of the run has kept; empty for a new run. ConfigError if it is damaged."""
     if not path.exists():
         return {}
     found = read_json(path)
@@ -132,7 +132,7 @@ def _read_kept(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _is_kept(one: object) -> bool:
-    """A key becomes a file's name, or part of an address where files are uploaded to."""
+    """A key becomes a file's name, or part of an address that files are uploaded to."""
     if not isinstance(one, dict):
         return False
     key, last = one.get("key"), one.get("round")
@@ -140,6 +140,6 @@ def _is_kept(one: object) -> bool:
 
 
 def _check_own(folder: Path) -> None:
-    """ConfigError for a link: who resumes a run of somebody else's would write elsewhere."""
+    """Raise ConfigError for a link: resuming somebody else's run would write elsewhere."""
     if folder.is_symlink():
         raise ConfigError(f"{folder}: is a link; delete it, and the run is tracked in a folder of its own.")

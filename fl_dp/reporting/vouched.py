@@ -1,7 +1,7 @@
-"""Who vouches for what a page says: what a site has signed of it, and what nobody has.
+"""Who vouches for what a page says: what a site has signed, and what nobody has.
 
-The page and `fl-dp verify` show both, in these words. Beside the words stand the fields that they speak of: a
-test sees that each field of a run's files is in one of the two, or follows from what is in them.
+The page and `fl-dp verify` use these words for both. Beside the words are the fields that they cover: a test
+checks that each field of a run's files is in one of the two, or follows from fields that are.
 """
 
 # Fields of a `Statement` and of its `AccountStatement`s.
@@ -59,5 +59,5 @@ OTHERWISE = "the operator's words for the data are not the sites'"
 
 
 def unsigned_words() -> str:
-    """All that nobody has signed, in one sentence's middle."""
+    """Everything that nobody has signed, as part of a sentence."""
     return "; ".join(UNSIGNED)

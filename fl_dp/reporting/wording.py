@@ -1,17 +1,17 @@
-"""Numbers in words, the same wherever they are shown: counts and times; and lines that fit a console."""
+"""Shared wording of counts and times, and lines that fit a console."""
 
 from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, chop_cells
 
-LINE = 80  # columns of a console, where nobody says how many
-_INDENT = "  "  # of a line that goes on, and between two parts of one
+LINE = 80  # columns of a console of unknown width
+_INDENT = "  "  # of continued lines, and between two parts of one
 _MOST_NAMES = 5  # in one line
 _DAY, _HOUR, _MINUTE = 86400, 3600, 60
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """ "1 client", "2 clients", "1,442 clients". plural: of nouns that do not take an s."""
+    """ "1 client", "2 clients", "1,442 clients". plural: for nouns that do not take an s."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
@@ -29,7 +29,7 @@ def duration(seconds: float) -> str:
 
 
 def rough_duration(seconds: float) -> str:
-    """Rounded as a person would say it of a guess: "45 s", "12 min", "3 h 20 min"."""
+    """An estimate, rounded as a person would: "45 s", "12 min", "3 h 20 min"."""
     if seconds < 90:
         return f"{max(seconds, 0):.0f} s"
     minutes = round(seconds / _MINUTE)
@@ -37,8 +37,10 @@ def rough_duration(seconds: float) -> str:
 
 
 def folded(text: str, width: int = LINE, *, cut: bool = True) -> list[str]:
-    """The text in lines of at most `width` columns, all indented as it is; broken at spaces, and within words
-    that are longer than a line. cut=False: such words, as places of files, stay whole, and too long.
+    """The text in lines of at most `width` columns, all with its own indentation.
+
+    It breaks at spaces, and within words that are longer than a line. cut=False: such words, as file paths,
+    stay whole and too long.
     """
     words = text.lstrip(" ")
     indent = text[: len(text) - len(words)]
@@ -52,12 +54,12 @@ def folded(text: str, width: int = LINE, *, cut: bool = True) -> list[str]:
 
 
 def in_lines(text: str) -> str:
-    """The text in lines of a console, one text again. Words that are longer stay whole."""
+    """As `folded`, joined into one text again. Longer words stay whole."""
     return "\n".join(folded(text, cut=False))
 
 
 def packed(parts: Sequence[str], width: int = LINE) -> list[str]:
-    """The parts side by side, as many in a line as fit; all lines but the first are indented."""
+    """The parts side by side, as many per line as fit; all lines but the first are indented."""
     lines: list[str] = []
     for part in parts:
         if lines and cell_len(lines[-1]) + len(_INDENT) + cell_len(part) <= width:
@@ -78,13 +80,13 @@ def by_reason(reasons: Iterable[tuple[str, str]]) -> str:
 
 
 def some(names: Sequence[str], most: int = _MOST_NAMES) -> str:
-    """The names, or the first of them and how many more there are."""
+    """The names, or the first few and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def roster_too_small(sites: int, least: int) -> str:
-    """Why no round can start, and what next; empty where the roster has sites enough."""
+    """Why no round can start, and what to do; empty if the roster has enough sites."""
     if sites >= least:
         return ""
     new = f", or stop this run and start a new one with min-clients = {sites}" if sites else ""

@@ -1,1 +1,1 @@
-"""What is learned: a task gives model, losses, data and metrics; each part may be left to a built-in one."""
+"""What is learned: a task provides model, losses, data and metrics; each may be left to a built-in one."""

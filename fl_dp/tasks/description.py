@@ -1,4 +1,4 @@
-"""What somebody has to know of a model beside its weights: which task, what goes in, what comes out."""
+"""What people need to know of a model besides its weights: the task, its input, and its output."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,12 +19,12 @@ _TEXTS = ("task", "identity", "model", "loss", "data", "schema", "date", "versio
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """model.json of a run. Nothing in it is executed; nothing in it is from a record.
+    """model.json of a run. Nothing in it is executed; nothing in it comes from a record.
 
-    task: the class's name, and identity its digest; empty for a task that is built in. model, loss, data:
-    names of what is built in; empty where the task has its own. form: of the data; None where the server saw
-    none. classes: names of the labels or columns; empty where they have none. schema: the text of the data's
-    schema file, which is public; empty where there is none. date: when it was written, UTC.
+    task: the class's name, and identity its digest; empty for a built-in task. model, loss, data: names of
+    built-in parts; empty if the task has its own. form: of the data; None if the server saw none. classes:
+    names of the labels or columns; empty if they have none. schema: the text of the data's schema file, which
+    is public; empty if there is none. date: when it was written, UTC.
     version: of fl_dp.
     """
 
@@ -44,7 +44,7 @@ class ModelDescription:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """What `path` says; ConfigError when it is not there or damaged."""
+        """Read `path`; ConfigError if it is missing or damaged."""
         if not path.exists():
             raise ConfigError(f"{path}: no such file; a run writes it with its model at its end.")
         found = read_json(path)

@@ -1,11 +1,10 @@
 """Whether two sites mean the same task: a digest of the code that decides what is computed.
 
-Of the file that the settings name, of that which holds the task's class, of the one that holds the model
-where its name is code of the user's own, and of what these import from their own folder (`sources.py`). Of a
-class without a file, as in a notebook, its own methods count.
-What is built in has no digest: its parts are compared by their names, and by `records.NUMERICS`. But what a
-table's schema or fixed features make of records counts in any case: the same weights would mean other
-inputs.
+It covers the file that the settings name, the file with the task's class, the file with the model if it is
+the user's own code, and what these import from their own folder (`sources.py`). For a class without a file,
+as in a notebook, it covers its own methods. Built-in code has no digest: its parts are compared by name, and
+by `records.NUMERICS`. But what a table's schema or fixed features make of records always counts: the same
+weights would mean other inputs.
 
 It tells honest sites that they differ by mistake.
 """
@@ -32,10 +31,10 @@ _OURS = frozenset({"fl_dp", "torch", "torchvision"})  # packages
 
 
 def identity(task: Task) -> str:
-    """The digest, in hex, of the task's code, of its model's, and of a schema's meaning and features.
+    """The digest, in hex, of the task's code, its model's code, and a schema's meaning and features.
 
-    Empty where both are built in, no schema is read and no features are computed. TaskError for code of
-    the user's own that cannot be read.
+    Empty if both are built in, no schema is read and no features are computed. TaskError for the user's own
+    code that cannot be read.
     """
     with in_task_code(type(task), "its identity"):
         meaning = task.meaning()
@@ -45,7 +44,7 @@ def identity(task: Task) -> str:
 
 
 def code_identity(task: Task) -> str:
-    """The digest of the task's code and of its model's alone; empty where both are built in."""
+    """The digest of only the task's and its model's code; empty if both are built in."""
     with in_task_code(type(task), "its identity"):
         return _digest(_of_code(task))
 
@@ -97,18 +96,18 @@ def _of_model(task: Task) -> Parts:
 
 
 def _file_of(kind: type[Task]) -> Path | None:
-    """The file that holds the class; None for one of a notebook or a console."""
+    """The file with the class; None for a class of a notebook or a console."""
     try:
         file = plain(Path(inspect.getfile(kind)))
         nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8-sig")))
     except (TypeError, OSError, SyntaxError, UnicodeDecodeError):
         return None
-    # a console's classes claim the file of the program that runs it
+    # a console's classes claim the file of the running program
     return file if any(isinstance(one, ast.ClassDef) and one.name == kind.__name__ for one in nodes) else None
 
 
 def _parts(kind: type[Task]) -> dict[str, str]:
-    """What counts of a class without a file: its own methods' sources, and its settings, by name."""
+    """What counts of a class without a file: the sources of its own methods, and its settings, by name."""
     own = {name: _unwrapped(part) for name, part in vars(kind).items() if name not in OF_THE_SITE}
     return {
         name: _source(part) if inspect.isfunction(part) else repr(part)
@@ -123,7 +122,7 @@ def _unwrapped(part: Any) -> Any:
 
 
 def _source(function: FunctionType) -> str:
-    """Its text, or its code where nobody has kept the text."""
+    """The function's text, or its bytecode if the text is not available."""
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):
@@ -131,6 +130,6 @@ def _source(function: FunctionType) -> str:
 
 
 def _code(code: CodeType) -> str:
-    """What it does, without where it stands."""
+    """The bytecode, without file and line numbers."""
     constants = [_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
     return repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants))

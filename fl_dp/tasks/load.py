@@ -1,6 +1,6 @@
-"""From a site's settings to its task: `my_task.py`, `my_task.py:Name`, `package.module:Name`, or built in.
+"""Loads a task from a site's settings: `my_task.py`, `my_task.py:Name`, `package.module:Name`, or built in.
 
-The name is the site's own, from its own disk: what a server names is compared with it, and never looked for.
+The name is the site's own, from its own disk: a server's name is compared with it, and never looked up.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from fl_dp.models.trainable import choose_trainable
 from fl_dp.tasks.own_code import imported
 from fl_dp.tasks.task import Task
 
-GIVEN = "given:"  # before the name of a class that this process was handed
+GIVEN = "given:"  # prefix for a class that was handed to this process
 _given: dict[str, type[Task]] = {}
 
 
 def give(kind: type[Task]) -> str:
-    """A name for a class that has no file that others could import, in this process; see `task_of`.
+    """A name, in this process, for a class without a file that others could import; see `task_of`.
 
     The last class of that name counts, and its data are read anew: in a notebook both change.
     """
@@ -37,21 +37,21 @@ def give(kind: type[Task]) -> str:
 
 
 def forget() -> None:
-    """Make every task anew: files and classes may have changed, as they do in a notebook."""
+    """Create every task anew: files and classes may have changed, as they do in a notebook."""
     _task.cache_clear()
 
 
 def task_of(settings: TaskSettings) -> Task:
-    """The task that the settings name; one for all that mean the same, in a process.
+    """The task that the settings name; within a process, equal settings share one.
 
-    TaskNameError for a name that is not there, or of a file that holds no task, or several and none is named;
+    TaskNameError for a name that does not exist, or a file with no task, or with several and none named;
     TaskError for a file that cannot be imported. Neither text leaves a client.
     """
     return _task(TaskSettings(**settings.of_task()))
 
 
 class OwnModelTask(Task):
-    """All is built in but the model, which is code of the user's own."""
+    """All is built in except the model, which is the user's own code."""
 
 
 @lru_cache(maxsize=8)
@@ -65,7 +65,7 @@ def _task(settings: TaskSettings) -> Task:
 
 
 def absolute_task(name: str) -> str:
-    """`name`, with an absolute path where it names a file: it then means the same from any folder."""
+    """`name`, made absolute if it names a file, so that it means the same from any folder."""
     return task_beside(name, Path.cwd())
 
 
@@ -98,14 +98,14 @@ def task_class(name: str) -> type[Task]:
 
 
 def new_model(task: Task) -> nn.Module:
-    """The task's model in training mode, its weights from the site's seed; the random state stays as it was.
+    """The task's model in training mode, with weights from the site's seed; global random state is unchanged.
 
-    Its trainable parameters are those that the settings choose, LoRA's adapters among them. ConfigError where
-    they choose none, TaskError for what code of the user's own raises, else as `build_model`.
+    Its trainable parameters are those that the settings choose, including LoRA's adapters. ConfigError if
+    they choose none, TaskError for what the user's own code raises, else as `build_model`.
     """
     settings = task.settings
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(settings.seed)  # not torch.manual_seed: that reseeds GPUs, too
+        torch.default_generator.manual_seed(settings.seed)  # not torch.manual_seed: that also reseeds GPUs
         with in_task_code(type(task), "model()"):
             model = task.model()
             if not isinstance(model, nn.Module):
@@ -117,7 +117,7 @@ def new_model(task: Task) -> nn.Module:
 
 @contextmanager
 def in_task_code(kind: type[Task], what: str) -> Iterator[None]:
-    """Within it, what a user's own code raises becomes a TaskError: its words may quote data."""
+    """Within the block, what the user's own code raises becomes a TaskError: its words may quote data."""
     try:
         yield
     except (Exception, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""What a metric has to say of itself, and the metrics of a task."""
+"""The descriptor of a metric, and the metrics of a task."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric that users can choose: what a file in metrics/ says of it, as the constant `METRIC`.
+    """A metric that users can choose: the constant `METRIC` of a file in metrics/.
 
-    make: the data's form to a metric of torchmetrics, or one that is used in the same way. It is given what
-    `prepare` makes of outputs and targets, a batch at a time. Its result is one number, or one for each
-    class. targets: kinds that it is for.
-    each: where it is a mean over examples, outputs and targets to the (n,) that it is the mean of. part: it
-    is told of each CLASS, or of each SUBGROUP, by itself, as the mean of `each`; `make` is then None.
+    make: from the data's form to a metric of torchmetrics, or a compatible one. It is given what `prepare`
+    makes of outputs and targets, one batch at a time. Its result is one number, or one for each class.
+    targets: kinds that it is for.
+    each: for a mean over examples, outputs and targets to the (n,) values that it averages. part: it is
+    reported for each CLASS, or each SUBGROUP, separately, as the mean of `each`; `make` is then None.
     """
 
     make: Callable[[Form], Any] | None
@@ -48,7 +48,7 @@ class Metrics:
     _seen: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
-        """Take in a batch: what the model says, and what is so. Batches come in the order of the data."""
+        """Add a batch of model outputs and targets. Batches come in the order of the data."""
         self._parts.update(outputs, targets)
         for metric, state in self._made.values():
             if not metric.part:
@@ -57,9 +57,10 @@ class Metrics:
             self._seen.append((outputs.cpu(), targets.cpu()))
 
     def values(self, labels: Sequence[str] = ()) -> dict[str, float | None]:
-        """By name; None where one is not defined, as with one class alone, or would tell of few examples.
+        """By name; None if undefined, as with a single class, or if it would reveal few examples.
 
-        Of each class NAME[LABEL], or NAME[0] and so on without `labels`; of a subgroup NAME[COLUMN = LABEL].
+        For each class NAME[LABEL], or NAME[0] and so on without `labels`; for each subgroup
+        NAME[COLUMN = LABEL].
         """
         found: dict[str, float | None] = {}
         parts = self._parts.told(labels)
@@ -67,7 +68,7 @@ class Metrics:
             if metric.part:
                 found |= parts.means(name)
             elif parts.hides_a_class and metric.each is None:
-                found[name] = None  # a mean over classes, with weights of its own, tells of the hidden ones
+                found[name] = None  # a mean over classes, with its own weights, reveals the hidden ones
             else:
                 found |= _named(name, state.compute(), labels)
         if self._own:
@@ -78,12 +79,12 @@ class Metrics:
 
 
 def first_choices(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """The class with the largest logit, of each example or place (n,), and what is so (n,)."""
+    """The class with the largest logit for each example or position (n,), and the target (n,)."""
     return outputs.argmax(-1).flatten(), targets.flatten()
 
 
 def right(outputs: Tensor, targets: Tensor) -> Tensor:
-    """(n,) 1 for each example whose class is the one with the largest logit, else 0."""
+    """(n,) 1 for each example whose class has the largest logit, else 0."""
     return (outputs.argmax(-1) == targets).double()
 
 
@@ -92,8 +93,8 @@ def metrics_of(
 ) -> Metrics:
     """The metrics of the task, for data of its form; ConfigError for one that does not suit it.
 
-    wanted: names, or functions, in the place of the task's. data: those that are measured on; without them,
-    or where they declare no subgroups, nothing is told of any.
+    wanted: names, or functions, replacing the task's. data: those that are measured on; without them, or
+    without subgroups in them, nothing is reported for subgroups.
     """
     subgroups = data.subgroups if data else ()
     wanted = wanted or task.metrics or _usual(task, bool(subgroups))
@@ -103,7 +104,7 @@ def metrics_of(
 
 
 def check_metrics(task: Task, wanted: Sequence[Any], data: "TensorData | None") -> None:
-    """ConfigError where a metric does not suit the task, or the data declare no subgroups that it goes by."""
+    """Raise ConfigError if a metric does not suit the task, or needs subgroups that the data lack."""
     for name, (metric, _) in metrics_of(task, torch.device("cpu"), wanted)._made.items():
         if metric.part == SUBGROUP and data is not None and not data.subgroups:
             raise ConfigError(
@@ -114,7 +115,7 @@ def check_metrics(task: Task, wanted: Sequence[Any], data: "TensorData | None") 
 
 
 def _usual(task: Task, subgroups: bool) -> tuple[str, ...]:
-    """The metrics of the loss; of data that declare subgroups also those of each of them."""
+    """The metrics of the loss; for data with subgroups also those per subgroup."""
     usual = loss_of(task.settings.loss).metrics
     known = METRICS.built_in()
     more = [f"{name}-per-{SUBGROUP}" for name in usual] if subgroups else []
@@ -123,9 +124,9 @@ def _usual(task: Task, subgroups: bool) -> tuple[str, ...]:
 
 
 def _parts(task: Task, metrics: Mapping[str, Metric], data: "TensorData | None") -> Parts:
-    """What is told of classes and subgroups.
+    """What is reported for classes and subgroups.
 
-    Classes count beside subgroups where a metric that is asked for goes by them in weights of its own.
+    Classes count beside subgroups if a requested metric uses them with its own weights.
     """
     scores = {name: (one.part, one.each) for name, one in metrics.items() if one.part and one.each}
     by_subgroup = any(part == SUBGROUP for part, _ in scores.values())

@@ -1,6 +1,6 @@
-"""Code of the user's own, by the name in a site's settings: `my_file.py:NAME` or `package.module:NAME`.
+"""Loads the user's own code by the name in a site's settings: `my_file.py:NAME` or `package.module:NAME`.
 
-The name is the site's own, from its own disk: what a server names is compared with it, and never looked for.
+The name is the site's own, from its own disk: a server's name is compared with it, and never looked up.
 """
 
 import importlib
@@ -22,9 +22,9 @@ from fl_dp.form import Form
 
 
 def own_function(name: str) -> Callable[[Form], nn.Module]:
-    """The function that `model = NAME` means: it takes the data's form and gives a model.
+    """The function that `model = NAME` means: from the data's form to a model.
 
-    ConfigError where there is none, TaskError for code that cannot be imported.
+    ConfigError if there is none, TaskError for code that cannot be imported.
     """
     module, (_, function) = imported("model", name), task_file(name)
     found = getattr(module, function, None)
@@ -38,9 +38,9 @@ def own_function(name: str) -> Callable[[Form], nn.Module]:
 
 
 def own_parts(name: str) -> Callable[..., Any]:
-    """The function that `strategy = NAME` means: as `federation.server.strategy.usual_parts`.
+    """The function that `strategy = NAME` means: like `federation.server.strategy.usual_parts`.
 
-    ConfigError where there is none, TaskError for code that cannot be imported.
+    ConfigError if there is none, TaskError for code that cannot be imported.
     """
     module, (_, function) = imported("strategy", name), task_file(name)
     found = getattr(module, function, None)
@@ -57,7 +57,7 @@ def own_parts(name: str) -> Callable[..., Any]:
 
 
 def imported(key: str, name: str) -> ModuleType:
-    """The module that `name` means, imported once in a process. key: the setting, for errors."""
+    """The module that `name` means, imported once per process. key: the setting, for errors."""
     file, _ = task_file(name)
     try:
         if file is None:
@@ -65,20 +65,20 @@ def imported(key: str, name: str) -> ModuleType:
         path = file.expanduser().absolute()
         if path.is_file():
             return _from_file(path)
-    except (Exception, SystemExit) as error:  # fl_dp's own errors, too: its code may have raised them
+    except (Exception, SystemExit) as error:  # also fl_dp's own errors: the user's code may have raised them
         raise TaskError(f"{key} = {name!r}: cannot be imported: {type(error).__name__}: {error}") from error
     raise TaskNameError(f"{key} = {str(path)!r}: no such file.")
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles the source each time: compiled files are told apart by second and size of an edit alone."""
+    """Always compiles the source: compiled files are matched only by the second and size of an edit."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def _from_file(file: Path) -> ModuleType:
-    """The module in `file`, imported once in a process unless it changes. It can import what is beside it."""
+    """The module in `file`, imported once per process unless it changes. It can import its neighbours."""
     content = blake2b(str(file).encode() + b"\0" + file.read_bytes(), digest_size=8)
     name = f"fl_dp_task_{content.hexdigest()}"
     if name in sys.modules:
@@ -87,7 +87,7 @@ def _from_file(file: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))  # at the end: nothing there takes the place of what is installed
+        sys.path.append(str(file.parent))  # at the end: nothing there shadows what is installed
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # as an import does: dataclasses and pickles look there
     try:

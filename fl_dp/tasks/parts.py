@@ -1,4 +1,4 @@
-"""Means of examples' scores over each class and each subgroup of a test set, as far as they may be told."""
+"""Mean scores over each class and subgroup of a test set, as far as they may be reported."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ CLASS, SUBGROUP = "class", "subgroup"
 
 @dataclass
 class Parts:
-    """Scores of the examples that were seen, in the order of the data.
+    """Scores of the examples seen so far, in the order of the data.
 
-    scores: of each metric's name, whether it is told by CLASS or by SUBGROUP, and what is averaged. classes:
-    how many there are; 0 where nothing that is told goes by them. subgroups: of all examples, or none.
-    owners: whose each example is, where the unit is a person.
+    scores: for each metric's name, whether it is reported by CLASS or SUBGROUP, and what is averaged.
+    classes: their number; 0 if nothing reported depends on them. subgroups: of all examples, or none.
+    owners: the person of each example, if the unit is a person.
     """
 
     scores: Mapping[str, tuple[str, Each]]
@@ -32,14 +32,14 @@ class Parts:
     _targets: list[Tensor] = field(default_factory=list)
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         for name, (_, each) in self.scores.items():
             self._seen.setdefault(name, []).append(each(outputs, targets).double().cpu())
         if self.scores and self.classes:
             self._targets.append(targets.cpu())
 
     def told(self, labels: Sequence[str]) -> "Told":
-        """What may be told of all that was seen. labels: of the classes; numbers where they do not fit."""
+        """What may be reported of all examples seen. labels: of the classes; numbers if they do not fit."""
         if not self.scores:
             return Told({}, (), False)
         columns = [*self._of_classes(labels), *self._of_subgroups()]
@@ -66,7 +66,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """names: of its cells. codes: int64 (n,). other: name of a cell that is left out where it is empty."""
+    """names: of its cells. codes: int64 (n,). other: name of a cell that is omitted if it is empty."""
 
     part: str
     names: tuple[str, ...]
@@ -80,7 +80,7 @@ class _Column:
 
     @property
     def hides(self) -> bool:
-        """Whether there are examples of which nothing is told."""
+        """Whether there are examples about which nothing is reported."""
         return bool((self.counts[~self.told] > 0).any())
 
     def means(self, scores: np.ndarray) -> Iterator[tuple[str, float | None]]:
@@ -93,14 +93,14 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """hides_a_class: there are examples of classes of which nothing is told."""
+    """hides_a_class: there are examples of classes about which nothing is reported."""
 
     _scores: Mapping[str, tuple[str, np.ndarray]]
     _columns: tuple[_Column, ...]
     hides_a_class: bool
 
     def means(self, metric: str) -> dict[str, float | None]:
-        """Of each class or subgroup, as METRIC[NAME]; None where it may not be told, or is not finite.
+        """For each class or subgroup, as METRIC[NAME]; None if it may not be reported, or is not finite.
 
         Empty without any.
         """

@@ -1,4 +1,4 @@
-"""A site's records, as its task gives them: checked, brought into one form, and split into parts."""
+"""A site's records from its task: checked, converted to one form, and split into parts."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -23,14 +23,14 @@ from fl_dp.form import names_of
 from fl_dp.tasks.load import in_task_code, task_of
 from fl_dp.tasks.task import Task
 
-SERVER = "server"  # the client's name whose file holds the server's test data
+SERVER = "server"  # the client name whose file holds the server's test data
 
 
 def records_of(task: Task, split: Split) -> TensorData | None:
-    """One split of the task's data, read once in a process: do not write into it. None: there is no such.
+    """One split of the task's data, read once per process: do not write into it. None: there is none.
 
-    The task then knows their form. DataError for what no TensorData can hold, TaskError for what code of the
-    user's own raises.
+    The task then knows their form. DataError for what no TensorData can hold, TaskError for what the user's
+    own code raises.
     """
     data = _records(task, split)
     if data is not None:
@@ -38,7 +38,7 @@ def records_of(task: Task, split: Split) -> TensorData | None:
     return data
 
 
-@lru_cache(maxsize=2)  # a simulation's process asks for the same train and test split thousands of times
+@lru_cache(maxsize=2)  # a simulation's process asks for the same splits thousands of times
 def _records(task: Task, split: Split) -> TensorData | None:
     with in_task_code(type(task), f"{split}_data()"):
         found = task.train_data() if split == "train" else task.test_data()
@@ -48,13 +48,13 @@ def _records(task: Task, split: Split) -> TensorData | None:
 
 
 def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
-    """The server's test data; None where it evaluates nothing. The task then knows the form of the data.
+    """The server's test data; None if it evaluates nothing. The task then knows the form of the data.
 
-    Where each client has a file of its own the server's is that of the client `server`.
+    If each client has a file of its own, the server's is that of the client `server`.
 
-    Without test data a built-in model takes its shape from the data's schema, or from the training data that
-    the config names, if they are there; a model() of one's own needs none. DataError, with the way out, where
-    test data are missing.
+    Without test data, a built-in model takes its shape from the data's schema, or from the training data that
+    the config names, if they exist; the user's own model() needs none. DataError, with what to do, if test
+    data are missing.
     """
     if config.evaluate == "server":
         found = records_of(_task_for(config, task, SERVER), "test")
@@ -78,7 +78,7 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
 
 
 def train_records(settings: TaskSettings) -> TensorData:
-    """The site's records; TaskError where its task has none."""
+    """The site's records; TaskError if its task has none."""
     data = records_of(task_of(settings), "train")
     if data is None:
         raise TaskError(f"task {settings.task}: train_data() returned nothing.")
@@ -88,10 +88,10 @@ def train_records(settings: TaskSettings) -> TensorData:
 def load_part(config: ClientConfig) -> Examples:
     """The client's own part of the site's records, by the unit of its settings.
 
-    The process keeps the data set and its parts: one that simulates many clients reads and splits once.
+    The process caches the data set and its parts: one that simulates many clients reads and splits once.
     """
     if config.by_client or is_whole(PartitionSettings.of(config)):
-        return by_unit(train_records(of_client(config, config.client)), config)  # everything: no copy
+        return by_unit(train_records(of_client(config, config.client)), config)  # everything, so no copy
     train, parts = load_parts(config)
     return by_unit(train.subset(torch.from_numpy(parts[config.partition_id])), config)
 
@@ -99,7 +99,7 @@ def load_part(config: ClientConfig) -> Examples:
 def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[Indices]]:
     """The training split, and the indices of every client's part of it.
 
-    Where each client has a file of its own they are read one after the other: DataError, with the client's
+    If each client has a file of its own, they are read one after the other: DataError, with the client's
     number, for one that is missing or of another form than the first.
     """
     if config.by_client:
@@ -111,9 +111,9 @@ def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[I
 
 
 def known_as_read(config: RunConfig) -> Callable[[int, TensorData], TensorData]:
-    """Of client k's records, out of what `load_parts` gives: the same, with what a ledger knows them by.
+    """From client k's records out of `load_parts` to the same, identified as a ledger identifies them.
 
-    That is what they were read from, as where a client reads by itself.
+    A ledger knows them by what they were read from, as when a client reads by itself.
     """
     if config.by_client:
         traces = _joined(TaskSettings(**config.of_task()), config.clients)[2]
@@ -123,13 +123,13 @@ def known_as_read(config: RunConfig) -> Callable[[int, TensorData], TensorData]:
 
 
 def of_client(settings: TaskSettings, client: str) -> TaskSettings:
-    """What the settings of the task mean for the client of that name: its own file, where each has one."""
+    """What the task settings mean for the client of that name: its own file, if each has one."""
     own = TaskSettings(**settings.of_task())
     return dataclasses.replace(own, data=settings.data.replace(CLIENT, client)) if own.by_client else own
 
 
 def _task_for(config: RunConfig, task: Task, client: str) -> Task:
-    """`task`, or what it is for that client where each reads a file of its own."""
+    """`task`, or its version for that client if each reads a file of its own."""
     return task_of(of_client(config, client)) if config.by_client else task
 
 
@@ -137,7 +137,7 @@ def _task_for(config: RunConfig, task: Task, client: str) -> Task:
 def _joined(
     settings: TaskSettings, clients: int
 ) -> tuple[TensorData, Sequence[Indices], Sequence[Traces | None]]:
-    """All clients' files as one, which rows are whose, and the traces of each file."""
+    """All clients' files as one, the rows of each client, and the traces of each file."""
     files = [_file_of(settings, str(client)) for client in range(clients)]
     for client, data in enumerate(files):
         _check_alike(files[0], data, client)
@@ -164,7 +164,7 @@ def _file_of(settings: TaskSettings, client: str) -> TensorData:
 
 
 def _check_alike(first: TensorData, data: TensorData, client: int) -> None:
-    """DataError unless what is public of the two agrees; its words hold nothing else."""
+    """Raise DataError unless the public facts of the two agree; its words hold nothing else."""
     for what, theirs, own in (
         ("records", first.form, data.form),
         ("inputs of type", first.x.dtype, data.x.dtype),
@@ -180,7 +180,7 @@ def _check_alike(first: TensorData, data: TensorData, client: int) -> None:
 
 
 def as_data(task: Task, found: Any) -> TensorData:
-    """Inputs and targets, tensors or arrays, as a TensorData; DataError where they are none."""
+    """Inputs and targets, tensors or arrays, as a TensorData; DataError for anything else."""
     if not (isinstance(found, tuple | list) and len(found) == 2):
         raise DataError(f"Expected inputs and targets, or a TensorData, not {type(found).__name__}.")
     x, y = (torch.as_tensor(np.asarray(one) if not isinstance(one, torch.Tensor) else one) for one in found)

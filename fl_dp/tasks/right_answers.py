@@ -1,8 +1,7 @@
-"""The share of right answers, counted here: what every run reports by default.
+"""Accuracy, counted here: what every run reports by default.
 
-torchmetrics has it, too, and is what the other metrics are made of. Its import brings torchvision,
-transformers and Triton with it: four seconds of a core and 290 MB, which a run that asks for nothing else
-does not need.
+torchmetrics has it, too, and provides the other metrics. But importing it brings torchvision, transformers
+and Triton: four seconds of a core and 290 MB, which a run that needs nothing else can avoid.
 """
 
 from typing import Self
@@ -10,11 +9,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
-NO_TARGET = -100  # what PyTorch's losses leave out
+NO_TARGET = -100  # ignored by PyTorch's losses
 
 
 class RightAnswers:
-    """Counts over batches; used as a metric of torchmetrics is."""
+    """Counts over batches, with the interface of a torchmetrics metric."""
 
     def __init__(self) -> None:
         self._right = self._asked = 0
@@ -23,11 +22,11 @@ class RightAnswers:
         return self
 
     def update(self, answers: Tensor, targets: Tensor) -> None:
-        """Both of any one shape, and whole numbers."""
+        """Two integer tensors of the same shape."""
         asked = targets != NO_TARGET
         self._asked += int(asked.sum())
         self._right += int(((answers == targets) & asked).sum())
 
     def compute(self) -> Tensor:
-        """(): the share over all batches, float64; NaN where nothing was asked."""
+        """(): the share over all batches, float64; NaN if there was nothing to answer."""
         return torch.tensor(self._right, dtype=torch.float64) / self._asked

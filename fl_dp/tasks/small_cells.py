@@ -1,23 +1,23 @@
-"""Of which classes and subgroups results may be told, so that none can be worked out for a few records.
+"""Which classes and subgroups results may be reported for, so that none can be derived for a few records.
 
-A column is the class, or one way to tell records apart, such as sex; its cells are the classes or subgroups.
-What is told is the mean of the records' scores in each cell that is told. The cells that are not told count
-as one, the hidden cell: its sum is that of all records less the others'. Whoever adds, subtracts and weighs
-all that is told, of all columns, gets the sum over records r of g(r) score(r), where g(r) is the sum over
-columns c of f_c(the cell of r in c), with any functions f_c. The rule:
+A column is the class, or one way to divide records, such as sex; its cells are the classes or subgroups. What
+is told is the mean of the records' scores in each told cell. The cells that are not told count as one, the
+hidden cell: its sum is that of all records minus the others'. By adding, subtracting and weighting all that
+is told, of all columns, one gets the sum over records r of g(r) score(r), where g(r) is the sum over columns
+c of f_c(the cell of r in c), for any functions f_c. The rule:
 
-    for every column, and every way to part its cells in two sides, there are LEAST_CELL pairs of records, no
-    record in two of them, with one of the pair on each side, and both in the same cell of every other column.
+    for every column, and every way to split its cells into two sides, there are LEAST_CELL disjoint pairs of
+    records, each with one record on each side, and both in the same cell of every other column.
 
-Then whatever can be worked out depends on LEAST_CELL records or more: no g but zero vanishes on all records
-beside some S of fewer. For S leaves one of the pairs whole, on which g is zero twice, so that f_c is equal on
-both sides. As that holds for every column and every way to part it, all f_c are constant, and so is g. Of one
-column alone the rule says that each cell has LEAST_CELL records.
+Then whatever can be derived depends on LEAST_CELL records or more: no g but zero vanishes on all records
+outside some set S of fewer. For S leaves one of the pairs whole, on which g is zero twice, so that f_c is
+equal on both sides. As this holds for every column and every split, all f_c are constant, and so is g. For a
+single column the rule says that each cell has LEAST_CELL records.
 
-How many such pairs there are is a sum over the combinations of the other columns' cells: of the lesser side's
-number of records. That is symmetric and submodular in the side, so that the least one is found in polynomial
-time (Queyranne, Minimizing symmetric submodular functions, Mathematical Programming 82, 1998). Where it is
-below LEAST_CELL, two more cells are hidden. At times that hides more than needed; never less.
+The number of such pairs is a sum over the combinations of the other columns' cells: of the smaller side's
+number of records. It is symmetric and submodular in the side, so that its minimum is found in polynomial time
+(Queyranne, Minimizing symmetric submodular functions, Mathematical Programming 82, 1998). If it is below
+LEAST_CELL, two more cells are hidden. This sometimes hides more than needed; never less.
 """
 
 from functools import lru_cache
@@ -32,16 +32,16 @@ Mask = NDArray[np.bool_]
 
 
 def told_cells(codes: Codes, sizes: tuple[int, ...], owners: tuple[str, ...] = ()) -> tuple[Mask, ...]:
-    """Of each column, (size,) of which of its cells results may be told.
+    """For each column, (size,) of which of its cells results may be reported.
 
-    codes: (n, columns) of each record its place in each column. owners: whose each record is; then what is
-    told depends on no fewer than LEAST_CELL owners. Of cells without records nothing is told.
+    codes: (n, columns) each record's index in each column. owners: the person of each record; if given, what
+    is reported depends on no fewer than LEAST_CELL owners. Nothing is reported for cells without records.
     """
     there = tuple(
         tuple(bool(count) for count in np.bincount(codes[:, c], minlength=size))
         for c, size in enumerate(sizes)
     )
-    # One record of each owner: pairs of these are pairs of owners.
+    # One record of each owner, so that pairs of records are pairs of owners.
     first = np.unique(np.array(owners), return_index=True)[1] if owners else slice(None)
     rows, counts = np.unique(codes[first], axis=0, return_counts=True)
     return _told(rows.shape, rows.tobytes(), counts.tobytes(), there)
@@ -51,8 +51,8 @@ def told_cells(codes: Codes, sizes: tuple[int, ...], owners: tuple[str, ...] = (
 def _told(
     shape: tuple[int, int], rows: bytes, counts: bytes, there: tuple[tuple[bool, ...], ...]
 ) -> tuple[Mask, ...]:
-    kinds = np.frombuffer(rows, dtype=np.int64).reshape(shape)  # which combinations of cells there are
-    weights = np.frombuffer(counts, dtype=np.int64)  # and records of each
+    kinds = np.frombuffer(rows, dtype=np.int64).reshape(shape)  # the combinations of cells that occur
+    weights = np.frombuffer(counts, dtype=np.int64)  # records of each
     columns = [_Column(kinds[:, c], weights, np.array(mask)) for c, mask in enumerate(there)]
     for column in columns:
         column.hide_small()
@@ -62,7 +62,7 @@ def _told(
 
 
 class _Column:
-    """One column. told: (size,); the cells that are there and not told are one."""
+    """One column. told: (size,); the existing cells that are not told count as one."""
 
     def __init__(self, places: Codes, weights: Codes, there: Mask) -> None:
         self.there, self.told = there, there.copy()
@@ -71,18 +71,18 @@ class _Column:
 
     @property
     def cells(self) -> Codes:
-        """(kinds,) in which cell each is; all hidden ones are in the same."""
+        """(kinds,) the cell of each; all hidden ones are in the same."""
         return np.where(self.told[self._places], self._places, -1)
 
     def hide_small(self) -> None:
-        """Till each cell, and the hidden one, has LEAST_CELL records, or nothing is told."""
+        """Hide cells until each cell, and the hidden one, has LEAST_CELL records, or nothing is told."""
         self.told &= self.counts >= LEAST_CELL
         hidden = self.there & ~self.told
         if hidden.any() and self.told.any() and self.counts[hidden].sum() < LEAST_CELL:
             self._hide_least(self.told)
 
     def join(self, side: frozenset[int]) -> None:
-        """Make the least cells of a side, and of the other, one; -1 is the hidden cell."""
+        """Hide the smallest cell of each side without the hidden cell, -1, so that both sides have it."""
         within = np.isin(np.arange(len(self.told)), list(side))
         hidden = bool((self.there & ~self.told).any())
         for part, has_hidden in ((within, hidden and -1 in side), (~within, hidden and -1 not in side)):
@@ -94,9 +94,9 @@ class _Column:
 
 
 def _weakest(columns: list[_Column], weights: Codes) -> tuple[_Column, frozenset[int]] | None:
-    """A column and a side of it with fewer than LEAST_CELL pairs; None where there is none.
+    """A column and a side of it with fewer than LEAST_CELL pairs; None if there is none.
 
-    Of several columns the one with most cells, which loses the least by it, and of those the last.
+    Of several columns, the one with most cells, which loses the least by it, and of those the last.
     """
     found = []
     for place, column in enumerate(columns):
@@ -109,13 +109,13 @@ def _weakest(columns: list[_Column], weights: Codes) -> tuple[_Column, frozenset
 
 
 def _weak_side(cells: Codes, others: list[Codes], weights: Codes) -> tuple[int, frozenset[int]]:
-    """How many cells there are, and a side with fewer than LEAST_CELL pairs; empty where all have so many."""
+    """Number of cells, and a side with fewer than LEAST_CELL pairs; empty if all have that many."""
     names, row = np.unique(cells, return_inverse=True)
     _, context = np.unique(np.stack([0 * cells, *others], axis=1), axis=0, return_inverse=True)
     table = np.zeros((len(names), int(context.max()) + 1))
     np.add.at(table, (row, context.reshape(-1)), weights)
     if table.shape[1] == 1:
-        return len(names), frozenset()  # `hide_small` has seen to it
+        return len(names), frozenset()  # `hide_small` ensures it
     rows, members = _tied(table)
     pairs, side = least_parting(rows)
     weak = pairs < LEAST_CELL
@@ -123,10 +123,10 @@ def _weak_side(cells: Codes, others: list[Codes], weights: Codes) -> tuple[int, 
 
 
 def _tied(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[tuple[int, ...]]]:
-    """The rows, those that no weak side can part from the longest added to it; and which are in each.
+    """The table with rows merged that no weak side can separate from the largest; and the members of each.
 
-    Two rows with LEAST_CELL pairs between them are on the same side of any parting with fewer. Of a thousand
-    classes most go at once, where passes over all of them would take minutes.
+    Two rows with LEAST_CELL pairs between them are on the same side of any cut with fewer. Of a thousand
+    classes most merge at once, where passes over all of them would take minutes.
     """
     hub = int(table.sum(1).argmax())
     within = np.arange(len(table)) == hub
@@ -138,10 +138,10 @@ def _tied(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[tuple[i
 
 
 def least_parting(table: NDArray[np.float64]) -> tuple[float, tuple[int, ...]]:
-    """The least number of pairs over all ways to part the rows in two, and one side of such a way.
+    """The smallest number of pairs over all ways to cut the rows in two, and one side of such a cut.
 
-    table: (cells, contexts) numbers of records. Queyranne's algorithm: each pass ends with
-    two rows of which the last alone is the best side that parts it from the other; they then become one.
+    table: (cells, contexts) numbers of records. Queyranne's algorithm: each pass ends with two rows of which
+    the last alone is the best side that separates it from the other; they are then merged.
     """
     total = table.sum(0)
 
@@ -151,7 +151,7 @@ def least_parting(table: NDArray[np.float64]) -> tuple[float, tuple[int, ...]]:
 
     rows = table.copy()
     members: list[tuple[int, ...]] = [(i,) for i in range(len(table))]
-    best, side = np.inf, members[0]  # of one row alone there is none
+    best, side = np.inf, members[0]  # a single row has none
     while len(members) > 1:
         alone, taken, rest = pairs(rows), rows[0], list(range(1, len(members)))
         order = [0]

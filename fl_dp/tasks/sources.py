@@ -1,8 +1,8 @@
-"""Which text decides what a task computes: of its files, and of those of their folder that they import.
+"""The text that decides what a task computes: its files, and those of their folder that they import.
 
-Not of where the data lie, which is each site's own: what is within `train_data` and `test_data` of the task's
-own classes is left out. Ends of lines, and spaces before them, do not count. Code that looks for other code
-while it runs (importlib, exec), or reads files, is not followed.
+Where the data are is each site's own and does not count: the bodies of `train_data` and `test_data` in the
+task's own classes are left out. Line ends, and spaces before them, do not count. Code that looks for other
+code while it runs (importlib, exec), or reads files, is not followed.
 """
 
 import ast
@@ -16,14 +16,14 @@ from fl_dp.errors import TaskError
 
 OF_THE_SITE = frozenset({"train_data", "test_data"})
 _MOST_FILES = 200
-_OURS = Path(__file__).parents[1]  # fl_dp itself, which may stand in a task's folder: it has NUMERICS
+_OURS = Path(__file__).parents[1]  # fl_dp itself, which may be in a task's folder: it has NUMERICS
 
 
 def sources(files: Sequence[Path], top: Path, own: Collection[str]) -> dict[str, str]:
-    """The text that counts, by path: of `files`, and of all below `top` that they import.
+    """The text that counts, by path: of `files`, and of everything below `top` that they import.
 
-    files: the one that the settings name last, and the one that holds the class first; they may be one. top:
-    the folder that holds the first one's package, or the first one itself. own: names of the task's classes.
+    files: last the one that the settings name, first the one with the class; they may be the same. top: the
+    folder of the first one's package, or the first one itself. own: names of the task's classes.
     """
     found: dict[str, str] = {}
     first, waiting = files[0], list(files)
@@ -47,7 +47,7 @@ def plain(path: Path) -> Path:
 
 
 def _what_counts(text: str, tree: ast.Module, own: Collection[str]) -> str:
-    """own: names of the task's classes. What is said before a method's body counts: it runs on import."""
+    """own: names of the task's classes. Anything before a method's body counts: it runs on import."""
     left_out = {
         line
         for node in tree.body
@@ -56,13 +56,13 @@ def _what_counts(text: str, tree: ast.Module, own: Collection[str]) -> str:
         if isinstance(method, ast.FunctionDef) and method.name in OF_THE_SITE
         for line in range(_end_of_head(method) + 1, (method.end_lineno or method.lineno) + 1)
     }
-    # Not splitlines(), which ends lines at characters at which Python does not.
+    # Not splitlines(), which ends lines at characters where Python does not.
     lines = [line.rstrip() for number, line in enumerate(text.split("\n"), 1) if number not in left_out]
     return "\n".join(line for line in lines if line)
 
 
 def _end_of_head(method: ast.FunctionDef) -> int:
-    """The last line before its body, or its first one where the body begins there."""
+    """The last line before the body, or the first line if the body begins there."""
     arguments = [one.end_lineno or 0 for one in ast.walk(method.args) if isinstance(one, ast.expr | ast.arg)]
     returns = (method.returns.end_lineno or 0) if method.returns else 0
     return max([method.lineno, *arguments, returns])
@@ -89,9 +89,9 @@ def _local_imports(tree: ast.Module, folder: Path, beside: Path, top: Path) -> I
 
 
 def _check_taken(wanted: Sequence[str], starts: Sequence[Path]) -> None:
-    """TaskError if Python takes a module from elsewhere although the task's folder has one of that name.
+    """Raise TaskError if Python takes a module from elsewhere that the task's folder also has.
 
-    Else the digest would be of code that does not run.
+    Otherwise the digest would cover code that does not run.
     """
     looked_through = {plain(Path(folder or ".")) for folder in sys.path}
     for name, start in ((name.split(".")[0], plain(start)) for name in wanted for start in starts):
@@ -110,18 +110,18 @@ def _check_taken(wanted: Sequence[str], starts: Sequence[Path]) -> None:
 
 
 def _files(start: Path, parts: list[str], top: Path) -> Iterator[Path]:
-    """The files below `top` that are run when the module is imported: its own and those of its packages."""
+    """The files below `top` that run when the module is imported: its own and those of its packages."""
     star = parts[-1:] == ["*"]
     parts = parts[:-1] if star else parts
     for count in range(len(parts) + 1):
         path = start.joinpath(*parts[:count])
         found = [path / "__init__.py", *([path.with_name(f"{path.name}.py")] if count else [])]
         if star and count == len(parts) and found[0].is_file():
-            found += sorted(path.glob("*.py"))  # what its __all__ may name
+            found += sorted(path.glob("*.py"))  # which its __all__ may name
         inside = (
             file
             for file in found
             if file.is_relative_to(top) and not file.is_relative_to(_OURS) and file.is_file()
         )
-        # the folder of a task that is no package holds no package of its own
+        # the folder of a task outside any package holds no package file
         yield from (file for file in inside if count or file.parent != top)

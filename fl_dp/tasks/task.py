@@ -1,4 +1,4 @@
-"""A task: what is learned. What is built in is a task like any other, whose parts the settings name."""
+"""A task: what is learned. The built-in task is a task like any other; the settings name its parts."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -34,21 +34,21 @@ class Task:
             def train_data(self):
                 return inputs, targets
 
-    settings: of this site, where a built-in part looks; without, the defaults. form: of the data, set before
+    settings: of this site, used by built-in parts; the defaults if not given. form: of the data, set before
     `model` is called.
-    classes: names of the labels, or how many there are; public, and never counted in the data. Where there
-    are none targets are numbers. vocabulary: number of tokens, where inputs are tokens.
-    metrics: names of what is reported on the test data, and functions of outputs and targets; empty: those of
+    classes: names of the labels, or their number; public, and never counted in the data. Without classes,
+    targets are numbers. vocabulary: number of tokens, if inputs are tokens.
+    metrics: names of metrics to report on the test data, or functions of outputs and targets; empty: those of
     the loss.
     """
 
-    built_in: ClassVar[bool] = True  # its code is fl_dp's own, and so are its errors
+    built_in: ClassVar[bool] = True  # its code and its errors are fl_dp's own
     classes: Sequence[str] | int = ()
     vocabulary: int = 0
     metrics: Sequence[Any] = ()
 
     def __init_subclass__(cls, *, built_in: bool = False) -> None:
-        """built_in: for classes of fl_dp alone; TypeError elsewhere."""
+        """built_in: only for fl_dp's own classes; TypeError elsewhere."""
         if built_in and not cls.__module__.startswith("fl_dp."):
             raise TypeError(f"{cls.__name__}: only fl_dp's own tasks are built in.")
         cls.built_in = built_in
@@ -56,11 +56,11 @@ class Task:
     def __init__(self, settings: TaskSettings | None = None) -> None:
         self.settings = settings or TaskSettings()
         self._form: Form | None = None
-        self.class_names = names_of(self.classes)  # those of the data, once they are there
+        self.class_names = names_of(self.classes)  # replaced by those of the data, once known
 
     @property
     def form(self) -> Form:
-        """Of the data; TaskError before they are there."""
+        """Form of the data; TaskError before it is known."""
         if self._form is None:
             raise TaskError("a built-in model takes its shape from data, and none were read yet")
         return self._form
@@ -71,28 +71,28 @@ class Task:
 
     @property
     def known_form(self) -> Form | None:
-        """Of the data; None before they are there."""
+        """Form of the data; None before it is known."""
         return self._form
 
     def model(self) -> nn.Module:
-        """A new model, with random weights from torch's global generator, which the seed has set."""
+        """A new model, with random weights from torch's global generator, whose seed is already set."""
         name, seed = self.settings.model, self.settings.seed
         if is_own_code(name):
             return build_with(own_function(name), name, self.form, seed)
         return build_model(name, self.form, seed)
 
     def outputs(self, model: nn.Module, inputs: Tensor) -> Tensor:
-        """What the model says of inputs (n, ...): (n, ...), as metrics and predictions take it."""
+        """The model's outputs for inputs (n, ...): (n, ...), as metrics and predictions take them."""
         outputs: Tensor = model(inputs)
         return outputs
 
     def losses(self, model: nn.Module, batch: Batch) -> Tensor:
-        """(n,) each example's own loss, whatever else is in the batch."""
+        """(n,) each example's own loss, independent of the rest of the batch."""
         inputs, _ = batch
         return self._built_in_losses(self.outputs(model, inputs), batch)
 
     def losses_and_outputs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Both, for measuring; built-in losses are made of the outputs, so that the model is called once."""
+        """Both, for evaluation; built-in losses come from the outputs, so the model is called once."""
         inputs, _ = batch
         outputs = self.outputs(model, inputs)
         built_in = self._has_built_in_losses
@@ -100,7 +100,7 @@ class Task:
 
     @property
     def _has_built_in_losses(self) -> bool:
-        """A class may have others, and so may a task by itself (`self.losses = ...`)."""
+        """Not if the class overrides them, or the task itself (`self.losses = ...`)."""
         return getattr(self.losses, "__func__", None) is Task.losses
 
     def _built_in_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -110,7 +110,7 @@ class Task:
         return losses if weights is None else losses * weights
 
     def weights(self, inputs: Tensor, targets: Tensor) -> Tensor | None:
-        """(n,) what each example's loss is multiplied with, by that example alone; None: all count alike.
+        """(n,) weight of each example's loss, from that example alone; None: all are equal.
 
         Built in: `class-weights`. What one record changes is clipped afterwards, whatever its weight.
         """
@@ -122,29 +122,29 @@ class Task:
         return data_of(self.settings, "train")
 
     def test_data(self) -> Any:
-        """The server's test data, in the same way; None where it has none."""
+        """The server's test data, in the same form; None if it has none."""
         return data_of(self.settings, "test")
 
     def public_form(self) -> Form | None:
-        """The form of the data where a schema file says it, so that no record has to be read; else None."""
+        """The form of the data if a schema file gives it, so that no record has to be read; else None."""
         own = type(self).train_data is not Task.train_data
         return None if own else form_of(self.settings)
 
     def meaning(self) -> str:
-        """How records become numbers, where a schema file says it: sites must agree on it. Else empty."""
+        """How records become numbers, if a schema file says it; else empty. Sites must agree on it."""
         own = type(self).train_data is not Task.train_data
         return "" if own else meaning_of(self.settings)
 
     @property
     def objective(self) -> Objective:
-        """What a trainer minimises; ConfigError where a setting of it does not suit the data's form."""
+        """What a trainer minimises; ConfigError if one of its settings does not suit the data's form."""
         self.check_loss()
         self._views.check(self.form)
         return self.unchecked_objective
 
     @property
     def unchecked_objective(self) -> Objective:
-        """The same, whatever the settings."""
+        """The same, without checks of the settings."""
         settings = self.settings
         return Objective(self.losses, self.form, settings.records_per_person, self._views)
 
@@ -153,8 +153,9 @@ class Task:
         return Views(self.settings.views, self.settings.augmentation)
 
     def check_loss(self) -> None:
-        """ConfigError where the built-in loss is for other targets than the data's, or where class weights
-        are not one for each class; nothing where `losses` is the user's own.
+        """Raise ConfigError if the built-in loss does not suit the data's targets or class weights.
+
+        There must be one class weight per class. Passes if `losses` is the user's own.
         """
         given, form = self.settings.weight_of_class, self.form
         if not self._has_built_in_losses:

@@ -1,6 +1,7 @@
-"""What training will refuse of a task, before a site joins: all of it, where one finding allows the next.
+"""Reports everything that training will refuse of a task, before a site joins.
 
-The model's checks run on random numbers. Data are read, and only their form and which classes occur are told.
+A finding is listed only if the ones before it allow its check. The model's checks run on random numbers. Data
+are read, but only their form and the classes that occur are reported.
 """
 
 import copy
@@ -30,7 +31,7 @@ _EXAMPLES = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that ends training before it starts. where: a part of the task; what: and what to do next."""
+    """A problem that ends training before it starts. where: a part of the task; what: and what to do."""
 
     where: str
     what: str
@@ -41,10 +42,10 @@ class Finding:
 
 @dataclass
 class Validation:
-    """findings: none where the task can be trained. notes: what holds, and what is worth knowing.
+    """findings: empty if the task can be trained. notes: what holds, and what is worth knowing.
 
-    changed: what `fix` has done. model: as it was checked, changes included; None where there is none.
-    records: of the training data; 0 where they cannot be read.
+    changed: what `fix` has done. model: as it was checked, changes included; None if there is none.
+    records: of the training data; 0 if they cannot be read.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -66,14 +67,14 @@ class Validation:
 
     @contextmanager
     def finding(self, where: str) -> Iterator[None]:
-        """Within it, an error that training would end with becomes a finding."""
+        """Within the block, an error that would end training becomes a finding."""
         try:
             yield
         except FlDpError as error:
             self._found(where, str(error))
 
     def _found(self, where: str, what: str) -> None:
-        """One finding for one cause, with all places where it was met."""
+        """One finding per cause, with all places where it occurred."""
         for i, one in enumerate(self.findings):
             if one.what == what:
                 self.findings[i] = Finding(f"{one.where}, {where}", what)
@@ -84,11 +85,11 @@ class Validation:
 def validate_task(
     task: Task, *, fix: bool = False, metrics: tuple[str, ...] = (), test: bool = True
 ) -> Validation:
-    """Check data, loss, model, losses and metrics of the task. metrics: in the place of the task's.
+    """Check data, loss, model, losses and metrics of the task. metrics: replace the task's.
 
-    test: as of `fl_dp.validate`.
+    test: as in `fl_dp.validate`.
 
-    fix: replaces what can be, in the model that is checked. A model of the user's own code is made anew by
+    fix: replaces what can be replaced in the checked model. A model of the user's own code is created anew by
     each run: `changed` says what to write there.
     """
     result = Validation()
@@ -110,7 +111,7 @@ def validate_task(
 
 
 def check_model(result: Validation, task: Task, model: nn.Module, *, fix: bool) -> None:
-    """Batch norms by name, then all other checks as if they were replaced, so that each shows what is there.
+    """Report batch norms by name, then all other findings as if they were replaced.
 
     fix: replaces them in `model`.
     """
@@ -165,7 +166,7 @@ def _check_data(result: Validation, task: Task, *, test: bool) -> None:
 
 
 def _check_test_data(result: Validation, task: Task, form: Form | None) -> None:
-    """form: of the training data, which is that of the test data as well."""
+    """form: of the training data, which the test data must share."""
     with result.finding("test_data()"):
         test = records_of(task, "test")
         if test is None:
@@ -177,7 +178,7 @@ def _check_test_data(result: Validation, task: Task, form: Form | None) -> None:
 
 
 def _missing(data: TensorData) -> list[str]:
-    """Classes without a record: a model can be trained without, and knows nothing of them."""
+    """Classes without a record: training works without them, but the model learns nothing about them."""
     if data.form.targets != "class":
         return []
     there = set(data.y.tolist())
@@ -186,7 +187,7 @@ def _missing(data: TensorData) -> list[str]:
 
 
 def _try(result: Validation, task: Task, model: nn.Module) -> None:
-    """Outputs, losses, gradients and independence, on random numbers."""
+    """Check outputs, losses, gradients and independence on random numbers."""
     inputs, _ = _blank(task)
     before = len(result.findings)
     if type(task).losses is Task.losses:
@@ -212,7 +213,7 @@ def _check_outputs(task: Task, model: nn.Module, inputs: Tensor) -> None:
 
 
 def check_losses(task: Task, model: nn.Module) -> None:
-    """ModelError unless the task's losses are one for each example, on random numbers of the data's form."""
+    """Raise ModelError unless the task gives one loss per example, on random numbers of the data's form."""
     inputs, targets = _blank(task)
     with _said("losses()", inputs):
         losses = task.losses(model, (inputs, targets))
@@ -228,12 +229,12 @@ def check_losses(task: Task, model: nn.Module) -> None:
 
 @contextmanager
 def _said(what: str, inputs: Tensor) -> Iterator[None]:
-    """Within it, what the task's code or PyTorch raises over random inputs is said with the inputs' shape."""
+    """Within the block, errors of the task's code or PyTorch over random inputs get the inputs' shape."""
     try:
         yield
     except FlDpError:
         raise
-    except Exception as error:  # of the user's own code: it may be anything
+    except Exception as error:  # the user's own code may raise anything
         words = " ".join(str(error).split())
         raise ModelError(
             f"{what} raised {type(error).__name__} on inputs of shape {tuple(inputs.shape)}, {inputs.dtype}: "
@@ -248,5 +249,5 @@ def _blank(task: Task) -> tuple[Tensor, Tensor]:
 
 
 def _objective(task: Task) -> Objective:
-    """Without the checks of its settings, which are findings of their own."""
+    """The objective without its settings' checks, which are separate findings."""
     return task.unchecked_objective.of_one_record()

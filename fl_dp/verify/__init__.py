@@ -1,5 +1,5 @@
-"""An officer's check of a run, from its files alone: what agrees, what does not, and what was not given.
+"""A data protection officer's check of a run from its files: what agrees, what differs, what is missing.
 
-Nothing here asks fl_dp's own accounting for an epsilon: dp_accounting is asked. The files are untrusted: they
-are read in bounds, and nothing in them is executed.
+Epsilons are recomputed by dp_accounting, never by fl_dp's own accounting. The files are untrusted: reads are
+bounded, and nothing in them is executed.
 """

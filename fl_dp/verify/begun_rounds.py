@@ -1,4 +1,4 @@
-"""A run that was killed has no summary: what its ledgers hold beyond the last line of rounds.jsonl."""
+"""A killed run has no summary: compares what its ledgers hold beyond the last line of rounds.jsonl."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _MORE = "a round was begun that has no line: the ledger counts, and not the page
 
 @dataclass(frozen=True, slots=True)
 class _Since:
-    """What an account has paid for the run since it had what a line counts. spent: all of it, until then."""
+    """What an account paid for the run after what a line counts. spent: everything up to there."""
 
     whose: str
     rounds: tuple[LedgerRound, ...]
@@ -29,7 +29,7 @@ class _Since:
 
 
 def compare_with_last_line(last: Claim, accounts: Sequence[Account], found: Found) -> None:
-    """Only the summary has the run's name. An account is known by its charges: once they were the line's.
+    """Only the summary has the run's name, so an account is known by its charges: it once held the line's.
 
     An account of many rounds has once held the charges of a client that missed the last ones. So the clients
     with most steps come first, and each takes the account that has paid least since.
@@ -51,7 +51,7 @@ def compare_with_last_line(last: Claim, accounts: Sequence[Account], found: Foun
 
 
 def _since(account: Account, charges: Charges) -> _Since | None:
-    """None for an account that never held just these."""
+    """None for an account that never held exactly these charges."""
     steps = total_steps(charges)
     for end, paid in enumerate(account.rounds, 1):
         steps -= paid.entry.steps

@@ -16,9 +16,9 @@ from fl_dp.verify.reading import is_there
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was given. roster: that somebody trusts; None: none was given. ledgers: files.
+    """What was given. roster: one that the officer trusts; None: not given. ledgers: files.
 
-    progress: told in words how far a long check is. digest: that a page shows, to be compared; empty: none.
+    progress: reports how far a long check is. digest: shown by a page, to be compared; empty: none.
     """
 
     folder: RunFolder
@@ -29,14 +29,14 @@ class Evidence:
 
     @cached_property
     def summary(self) -> Claim | None:
-        """None where there is none that can be read; the check `rounds` says why."""
+        """The summary; None if none can be read: the check `rounds` says why."""
         try:
             return summary_claim(self.folder.summary) if is_there(self.folder.summary) else None
         except ConfigError:
             return None
 
     def rounds(self) -> Iterator[Claim]:
-        """The rounds up to the first line that cannot be read; the check `rounds` says why it cannot."""
+        """The rounds up to the first unreadable line; the check `rounds` says why it cannot be read."""
         if is_there(self.folder.rounds):
             with suppress(ConfigError):
                 yield from round_claims(self.folder.rounds)
@@ -61,7 +61,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What one check, by its name, has found. signed: see `Found`."""
+    """What one check, by name, has found. signed: see `Found`."""
 
     name: str
     findings: tuple[Finding, ...]

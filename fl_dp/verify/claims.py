@@ -1,4 +1,4 @@
-"""What rounds.jsonl and summary.json claim, as values of their types; ConfigError where they are not."""
+"""The claims of rounds.jsonl and summary.json as typed values; ConfigError for any other type."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,15 +15,15 @@ from fl_dp.reporting.reports import ALL_RUNS, SCOPES, THIS_RUN
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, whole
 
 Charges = tuple[Entry, ...]
-# By how much two numbers that must be equal may differ, relatively: both are computed from the same values on
-# one machine; or an epsilon is computed on the server's machine and on a site's.
+# Largest relative difference of two numbers that must be equal: if both are computed from the same values
+# on one machine; if an epsilon is computed on the server's machine and on a site's.
 ROUNDING, ROUNDING_ELSEWHERE = 1e-9, 1e-6
 _MOST_MECHANISMS = 1000  # of one client
 _FEW_MECHANISMS = 8
 
 
 def charges(found: Any) -> Charges:
-    """Sorted entries, no mechanism twice; ValueError for anything else."""
+    """Sorted entries, with no mechanism twice; ValueError for anything else."""
     if type(found) is not list or len(found) > _MOST_MECHANISMS:
         raise ValueError("no list of charges")
     key = tuple(
@@ -46,7 +46,7 @@ _Before = Annotated[Charges, By(charges)]  # here: in a claim its field `charges
 
 @dataclass(frozen=True, slots=True)
 class CostClaim:
-    """What this run is said to have cost a client, and in `claimed_epsilon` what everything else has."""
+    """What this run is claimed to have cost a client, and in `claimed_epsilon` what everything else has."""
 
     epsilon: Number
     charges: _Charges
@@ -57,7 +57,7 @@ class CostClaim:
 
 
 def _read(kind: type, found: Any, *apart: str) -> dict[str, Any]:
-    """The fields; other keys may stand beside them."""
+    """The fields; other keys are allowed beside them."""
     read = fields_of(kind, found, apart=(*apart, "says_alone"), others=True)
     return read | {"says_alone": "epsilon_alone" in found}
 
@@ -68,15 +68,15 @@ def _cost(found: Any) -> CostClaim:
 
 @dataclass(frozen=True, slots=True)
 class ClientClaim:
-    """One client in a round, or at the end. epsilon: None where none holds.
+    """One client in a round, or at the end. epsilon: None if none holds.
 
-    charges: None in a run of an older fl_dp, which did not write them; so is delta. own_steps: that its
-    update of this round is said to have taken; 0 without one, and at the end. shares, copies: of these.
-    epsilon_alone: if the assumption behind secure sums fails, None where none holds; says_alone: whether it
-    says so at all.
-    arithmetic: as it stands there, or `REFUTED`, whose older fl_dp wrote none.
-    before, public_size, planned_epsilon, rounds, retired: of summary.json alone. this_run: None where all of
-    it is this run's, and in files of an older fl_dp.
+    charges: None in a run of an older fl_dp, which did not write them; likewise delta. own_steps: the claimed
+    steps of its update in this round; 0 without one, and at the end. shares, copies: of these.
+    epsilon_alone: if the assumption behind secure sums fails, None if none holds; says_alone: whether the
+    file has it at all.
+    arithmetic: as written, or `REFUTED`, for an older fl_dp, which wrote none.
+    before, public_size, planned_epsilon, rounds, retired: only in summary.json. this_run: None if all of it
+    is this run's, and in files of an older fl_dp.
     """
 
     name: str
@@ -105,7 +105,7 @@ class ClientClaim:
 
     @property
     def cost(self) -> CostClaim:
-        """Of this run, as far as the file tells it from what was there before."""
+        """Of this run, as far as the file separates it from what was there before."""
         if self.this_run is not None:
             return self.this_run
         return CostClaim(
@@ -146,7 +146,7 @@ class Claim:
 
     @property
     def counted(self) -> list[ClientClaim]:
-        """The clients that the federation's figures are of."""
+        """The clients that the federation's figures cover."""
         found = list(self.clients.values())
         if self.together is None or self.together.scope != THIS_RUN:
             return found
@@ -217,15 +217,17 @@ def merged(spent: Iterable[Entry]) -> Charges:
 
 
 def missing(spent: Charges, at_least: Charges) -> Charges:
-    """What of `at_least` is not in `spent`; empty where all of it is."""
+    """The part of `at_least` that is not in `spent`; empty if all of it is."""
     there = steps_by_mechanism(spent)
     short = ((one, one.steps - there.get(one.mechanism, 0)) for one in at_least)
     return tuple(one.taking(steps) for one, steps in short if steps > 0)
 
 
 def alone(spent: Iterable[Entry]) -> Charges:
-    """The charges as they count if the assumption behind secure sums fails: a client's own share is all of
-    its noise, the least of all with that rate and noise, and each client's part is seen.
+    """The charges as they count if the assumption behind secure sums fails.
+
+    Each client's part is then seen, and its own share is its only noise: the smallest of any with that rate
+    and noise.
     """
     spent = tuple(spent)
 
@@ -248,7 +250,7 @@ def _truth(found: object) -> bool:
 
 
 def _words(error: Exception) -> str:
-    """ConfigError is a ValueError, too: an entry that is out of range has words of its own."""
+    """ConfigError is also a ValueError: an entry that is out of range has words of its own."""
     if isinstance(error, UnfitError):
         return error.problem
     return f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")

@@ -1,14 +1,14 @@
-"""What a check has found: one line for what agrees, a line for each thing that does not."""
+"""The findings of a check: one line for what agrees, and one for each thing that does not."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-_MOST_OF_A_KIND = 5  # findings of one kind that are named one by one
+_MOST_OF_A_KIND = 5  # findings of one kind that are listed singly
 
 
 class Outcome(StrEnum):
-    """NOTE: something that an officer should know, and that is no contradiction. UNCHECKED: it was given, and
-    cannot be compared here, so that nothing may be concluded from it.
+    """NOTE: something that an officer should know, but no contradiction. UNCHECKED: it was given, and cannot
+    be compared here, so that nothing may be concluded from it.
     """
 
     AGREES = "agrees"
@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass
 class Found:
-    """Findings as they are made. Of those of one kind, a few are kept, and the others counted.
+    """Collects findings. It keeps a few of each kind, and counts the others.
 
     signed: the clients that have stated what they spent, and whether their own site has signed it.
     """
@@ -43,7 +43,7 @@ class Found:
         self._add(Finding(Outcome.AGREES, what), what)
 
     def differs(self, what: str, where: str, means: str, kind: str = "") -> None:
-        """kind: of which a few are named; empty: `means`."""
+        """kind: findings of the same kind are limited together; empty: `means`."""
         self._add(Finding(Outcome.DIFFERS, what, where, means), kind or means)
 
     def note(self, what: str, where: str = "", means: str = "", kind: str = "") -> None:
@@ -60,7 +60,7 @@ class Found:
         return any(outcome is Outcome.DIFFERS for outcome, _ in self._counts)
 
     def all(self) -> tuple[Finding, ...]:
-        """Those that are kept, and how many more there are of each kind."""
+        """The kept findings, and how many more there are of each kind."""
         more = [
             Finding(outcome, f"and {count - _MOST_OF_A_KIND} more of this kind", "", kind)
             for (outcome, kind), count in self._counts.items()

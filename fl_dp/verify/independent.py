@@ -1,8 +1,8 @@
 """Epsilon by dp_accounting alone: none of fl_dp's own accounting takes part.
 
-What is asked here is what `dp_accounting.pld.PLDAccountant` does with Poisson-sampled Gaussian events, for
-adding or removing a record; a test holds both against each other, bit for bit. It is asked in single calls so
-that a step that many clients or rounds share is computed once.
+This does what `dp_accounting.pld.PLDAccountant` does with Poisson-sampled Gaussian events, for adding or
+removing a record; a test compares both, bit for bit. It makes single calls, so that a step that many clients
+or rounds share is computed once.
 """
 
 import math
@@ -15,23 +15,23 @@ from fl_dp.records import Entry
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-# How much dp_accounting's own grid may add to epsilon: docs/verify.md says how it was measured. A claim that
-# is lower than its epsilon by no more is no contradiction.
+# How much dp_accounting's own grid may add to epsilon: docs/verify.md says how it was measured. A claim
+# that is lower than its epsilon by no more is no contradiction.
 RELATIVE, ABSOLUTE = 2e-3, 1e-3
-# Above it by more: the accountant that claims it is a looser one.
+# If the claim is higher by more, its accountant is a looser one.
 LOOSER = 0.02
 
-_COARSE, _FINE = 0.1, 0.02  # interval of the grid over the deviation of one step's loss
+_COARSE, _FINE = 0.1, 0.02  # grid interval over the deviation of one step's loss
 _STEP_POINTS, _TOTAL_POINTS = 100_000, 1_000_000
 _ROUNDINGS, _LEAST_DELTA = 20.0, 1e-13
 _TAIL = 12.0  # deviations of the noise
-_HARDLY_EVER = 1e-15  # a chance
-# Where fl_dp names no epsilon either: steps, Renyi divergence of order 2, and the least noise.
+_HARDLY_EVER = 1e-15  # a probability
+# Beyond these fl_dp gives no epsilon either: steps, Renyi divergence of order 2, and smallest noise.
 _MOST_STEPS, _MOST_DIVERGENCE, _LEAST_NOISE = 1_000_000, 1000.0, 0.03
 
 
 def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) -> float:
-    """What dp_accounting says that the charges cost together; infinite where nothing is protected.
+    """dp_accounting's epsilon for the charges together; infinite if nothing is protected.
 
     fine: on a grid of a fifth of the interval, which takes several times as long.
     """
@@ -49,20 +49,20 @@ def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) 
 
 
 def can_resolve(charges: tuple[Entry, ...], delta: float) -> bool:
-    """Whether dp_accounting's Fourier transforms leave that delta visible: they err by some in each step."""
+    """Whether delta is above the error of dp_accounting's Fourier transforms, which grows with each step."""
     steps = sum(entry.steps for entry in charges)
     return _is_hopeless(charges) or delta >= _ROUNDINGS * steps * sys.float_info.epsilon + _LEAST_DELTA
 
 
 def allowed(epsilon: float) -> float:
-    """The least claim that does not contradict dp_accounting's `epsilon`."""
+    """The smallest claim that does not contradict dp_accounting's `epsilon`."""
     return epsilon * (1 - RELATIVE) - ABSOLUTE
 
 
 def contradicts(claimed: float, charges: tuple[Entry, ...], delta: float) -> float | None:
-    """dp_accounting's epsilon, where the claim is lower than it can be; None where it is not.
+    """dp_accounting's epsilon if the claim is lower than it can be; None if it is not.
 
-    A claim that only the coarse grid contradicts is held against the fine one.
+    A claim that the coarse grid contradicts is checked again on the fine one.
     """
     for fine in (False, True):
         epsilon = epsilon_of(charges, delta, fine=fine)
@@ -72,7 +72,7 @@ def contradicts(claimed: float, charges: tuple[Entry, ...], delta: float) -> flo
 
 
 def grid_interval(charges: tuple[Entry, ...], fine: bool = False) -> float:
-    """Of the privacy loss, the same for all: a power of two, so that steps are seldom computed anew."""
+    """Grid interval of the privacy loss, shared by all: a power of two, so that few steps are recomputed."""
     steps = sum(entry.steps for entry in charges)
     deviation = math.sqrt(sum(entry.steps * _divergence(entry) for entry in charges) / steps)
     wanted = deviation * (_FINE if fine else _COARSE)
@@ -88,8 +88,10 @@ def _is_hopeless(charges: tuple[Entry, ...]) -> bool:
 
 
 def _divergence(entry: Entry) -> float:
-    """Renyi divergence of order 2 of a step (Mironov, Talwar, Zhang 2019, section 3.3): its loss's variance,
-    nearly. At least that of a rate that a grid can show."""
+    """Renyi divergence of order 2 of a step, nearly the variance of its privacy loss.
+
+    Mironov, Talwar, Zhang 2019, section 3.3. At least that of the smallest rate that a grid can show.
+    """
     if entry.copies > 1:
         return max(math.log1p(_divergence_of_copies(entry)), 1e-24)
     gaussian = min(1.0 / entry.noise_multiplier**2, 700.0)
@@ -97,7 +99,7 @@ def _divergence(entry: Entry) -> float:
 
 
 def _divergence_of_copies(entry: Entry) -> float:
-    """The mean of exp(i j / s^2) - 1, i and j of two draws, without numbers that hardly come."""
+    """The mean of exp(i j / s^2) - 1 over two draws i and j, leaving out negligible numbers."""
     chances, some = _binomial(entry.copies, entry.sample_rate), range(1, _reach(entry) + 1)
     return math.fsum(
         chances[i] * chances[j] * math.expm1(min(i * j / entry.noise_multiplier**2, 700.0))
@@ -107,7 +109,7 @@ def _divergence_of_copies(entry: Entry) -> float:
 
 
 def _reach(entry: Entry) -> int:
-    """How many copies of a person there are at once, in all but a part in 10^15 of draws."""
+    """How many copies of a person occur at once, in all but a fraction 1e-15 of draws."""
     if entry.copies == 1:
         return 1
     chances = _binomial(entry.copies, entry.sample_rate)
@@ -115,12 +117,12 @@ def _reach(entry: Entry) -> int:
 
 
 def _binomial(copies: int, rate: float) -> list[float]:
-    """The chance of each number of copies in a draw."""
+    """The probability of each number of copies in a draw."""
     return [math.comb(copies, i) * rate**i * (1.0 - rate) ** (copies - i) for i in range(copies + 1)]
 
 
 def _least_interval(entry: Entry) -> float:
-    """With which neither a step nor all of them need more points than they may."""
+    """The smallest interval at which neither a step nor all of them need too many grid points."""
     reach = _reach(entry)
     gaussian = reach * (0.5 * reach / entry.noise_multiplier + _TAIL) / entry.noise_multiplier
     loss = math.log1p(entry.sample_rate * math.expm1(min(gaussian, 700.0)))

@@ -1,4 +1,4 @@
-"""A ledger that was handed over, or an export of one: read, and never written, converted or repaired."""
+"""A given ledger, or an export of one: read, and never written, converted or repaired."""
 
 import json
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.verify.ledger_rows import kept_rows
 from fl_dp.verify.reading import lines, opened, parse_json, read_json, table, text, whole
 
-_MOST_OPENING = 4096  # characters of a line
+_MOST_OPENING = 4096  # characters in a line
 _DAMAGED = (FlDpError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -29,21 +29,21 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class LedgerFile:
-    """rows: sound. openings: by commitment, from the file beside it; empty where there is none."""
+    """rows: verified. openings: by commitment, from the file beside it; empty if there is none."""
 
     path: Path
     rows: tuple[Row, ...]
     openings: dict[str, Opening]
 
     def accounts(self) -> list[Account]:
-        """The accounts as they are now. ConfigError for rows that are no ledger's."""
+        """The accounts as they are now. ConfigError if the rows are no ledger's."""
         book = self.book()
         return book.accounts() if book else []
 
     def book(self, head: str | None = None) -> AccountBook | None:
-        """All that it says as of the row whose hash is `head`, "" before the first; None: no row has it.
+        """The ledger's contents as of the row whose hash is `head`, "" before the first; None: no such row.
 
-        head None: as they are now. ConfigError for rows that are no ledger's.
+        head None: the contents now. ConfigError if the rows are no ledger's.
         """
         rows = self.rows
         if head is not None:
@@ -61,7 +61,7 @@ class LedgerFile:
 
 
 def given_ledger(path: Path) -> Path:
-    """See `find_ledger`; ConfigError where nothing is there."""
+    """See `find_ledger`; ConfigError if nothing is there."""
     found = find_ledger(path)
     if not found.is_file():
         raise ConfigError(
@@ -71,7 +71,7 @@ def given_ledger(path: Path) -> Path:
 
 
 def read_ledger(path: Path) -> LedgerFile:
-    """ConfigError where the file cannot be read, or its chain is broken."""
+    """ConfigError if the file cannot be read, or its chain is broken."""
     with opened(path) as file:
         is_export = file.read(1) == b"{"
     rows, made = _exported(path) if is_export else kept_rows(path)

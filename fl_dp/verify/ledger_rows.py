@@ -1,9 +1,9 @@
-"""The rows of a ledger's SQLite file that somebody else has made, and may have made to do harm.
+"""The rows of an untrusted ledger's SQLite file, which may have been made to do harm.
 
 SQLite gets a copy of the bytes and no file: it takes no lock, follows no link, and reads no journal or
-write-ahead log that lies beside the ledger. Before the first row is read, the schema must be a ledger's: no
-view, trigger or expression of a stranger is ever run. A file in which pages lead back to others could go on
-without end: what it gives is bounded by its size, and the work by a time.
+write-ahead log beside the ledger. Before the first row is read, the schema must be a ledger's: no foreign
+view, trigger or expression is ever run. A file whose pages form a cycle could go on without end: its output
+is bounded by its size, and the work by a timeout.
 """
 
 import sqlite3
@@ -20,15 +20,15 @@ from fl_dp.verify.reading import read_bytes, text, whole
 
 MOST_LEDGER = 2**28  # bytes; a payment takes about 600, so that a thousand rounds of 450 clients fit
 MOST_SECONDS = 60.0  # for SQLite; a ledger of that size takes about 5
-_MOST_ROW = 2**20  # bytes; the longest of ours, with a sketch of the records, has some 17,000
-_STEPS = 10_000  # of SQLite's machine between two looks at the clock
-_LOOKS, _PAUSE = 20, 0.1  # at a file that is being written; seconds between them
-_WRITE_AHEAD = 2  # the versions in the header of a file that has a write-ahead log, in bytes 18 and 19
+_MOST_ROW = 2**20  # bytes; our longest, with a sketch of the records, has some 17,000
+_STEPS = 10_000  # SQLite's virtual machine steps between two looks at the clock
+_LOOKS, _PAUSE = 20, 0.1  # reads of a file that is being written; seconds between them
+_WRITE_AHEAD = 2  # version in the header, bytes 18 and 19, of a file that has a write-ahead log
 _EXPORT = "its owner can give an export of it: fl-dp ledger export"
 
 
 def kept_rows(path: Path) -> tuple[list[Row], int]:
-    """The rows, and how many were ever made, of one moment; ConfigError for what is no ledger."""
+    """The rows at one moment, and how many were ever made; ConfigError for anything but a ledger."""
     content = _at_rest(path)
     if _WRITE_AHEAD in content[18:20]:
         raise ConfigError(f"{path.name} has the write-ahead log of an older fl_dp; {_EXPORT}.")
@@ -48,7 +48,7 @@ def kept_rows(path: Path) -> tuple[list[Row], int]:
 
 
 def _at_rest(path: Path) -> bytes:
-    """The bytes, while nobody writes them: a transaction has its journal beside the file."""
+    """The bytes while nobody writes them: during a transaction, its journal is beside the file."""
     journal = path.with_name(f"{path.name}-journal")
     for look in range(_LOOKS):
         if look:
@@ -63,7 +63,7 @@ def _at_rest(path: Path) -> bytes:
 
 
 def _bind(file: sqlite3.Connection) -> None:
-    """Before the first byte is looked at: nothing long, nothing slow, nothing from elsewhere."""
+    """Before the first byte is read: limit length and time, and trust nothing in it."""
     end = time.monotonic() + MOST_SECONDS
     file.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_ROW)
@@ -72,7 +72,7 @@ def _bind(file: sqlite3.Connection) -> None:
 
 
 def _check_version(file: sqlite3.Connection, path: Path) -> None:
-    """ConfigError for a schema of another number, whose entries may mean something else."""
+    """Raise ConfigError for another schema version, whose entries may mean something else."""
     version = whole(file.execute("PRAGMA user_version").fetchone()[0])
     if version != FORMAT.version:
         raise ConfigError(
@@ -82,7 +82,7 @@ def _check_version(file: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_schema(file: sqlite3.Connection, path: Path) -> None:
-    """ConfigError for any table, view, trigger or index that a ledger of ours does not have."""
+    """Raise ConfigError for any table, view, trigger or index that our ledgers do not have."""
     with closing(sqlite3.connect(":memory:")) as ours:
         ours.executescript(f"{FORMAT.tables} {SECRET}; {PAYMENT_KEYS};")  # the latter two on first use
         known = _schema(ours)
@@ -98,7 +98,7 @@ def _schema(file: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
 
 
 def _rows(file: sqlite3.Connection, path: Path, size: int) -> Iterator[Row]:
-    """One after the other; ConfigError once they have more characters than the file has bytes."""
+    """One row after the other; ConfigError once they have more characters than the file has bytes."""
     for number, content, hashed in file.execute("SELECT id, content, hash FROM events ORDER BY id"):
         size -= len(text(content)) + len(text(hashed)) + 1
         if size < 0:

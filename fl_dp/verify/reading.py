@@ -1,4 +1,4 @@
-"""Files that somebody else has written: read if they are plain files, in bounds, and never waited for."""
+"""Reads untrusted files: only plain ones, within bounds, and without ever waiting for one."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from fl_dp.errors import ConfigError
 
-# Bytes. Parsed JSON takes up to 24 times its own: 1.5 GiB at most. With 5,000 clients: a round 1.8 MB
+# Bytes. Parsed JSON takes up to 24 times as many: 1.5 GiB at most. With 5,000 clients: a round 1.8 MB
 # (1,000 are read one after the other), a summary 3.0 MB, their statements 3.9 MB. So 80,000 clients fit.
 MOST_JSON = 2**26  # of a whole file
 MOST_LINE = 2**25  # of rounds.jsonl
@@ -22,12 +22,12 @@ _DAMAGED = (ValueError, RecursionError)
 
 
 class CutOffError(ConfigError):
-    """A file's last line has no end: its writer was stopped, or somebody has cut it off."""
+    """A file's last line is incomplete: its writer was stopped, or somebody has cut it off."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """The plain file, open for reading; ConfigError for a link, a pipe, a device, and where there is none.
+    """The plain file, open for reading; ConfigError for a link, a pipe, a device, or no file.
 
     A link could lead to any file of this machine, whose content a finding might show.
     """
@@ -47,12 +47,12 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything has that name, a link that leads nowhere included."""
+    """Whether anything has that name, including a broken link."""
     return os.path.lexists(path)
 
 
 def read_bytes(path: Path, most: int = MOST_JSON) -> bytes:
-    """The content; ConfigError where it is longer than `most` bytes, or cannot be read."""
+    """The content; ConfigError if it is longer than `most` bytes, or cannot be read."""
     with opened(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -61,12 +61,12 @@ def read_bytes(path: Path, most: int = MOST_JSON) -> bytes:
 
 
 def read_json(path: Path, most: int = MOST_JSON) -> Any:
-    """What the file says; ConfigError where it is no JSON."""
+    """The parsed file; ConfigError if it is not JSON."""
     return parse_json(read_bytes(path, most), path.name)
 
 
 def parse_json(content: bytes, where: str) -> Any:
-    """ConfigError for what is no JSON; NaN and infinity are none."""
+    """The parsed content; ConfigError if it is not JSON, which has no NaN and no infinity."""
     try:
         return json.loads(content.decode("utf-8"), parse_constant=_no_number)
     except _DAMAGED:
@@ -74,7 +74,7 @@ def parse_json(content: bytes, where: str) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The table in the file; ConfigError where it is none."""
+    """The table in the file; ConfigError if it is not TOML."""
     content = read_bytes(path, _MOST_TOML)
     try:
         return tomllib.loads(content.decode("utf-8"))
@@ -85,7 +85,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines, numbered from 1, one in memory at a time.
 
-    ConfigError for a line of more than MOST_LINE; CutOffError for a last one without its end.
+    ConfigError for a line of more than MOST_LINE; CutOffError for an incomplete last one.
     """
     with opened(path) as file:
         number = 0
@@ -100,7 +100,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def sha256(path: Path) -> str:
-    """Of the file's bytes, in hex."""
+    """SHA-256 of the file, in hex."""
     with opened(path) as file:
         found = hashlib.sha256()
         while part := file.read(2**20):
@@ -109,7 +109,7 @@ def sha256(path: Path) -> str:
 
 
 def check_bounds(path: Path, *, by_line: bool = False) -> None:
-    """ConfigError for a file, or a line of it, that is too long to be parsed, by whoever parses it."""
+    """Raise ConfigError if a file, or a line of it, is too long to parse; for files parsed elsewhere."""
     with opened(path) as file:
         if not by_line and file.seek(0, os.SEEK_END) > MOST_JSON:
             raise ConfigError(f"{path.name} is longer than {_mib(MOST_JSON)}, and was not read.")
@@ -119,7 +119,7 @@ def check_bounds(path: Path, *, by_line: bool = False) -> None:
 
 
 def _mib(count: int) -> str:
-    """Of bytes, a bound in words."""
+    """A bound in bytes, in words."""
     return f"{count / 2**20:g} MiB"
 
 
@@ -128,7 +128,7 @@ def _no_number(text: str) -> None:
 
 
 def number(found: object) -> float:
-    """A finite number; ValueError for anything else, a truth value included."""
+    """A finite number; ValueError for anything else, including a bool."""
     if type(found) not in (int, float):
         raise ValueError("no number")
     try:
@@ -141,7 +141,7 @@ def number(found: object) -> float:
 
 
 def optional(found: object) -> float | None:
-    """`number`, or None where None is there: not finite, or not known."""
+    """`number`, or None for None: not finite, or not known."""
     return None if found is None else number(found)
 
 

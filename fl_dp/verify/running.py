@@ -1,4 +1,4 @@
-"""All checks, one after the other; whatever the files hold, each ends with findings."""
+"""Runs all checks, one after the other; whatever the files hold, each ends with findings."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,7 @@ from fl_dp.verify.findings import Found
 
 
 def checked(evidence: Evidence) -> Iterator[Checked]:
-    """What each check of ours has found, in their order. Other packages' checks are never run: a verdict is
-    ours alone.
-    """
+    """The findings of each of our checks, in order. No other package's check runs: the verdict is ours."""
     checks = {name: CHECKS.load(name, Check) for name in CHECKS.built_in()}
     for name, check in sorted(checks.items(), key=lambda one: one[1].place):
         found = Found()

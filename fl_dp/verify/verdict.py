@@ -1,4 +1,4 @@
-"""The verdict, and all findings in words for a person, or as JSON for a program."""
+"""The verdict, and all findings, in words for a person or as JSON for a program."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,11 @@ _WIDTH = 12
 _UNCHECKED = (
     "UNCHECKED: not all that was given could be compared. Do not sign what is unchecked above. Of the rest:"
 )
-_MOST_OF_A_LINE = 4096  # characters; names in it were cut, and a file's own was not
+_MOST_OF_A_LINE = 4096  # characters; names in it are already cut, but a file's own is not
 
 
 def agrees(results: Sequence[Checked]) -> bool:
-    """Whether all that was given was compared, and nothing differs."""
+    """Whether everything given was compared, and nothing differs."""
     wrong = (Outcome.DIFFERS, Outcome.UNCHECKED)
     return not any(one.outcome in wrong for result in results for one in result.findings)
 
@@ -45,7 +45,7 @@ def _otherwise(results: Sequence[Checked]) -> str:
 
 
 def _refuted(results: Sequence[Checked]) -> str:
-    """What agrees may still not hold."""
+    """A warning that what agrees may still not hold."""
     found = any(ADVICE in one.what for result in results for one in result.findings)
     return f" Some of it was {ADVICE}." if found else ""
 
@@ -84,7 +84,7 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
 
 
 def in_words(results: Sequence[Checked], width: int = 0) -> Iterator[str]:
-    """Each finding; below it where it is and what it means. width: of a terminal, to fold lines for."""
+    """Each finding, with its place and meaning below. width: of a terminal, to fold lines for."""
     for result in results:
         for one in result.findings:
             start = f"{one.outcome:<{_WIDTH - 2}} {result.name:<{_WIDTH}} "

@@ -1,6 +1,6 @@
-"""Fixed functions of one record, which a model is given in its place: one file each, named as users write it.
+"""Fixed functions of one record that replace it as a model's input: one file each, named as users write it.
 
-A file here holds `FEATURES`, a `fl_dp.data.fixed_features.Features`, and nothing has to be entered anywhere
-else. Nothing in it may be fitted, drawn or counted over records. Sites compare the name: what it computes
-must not change later.
+Each file holds `FEATURES`, a `fl_dp.data.fixed_features.Features`; no other registration is needed. Nothing
+in it may be fitted, sampled or counted over records. Sites compare the name, so its computation must not
+change later.
 """

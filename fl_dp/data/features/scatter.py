@@ -3,8 +3,8 @@
 Oyallon and Mallat 2015 (arXiv 1412.8659). Tramèr and Boneh 2021 (arXiv 2011.11660) train small models with
 DP-SGD on it. Filters and transform are kymatio's (Andreux et al. 2020, arXiv 1812.11214).
 
-Scaled, each path has deviation 1 over made-up images, which know nothing of any record. It stands in for the
-paper's normalisation by all records together, which is a query on them.
+With scaling, each path has standard deviation 1 over made-up images, which depend on no record. This replaces
+the paper's normalisation over all records, which is a query on them.
 """
 
 import warnings
@@ -18,19 +18,18 @@ from fl_dp.data.fixed_features import Features
 from fl_dp.data.made_up_images import made_up_images
 from fl_dp.optional import require_package
 
-_ANGLES = 8  # of the wavelets; the filters' widths are made for so many
+_ANGLES = 8  # of the wavelets; the filters' widths are made for this number
 _MOST_DEPTH = 6
-_PIXELS = 2**18  # that are transformed at a time: some 100 MiB
-_MADE_UP_PIXELS, _FEWEST = 2**18, 32  # of all made-up images together; images
+_PIXELS = 2**18  # transformed at a time: some 100 MiB
+_MADE_UP_PIXELS, _FEWEST = 2**18, 32  # of all made-up images together; smallest number of images
 _SCALED = ",scaled"
 
 
 def shape(record: tuple[int, ...], argument: str) -> tuple[int, ...]:
     """(C, H, W) of images to (C * paths, H / 2^J, W / 2^J), rounded down; J is the argument's DEPTH.
 
-    paths: 1 + 8 J + 64 J (J - 1) / 2, of orders 0, 1 and 2: 9, 81, 217 for J = 1, 2, 3.
-    ValueError for what is no image, or whose sides are shorter than 2^(J + 1) pixels; ConfigError without
-    kymatio.
+    paths: 1 + 8 J + 64 J (J - 1) / 2, of orders 0, 1 and 2: 9, 81, 217 for J = 1, 2, 3. ValueError for a
+    shape that is no image, or has a side below 2^(J + 1) pixels; ConfigError without kymatio.
     """
     depth, _ = _parts(argument)
     require_package("kymatio", "features = 'scatter'")
@@ -44,9 +43,9 @@ def shape(record: tuple[int, ...], argument: str) -> tuple[int, ...]:
 
 
 def of(x: Tensor, argument: str) -> Tensor:
-    """(n, C, H, W) images to (n, C * paths, h, w) float32, see `shape`; all paths of a channel together.
+    """(n, C, H, W) images to (n, C * paths, h, w) float32, see `shape`; a channel's paths are adjacent.
 
-    uint8 pixels are first scaled to [0, 1], as in the paper; others are taken as they are.
+    uint8 pixels are first scaled to [0, 1], as in the paper; others are used as they are.
     """
     depth, scaled = _parts(argument)
     pixels = x.float().div_(255.0) if x.dtype == torch.uint8 else x
@@ -65,7 +64,7 @@ def _transformed(pixels: Tensor, depth: int, size: tuple[int, int]) -> Tensor:
 
 @lru_cache(maxsize=2)
 def _deviations(depth: int, size: tuple[int, int]) -> Tensor:
-    """(paths,) of each path, over made-up images of that size and over all places."""
+    """(paths,) standard deviation of each path, over made-up images of that size and all positions."""
     count = max(_FEWEST, _MADE_UP_PIXELS // (size[0] * size[1]))
     return _transformed(made_up_images(count, size), depth, size).std((0, 1, 3, 4))
 
@@ -85,9 +84,9 @@ def _paths(depth: int) -> int:
 
 @lru_cache(maxsize=2)
 def _transform(depth: int, size: tuple[int, ...]) -> Any:
-    """kymatio's, for images of that height and width."""
-    with warnings.catch_warnings():  # its import sets filters of its own
-        # Not `from kymatio.torch`: that imports its one-dimensional transform, which SciPy 1.18 cannot.
+    """kymatio's transform for images of that height and width."""
+    with warnings.catch_warnings():  # its import sets its own filters
+        # Not `from kymatio.torch`: its one-dimensional transform cannot be imported with SciPy 1.18.
         from kymatio.scattering2d.frontend.torch_frontend import ScatteringTorch2D
     return ScatteringTorch2D(J=depth, shape=size, L=_ANGLES)
 

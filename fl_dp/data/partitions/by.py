@@ -1,8 +1,8 @@
 """By a column, so that all records of a person, or of a hospital, are at one client.
 
-As flwr_datasets' NaturalIdPartitioner where there are as many clients as groups: client k has group k, in the
-order of their names. With fewer clients as its GroupedNaturalIdPartitioner: each has several groups, drawn by
-the seed. Those two count clients by themselves, the second in steps; here the number of clients is given.
+With as many clients as groups, as flwr_datasets' NaturalIdPartitioner: client k has group k, sorted by name.
+With fewer clients, as its GroupedNaturalIdPartitioner: each has several groups, drawn by the seed. Those two
+determine the number of clients themselves, the second in steps; here it is given.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from fl_dp.errors import DataError
 
 
 def split(groups: Labels, settings: PartitionSettings) -> Sequence[Indices]:
-    """The rows of each client's groups; numbers of groups differ by one at most."""
+    """The rows of each client's groups; numbers of groups differ by at most one."""
     count = int(groups.max()) + 1
     if settings.number > count:
         raise DataError(

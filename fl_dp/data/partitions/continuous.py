@@ -1,6 +1,6 @@
-"""`continuous:STRICTNESS`: by the number that is a record's target; 0: as iid, 1: in its order, part by part.
+"""`continuous:STRICTNESS`: by a numeric target; 0 is as iid, 1 is sorted and cut into parts.
 
-Each record's number, standardised, and noise of deviation 1 are mixed in that ratio, and sorted.
+Each record's standardised number and noise of deviation 1 are mixed in that ratio, and sorted.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ def strictness(settings: PartitionSettings) -> float:
 
 
 def check(settings: PartitionSettings) -> None:
-    """ConfigError for a strictness that is none."""
+    """Raise ConfigError for an invalid strictness."""
     strictness(settings)
 
 

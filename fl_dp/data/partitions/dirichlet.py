@@ -1,4 +1,4 @@
-"""Of each class a share drawn from Dirichlet(alpha): the smaller alpha, the more uneven the parts.
+"""A share of each class, drawn from Dirichlet(alpha): the smaller alpha, the more uneven the parts.
 
 Yurochkin et al. 2019, arXiv 1905.12022.
 """

@@ -1,4 +1,4 @@
-"""Sizes in the ratio e : e^2 : e^3 ..., drawn uniformly; for a few clients, as most have next to nothing."""
+"""Sizes in the ratio e : e^2 : e^3 ..., drawn uniformly; for few clients, as most get next to nothing."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""As many records for each client as `partition-sizes` says, its classes' shares drawn from Dirichlet(alpha).
+"""Client sizes from `partition-sizes`, with class shares drawn from Dirichlet(alpha).
 
-Records beyond the sizes' sum go unused.
-Acar et al. 2021, "Federated Learning Based on Dynamic Regularization", arXiv 2111.04263.
+Records beyond the sum of the sizes are unused. Acar et al. 2021, "Federated Learning Based on Dynamic
+Regularization", arXiv 2111.04263.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from fl_dp.data.sizes import check_sizes, check_sum, parse_sizes
 def split(labels: Labels, settings: PartitionSettings) -> Sequence[Indices]:
     sizes = parse_sizes(settings.sizes)
     check_sum(sizes, len(labels))
-    _, places = np.unique(labels, return_inverse=True)  # flwr's takes labels 0, 1, ... without a gap
+    _, places = np.unique(labels, return_inverse=True)  # flwr's takes labels 0, 1, ... without gaps
     partitioner = partitioners().InnerDirichletPartitioner(
         list(sizes), "label", settings.alpha, seed=settings.seed
     )

@@ -1,4 +1,4 @@
-"""`partition-classes` classes a client and no others; with few clients some classes go unused.
+"""`partition-classes` classes per client and no others; with few clients some classes are unused.
 
 McMahan et al. 2017, arXiv 1602.05629.
 """

@@ -1,4 +1,4 @@
-"""`shards:N`: sorted by label and cut into equal shards, of which each client has N; the rest goes unused.
+"""`shards:N`: sorted by label and cut into equal shards, N for each client; the rest is unused.
 
 McMahan et al. 2017, arXiv 1602.05629, section 3, where N is 2.
 """

@@ -1,4 +1,4 @@
-"""As many records for each client as `partition-sizes` says; records beyond their sum go unused."""
+"""Client sizes from `partition-sizes`; records beyond their sum are unused."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits: 1797 grey 8x8 images, which need no download."""
+"""scikit-learn's handwritten digits: 1797 grey 8x8 images, without download."""
 
 import importlib.util
 from pathlib import Path

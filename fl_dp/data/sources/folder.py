@@ -25,10 +25,10 @@ def load_folder(path: Path, split: Split, reading: Reading = AS_THEY_ARE) -> Ten
     | PATH/train/<class>/..., PATH/test/<class>/... | its folder                                     |
     | PATH/<class>/...                              | a hash of <class>/<name>: 80% train, 20% test  |
 
-    All images have one size and one colour mode, L or RGB, or are brought to those of the settings. Hidden
-    files, and files without an image's suffix, are left out. An empty class folder declares a class without
-    examples. A ledger knows images by their files' bytes and their class, whatever the size they are brought
-    to. Anything else raises DataError that names the file or folder. Subgroups: see `folder_subgroups`.
+    All images have one size and one colour mode, L or RGB, or are converted to those of the settings. Hidden
+    files, and files without an image suffix, are left out. An empty class folder declares a class without
+    examples. A ledger identifies images by their files' bytes and their class, whatever size they are
+    converted to. Anything else raises DataError naming the file or folder. Subgroups: see `folder_subgroups`.
     """
     if not path.is_dir():
         raise DataError(f"{path}: no such folder; expected one folder of images per class.")
@@ -75,7 +75,7 @@ def _folders(top: Path) -> list[Path]:
 
 
 def _images(folder: Path) -> list[Path]:
-    """Images at any depth, sorted: file systems list them in orders of their own."""
+    """Images at any depth, sorted, because file systems list them in different orders."""
     found = (file for file in folder.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
     return sorted(file for file in found if not file.name.startswith("."))
 

@@ -20,17 +20,17 @@ from fl_dp.errors import DataError
 
 
 def load_saved(path: Path, reading: Reading, split: Split) -> TensorData:
-    """One split of the data set at `path`: its own `train` or `test`; of one without splits, by each record.
+    """One split of the data set at `path`: its `train` or `test`; without splits, by each record.
 
     | column of inputs       | what becomes of it                                                     |
     |------------------------|------------------------------------------------------------------------|
     | Image, its bytes saved | uint8 (n, C, H, W), as a folder's images, with image-size, image-mode  |
     | lists of floats        | float32 (n, ...), all of one shape                                     |
     | string                 | tokens (n, T), by `tokenizer`, T the setting `tokens`                  |
-    | lists of integers      | tokens below the size of `tokenizer`, cut and filled up to T           |
+    | lists of integers      | tokens below the size of `tokenizer`, truncated or padded to T         |
 
-    The column of labels is a ClassLabel, floats, or lists of floats. `columns` = INPUT,LABEL names the two;
-    else they are the first of usual names that are there. All else raises DataError that names path and
+    The label column is a ClassLabel, floats, or lists of floats. `columns` = INPUT,LABEL names the two
+    columns; otherwise they are the first with usual names. Anything else raises DataError naming path and
     column, and no value.
     """
     saved, by_record = _open(path, split)
@@ -50,7 +50,7 @@ def load_saved(path: Path, reading: Reading, split: Split) -> TensorData:
 
 
 def _open(path: Path, split: Split) -> tuple[Any, bool]:
-    """The split, and whether it is all records, of both splits."""
+    """The split, and whether it is all records of both splits."""
     if not path.is_dir():
         raise DataError(f"{path}: no such folder; expected one that datasets' save_to_disk has written.")
     import datasets  # late: takes a second
@@ -71,7 +71,7 @@ def _open(path: Path, split: Split) -> tuple[Any, bool]:
 
 
 def _inputs(column: Column, reading: Reading) -> tuple[Tensor, int]:
-    """Inputs, and the vocabulary where they are tokens."""
+    """Inputs, and the vocabulary size if they are tokens."""
     if column.kind == "image":
         names = (f"{column.where}, row {row}" for row in range(len(column)))
         return stack(zip(names, column.contents(), strict=True), len(column), reading), 0
@@ -90,7 +90,7 @@ def _inputs(column: Column, reading: Reading) -> tuple[Tensor, int]:
 
 
 def _traces(inputs: Column, x: Tensor) -> Traces | None:
-    """Of texts and pictures, whatever their labels; numbers and tokens are x itself."""
+    """Traces of texts and pictures, whatever their labels; numbers and tokens are x itself."""
     if inputs.kind == "text":
         return of_texts(list(inputs.contents()))
     if inputs.kind == "image":

@@ -14,7 +14,7 @@ from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 from fl_dp.form import check_count
 
-_MAX_CHANNELS = 4  # of an image: a longer last axis behind a short second one is a width, so NCHW
+_MAX_CHANNELS = 4  # of an image: with a short second axis, a longer last one is a width, so NCHW
 _PUBLIC = frozenset({"classes", "vocabulary"})
 _NAMES = ("x_train", "y_train", "x_test", "y_test", "groups_train", "groups_test", "classes", "vocabulary")
 
@@ -28,12 +28,12 @@ def load_npz(path: Path, split: Split) -> TensorData:
     | `y_train`, `y_test`      | integer labels (n,), floats (n,) or (n, k), or of tokens the next (n, T)  |
     | `vocabulary`, of tokens  | one integer: how many tokens there are                                   |
     | `classes`, of labels     | one name per label; of columns or next tokens it may be absent           |
-    | `groups_train`, optional | a name or number per record, by which it may be given to a client        |
-    | `subgroup_NAME`, optional, and `subgroup_NAME_test` | subgroups' names, each record's place in them |
+    | `groups_train`, optional | a name or number per record, by which it may be assigned to a client     |
+    | `subgroup_NAME`, optional, and `subgroup_NAME_test` | subgroups' names, each record's index in them |
 
-    How many classes there are is public, and so no labels are asked for it. Any other array is refused, as a
-    table's columns are: one that says whose record it is must not be passed over. A missing, damaged or
-    mis-shaped file raises DataError that names it.
+    The number of classes is public, and never derived from labels. Any other array is refused, as are a
+    table's undeclared columns: one that says whose record it is must not be overlooked. A missing, damaged or
+    mis-shaped file raises DataError naming it.
     """
     arrays = _read(path, split)
     try:
@@ -48,7 +48,7 @@ def load_npz(path: Path, split: Split) -> TensorData:
 
 
 def _read(path: Path, split: Split) -> Arrays:
-    """The split's arrays, and those that say what is public."""
+    """The split's arrays, and the public ones."""
     needed, welcome = {f"x_{split}", f"y_{split}"}, _PUBLIC | {f"groups_{split}"}
 
     def wanted(there: Collection[str]) -> list[str]:
@@ -63,7 +63,7 @@ def _read(path: Path, split: Split) -> Arrays:
 
 
 def _arrays(path: Path, needed: Set[str], welcome: Set[str]) -> Arrays:
-    """The arrays that are needed, and those of the welcome ones that are there."""
+    """The needed arrays, and those of the welcome ones that exist."""
 
     def wanted(there: Collection[str]) -> list[str]:
         _check_needed(path, needed, there)
@@ -87,7 +87,7 @@ def _check_names(path: Path, names: Collection[str]) -> None:
 
 
 def _vocabulary(arrays: Arrays) -> int:
-    """0 where none is declared: then nothing in the file is a token."""
+    """0 if none is declared: nothing in the file is then a token."""
     declared = arrays.get("vocabulary", np.array(0))
     if declared.ndim or not _whole(declared) or ("vocabulary" in arrays and int(declared) < 1):
         raise DataError("vocabulary: expected one integer >= 1, the number of tokens.")

@@ -1,4 +1,4 @@
-"""Text files: one example a line, labelled by its file's name; or a running text, for the next token."""
+"""Text files: one example per line, labelled by its file's name; or running text, for the next token."""
 
 import gzip
 import zlib
@@ -27,9 +27,9 @@ def load_text(path: Path, reading: Reading, split: Split) -> TensorData:
     | a folder: <class>.txt                         | the same                 | a hash of label and line |
     | a file, of running text                       | T tokens, and T next ones | a hash of what it holds |
 
-    Classes are the sorted names of files, of train/ and test/ together. An empty file declares a class
-    without examples. Files may be compressed (.gz). Lines without a character are left out. Anything else
-    raises DataError that names the file, and no text.
+    Classes are the sorted file names of train/ and test/ together. An empty file declares a class without
+    examples. Files may be compressed (.gz). Blank lines are left out. Anything else raises DataError naming
+    the file, and no text.
     """
     if reading.tokens < 1:
         raise DataError(f"{path}: tokens = {reading.tokens}: expected the length of an example, in tokens.")
@@ -94,7 +94,7 @@ def _name(file: Path) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Those with a character in them. Only \\n and \\r\\n end one: \\x85 is a mark of some encodings."""
+    """Lines with a character in them. Only LF and CR LF end a line: U+0085 is a mark of some encodings."""
     return [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
 
 

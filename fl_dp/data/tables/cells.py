@@ -1,4 +1,4 @@
-"""Cells of a table, which are texts: whether two mean the same, and which of some public values one is."""
+"""Table cells, which are texts: whether two mean the same, and which of some public values a cell is."""
 
 import re
 from collections.abc import Sequence
@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-Cells = NDArray[np.object_]  # (n,) texts without spaces around them
-Value = str | int | float  # what a schema says of a cell: a text means itself, a number all ways to write it
+Cells = NDArray[np.object_]  # (n,) texts without surrounding spaces
+Value = str | int | float  # of a schema: a text means itself, a number every way to write it
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE)
 _SWAPPED = str.maketrans(",.", ".,")
-_DIGITS = 400  # of a number: none that a file holds is rounded, so that unequal ones stay unequal
+_DIGITS = 400  # of a number: enough not to round any in a file, so that unequal ones stay unequal
 
 
 def plain(text: str) -> str:
-    """One text for all ways to write a number: 63, 63.0 and 6.3e1; any other text as it is."""
+    """One text for every way to write a number: 63, 63.0 and 6.3e1; any other text unchanged."""
     if len(text) > _DIGITS or not _NUMBER.fullmatch(text):
         return text
     with localcontext(prec=_DIGITS):
@@ -28,13 +28,13 @@ def plain(text: str) -> str:
 def pointed(text: str, decimal: str) -> str:
     """`text` with a point where the file's numbers have `decimal`: "1,5" becomes "1.5".
 
-    Where they have commas a point becomes a comma, so that such a cell is no number: 1.234 may be a thousand.
+    If they use commas, a point becomes a comma, so that such a cell is no number: 1.234 may be a thousand.
     """
     return text if decimal == "." else text.translate(_SWAPPED)
 
 
 def codes_of(cells: Cells, groups: Sequence[Sequence[Value]], decimal: str = ".") -> NDArray[np.int64]:
-    """(n,) for each cell the number of the group that it is in; -1 where it is in none.
+    """(n,) for each cell the number of its group; -1 if it is in none.
 
     decimal: of numbers in the cells; texts mean themselves.
     """
@@ -55,6 +55,6 @@ def codes_of(cells: Cells, groups: Sequence[Sequence[Value]], decimal: str = "."
 
 
 def numbers_of(cells: Cells, decimal: str = ".") -> NDArray[np.float64]:
-    """(n,) what the cells say; NaN for one that is no number, written with `decimal`."""
+    """(n,) the cells as numbers; NaN for one that is no number, written with `decimal`."""
     texts = pd.Series([pointed(cell, decimal) for cell in cells], dtype=object)
     return np.asarray(pd.to_numeric(texts, errors="coerce"), dtype=np.float64)

@@ -1,6 +1,6 @@
-"""What a column may be, and how its cells become numbers: by what is declared, never by what other cells say.
+"""Kinds of columns, and how their cells become numbers: by declarations, never by other cells.
 
-In all of them `cells` are a column's, and `missing` (n,) says which of them mean that nothing is known.
+Throughout, `cells` are a column's, and `missing` (n,) marks those that count as missing.
 """
 
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ Numbers = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of the file. A column that is this and no more is ignored, and it is said so.
+    """One column of the file. A column of this base class is explicitly ignored.
 
-    missing: cells that mean that nothing is known. if_missing: what becomes of a record with such a cell:
-    it is refused, dropped, or the cell is encoded. decimal: of numbers in the file; how they are written does
-    not decide what they mean, so it is no part of what sites must agree on. division: its subgroups, where it
-    declares some; nor are these.
+    missing: cells that mean a missing value. if_missing: what becomes of a record with such a cell: it is
+    refused, dropped, or the cell is encoded. decimal: of numbers in the file; how they are written does not
+    decide what they mean, so sites need not agree on it. division: its subgroups, if it declares some; sites
+    need not agree on these either.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range(Column):
-    """Numbers from `low` to `high`, scaled to -1 to 1; what lies beyond is clipped."""
+    """Numbers from `low` to `high`, scaled to [-1, 1]; values beyond are clipped."""
 
     low: float
     high: float
 
     def scaled(self, cells: Cells, missing: Mask) -> Numbers:
-        """(n,) with 0, the range's middle, where they are missing; DataError for a cell that is no number."""
+        """(n,) with 0, the range's middle, for missing cells; DataError for a cell that is no number."""
         numbers = np.where(missing, (self.low + self.high) / 2, numbers_of(cells, self.decimal))
         strange = np.isnan(numbers)
         if strange.any():
@@ -59,7 +59,7 @@ class Range(Column):
         return (2 * share - 1).astype(np.float32)
 
     def _written(self, strange: Cells) -> str:
-        """What to say where cells are numbers as the other half of the world writes them."""
+        """What to say if cells are numbers with the other decimal mark."""
         other, mark = (",", "comma") if self.decimal == "." else (".", "point")
         if np.isnan(numbers_of(strange, other)).all():
             return ""
@@ -68,7 +68,7 @@ class Range(Column):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number(Range):
-    """An input. Where missing cells are encoded a second column says which they are, by 1."""
+    """An input. If missing cells are encoded, a second column marks them with 1."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -82,10 +82,10 @@ class Number(Range):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Category(Column):
-    """An input that is one of some values: a column of 0 and 1 for each.
+    """A categorical input, one-hot encoded.
 
-    baseline: the value that has no column, so that it is all zeros; None: every value has one. other: cells
-    that are none of the values have a column of their own; else they are refused.
+    baseline: the value without a column, encoded as all zeros; None: every value has one. other: cells that
+    are none of the values get a column of their own; otherwise they are refused.
     """
 
     categories: tuple[Value, ...]
@@ -107,7 +107,7 @@ class Category(Column):
         return [i for i in range(count) if i >= len(self.categories) or self.categories[i] != self.baseline]
 
     def encode(self, cells: Cells, missing: Mask) -> Numbers:
-        """(n, len(inputs)); DataError for a cell that is none of the values, where there is no `other`."""
+        """(n, len(inputs)); DataError for a cell that is none of the values, if there is no `other`."""
         codes = codes_of(cells, [[value] for value in self.categories], self.decimal)
         if not self.other and ((codes < 0) & ~missing).any():
             raise _unknown(self.name)
@@ -119,18 +119,18 @@ class Category(Column):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target(Range):
-    """A number that is to be predicted, scaled as inputs are."""
+    """A number to predict, scaled as inputs are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label(Column):
-    """A class that is to be predicted. values: of each of `classes`, the cells that mean it."""
+    """A class to predict. values: for each of `classes`, the cells that mean it."""
 
     classes: tuple[str, ...]
     values: tuple[tuple[Value, ...], ...]
 
     def codes(self, cells: Cells) -> NDArray[np.int64]:
-        """(n,) numbers of classes; DataError for a cell that is none."""
+        """(n,) class indices; DataError for a cell that is none of the classes."""
         codes = codes_of(cells, self.values, self.decimal)
         if (codes < 0).any():
             raise _unknown(self.name)
@@ -139,17 +139,17 @@ class Label(Column):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group(Column):
-    """Whose record it is. `partition = "by:COLUMN"` goes by it; one group is all for training, or all not."""
+    """Whose record it is; for `partition = "by:COLUMN"`. A group is entirely for training, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site(Column):
-    """Where a record is. `partition = "by:COLUMN"` goes by it, and nothing else does."""
+    """Where a record is; used only for `partition = "by:COLUMN"`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubgroupColumn(Column):
-    """Which subgroup a record is in, and no input."""
+    """The subgroup of a record; no input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ class SplitColumn(Column):
     test: tuple[Value, ...]
 
     def is_test(self, cells: Cells) -> Mask:
-        """(n,); DataError for a cell that is neither."""
+        """(n,); DataError for a cell that means neither."""
         codes = codes_of(cells, [self.train, self.test], self.decimal)
         if (codes < 0).any():
             raise _unknown(self.name)

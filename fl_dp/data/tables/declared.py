@@ -1,4 +1,4 @@
-"""Values, classes and subgroups as a schema file declares them; DataError for anything else."""
+"""Values, classes and subgroups as declared in a schema file; DataError for anything else."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from fl_dp.errors import DataError
 
 
 def division_of(part: Mapping[str, Any]) -> Division | None:
-    """What a column's part says of subgroups; None where it says nothing. DataError for what is none."""
+    """The subgroups that a column declares; None if it declares none. DataError if they are malformed."""
     if "subgroups" in part and "bands" in part:
         raise DataError("expected subgroups or bands, not both.")
     if "bands" in part:
@@ -38,7 +38,7 @@ def _bands(found: Any) -> tuple[float, ...]:
 
 
 def named_values(declared: Any, what: str) -> tuple[tuple[str, ...], tuple[tuple[Value, ...], ...]]:
-    """Names, and of each the cells that mean it; of a list each value is a name of its own."""
+    """Names, with the cells that mean each; in a list, each value is its own name."""
     if isinstance(declared, dict):
         names = tuple(declared)
         values = tuple(values_of(cells, f"{what}.{name}") for name, cells in declared.items())
@@ -56,7 +56,7 @@ def values_of(found: Any, what: str) -> tuple[Value, ...]:
 
 
 def distinct(groups: Sequence[Sequence[Value]]) -> None:
-    """A text of digits and its number are two values: the text goes first."""
+    """Raise DataError for duplicates. A text of digits and its number are two values: the text wins."""
     said = [value if isinstance(value, str) else (plain(str(value)),) for group in groups for value in group]
     if len(set(said)) != len(said):
         raise DataError("a value stands there twice.")

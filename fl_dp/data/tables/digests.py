@@ -1,4 +1,4 @@
-"""Digests of records as they stand in a file, before any schema, and which of them are for testing."""
+"""Digests of records as they are in a file, before any schema, and the train/test split by them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from fl_dp.data.tables.cells import Cells, plain
 
-# Public and fixed: a key of one's own would let one try splits until one looks good.
+# Public and fixed: with a key of one's own, one could try splits until one looks good.
 _KEY = b"fl_dp train/test split"
 _TEST_SHARE = 0.2
 
 
 def record_digests(columns: Mapping[str, Cells]) -> tuple[bytes, ...]:
-    """SHA-256 of every record: of its cells by the columns' names, in the order of the names.
+    """SHA-256 of every record: of its cells by column name, sorted by name.
 
     A number counts by its value, so that a file that was saved again has the same records.
     """
@@ -25,7 +25,7 @@ def record_digests(columns: Mapping[str, Cells]) -> tuple[bytes, ...]:
 
 
 def _framed(name: str, cells: Cells) -> list[bytes]:
-    """Name and cell with their lengths, so that no two records look alike when they are put together."""
+    """Name and cell with their lengths, so that concatenations of different records differ."""
     places, distinct = pd.factorize(cells)
     texts = [_with_length(name) + _with_length(plain(text)) for text in distinct]
     return [texts[place] for place in places]
@@ -37,7 +37,7 @@ def _with_length(text: str) -> bytes:
 
 
 def for_testing(records: tuple[bytes, ...]) -> NDArray[np.bool_]:
-    """(n,) which records are for testing: a fifth, and the same ones whatever other records there are."""
+    """(n,) which records are for testing: a fifth, and the same whatever other records there are."""
     bound = int(_TEST_SHARE * 2**64)
     return np.array(
         [

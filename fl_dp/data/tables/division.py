@@ -13,7 +13,7 @@ from fl_dp.data.tables.cells import Cells, Value, codes_of, numbers_of
 
 @dataclass(frozen=True, slots=True)
 class ByValue:
-    """values: of each of `names`, the cells that mean it. Any other cell is OTHER."""
+    """values: for each of `names`, the cells that mean it. Any other cell is OTHER."""
 
     names: tuple[str, ...]
     values: tuple[tuple[Value, ...], ...]
@@ -24,7 +24,7 @@ class ByValue:
 
 @dataclass(frozen=True, slots=True)
 class ByBand:
-    """Numbers below the first of `bounds`, from each to the next, and from the last; no number is OTHER."""
+    """Numbers below the first of `bounds`, from each to the next, and from the last; no number: OTHER."""
 
     bounds: tuple[float, ...]
 
@@ -45,5 +45,5 @@ Division = ByValue | ByBand
 
 
 def _subgroups(column: str, names: tuple[str, ...], codes: NDArray[np.int64]) -> Subgroups:
-    """codes: -1 where it is none of the names."""
+    """codes: -1 for none of the names."""
     return Subgroups(column, (*names, OTHER), torch.from_numpy(np.where(codes < 0, len(names), codes)))

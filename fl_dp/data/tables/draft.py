@@ -1,6 +1,7 @@
-"""A first draft of a schema file, for a human to go over: names of columns, and what they seem to be.
+"""A first draft of a schema file, for a human to complete: column names, and what they seem to be.
 
-Ranges and categories stay blank. Taken from the records they would tell of them: of the oldest patient, say.
+Ranges and categories stay blank. Taken from the records, they would reveal something of them: the age of the
+oldest patient, say.
 """
 
 from collections.abc import Iterator
@@ -13,14 +14,14 @@ from fl_dp.data.tables.columns import Mask
 from fl_dp.data.tables.encode import Table
 
 _MISSING = ("", "?", "NA", "N/A", "nan", "NaN", "null", "None")
-_MOST_CATEGORIES = 50  # of a column of texts: one with more is rather a name, and is ignored in a draft
-_FEW = 10  # different whole numbers, or fewer: they may be codes
-_MOST = 0.5  # of a column's cells: where so many are numbers, the others may be marks of missing ones
+_MOST_CATEGORIES = 50  # in a text column; one with more looks like a name, and is ignored in a draft
+_FEW = 10  # distinct whole numbers, or fewer: they may be codes
+_MOST = 0.5  # if this share of a column's cells are numbers, the others may mark missing values
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the operator has said. label, group: names of columns. public: the records are no secret."""
+    """The operator's input. label, group: names of columns. public: the records are no secret."""
 
     label: str = ""
     group: str = ""
@@ -30,7 +31,7 @@ class Wishes:
 def draft_schema(
     table: Table, wishes: Wishes, file: str, separator: str = ",", encoding: str = "utf-8"
 ) -> str:
-    """The text of a schema file for the table that was read from `file`."""
+    """The text of a schema file for the table read from `file`."""
     decimal = _decimal(table, wishes)
     header = [] if table.named else ["header = false                 # the columns stand in this order"]
     if separator != ",":
@@ -66,7 +67,7 @@ def _preface(wishes: Wishes, file: str) -> Iterator[str]:
 
 
 def _decimal(table: Table, wishes: Wishes) -> str:
-    """A comma where columns of numbers have some, and none has points."""
+    """A comma if number columns have some and none has points."""
     marks = {
         _mark(_known(cells))
         for name, cells in zip(table.names, table.columns, strict=True)
@@ -76,7 +77,7 @@ def _decimal(table: Table, wishes: Wishes) -> str:
 
 
 def _mark(known: Cells) -> str:
-    """The decimal mark of a column that is mostly numbers; empty where it is none, or all are whole."""
+    """The decimal mark of a column that is mostly numbers; empty if it is not, or all are whole."""
     points, commas = _share(known, "."), _share(known, ",")
     if max(points, commas) < _MOST or points == commas:
         return ""
@@ -92,7 +93,7 @@ def _are_numbers(known: Cells, decimal: str) -> Mask:
 
 
 def _share(known: Cells, decimal: str) -> float:
-    """Of numbers among the cells."""
+    """Share of numbers among the cells."""
     return float(_are_numbers(known, decimal).mean()) if len(known) else 0.0
 
 
@@ -130,7 +131,7 @@ def _may_be_codes(known: Cells, decimal: str) -> bool:
 
 
 def _number(known: Cells, wishes: Wishes, decimal: str) -> Iterator[str]:
-    """Of public records the cells that are no numbers are taken for missing ones."""
+    """In public records, cells that are no numbers count as missing."""
     numbers = _are_numbers(known, decimal)
     yield 'kind = "number"'
     yield f"range = [{_range(numbers_of(known[numbers], decimal)) if wishes.public else ''}]"
@@ -139,7 +140,7 @@ def _number(known: Cells, wishes: Wishes, decimal: str) -> Iterator[str]:
 
 
 def _range(numbers: np.ndarray) -> str:
-    """From the least to the largest; the upper end is above the lower one, even if all are the same."""
+    """From the smallest to the largest; the upper end is above the lower one, even if all are equal."""
     low, high = float(numbers.min()), float(numbers.max())
     return f"{low!r}, {high if high > low else low + 1!r}"
 
@@ -149,6 +150,6 @@ def _values(known: Cells) -> str:
 
 
 def _text(text: str) -> str:
-    """As TOML writes it."""
+    """A text as TOML."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in escaped) + '"'

@@ -1,4 +1,4 @@
-"""A table and its schema as tensors: nothing in it depends on other records than the one that it encodes."""
+"""Encodes a table by its schema as tensors: each record by itself, independent of all others."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from fl_dp.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The cells of a file. columns: (n,) of each, in the file's order. named: the file itself names them."""
+    """The cells of a file. columns: (n,) each, in the file's order. named: whether the file names them."""
 
     columns: tuple[Cells, ...]
     names: tuple[str, ...]
@@ -31,11 +31,11 @@ class Table:
 
 
 def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
-    """One split of the table; None: all of its records. DataError where the table is not as declared."""
+    """One split of the table; None: all of its records. DataError if the table is not as declared."""
     cells = _by_schema(table, schema)
-    # As they stand in the file: a column of one without names is known by its place.
+    # As they are in the file: a column of a file without names is known by its position.
     names = table.names if table.named else tuple(f"#{i}" for i in range(len(table.names)))
-    # Without whose record it is, and where: under new names the same records have still spent what they have.
+    # Without owner and site columns: under new names the same records have still spent what they have.
     columns = zip(names, cells, table.columns, strict=True)
     raw = record_digests({name: column for name, own, column in columns if own not in _of_whom(schema)})
     kept = _kept(cells, schema)
@@ -59,9 +59,9 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
 
 
 def encode_inputs(table: Table, schema: Schema) -> Tensor:
-    """float32 (n, d) of all records of the table, in its order, labelled or not; other columns do not count.
+    """float32 (n, d) of all records of the table, in its order, labelled or not; other columns are ignored.
 
-    DataError where an input is not there, or missing though its column does not say how that is encoded.
+    DataError if an input column does not exist, or has missing cells without declaring how they are encoded.
     """
     if not table.named:
         cells = _by_schema(table, schema)
@@ -76,7 +76,7 @@ def encode_inputs(table: Table, schema: Schema) -> Tensor:
 
 
 def _traces(table: Table) -> Traces:
-    """By all columns of the file, whatever the schema makes of them; of all its records."""
+    """By all columns of the file and all its records, whatever the schema makes of them."""
     return of_columns(len(table), zip(table.names, table.columns, strict=True))
 
 
@@ -85,7 +85,7 @@ def _of_whom(schema: Schema) -> tuple[str, ...]:
 
 
 def _names(rows: Mapping[str, Cells], column: Column | None) -> tuple[str, ...]:
-    """Of each record the column's cell; none without such a column."""
+    """The column's cell in each record; none without such a column."""
     return tuple(plain(cell) for cell in rows[column.name]) if column else ()
 
 
@@ -100,8 +100,8 @@ def _subgroups(rows: Mapping[str, Cells], schema: Schema) -> tuple[Subgroups, ..
 def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
     """The columns by their names in the schema.
 
-    DataError unless every column of the file is there, and no other. It never quotes the file's first line,
-    which may be a record.
+    DataError unless the file has exactly these columns. It never quotes the file's first line, which may be a
+    record.
     """
     if not table.named:
         if len(table.columns) != len(schema.columns):
@@ -126,7 +126,7 @@ def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
 
 
 def _kept(cells: Mapping[str, Cells], schema: Schema) -> Mask:
-    """(n,) which records are not dropped; DataError for a missing cell that nothing is declared for."""
+    """(n,) which records are not dropped; DataError for a missing cell without a declaration."""
     kept = np.ones(len(cells[schema.names[0]]), dtype=bool)
     for column in schema.declared:
         if column.if_missing == "drop":
@@ -142,7 +142,7 @@ def _kept(cells: Mapping[str, Cells], schema: Schema) -> Mask:
 
 
 def _of_blank(columns: Sequence[Column], schema: Schema) -> Iterator[str]:
-    """What to say of columns with missing cells: an input's may be encoded, those of no other column."""
+    """What to say of columns with missing cells: only those of an input may be encoded."""
     for encoded, ways in ((True, '"drop" or "encode"'), (False, '"drop"')):
         names = [repr(one.name) for one in columns if (one in schema.input_columns) == encoded]
         if names:
@@ -154,7 +154,7 @@ def _of_blank(columns: Sequence[Column], schema: Schema) -> Iterator[str]:
 
 
 def _is_test(cells: Mapping[str, Cells], schema: Schema, raw: tuple[bytes, ...], kept: Mask) -> Mask:
-    """(n,) which records are for testing; of one group all or none, unless a column says otherwise."""
+    """(n,) which records are for testing; all or none of a group, unless a column says otherwise."""
     if column := schema.split_column:
         says = np.zeros(len(kept), dtype=bool)
         says[kept] = column.is_test(cells[column.name][kept])
@@ -176,7 +176,7 @@ def _inputs(rows: Mapping[str, Cells], schema: Schema) -> Tensor:
 
 
 def _targets(rows: Mapping[str, Cells], schema: Schema) -> Tensor:
-    """int64 (n,) numbers of classes, or float32 (n, k): scaled targets, or 0 and 1 of k labels."""
+    """int64 (n,) class indices, or float32 (n, k): scaled targets, or 0 and 1 for k labels."""
     labels = [column.codes(rows[column.name]) for column in schema.of_kind(Label)]
     if len(labels) == 1:
         return torch.from_numpy(labels[0])

@@ -1,4 +1,4 @@
-"""Tables in files: CSV and Parquet, read as texts, so that a record is the same in either."""
+"""Reads tables from CSV and Parquet files as texts, so that a record is the same in either."""
 
 import csv
 import io
@@ -16,11 +16,11 @@ _OTHERWISE = (
     'Another separator? separator = ";" in the schema says so, --separator ";" to fl-dp schema. '
     "Or is the schema that of another table?"
 )
-_NOT_LATIN_1 = re.compile("[\x80-\x9f]")  # controls that no text has; in cp1252 they are letters and marks
+_NOT_LATIN_1 = re.compile("[\x80-\x9f]")  # controls that no text has; in cp1252 letters and marks
 
 
 def read_csv(path: Path, *, separator: str = ",", header: bool = True, encoding: str = "utf-8") -> Table:
-    """The file at `path`; DataError, which quotes no cell, if it is damaged, ragged or encoded otherwise."""
+    """The file at `path`; DataError, quoting no cell, if it is damaged, ragged or in another encoding."""
     try:
         text = _decoded(path, path.read_bytes(), encoding)
         lines = csv.reader(
@@ -48,7 +48,7 @@ def read_csv(path: Path, *, separator: str = ",", header: bool = True, encoding:
 
 
 def _decoded(path: Path, content: bytes, encoding: str) -> str:
-    """The text of a file; it has one reading alone: read in two ways, records would have two budgets."""
+    """The text of a file. There is only one reading: records read in two ways would have two budgets."""
     try:
         text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError:
@@ -72,7 +72,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def read_parquet(path: Path) -> Table:
-    """The file at `path`; DataError if it is damaged, or a cell is no text, number or date."""
+    """The file at `path`; DataError if it is damaged, or a cell is not a text, number or date."""
     import pyarrow
     import pyarrow.parquet
 
@@ -80,7 +80,7 @@ def read_parquet(path: Path) -> Table:
         table = pyarrow.parquet.ParquetFile(path).read()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; expected a Parquet file.") from None
-    except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: names that are no UTF-8
+    except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: names that are not UTF-8
         raise DataError(f"{path}: expected a readable Parquet file ({type(error).__name__}).") from None
     if table.num_rows == 0:
         raise DataError(f"{path}: there are no records.")

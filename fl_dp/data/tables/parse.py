@@ -1,6 +1,6 @@
-"""A schema file, TOML, as a `Schema`. Every error names the file and the column.
+"""Parses a TOML schema file into a `Schema`. Every error names the file and the column.
 
-    missing = ["", "?"]        # cells of all columns that mean that nothing is known; default: [""]
+    missing = ["", "?"]        # cells that mean a missing value, in all columns; default: [""]
     header = true              # the first line names the columns
     separator = ","            # of a CSV file
     encoding = "utf-8"         # of a CSV file; without it: the setting encoding
@@ -24,10 +24,10 @@
 | split    | `train = [VALUE, ...]`, `test = [VALUE, ...]`                   |                 |
 | ignore   |                                                                 |                 |
 
-VALUE: a text means exactly that text, a number all ways to write it (1, 1.0).
+VALUE: a text means exactly that text, a number every way to write it (1, 1.0).
 
-A number, category, site or subgroup may say into which subgroups test records are told apart: `subgroups =
-[VALUE, ...]`, `subgroups = { NAME = [VALUE, ...] }`, or of numbers `bands = [BOUND, ...]`.
+A number, category, site or subgroup may divide test records into subgroups: `subgroups = [VALUE, ...]`,
+`subgroups = { NAME = [VALUE, ...] }`, or for numbers `bands = [BOUND, ...]`.
 """
 
 import math
@@ -175,7 +175,7 @@ def _label(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
 
 
 def _subgroup(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
-    """A missing cell of it is in no declared subgroup, and refuses nothing."""
+    """A missing cell belongs to no declared subgroup, and refuses nothing."""
     if common["division"] is None:
         raise DataError("expected subgroups = [VALUE, ...] or bands = [BOUND, ...], public ones.")
     return SubgroupColumn(if_missing="encode", **common)

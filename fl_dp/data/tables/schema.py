@@ -1,4 +1,4 @@
-"""What is public about a table: its columns, what each may hold, and so the form of the encoded records."""
+"""The public facts of a table: its columns, what each may hold, and so the form of the encoded records."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,12 +24,12 @@ HASH, NONE = "hash", "none"
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A table, as its schema file declares it; `parse_schema` makes one.
+    """A table as declared by its schema file; `parse_schema` makes one.
 
     columns: every column of the file, in the order of the encoding. header: the file's first line names its
-    columns, which may then stand in any order; else they stand in the schema's. separator: of a CSV file.
-    split: "hash" or "none", where no column says which records are for testing. encoding: of a CSV file;
-    empty: the setting says it.
+    columns, which may then be in any order; otherwise they are in the schema's. separator: of a CSV file.
+    split: "hash" or "none", if no column says which records are for testing. encoding: of a CSV file;
+    empty: the setting decides.
     """
 
     columns: tuple[Column, ...]
@@ -48,7 +48,7 @@ class Schema:
 
     @property
     def declared(self) -> tuple[Column, ...]:
-        """All columns but those that are ignored."""
+        """All columns that are not ignored."""
         return tuple(column for column in self.columns if type(column) is not Column)
 
     @property
@@ -62,19 +62,19 @@ class Schema:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes, or of the numbers that are predicted."""
+        """Names of the classes, or of the predicted numbers."""
         labels, targets = self.of_kind(Label), self.of_kind(Target)
         return labels[0].classes if len(labels) == 1 else tuple(one.name for one in (*labels, *targets))
 
     @property
     def form(self) -> Form:
-        """Of the encoded records; no record is needed to know it."""
+        """Form of the encoded records; needs no record."""
         one_label = len(self.of_kind(Label)) == 1
         return Form((len(self.inputs),), len(self.classes), "class" if one_label else "numbers")
 
     @property
     def meaning(self) -> str:
-        """All that decides how a record becomes numbers; how the file is read does not, nor any subgroup."""
+        """All that decides how a record becomes numbers; excludes how the file is read, and subgroups."""
         meant = [column for column in self.declared if not isinstance(column, _NOT_ENCODED)]
         return "\n".join(map(repr, meant))
 

@@ -1,8 +1,8 @@
-"""The columns of a table whose values tell its records apart, whatever a schema makes of them.
+"""The table columns whose values tell its records apart, whatever a schema makes of them.
 
-A few are enough, and must be the same ones when the table comes again with other columns, other names or
-other records. So they are chosen twice: by their names, which stay when records change, and by their
-contents, which stay when names change.
+A few are enough, and must be the same when the table returns with other columns, other names or other
+records. So they are chosen twice: by their names, which stay when records change, and by their contents,
+which stay when names change.
 """
 
 import re
@@ -15,23 +15,23 @@ import pandas as pd
 from fl_dp.data.traces.traces import ALIKE, DIGITS, NOTHING, Cells, Hashes, Texts, Traces, agreement, hash_of
 
 MOST = 5  # columns in a choice
-_GROUPS, _LACKING = 8, 3  # of all columns; so many may be other ones in a set
+_GROUPS, _LACKING = 8, 3  # of all columns; the number of groups that may differ in a set
 _MOST_IN_FLOAT32 = 3e38
-_EXACT = 2.0**53  # whole numbers below are what they say
+_EXACT = 2.0**53  # whole numbers below this are exact
 _MISSING = frozenset({"", "?", "-", "na", "n/a", "nan", "none", "null"})
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d{1,3})?")
 _COUNTED = re.compile(r"(\D*)(\d{1,18})")
-_NEARLY = 0.9  # of a numbering's records have a number that no other has; half of its numbers are used
+_NEARLY = 0.9  # of a numbering's records have a number of their own; half of its numbers are used
 
 
 _Order = tuple[int, ...]
 
 
 class _Column(NamedTuple):
-    """rank: the less, the better it tells records apart, in powers of two; equal ones go by a hash.
+    """rank: the smaller, the better it tells records apart, in powers of two; ties go by a hash.
 
-    by_contents: the least of its values' hashes, which a part of the records often has as well; then all.
-    hashes: (n,) of its values. named: of its name and values, where the name says which column it is.
+    by_contents: the smallest hash of its values, which a subset of the records often has as well; then all.
+    hashes: (n,) of its values. named: of its name and values, if the name identifies the column.
     """
 
     rank: int
@@ -42,7 +42,7 @@ class _Column(NamedTuple):
 
 
 def of_columns(records: int, columns: Iterable[tuple[str, Texts]]) -> Traces:
-    """Of a table's columns, given by their names and (records,) cells."""
+    """Traces of a table's columns, given by their names and (records,) cells."""
     by_name, by_contents = _Choice(records), _Choice(records)
     for name, cells in columns:
         column = _column(name, cells)
@@ -56,9 +56,9 @@ def of_columns(records: int, columns: Iterable[tuple[str, Texts]]) -> Traces:
 
 
 class _Choice:
-    """Columns by one way to know them again: the best few, and all of them in groups.
+    """Columns under one way to recognise them: the best few, and all of them in groups.
 
-    So records are known also by columns of few values each, as answers to questions are: where all columns
+    So records are also known by columns of few values each, such as answers to questions: where all columns
     of some groups are the same.
     """
 
@@ -68,11 +68,11 @@ class _Choice:
         self._strongest: dict[int, tuple[_Order, Hashes]] = {}  # by group
 
     def take(self, order: _Order, number: int, hashes: Hashes) -> None:
-        """order: the least come first. number: says which column it is."""
+        """order: the smallest come first. number: identifies the column."""
         self._best = sorted([*self._best, (order, hashes)], key=_order)[:MOST]
         key = _hash_of(str(number))
         place = int(key) % _GROUPS
-        column = order, hashes * (key | np.uint64(1))  # else answers to two questions could be exchanged
+        column = order, hashes * (key | np.uint64(1))  # otherwise answers to two questions could be exchanged
         self.groups[:, place] += column[1]
         if place in self._strongest:
             self._strongest[place], weaker = sorted([column, self._strongest[place]], key=_order)
@@ -92,10 +92,10 @@ def _order(column: tuple[_Order, Hashes]) -> _Order:
 
 
 def value_of(text: str) -> str:
-    """One text for all spellings of a value: case, blanks, decimal commas, forms of a number; "" for none.
+    """One text for all spellings of a value: case, spaces, decimal commas, forms of a number; "" for none.
 
-    Of a number with a fraction three digits count, those of its float32: an array may hold no more of it, and
-    would round a half the other way.
+    For a number with a fraction three digits count, those of its float32: an array may hold no more of it,
+    and would round a half the other way.
     """
     text = " ".join(text.casefold().split())
     if text in _MISSING:
@@ -111,7 +111,7 @@ def value_of(text: str) -> str:
 
 
 def _column(name: str, cells: Texts) -> _Column | None:
-    """None for one that tells nothing: one value alone, or a numbering, which other tables have as well."""
+    """None for a column that tells nothing: one value, or a numbering, which other tables have too."""
     places, distinct = pd.factorize(cells)
     values = [value_of(text) for text in distinct]
     own = np.array(
@@ -132,7 +132,7 @@ def _column(name: str, cells: Texts) -> _Column | None:
 
 
 def _is_numbering(values: Sequence[str], records: int) -> bool:
-    """Whether they are whole numbers in a row, behind the same letters: ids as many tables have them."""
+    """Whether they are consecutive whole numbers after the same letters: ids as many tables have them."""
     found = [_COUNTED.fullmatch(value) for value in set(values)]
     if len(found) < _NEARLY * records or not all(found):
         return False

@@ -1,4 +1,4 @@
-"""Traces of records that are known as tensors alone: numbers, pixels, tokens."""
+"""Traces of records that are known only as tensors: numbers, pixels, tokens."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,21 +10,21 @@ from torch import Tensor
 
 from fl_dp.data.traces.traces import DIGITS, Hashes, Rows, Texts, Traces, hash_of, of_contents
 
-# Columns of an input that are looked at, those that vary most: as many as a table of it would have.
+# Columns of an input to examine, those that vary most: as many as a table of it would have.
 _MOST_COLUMNS, _MOST_CELLS, _FEWEST = 300, 1_500_000, 24
-_SAMPLE = 512  # records by which that is judged
+_SAMPLE = 512  # records to judge that by
 _TOKENS = 16  # in a piece
 
 
 def of_tensors(x: Tensor, y: Tensor, groups: Sequence[str]) -> Traces:
     """x (n, ...), y (n, ...) and a name per record, or none: what `TensorData` holds.
 
-    The whole input is a piece, so that a label may be another one. Numbers are columns; so are names.
+    The whole input is one piece, so that the label may differ. Numbers are columns, and so are names.
     """
     rows = x.reshape(len(x), -1).contiguous().numpy()
     if x.is_floating_point():
         whole = of_contents([(row.tobytes(),) for row in rows])
-        from fl_dp.data.traces.columns import of_columns  # late: it needs pandas, and an actor does not
+        from fl_dp.data.traces.columns import of_columns  # late: needs pandas, which an actor does not
 
         columns = {f"x{place}": rows[:, place] for place in _most_varied(rows, whole.pieces).tolist()}
         table = of_columns(len(x), _texts(columns, y, groups))
@@ -33,12 +33,12 @@ def of_tensors(x: Tensor, y: Tensor, groups: Sequence[str]) -> Traces:
 
 
 def of_pictures(files: Iterable[bytes], pixels: Tensor) -> Traces:
-    """By each picture's file, and by its pixels (n, ...): it may have another label, or be saved anew."""
+    """By each picture's file, and by its pixels (n, ...): it may have another label, or be saved again."""
     return of_contents([(file, row.numpy().tobytes()) for file, row in zip(files, pixels, strict=True)])
 
 
 def _most_varied(rows: NDArray[np.float32], hashes: Hashes) -> Rows:
-    """The columns with the most different values, of equal ones the first. hashes: of the records."""
+    """The columns with the most distinct values; of equal ones the first. hashes: of the records."""
     values = np.sort(rows[np.argsort(hashes)[:_SAMPLE]], axis=0)
     different = (values[1:] != values[:-1]).sum(axis=0)
     number = max(_FEWEST, min(_MOST_COLUMNS, _MOST_CELLS // len(rows)))
@@ -57,7 +57,7 @@ def _texts(
 
 
 def _rounded(values: NDArray[Any]) -> NDArray[np.float64]:
-    """As `value_of` rounds: so that a long column has few different texts."""
+    """Rounded as by `value_of`, so that a long column has few distinct texts."""
     exact = values.astype(np.float64)
     with np.errstate(divide="ignore"):
         digits = DIGITS - 1 - np.floor(np.log10(np.abs(exact)))
@@ -66,7 +66,7 @@ def _rounded(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _pieces(row: NDArray[np.generic]) -> Iterator[bytes]:
-    """Of pixels all together; of tokens also those that begin where a hash of some says so."""
+    """All pixels together; for tokens also pieces that begin where a hash of some says so."""
     yield row.tobytes()
     if row.dtype != np.int64 or len(row) <= _TOKENS:
         return

@@ -1,4 +1,4 @@
-"""Pieces of texts: windows of bytes that are chosen by what they hold, wherever a record begins.
+"""Pieces of texts: windows of bytes chosen by their content, wherever a record begins.
 
 So a text is recognised that was cut into other records, or read with another tokenizer (winnowing: Schleimer,
 Wilkerson, Aiken 2003, "Winnowing: local algorithms for document fingerprinting").
@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 from fl_dp.data.traces.traces import Hashes, Rows, Traces, hash_of
 
-WINDOW = 32  # bytes, of a text without blanks
-_CHOSEN = np.uint64(16)  # one window in so many
+WINDOW = 32  # bytes, of a text without spaces
+_CHOSEN = np.uint64(16)  # one window in this many
 _SMALL = bytes.maketrans(bytes(range(65, 91)), bytes(range(97, 123)))
 _BLANKS = b" \t\r\n\f\v"
-_BETWEEN = b"\0"  # two records
+_BETWEEN = b"\0"  # separates two records
 _CHUNK = 2**22  # bytes whose windows are hashed at a time
 _BASE, _MIX = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
 
 
 def of_texts(texts: Sequence[bytes], *, running: bool = False) -> Traces:
-    """Of one record for each text. running: they are one text, cut, so that a window may reach into the next.
+    """Traces of one record per text. running: they are one text, cut, so a window may reach into the next.
 
-    A record that is shorter than a window is a piece as it is. Blanks and capital letters do not count.
+    A record shorter than a window is one piece. Spaces and capital letters do not count.
     """
     plain = [text.translate(_SMALL, _BLANKS) for text in texts]
     between = b"" if running else _BETWEEN
@@ -37,7 +37,7 @@ def of_texts(texts: Sequence[bytes], *, running: bool = False) -> Traces:
 
 
 def window_hashes(content: NDArray[np.uint8]) -> Hashes:
-    """Of each window of WINDOW bytes: a polynomial in its bytes, mixed, so that the least is any of them."""
+    """For each window of WINDOW bytes: a polynomial in its bytes, mixed, so that any may be the smallest."""
     number = max(0, len(content) - WINDOW + 1)
     hashes = np.zeros(number, dtype=np.uint64)
     with np.errstate(over="ignore"):
@@ -48,7 +48,7 @@ def window_hashes(content: NDArray[np.uint8]) -> Hashes:
 
 
 def _windows(text: bytes) -> tuple[Hashes, Rows]:
-    """The chosen windows of a text, and where each begins; none reaches over a place between two records."""
+    """The chosen windows of a text, and where each begins; none crosses the boundary of two records."""
     parts = list(_chosen(text))
     if not parts:
         return np.zeros(0, np.uint64), np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""What a data set is recognised by, however it is read: what stands in its source, not what becomes of it.
+"""How a data set is recognised however it is read: by what is in its source, not by what becomes of it.
 
 A digest of a whole record changes with every column that is added, left out or read as something else. So a
 ledger also knows data by their traces: values that stand together in a record, and pieces of its content.
@@ -19,14 +19,14 @@ Texts = NDArray[np.object_]  # (n,) the cells of a column
 Rows = NDArray[np.int64]
 Columns = tuple[int, ...]
 
-NOTHING = np.uint64(0)  # the hash of a cell that holds nothing
-DIGITS = 3  # significant ones of a number with a fraction: it may have been rounded
-CHANCE = 0.005  # records of another data set that agree with one of these by chance
-ALIKE = 0.01  # pairs of records that may agree on what is left of a set without its strongest column
-_SAMPLE = 20_000  # records by which chance is judged
-_KEPT = np.uint64(8)  # of the sets of cells one in so many is kept, the same ones wherever they are
-_FEW_COLUMNS = 3  # their sets are so few that all are kept
-_MOST_HOLDERS = 2  # a piece that is in more records is a form's heading, or a phrase
+NOTHING = np.uint64(0)  # the hash of an empty cell
+DIGITS = 3  # significant ones, of a number with a fraction: it may have been rounded
+CHANCE = 0.005  # share of another data set's records that may agree with one of these by chance
+ALIKE = 0.01  # share of pairs of records that may agree on the rest of a set without its strongest column
+_SAMPLE = 20_000  # records to estimate chance with
+_KEPT = np.uint64(8)  # one set of cells in this many is kept, the same ones everywhere
+_FEW_COLUMNS = 3  # with few columns there are so few sets that all are kept
+_MOST_HOLDERS = 2  # a piece in more records is a form's heading, or a phrase
 
 
 def _no_pieces() -> Hashes:
@@ -39,10 +39,10 @@ def _no_rows() -> Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Of n records, what may stand together: uint64 (n, k), hashes, each of one column or of several.
+    """For n records, what may stand together: uint64 (n, k), hashes, each of one column or of several.
 
-    rest: the same, each without the column of it that tells records apart best. least: how many of the k
-    make a set.
+    rest: the same, each without its column that tells records apart best. least: how many of the k make a
+    set.
     """
 
     hashes: Hashes
@@ -55,7 +55,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traces:
-    """Of n records.
+    """The traces of n records.
 
     cells: of a table. records_of: uint64 (n,), equal where all columns are.
     pieces: uint64 (m,), hashes of content that stands for itself: a picture, a line, a few words of a text.
@@ -69,7 +69,7 @@ class Traces:
     owners: Rows = field(default_factory=_no_rows)
 
     def at(self, rows: Rows) -> Self:
-        """Those of the records `rows`, in their order; each is named once."""
+        """Those of the records `rows`, in their order; each is listed once."""
         place = np.full(self.records, -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         kept = place[self.owners] >= 0
@@ -78,28 +78,28 @@ class Traces:
         return type(self)(len(rows), cells, whole, self.pieces[kept], place[self.owners[kept]])
 
     def digests(self) -> list[bytes]:
-        """8 bytes for each trace, in no order that means anything."""
+        """8 bytes for each trace, in no meaningful order."""
         distinct = np.unique(self.records_of, return_index=True)[1]
-        some, records = distinct[:_SAMPLE], len(distinct)  # by their hashes: a fair sample
+        some, records = distinct[:_SAMPLE], len(distinct)  # sorted by hash, so a fair sample
         found = [_rare_pieces(self.pieces, self.owners)]
         found += [_telling_sets(cells, some, records) for cells in self.cells]
         return [trace.tobytes() for trace in np.unique(np.concatenate(found))]
 
 
 def of_contents(contents: Sequence[Sequence[bytes]]) -> Traces:
-    """Of one record for each list of contents, each a piece as it is: a picture's file, and its pixels."""
+    """Traces of one record per list of contents, each a piece: a picture's file, and its pixels."""
     pairs = [(hash_of(content), row) for row, own in enumerate(contents) for content in own]
     pieces, owners = zip(*pairs, strict=True) if pairs else ((), ())
     return Traces(len(contents), pieces=np.array(pieces, np.uint64), owners=np.array(owners, np.int64))
 
 
 def hash_of(content: bytes) -> np.uint64:
-    """8 bytes of BLAKE2b; never `NOTHING`, but by a chance of 2^-64."""
+    """8 bytes of BLAKE2b; `NOTHING` only with probability 2^-64."""
     return np.uint64(int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big"))
 
 
 def agreement(hashes: Hashes) -> float:
-    """How likely two of them are equal; those that are NOTHING are left out."""
+    """The probability that two of them are equal; those that are NOTHING are left out."""
     there = hashes[hashes != NOTHING]
     counts = np.unique(there, return_counts=True)[1].astype(np.float64)
     number = len(there)
@@ -107,7 +107,7 @@ def agreement(hashes: Hashes) -> float:
 
 
 def _rare_pieces(pieces: Hashes, owners: Rows) -> Hashes:
-    """Those that are in one record, or two."""
+    """The pieces that are in one record, or two."""
     if not len(pieces):
         return pieces
     distinct = np.unique(np.stack([pieces, owners.astype(np.uint64)]), axis=1)[0]
@@ -117,11 +117,12 @@ def _rare_pieces(pieces: Hashes, owners: Rows) -> Hashes:
 
 
 def _telling_sets(cells: Cells, some: Rows, records: int) -> Hashes:
-    """Hashes of those sets of cells of a record that no record of other data has but by chance.
+    """Hashes of a record's sets of cells that records of other data share only by chance.
 
     Two records of other data agree on a set as rarely as two of these do, equal records counted once. Rows of
-    two tables may be numbered alike, or be of the same hours: so one column is never enough, and the others
-    of its set must tell records apart as well. some: records by which that is judged, of `records` distinct.
+    two tables may be numbered alike, or come from the same hours: so one column is never enough, and the
+    others of its set must tell records apart as well. some: records to judge that by, of `records` distinct
+    ones.
     """
     number = cells.hashes.shape[1]
     found, sample = [_no_pieces()], cells.at(some)
@@ -132,7 +133,7 @@ def _telling_sets(cells: Cells, some: Rows, records: int) -> Hashes:
         sums = _sums(sample.hashes, chosen)
         if len(chosen) < number:
             likely[chosen] = agreement(sums)
-        else:  # no two distinct records agree on all: that is rarer than to agree on all but one
+        else:  # no two distinct records agree on all: that is rarer than agreeing on all but one
             likely[chosen] = min(likely.values(), default=min(single))
         if likely[chosen] * (records - 1) > CHANCE:
             continue
@@ -149,7 +150,7 @@ def _kept(hashes: Hashes, columns: int) -> Hashes:
 
 
 def _sums(hashes: Hashes, chosen: Columns) -> Hashes:
-    """(n,) of those together; NOTHING where one of them holds nothing."""
+    """(n,) hashes of those together; NOTHING if one of them is empty."""
     part = hashes[:, chosen]
     sums: Hashes = np.where((part == NOTHING).any(axis=1), NOTHING, part.sum(axis=1))
     return sums

@@ -1,4 +1,4 @@
-"""Settings by a stated rule, from what is public about a run: see docs/defaults.md."""
+"""Settings chosen by a fixed rule from the public facts of a run: see docs/defaults.md."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ CHOSEN = (
 
 
 def check_open(keys: Iterable[str]) -> None:
-    """ConfigError for a key that the rule chooses: what was asked for would not be what comes."""
+    """Raise ConfigError for a key that the rule chooses: the rule would override the given value."""
     for key in keys:
         if key in map(key_of, CHOSEN):
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""A run by the rule that fits the time: as many passes over the records as the limit allows."""
+"""Proposes a run by the rule that fits the time limit: as many passes over the records as it allows."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -35,17 +35,17 @@ _ONLY: dict[str, Scalar] = {
     "strategy": "", "adaptive_clipping": "",
 }  # fmt: skip
 _CHANGE_AFTERWARDS = "plan without it, and change the file that is written."
-_INSTEAD = {  # of a value that is no mistake, but another way to train
+_INSTEAD = {  # reason, for a value that is valid but another way to train
     "aggregation": "a round of a secure sum is one step, so that none of its rounds, batches and rates is "
     "meant for that; docs/secure-aggregation.md says what served."
 }
-START = 20.0  # seconds until the first round, which no forecast counts
+START = 20.0  # seconds until the first round, which no forecast includes
 _TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
 
 
 @dataclass(frozen=True, slots=True)
 class RuledRun:
-    """A run with what the rule chooses. reasons: why, by the fields of CHOSEN. forecast: of it."""
+    """A run with the settings of the rule. reasons: by the fields of CHOSEN. forecast: of the run."""
 
     reasons: dict[str, str]
     forecast: Forecast
@@ -57,8 +57,8 @@ class RuledRun:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """run: with its reasons, and its forecast with the time. seconds: to allow for it, with start and margin;
-    limit: that were allowed. notes: for the user.
+    """run: with reasons, and a forecast that includes time. seconds: time to allow, with start and margin;
+    limit: the seconds that were allowed. notes: for the user.
     """
 
     run: RuledRun
@@ -79,13 +79,13 @@ def propose(
     most_rounds: int | None = None,
     begin: Callable[[], object] = lambda: None,
 ) -> Proposal:
-    """Settings for the request's data, model, budget and clients, whatever it says of those that are chosen.
+    """Choose settings for the request's data, model, budget and clients; its own values are ignored.
 
-    Of records their number and form alone are used, as by `check_run`; nothing is started, paid or written.
-    engine: as of a launch. seconds: that the run may take; None: no limit. most_rounds: that are allowed.
-    begin: is called when all is checked and steps are measured, which may take minutes.
+    As in `check_run`, only the number and form of the records are used; nothing is started, paid or written.
+    engine: as in a launch. seconds: time limit of the run; None: no limit. most_rounds: the most rounds
+    allowed. begin: called once everything is checked, before steps are measured, which may take minutes.
     ConfigError, DataError or TaskError for what a launch refuses, for settings that the rule was not made
-    for, and for a limit that not one pass keeps, with the seconds that it takes.
+    for, and for a limit too short for a single pass, with the seconds that one takes.
     """
     _check_ruled(request.config, seconds, most_rounds)
     check_clients_files(request.config)
@@ -107,7 +107,7 @@ def propose(
             )
         needed = START + MARGIN * timing.rounds
         if needed <= limit:
-            # a round ends in time: what a client sends later is paid for and lost
+            # a generous timeout: an update that arrives after it is paid for and lost
             longest = 600.0 * math.ceil(MARGIN * timing.rounds / run.config.rounds / 600)
             patient = replace(run.config, round_timeout=max(RunConfig().round_timeout, longest))
             whole = replace(run, forecast=replace(run.forecast, config=patient, timing=timing))
@@ -120,7 +120,7 @@ def propose(
 
 
 def fewer(epochs: float, share: float) -> float:
-    """Passes, whole and at least one, that take about `share` of the time of `epochs`; at least one fewer."""
+    """A whole number of passes, at least one, that takes about `share` of the time of `epochs`, and fewer."""
     return max(1.0, float(min(int(epochs) - 1, int(0.95 * epochs * max(0.0, share)))))
 
 
@@ -155,8 +155,8 @@ def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | No
 def ruled(
     config: RunConfig, sizes: Sequence[int], norms: Sequence[float], epochs: float, most_rounds: int | None
 ) -> RuledRun:
-    """The run with `epochs` passes over a client's records. sizes: public, of each client; norms: of the
-    gradients of made-up records at its first weights. most_rounds: as of `rule.rounds_of`.
+    """The run with `epochs` passes over a client's records. sizes: public, one for each client; norms: of
+    gradients of made-up records at the first weights. most_rounds: as in `rule.rounds_of`.
 
     ConfigError for a budget that no noise meets.
     """
@@ -182,7 +182,7 @@ def ruled(
         participations=0 if everyone else "auto",
     )
     check_budget(draft, max(sizes))
-    foreseen = forecast_of(draft, sizes, None)  # what a rate of 1 costs, any rate costs
+    foreseen = forecast_of(draft, sizes, None)  # what rate 1 costs, any rate costs
     usual = [_usual(one.record.mechanism, foreseen.usual_rounds) for one in foreseen.clients]
     all_steps = steps_of_epochs(size, min(batch, size), draft.local_epochs) * rounds
     move = rule.move_of(usual, sizes, foreseen.parameters, all_steps)
@@ -233,7 +233,7 @@ def ruled(
 
 
 def typical(sizes: Sequence[int]) -> int:
-    """Records of the client that has the median record: half of all records are at clients no larger."""
+    """Size of the client that holds the median record: half of all records are at clients no larger."""
     seen = 0
     for size in sorted(sizes):
         seen += size
@@ -243,5 +243,5 @@ def typical(sizes: Sequence[int]) -> int:
 
 
 def _usual(mechanism: Entry | None, rounds: float) -> Entry | None:
-    """A client's part in the mean of the rounds: chance may draw it more often or less."""
+    """A client's expected part in the rounds; chance may draw it more or less often."""
     return mechanism and mechanism.taking(max(1, round(mechanism.steps * rounds)))

@@ -1,7 +1,7 @@
-"""The rule: from public numbers to settings. docs/defaults.md has its sources, and what was measured.
+"""The rule: from public numbers to settings. docs/defaults.md has its sources and measurements.
 
-One idea carries it. What a run adds to each weight is a sum of noised steps. The noise in that sum has a
-standard deviation that is known beforehand; the learning rate is the one at which it is `noise_in_a_weight`.
+One idea carries it. A run adds a sum of noised steps to each weight. The noise in that sum has a known
+standard deviation; the learning rate is chosen so that it equals `noise_in_a_weight`.
 """
 
 import math
@@ -21,22 +21,22 @@ from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.training.examples import axes_of
 
 MOST_EPOCHS = 40.0  # passes over a client's records in all rounds
-MORE_NOISE = 1.1  # over the noise of a full batch: so much is given away for shorter steps
+MORE_NOISE = 1.1  # times the noise of a full batch: accepted in return for shorter steps
 LEAST_STEPS, MOST_STEPS = 60, 600  # of a client in all rounds
-LEAST_PARTICIPATIONS = 4  # rounds of a client, in the mean
+LEAST_PARTICIPATIONS = 4  # expected rounds of a client
 MOMENTUM = 0.9
 _NORMS = 64  # made-up examples whose gradients are measured
 OF_THE_LEAST_NORM = 0.1  # the clipping bound
 MOST_MOVE = 16.0  # of the weights in a step, if all records agree
 _CONSTANT = 1.7  # of `noise_in_a_weight`
-_QUICK = "rdp"  # where two noises are compared: their ratio is that of a tight accountant to a few per cent
+_QUICK = "rdp"  # for comparing two noises: their ratio is within a few per cent of a tight accountant's
 
 
 def noise_of_mean(size: int, batch: int, epochs: float, epsilon: float, delta: float) -> float:
-    """Standard deviation of the mean of all a client's noised steps, over the clipping bound.
+    """Standard deviation of the mean of all a client's noised steps, divided by the clipping bound.
 
     sigma / (B sqrt(T)): T steps, each a sum of about B clipped gradients with noise sigma, divided by B.
-    size: its records; batch: expected, all records where it has fewer.
+    size: the client's records; batch: the expected batch, or all records if there are fewer.
     """
     drawn = min(batch, size)
     steps = steps_of_epochs(size, drawn, epochs)
@@ -45,7 +45,7 @@ def noise_of_mean(size: int, batch: int, epochs: float, epsilon: float, delta: f
 
 
 def batch_of(size: int, epochs: float, epsilon: float, delta: float) -> int:
-    """The expected batch: a power of two, from which on larger ones win next to no noise.
+    """The expected batch: the power of two beyond which a larger one hardly reduces the noise.
 
     The smallest with at most MOST_STEPS steps and at most MORE_NOISE times the full batch's noise for the
     same epochs; smaller where that leaves fewer than LEAST_STEPS steps.
@@ -66,11 +66,11 @@ def batch_of(size: int, epochs: float, epsilon: float, delta: float) -> int:
 
 
 def rounds_of(clients: int, in_a_round: int, steps: int, most: int | None = None) -> int:
-    """Rounds: as many as clients are in one, and so many that each client has LEAST_PARTICIPATIONS.
+    """Rounds: at least as many as a round has clients, and enough for LEAST_PARTICIPATIONS of each client.
 
-    In a round of t steps a client's own model gathers noise of variance t v; the mean of m clients gathers
-    R t v / m in R rounds. With R >= m no client strays further by noise in a round than the common model does
-    in the run. steps: of a client in all rounds, each of which has one at least. most: what the user allows.
+    In a round of t steps a client's own model gathers noise of variance t v; the mean of m clients gathers R
+    t v / m in R rounds. With R >= m, noise moves no client further in a round than it moves the global model
+    in the run. steps: of a client in all rounds, at least one in each. most: the user's limit.
     """
     share = in_a_round / clients
     wanted = max(in_a_round, math.ceil(LEAST_PARTICIPATIONS / share))
@@ -78,15 +78,15 @@ def rounds_of(clients: int, in_a_round: int, steps: int, most: int | None = None
 
 
 def local_epochs_of(epochs: float, clients: int, in_a_round: int, rounds: int) -> float:
-    """Passes over its records in a client's round, of 4 digits; `epochs` in all, in the mean."""
+    """Passes over its records in one round of a client, to 4 digits; `epochs`: its expected total."""
     return float(f"{epochs / (rounds * in_a_round / clients):.4g}")
 
 
 def made_up_norms(config: RunConfig) -> list[float]:
-    """Lengths of the gradients of 64 examples of random numbers, of the data's form and unit.
+    """Gradient norms of 64 random examples with the form and unit of the data.
 
-    They say how small a clipping bound has to be. Always the same ones for a form, a model and a seed.
-    ConfigError where one is not finite, or zero.
+    They show how small a clipping bound has to be. The same form, model and seed give the same examples.
+    ConfigError if a norm is zero or not finite.
     """
     task = task_of(config)
     model = new_model(task)
@@ -107,13 +107,13 @@ def made_up_norms(config: RunConfig) -> list[float]:
 
 
 def bound_of(norms: Sequence[float]) -> float:
-    """The clipping bound, of one digit: so small that nearly every gradient is clipped.
+    """The clipping bound, to one digit: so small that nearly every gradient is clipped.
 
-    norms: of gradients of made-up records at the first weights. A step then is a mean of directions, and only
+    norms: of gradients of made-up records at the first weights. A step is then a mean of directions, and only
     the product of rate and bound counts.
     """
     ordered = sorted(norms)
-    least = ordered[len(ordered) // 20]  # a few records may be less than typical
+    least = ordered[len(ordered) // 20]  # a few records may have smaller gradients than is typical
     return float(f"{OF_THE_LEAST_NORM * least:.0e}")
 
 
@@ -123,17 +123,17 @@ def noise_in_a_weight(parameters: int) -> float:
 
 
 def move_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int, steps: float) -> float:
-    """How far the weights go in a step of the common model if all records agree: rate * C / (1 - momentum).
+    """How far a step of the global model moves the weights if all records agree: rate * C / (1 - momentum).
 
-    So that the noise of all steps moves a weight by `noise_in_a_weight`; at most MOST_MOVE. entries: what
-    each client is to take part in, in the mean; steps: of the common model, rounds times steps of a round.
+    Chosen so that the noise of all steps moves a weight by `noise_in_a_weight`; at most MOST_MOVE. entries:
+    each client's expected part; steps: of the global model, rounds times steps of a round.
     """
-    share = noise_share_of(entries, sizes, parameters)  # of all weights together, beside the clearest signal
+    share = noise_share_of(entries, sizes, parameters)  # of all weights, relative to the clearest signal
     if not share:
         return MOST_MOVE
     return min(MOST_MOVE, noise_in_a_weight(parameters) * math.sqrt(parameters) / (steps * share))
 
 
 def rate_of(move: float, bound: float, momentum: float) -> float:
-    """The learning rate, of 2 digits."""
+    """The learning rate, to 2 digits."""
     return float(f"{move * (1 - momentum) / bound:.1e}")

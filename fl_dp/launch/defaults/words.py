@@ -55,7 +55,7 @@ def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bo
 def run_file_text(found: Proposal, base: RunConfig) -> str:
     """The run as a TOML file: what was asked for, then what was chosen, each with its reason.
 
-    base: what was asked for, as the user wrote its paths; what has its default is left out.
+    base: what was asked for, with paths as the user wrote them; defaults are left out.
     """
     defaults, flat = RunConfig().to_flat(), found.config.to_flat()
     chosen, always = set(map(key_of, CHOSEN)), set(map(key_of, _ALWAYS))

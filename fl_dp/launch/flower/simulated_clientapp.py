@@ -1,7 +1,7 @@
 """The client app of `flwr run` in a checkout, where Flower simulates all clients on one machine.
 
-The operator of such a run is every client's own, so that a client's settings follow from the run config, as
-in `run.sh`. `client.py` never runs this, whatever a server sends.
+The operator of such a run operates every client too, so client settings follow from the run config, as in
+`run.sh`. `client.py` never runs this, whatever a server sends.
 """
 
 from pathlib import Path
@@ -28,14 +28,14 @@ def query(message: Message, context: Context) -> Message:
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """One round of private training, or the reason why not."""
+    """One round of private training, or the reason why there was none."""
     return answer(message, context, train_round, settings_of)
 
 
 def settings_of(context: Context) -> ClientConfig:
-    """The client's own settings where it has some, else those that the run config announces.
+    """The client's own settings if it has any, else those that the run config gives.
 
-    ConfigError when Flower simulates another number of clients than the run config says.
+    ConfigError if Flower simulates another number of clients than the run config says.
     """
     if has_settings(context.node_config):
         return client_settings(context.node_config)
@@ -56,5 +56,5 @@ def _number(node: Any, config: RunConfig) -> int:
 
 
 def _ledgers(config: RunConfig, run: int) -> Path:
-    """Below the run's folder, which the server makes in the same way."""
+    """Below the run's folder; the server derives the same path."""
     return Path(config.out or f"runs/{run}").absolute() / "ledgers"

@@ -1,4 +1,4 @@
-"""A federation in Flower's own Ray simulation: one process that it runs in, and no port for anybody else."""
+"""A federation in Flower's own Ray simulation: in one process, and with no port open to others."""
 
 import sys
 import time
@@ -54,7 +54,7 @@ def simulate_with_flower(
 
 
 def clients_at_once(config: RunConfig, available: int) -> int:
-    """Simulated clients that fit on `available` cores; ConfigError when not even one does."""
+    """Simulated clients that fit on `available` cores; ConfigError if not even one does."""
     at_once = int(available * _per_core(config))
     if at_once < 1:
         raise ConfigError(f"clients-per-cpu = {config.clients_per_cpu}: this machine has {available} cores.")
@@ -62,7 +62,7 @@ def clients_at_once(config: RunConfig, available: int) -> int:
 
 
 def check_resources(config: RunConfig) -> None:
-    """ConfigError when this machine lacks what a single simulated client needs."""
+    """Raise ConfigError if this machine lacks what a single simulated client needs."""
     clients_at_once(config, cores())
     if config.clients_per_gpu != AUTO:
         import torch
@@ -72,11 +72,11 @@ def check_resources(config: RunConfig) -> None:
 
 
 def backend_settings(config: RunConfig) -> dict[str, Any]:
-    """Flower's settings of Ray for `config` on this machine's cores.
+    """Flower's Ray settings for `config` on this machine's cores.
 
-    Flower accepts only whole cores per client. To Ray a core is a unit of bookkeeping, so here it stands for
-    one client: Ray gets as many as clients may run at once. "auto" is one client per core and no GPU, because
-    what fits on a GPU is not measured here.
+    Flower accepts only whole cores per client. For Ray a core is only a unit of accounting, so here it stands
+    for one client: Ray gets as many as clients may run at once. "auto" is one client per core and no GPU,
+    because what fits on a GPU is not measured here.
     """
     gpus = 0.0 if config.clients_per_gpu == AUTO else 1 / float(config.clients_per_gpu)
     return {
@@ -88,8 +88,8 @@ def backend_settings(config: RunConfig) -> dict[str, Any]:
 def simulation_environment(config: RunConfig, template: Path, ray_folder: Path) -> dict[str, str]:
     """The environment of the simulation's processes; Ray's workers inherit it.
 
-    ray_folder: where Ray keeps its sockets, a folder of this launch alone. Its path must be short: that of a
-    socket may have 107 characters.
+    ray_folder: where Ray keeps its sockets, for this launch alone. Its path must be short: a socket's path is
+    limited to 107 characters.
     """
     return {
         TEMPLATE_VARIABLE: str(template),

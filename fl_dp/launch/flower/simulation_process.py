@@ -27,7 +27,7 @@ def main() -> None:
         run_federation(grid, config.to_flat(), run, folder.path, resumed=RESUMED_VARIABLE in os.environ)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Flower's, that `flwr run` be used: it would open a port
+        warnings.simplefilter("ignore")  # Flower warns to use `flwr run` instead, which would open a port
         run_simulation(server_app, client_app, config.clients, backend_config=backend_settings(config))
 
 

@@ -1,1 +1,1 @@
-"""The processes of one launch: started with an environment of their own, logged, watched, and ended."""
+"""The processes of one launch: started in their own environment, logged, watched and stopped."""

@@ -1,4 +1,4 @@
-"""The environment of the processes that are started: Flower's state in a folder of theirs, no telemetry."""
+"""The environment of child processes: Flower's state in their own folder, no telemetry."""
 
 import os
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ _QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_TELEMETRY_ENABLED": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "PYTHONUNBUFFERED": "1",  # a log ends with what happened last, also after SIGKILL
+    "PYTHONUNBUFFERED": "1",  # so that a log ends with the last event, also after SIGKILL
 }
 
-# Threads that wait for work sleep: where they spin, two clients of one machine take ten times as long.
+# Waiting threads sleep: when they spin, two clients on one machine take ten times as long.
 _SHARED = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
@@ -22,8 +22,8 @@ def child_environment(
 ) -> dict[str, str]:
     """This process's environment, changed for one that uses Flower.
 
-    flower_home: the folder of Flower's state, in place of ~/.flwr. threads: how many the numerical libraries
-    may start, unless the environment says so already.
+    flower_home: folder for Flower's state, instead of ~/.flwr. threads: how many the numerical libraries may
+    start, unless the environment says so already.
     """
     return {
         **thread_settings(threads),
@@ -37,7 +37,7 @@ def child_environment(
 
 
 def thread_settings(threads: int) -> dict[str, str]:
-    """Settings that keep each of the numerical libraries to `threads` threads."""
+    """Settings that limit each numerical library to `threads` threads."""
     return {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
 

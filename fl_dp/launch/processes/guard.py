@@ -1,4 +1,4 @@
-"""Ends the processes of a launch when the launcher was killed before it could do so.
+"""Ends the processes of a launch if the launcher is killed before it can.
 
 Runs as `python -m fl_dp.launch.processes.guard LAUNCH_ID SCRATCH`. The launcher holds the other end of
 standard input, which closes however the launcher ends. The guard then ends what is left of the launch and

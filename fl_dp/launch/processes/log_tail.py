@@ -6,7 +6,7 @@ from typing import Any
 
 
 class JsonLines:
-    """The lines of a JSON-lines file, each returned once, when it is complete."""
+    """The lines of a JSON-lines file, each returned once it is complete."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The processes of one launch: each in its own session, all of them ended with the launch."""
+"""The processes of one launch: each in its own session, all stopped when the launch ends."""
 
 import ctypes
 import os
@@ -28,12 +28,11 @@ Identity = tuple[int, int]  # process id, start time in clock ticks: a pair that
 class Processes:
     """Starts processes, knows which have ended, and ends all of them and their descendants.
 
-    A descendant may leave its session (clients and Ray do); it is found by a marker in
-    the environment, which it inherits. If this process is killed outright, a guard process does the
-    same in its place.
+    A descendant may leave its session, as clients and Ray do. It is found by a marker in the environment that
+    it inherits. If this process is killed outright, a guard process does the same in its place.
 
-    scratch: a folder with a short path, for sockets, whose paths may have no more than 107 characters;
-    a run's own folder may have a long one. It is deleted with the processes.
+    scratch: a folder with a short path, for sockets: their paths are limited to 107 characters, and a run's
+    own folder may be longer. It is deleted with the processes.
     """
 
     def __init__(self) -> None:
@@ -56,7 +55,7 @@ class Processes:
         self.stop()
 
     def start(self, name: str, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
-        """Run `command` as `name` in a new session, its output in `log`; an earlier `name` has ended."""
+        """Run `command` as `name` in a new session with its output in `log`; an earlier `name` has ended."""
         with open_private(log) as output:  # a traceback may quote data
             self._started[name] = subprocess.Popen(
                 command,
@@ -68,18 +67,18 @@ class Processes:
             )
 
     def exit_code(self, name: str) -> int | None:
-        """The exit code of process `name`; None while it runs, -N when signal N ended it."""
+        """The exit code of process `name`; None while it runs, -N if signal N ended it."""
         return self._started[name].poll()
 
     def interrupt(self, name: str) -> None:
-        """Ask process `name` to stop, as Ctrl-C does; it ends when it has cleaned up."""
+        """Ask process `name` to stop, as Ctrl-C does; it ends after it has cleaned up."""
         self._started[name].send_signal(signal.SIGINT)
 
     def stop(self) -> None:
         """End every process of this launch: SIGTERM, then SIGKILL after GRACE_SECONDS."""
         ended = end_launch(self.launch_id)
         for process in self._started.values():
-            process.kill()  # where there is no /proc, these are the only ones known
+            process.kill()  # without /proc, these are the only known ones
             process.wait()
         _reap(ended)
         if self._guard.stdin is not None:
@@ -88,12 +87,12 @@ class Processes:
 
 
 def end_launch(launch_id: str) -> set[Identity]:
-    """End all processes that carry the marker `launch_id` and their descendants; returns them."""
+    """End all processes that carry the marker `launch_id`, and their descendants; returns them."""
     seen: set[Identity] = set()
     for sent, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
         signalled: set[Identity] = set()
         deadline = time.monotonic() + seconds
-        # A process once seen is remembered: an orphan may overwrite its environment and with it the marker.
+        # Remember each process once seen: an orphan may overwrite its environment and the marker with it.
         while alive := (_living(launch_id, seen)):
             seen |= alive
             for identity in alive - signalled:
@@ -108,7 +107,8 @@ def end_launch(launch_id: str) -> set[Identity]:
 def _adopt_orphans() -> None:
     """Become the parent of descendants whose own parent ends first.
 
-    In a container the first process often reaps no orphans: they would stay in the process table for ever.
+    In a container the first process often does not reap orphans, which would stay in the process table for
+    ever.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -142,11 +142,11 @@ def _living(launch_id: str, known: set[Identity]) -> set[Identity]:
 
 
 def _process_table() -> dict[Identity, int]:
-    """The parent's id of every living process of this machine, zombies left out; empty without /proc."""
+    """Parent id of every living process on this machine, zombies left out; empty without /proc."""
     table: dict[Identity, int] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            # The name, in parentheses, may itself hold spaces and parentheses; see proc_pid_stat(5).
+            # The name, in parentheses, may itself contain spaces and parentheses; see proc_pid_stat(5).
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended while the table was read

@@ -1,1 +1,1 @@
-"""Many runs that differ in settings and seeds: planned and costed, started, compared."""
+"""Many runs that differ in settings and seeds: planned, costed, started and compared."""

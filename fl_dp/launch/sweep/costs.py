@@ -28,11 +28,11 @@ from fl_dp.records import ClientProfile
 
 @dataclass(frozen=True, slots=True)
 class SweepCost:
-    """runs: what each costs the client that it costs most, in order; `alone` is infinite without privacy.
+    """runs: what each run costs its most expensive client, in order; `alone` is infinite without privacy.
 
-    epsilon, delta: of all runs together on the same data, what these had spent before included; runs without
-    privacy are left out. exactly: whether every client takes part in every round; else it is the most.
-    before: whether these data had spent anything before.
+    epsilon, delta: of all runs together on the same data, earlier spending included; runs without privacy are
+    left out. exactly: every client takes part in every round; otherwise it is an upper bound.
+    before: these data had spent something before.
     """
 
     runs: tuple[ClientSpending, ...]
@@ -43,29 +43,29 @@ class SweepCost:
 
     @property
     def problems(self) -> list[tuple[int, str]]:
-        """Number and words of the runs that would not be what they are asked to be."""
+        """Number and explanation of each run that would not be what its config asks for."""
         return [(number, cost.problem) for number, cost in enumerate(self.runs) if cost.problem]
 
     @property
     def conflicts(self) -> list[tuple[int, str]]:
-        """Number and words of the runs whose data a ledger would not enter."""
+        """Number and explanation of each run whose data a ledger would refuse."""
         return [(number, cost.conflict) for number, cost in enumerate(self.runs) if cost.conflict]
 
 
 def cost_of(
     runs: Sequence[RequestedRun], ledger: Path | None, *, vary: bool = False, usual: bool = False
 ) -> SweepCost:
-    """Foresee all runs, one after the other.
+    """Forecast all runs, one after the other.
 
     ledger: the folder of the one that all pay from, which is read and not changed; None: each has a new one.
-    vary: as of `SweepRequest.vary_mechanism`. usual: where chance decides who takes part, for a client of the
-    mean number of rounds; else for one that is drawn in all. LedgerError for one that cannot be read.
+    vary: as `SweepRequest.vary_mechanism`. usual: where clients are sampled, for a client drawn in the
+    expected number of rounds; otherwise for one drawn in all. LedgerError if a ledger cannot be read.
     """
     accounts, costs = ForeseenAccounts(ledger), []
     profiles: dict[str, ClientProfile] = {}
     for one in runs:
         paying = accounts if ledger else ForeseenAccounts(None)
-        sizes = one.sizes if ledger else sorted(set(one.sizes))  # of fresh ones those of a size are alike
+        sizes = one.sizes if ledger else sorted(set(one.sizes))  # new ledgers of one size are alike
         rounds = max(1, math.ceil(mean_rounds(one.config))) if usual else one.config.rounds
         clients = _paid(one.config, sizes, paying, rounds, vary=vary)
         profiles |= {cost.dataset: cost.record.profile for cost in clients}
@@ -89,7 +89,7 @@ def cost_of(
 def _paid(
     config: RunConfig, sizes: Sequence[int], accounts: ForeseenAccounts, rounds: int, *, vary: bool
 ) -> list[ClientSpending]:
-    """What each client of a run spends, which is paid."""
+    """What each client of a run spends; it is counted as paid."""
     clients = spendings_of(config, sizes, accounts, rounds=rounds, vary_mechanism=vary)
     fresh, _ = in_common(config, [replace(one.record.profile, spent=()) for one in clients])
     found = []
@@ -104,7 +104,7 @@ def _paid(
 def _problem(found: ClientSpending, config: RunConfig) -> str:
     """Why the client's rounds would not be what the run's config says; empty if they would.
 
-    config: with what members of secure sums would share, had nobody spent anything.
+    config: with what members of secure sums would share if nothing had been spent.
     """
     record, planned = found.record, found.record.mechanism
     if planned is None:
@@ -127,10 +127,10 @@ def _problem(found: ClientSpending, config: RunConfig) -> str:
 
 
 def noise_for_all(runs: Sequence[RequestedRun], costs: SweepCost) -> float | None:
-    """The noise multiplier with which all runs together stay within the least of their budgets.
+    """The noise multiplier with which all runs together stay within the smallest of their budgets.
 
-    None where they differ in rate, where no noise is enough, where data have spent before, or where a person
-    is at several members of a sum.
+    None if they differ in rate, if no noise is enough, if the data have spent before, or if a person is at
+    several members of a sum.
     """
     configs = [one.config for one in runs]
     if any(one.secure and one.clients_per_person > 1 for one in configs):

@@ -1,4 +1,4 @@
-"""A sweep as it was fixed before its first run: plan.json, which says everything and is never changed."""
+"""A sweep as fixed before its first run: plan.json, which says everything and is never changed."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+,~-]{0,199}")
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """name: of its folder. point: the combination that it is of, with another seed than its siblings.
+    """name: of its folder. point: its combination of settings, which its siblings run with other seeds.
 
     settings: what the point sets, by key. config: the whole run config, flat.
     """
@@ -41,9 +41,9 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """public: whether nobody's privacy is at stake. ledger: the folder of the one ledger that all runs pay
-    from, absolute; empty where each has its own. vary_mechanism: as of `SweepRequest`.
-    epsilon, delta: of all runs together, foreseen; None: not finite.
+    """public: nobody's privacy is at stake. ledger: the folder of the one ledger that all runs pay from,
+    absolute; empty if each has its own. vary_mechanism: as in `SweepRequest`.
+    epsilon, delta: forecast for all runs together; None: not finite.
     """
 
     runs: tuple[PlannedRun, ...]
@@ -56,7 +56,7 @@ class SweepPlan:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The settings that differ between runs, in the order in which they were named."""
+        """The settings that differ between runs, in the order of the file."""
         return tuple(dict.fromkeys(key for run in self.runs for key in run.settings))
 
     def digest(self) -> str:
@@ -81,7 +81,7 @@ class SweepPlan:
 
     @classmethod
     def read(cls, folder: "SweepFolder") -> Self:
-        """ConfigError where there is none, or where it was changed."""
+        """Read plan.json; ConfigError if there is none, or if it was changed."""
         if not folder.plan.is_file():
             raise ConfigError(
                 f"{folder.path}: holds no sweep; start one by: fl-dp sweep SWEEP.toml --out DIR."
@@ -95,7 +95,7 @@ class SweepPlan:
             named = all(_NAME.fullmatch(run.name) for run in runs)
         except (AttributeError, KeyError, TypeError):
             raise ConfigError(f"{folder.plan}: is damaged; put it back as it was.") from None
-        if not named:  # they are names of folders, one of which may be deleted
+        if not named:  # they name folders, one of which may be deleted
             raise ConfigError(f"{folder.plan}: is damaged: the name of a run is no name of a folder.")
         if number != _FORMAT:
             raise ConfigError(f"{folder.plan}: is of another fl_dp (format {number}).")
@@ -107,7 +107,7 @@ class SweepPlan:
         return plan
 
     def check_same(self, other: "SweepPlan") -> None:
-        """ConfigError, which says what differs, unless `other` asks for the same sweep."""
+        """Raise ConfigError, saying what differs, unless `other` asks for the same sweep."""
         found = list(_differences(self, other))
         if found:
             more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
@@ -169,11 +169,11 @@ class SweepFolder:
         return self.path / "configs" / f"{name}.toml"
 
     def log(self, name: str) -> Path:
-        """What the run has said on its console."""
+        """The file of the run's console output."""
         return self.path / "logs" / f"{name}.log"
 
     def write_configs(self, plan: SweepPlan) -> None:
-        """A run config for each run: what `fl-dp run --config` is given."""
+        """Write a run config for each run, for `fl-dp run --config`."""
         (self.path / "configs").mkdir(exist_ok=True)
         for run in plan.runs:
             config = RunConfig.from_flat(run.config)

@@ -1,4 +1,4 @@
-"""The runs of a sweep as processes: a few at a time, each on cores of its own, stopped together."""
+"""The runs of a sweep as processes: a few at a time, each on its own cores, stopped together."""
 
 import os
 import time
@@ -18,7 +18,7 @@ _DIVIDED = hasattr(os, "sched_setaffinity")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command, and the file that holds what it prints."""
+    """A command, and the file for its output."""
 
     name: str
     command: Sequence[str]
@@ -26,9 +26,9 @@ class Job:
 
 
 def jobs_of(text: str, runs: int, *, shared: bool, on_gpu: bool) -> int:
-    """How many runs at a time `--jobs` means; ConfigError for what this machine cannot do.
+    """How many parallel runs `--jobs` means; ConfigError for what this machine cannot do.
 
-    shared: whether all pay from one ledger, one after the other: what a run may spend follows from those
+    shared: all pay from one ledger, so they run one after the other: what a run may spend depends on those
     before it.
     """
     most = cores() if _DIVIDED else 1
@@ -53,16 +53,16 @@ def run_jobs(
     started: Callable[[Job], object],
     ended: Callable[[Job, int, float], object],
 ) -> None:
-    """Run all of them, `at_once` at a time. One that fails ends no other.
+    """Run all jobs, `at_once` at a time. A failed job ends no other.
 
-    ended: gets the exit code of a job, and the seconds that it took. KeyboardInterrupt interrupts those that
-    run, waits until they have cleaned up, and goes on.
+    ended: called with a job, its exit code and its seconds. KeyboardInterrupt interrupts the running jobs,
+    waits until they have cleaned up, and is raised again.
     """
     free, running = _shares(at_once), dict[str, tuple[Job, frozenset[int], float]]()
     with Processes() as processes:
 
         def collect(ended: Callable[[Job, int, float], object]) -> None:
-            """Tell of those that have ended since; wait a moment where none has."""
+            """Report the jobs that have ended since; wait a moment if none has."""
             over = {name: code for name in running if (code := processes.exit_code(name)) is not None}
             if not over:
                 time.sleep(_POLL_SECONDS)
@@ -92,7 +92,7 @@ def run_jobs(
 
 
 def _shares(number: int) -> list[frozenset[int]]:
-    """This process's cores in `number` parts; empty ones where they cannot be divided."""
+    """Split this process's cores into `number` parts; the parts are empty if they cannot be split."""
     if not _DIVIDED:
         return [frozenset()] * number
     ours = sorted(os.sched_getaffinity(0))
@@ -101,7 +101,7 @@ def _shares(number: int) -> list[frozenset[int]]:
 
 @contextmanager
 def _on(share: frozenset[int]) -> Iterator[None]:
-    """What this thread starts within inherits these cores: Ray and torch count no others."""
+    """Pin whatever this thread starts in the block to these cores: Ray and torch count no others."""
     if not share:
         yield
         return

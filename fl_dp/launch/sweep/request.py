@@ -1,4 +1,4 @@
-"""sweep.toml: a run config, keys with values to try, seeds; read, and every mistake named."""
+"""Reads sweep.toml: a run config, keys with values to try, and seeds; names every mistake."""
 
 import itertools
 import re
@@ -23,15 +23,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,79}")
 _LONGEST = 120  # characters of a run's name
 
 
-Point = tuple[str, Mapping[str, Scalar]]  # a combination that is tried with every seed: name, settings
+Point = tuple[str, Mapping[str, Scalar]]  # a combination to try with every seed: name, settings
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedRun:
     """One run of a sweep. point: the name of its combination; settings: what differs from the base.
 
-    notes: what a launch would tell its user of the config. sizes: public, of each client, and public, whether
-    the data are a public benchmark set: once it was held against all that a launch refuses.
+    notes: what a launch would tell its user about the config. sizes: the public size of each client; public:
+    the data are a public benchmark set. Both are known once the run was checked against all that a launch
+    refuses.
     """
 
     name: str
@@ -48,8 +49,8 @@ class RequestedRun:
 class SweepRequest:
     """A sweep as its file asks for it.
 
-    public: whether its author declares the data public or synthetic. vary_mechanism: whether the operator of
-    the clients lets rate and noise vary, because they were fixed before any result was seen.
+    public: its author declares the data public or synthetic. vary_mechanism: the operator of the clients lets
+    rate and noise vary, because they were fixed before any result was seen.
     """
 
     runs: tuple[RequestedRun, ...]
@@ -60,7 +61,7 @@ class SweepRequest:
 def read_sweep(file: Path, shipped: Path) -> SweepRequest:
     """Read sweep.toml; ConfigError names file, key and value. shipped: a folder of configs to fall back on.
 
-    A config's path counts from the file's folder, then from the working directory.
+    The path of a config is tried relative to the file's folder, then to the working directory.
     """
     table = read_toml(file, what="sweep file", named=True)
     try:
@@ -107,7 +108,7 @@ def _check_keys(found: Collection[str]) -> None:
 
 
 def _settings(found: Any, known: Mapping[str, Scalar], where: str) -> dict[str, Scalar]:
-    """The settings of a table; of an unknown key fewer words than of a file's own: a run has many keys."""
+    """The settings of a table. The error for an unknown key is short: a run has many keys."""
     if not isinstance(found, dict):
         raise ConfigError(f"{where}: expected a table of settings.")
     for key in found:
@@ -137,7 +138,7 @@ def _grid(found: Any, known: Mapping[str, Scalar]) -> list[Point]:
     for values in itertools.product(*found.values()) if found else ():
         settings = dict(zip(found, values, strict=True))
         name = ",".join(f"{key}={_word(value)}" for key, value in settings.items())[:_LONGEST]
-        names[name] += 1  # values may differ only in what a name cannot hold
+        names[name] += 1  # values may differ only in characters that a name cannot hold
         points.append((name if names[name] == 1 else f"{name}~{names[name]}", settings))
     return points
 
@@ -161,7 +162,7 @@ def _named(found: Any, known: Mapping[str, Scalar]) -> list[Point]:
 
 
 def _word(value: Scalar) -> str:
-    """`value` as part of a file's name: no separators, nothing that a shell takes for its own."""
+    """`value` as part of a file name: no separators, and nothing special to a shell."""
     if not isinstance(value, str):
         return str(value).lower()
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", value).strip("-") or "none"
@@ -205,7 +206,7 @@ def _run(
 
 
 def _check_unlike(runs: Sequence[RequestedRun]) -> None:
-    """ConfigError for two runs of one config: both would be paid for, and only one wanted."""
+    """Raise ConfigError for two runs with one config: both would be paid for, and only one is wanted."""
     seen: dict[RunConfig, str] = {}
     for run in runs:
         if run.config in seen:

@@ -27,10 +27,10 @@ WAITING, UNFINISHED, REFUSED = "waiting", "unfinished", "refused"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A run. status: of its summary, or WAITING, UNFINISHED (it has begun), REFUSED (it could not begin).
+    """One run. status: of its summary, or WAITING, UNFINISHED (it has begun), REFUSED (it could not begin).
 
-    epsilon: of its clients' accounts when it ended, so that on one ledger the runs before it count; alone: of
-    its own steps. Both None where none is known, infinite without privacy. seconds: of its rounds.
+    epsilon: of its clients' accounts when it ended, so on a shared ledger earlier runs count; alone: of its
+    own steps. Both are None if unknown, infinite without privacy. seconds: of its rounds.
     """
 
     run: PlannedRun
@@ -47,7 +47,7 @@ class Row:
 
     @property
     def score(self) -> tuple[str, float | None]:
-        """What runs are compared by: the accuracy; else the first metric; else the loss."""
+        """What runs are compared by: accuracy, else the first metric, else the loss."""
         if self.accuracy is not None:
             return "accuracy", self.accuracy
         name = next(iter(self.metrics), "")
@@ -55,7 +55,7 @@ class Row:
 
 
 def rows_of(plan: SweepPlan, folder: SweepFolder) -> list[Row]:
-    """The rows, in the plan's order. What cannot be read is UNFINISHED, with the reason."""
+    """The rows, in the plan's order. A run that cannot be read is UNFINISHED, with the reason."""
     return [_row(run, folder) for run in plan.runs]
 
 
@@ -77,7 +77,7 @@ def _row(run: PlannedRun, folder: SweepFolder) -> Row:
 
 
 def _refusal(log: Path) -> str:
-    """The line in which a command says why it could not begin; empty where it was stopped, or not called."""
+    """The line in which a command says why it could not begin; empty if it was stopped, or never started."""
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     return next((line for line in text.splitlines() if line.startswith("error: ")), "")
 
@@ -100,21 +100,21 @@ def _of(run: PlannedRun, found: Mapping[str, Any], status: str) -> Row:
 
 
 def _total(found: Mapping[str, Any]) -> float:
-    """What its clients' accounts hold by then, earlier runs included, for a person at that many of them."""
-    if not counts_this_run(found) or not found["private"]:  # an older fl_dp told just that
+    """Total of its clients' accounts at its end, earlier runs included, for a person at that many of them."""
+    if not counts_this_run(found) or not found["private"]:  # an older fl_dp reported exactly that
         return epsilon_from_json(found.get("epsilon"))
     spent = (epsilon_from_json(one["epsilon"]) for one in found["clients"].values())
     return sum(heapq.nlargest(found["federation"]["clients_per_person"], spent))
 
 
 def _alone(clients: Iterable[Mapping[str, Any]], run: PlannedRun) -> float | None:
-    """The largest epsilon of what this run has added to an account; None where reports do not say."""
+    """The largest epsilon that this run added to an account; None if the reports do not say."""
     found = []
     for client in clients:
         charges, delta = _entries(client.get("charges")), client.get("delta")
         if delta is not None and charges:
             own: tuple[Entry, ...] | None = _entries(of_this_run(client)["charges"])
-            if "this_run" not in client:  # all of it is, or an older fl_dp has not told it apart
+            if "this_run" not in client:  # all of it is this run's, or an older fl_dp did not separate it
                 own = own_charges(charges, _entries(client.get("before")))
             if own is None:
                 return None
@@ -129,7 +129,7 @@ def _entries(found: Any) -> tuple[Entry, ...]:
 
 
 def costliest(place: RunFolder) -> tuple[Entry, ...]:
-    """The charges of the client of a run that has spent most; of a run with a ledger of its own."""
+    """The charges of the client that has spent most in a run with its own ledger."""
     found = [read_summary(place.summary)] if place.summary.exists() else read_rounds(place.rounds)[-1:]
     clients = [client for one in found for client in one.get("clients", {}).values()]
     if not clients:
@@ -140,11 +140,11 @@ def costliest(place: RunFolder) -> tuple[Entry, ...]:
 def total_epsilon(plan: SweepPlan, folder: SweepFolder) -> float:
     """The epsilon of all runs so far on the same data, at the plan's delta; runs without privacy left out.
 
-    On one ledger that is what its accounts hold; else as if the runs had shared one.
+    On a shared ledger it is what the accounts hold; otherwise it is computed as if the runs had shared one.
     """
     accountant = str(plan.runs[0].config["accountant"])
     persons = max(int(run.config.get("clients-per-person", 1)) for run in plan.runs)
-    delta = plan.delta / persons  # of each of a person's accounts: together they have the plan's
+    delta = plan.delta / persons  # for each of a person's accounts; together they have the plan's delta
     if plan.ledger:
         accounts = ForeseenAccounts(Path(plan.ledger))
         configs = [RunConfig.from_flat(run.config) for run in plan.runs]

@@ -33,12 +33,12 @@ from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import counted, duration, rough_duration
 
 Say = Callable[[str], None]
-RunJobs = Callable[..., None]  # `run_jobs`, or what tests put in its place
+RunJobs = Callable[..., None]  # `run_jobs`, or a test's substitute
 _AT_WORK = "another process is at work on this sweep"
 
 
 def planned(request: SweepRequest, ledger: Path | None) -> tuple[list[RequestedRun], SweepPlan, SweepCost]:
-    """Look at every run, and foresee the costs. ConfigError where private data have no ledger."""
+    """Check every run, and forecast the costs. ConfigError if private data have no ledger."""
     runs = checked(request.runs)
     public = request.public or all(one.public for one in runs)
     if not public and ledger is None:
@@ -50,17 +50,17 @@ def planned(request: SweepRequest, ledger: Path | None) -> tuple[list[RequestedR
 
 
 def checked(runs: Sequence[RequestedRun]) -> list[RequestedRun]:
-    """The runs with absolute paths and the sizes of their clients, held against all that a launch refuses.
+    """The runs with absolute paths and client sizes, checked against everything that a launch refuses.
 
-    FlDpError, of the same kind, names the run. The model is tried once for all seeds of a point: it is of the
-    same layers.
+    FlDpError, of the same kind, names the run. The model is tried once for all seeds of a point, as its
+    layers are the same.
     """
     found: list[RequestedRun] = []
     for run in runs:
         try:
             found.append(_checked(run, tried=run.point in [one.point for one in found]))
         except FlDpError as error:
-            # of a kind that the command line knows, which needs words alone
+            # a kind that the command line knows and that can be made from a message alone
             known = (kind for kind in (DataError, ModelError, TaskError) if isinstance(error, kind))
             raise next(known, ConfigError)(f"{run.name}: {error}") from error
     return found
@@ -81,7 +81,7 @@ def _checked(run: RequestedRun, *, tried: bool) -> RequestedRun:
 
 
 def tell(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost, say: Say) -> None:
-    """Say what the sweep would do and cost; ConfigError where it cannot be started."""
+    """Say what the sweep would do and cost; ConfigError if it cannot be started."""
     announce(runs, plan, cost, say)
     usual = cost
     if not cost.exactly:
@@ -93,7 +93,7 @@ def tell(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost, say: Sa
 def start(
     plan: SweepPlan, out: Path, jobs: str, program: Sequence[str], say: Say, *, run: RunJobs = run_jobs
 ) -> ExitCode:
-    """Fix the sweep in the folder `out`, then run it; ConfigError where `out` holds one already."""
+    """Fix the sweep in the folder `out`, then run it; ConfigError if `out` holds one already."""
     at_once = _at_once(plan, jobs)
     folder = _claim(out)
     with exclusive(folder.lock, _AT_WORK):
@@ -111,9 +111,9 @@ def resume(
     *,
     run: RunJobs = run_jobs,
 ) -> ExitCode:
-    """Go on with the sweep in the folder. asked: what its file asks for now, if one was named.
+    """Resume the sweep in the folder. asked: what its file asks for now, if one was named.
 
-    ConfigError where that is another sweep than the one that was fixed.
+    ConfigError if that is another sweep than the one that was fixed.
     """
     folder = SweepFolder(path.absolute())
     plan = SweepPlan.read(folder)
@@ -125,7 +125,7 @@ def resume(
 
 
 def show(path: Path, say: Say) -> None:
-    """Print the table of a sweep, whatever its state; write CSV and report unless it is being run."""
+    """Print the table of a sweep in any state; unless it is running, also write CSV and report."""
     folder = SweepFolder(path.absolute())
     sweep = _Sweep(SweepPlan.read(folder), folder, say)
     try:
@@ -160,7 +160,7 @@ def _at_once(plan: SweepPlan, jobs: str) -> int:
 
 @dataclass(slots=True)
 class _Sweep:
-    """A sweep in its folder. at_once: runs at a time; seconds: of those that have ended; left: the others."""
+    """A sweep in its folder. at_once: parallel runs; seconds: of finished runs; left: the others."""
 
     plan: SweepPlan
     folder: SweepFolder
@@ -170,9 +170,9 @@ class _Sweep:
     seconds: list[float] = field(default_factory=list)
 
     def run(self, program: Sequence[str], run: RunJobs) -> ExitCode:
-        """Run what is left of it. program: the words that stand for `fl-dp`."""
+        """Run what is left of it. program: the command line for `fl-dp`."""
         self.folder.write_configs(self.plan)
-        private_folder(self.folder.path / "logs")  # a run's console may quote settings of a site
+        private_folder(self.folder.path / "logs")  # a run's console may quote a site's settings
         rows = rows_of(self.plan, self.folder)
         jobs = [self._job(row.run, program) for row in rows if row.status not in OVER]
         self.left, over = len(jobs), len(rows) - len(jobs)
@@ -187,13 +187,13 @@ class _Sweep:
         return self.conclude()
 
     def _job(self, run: PlannedRun, program: Sequence[str]) -> Job:
-        """The run, new or resumed where it has begun; ConfigError where its config is not the plan's."""
+        """The run, new, or resumed if it has begun; ConfigError if its config is not the plan's."""
         place, log = self.folder.run(run.name), self.folder.log(run.name)
         if place.launch.exists():
             _check_config(run, place.config)
             _check_launch(self.plan, place)
             return Job(run.name, [*program, "run", "--resume", str(place.path)], log)
-        if place.config.exists():  # it ended before it wrote how it was launched: nothing was paid for
+        if place.config.exists():  # it ended before it wrote how it was launched, so nothing was paid for
             shutil.rmtree(place.path)
         words = ["--simulate", "--config", str(self.folder.config(run.name)), "--out", str(place.path)]
         ledger = ["--ledger", self.plan.ledger] if self.plan.ledger else []
@@ -220,7 +220,7 @@ class _Sweep:
         return f"[{number}/{len(self.plan.runs)}] {job.name}"
 
     def print_rows(self, *, write: bool) -> list[Row]:
-        """A table of what is there, and what a choice from it costs. write: results.csv, too."""
+        """Print a table of the results so far, and what choosing from them costs. write: results.csv too."""
         rows = rows_of(self.plan, self.folder)
         print_results(self.plan, rows)
         if write:
@@ -229,7 +229,7 @@ class _Sweep:
         return rows
 
     def conclude(self) -> ExitCode:
-        """Tables, CSV and report of what is there; the exit code that says how all of it ended."""
+        """Write tables, CSV and report of the results; returns the exit code for how the sweep ended."""
         rows = self.print_rows(write=True)
         self.say(f"results in {self.folder.shown / self.folder.csv.name}")
         done = [self.folder.run(row.run.name) for row in rows if row.rounds]
@@ -242,7 +242,7 @@ class _Sweep:
 
 
 def _check_launch(plan: SweepPlan, place: RunFolder) -> None:
-    """ConfigError where the run would be paid for elsewhere, or under another rule, than was planned."""
+    """Raise ConfigError if the run would be paid for elsewhere, or under another rule, than was planned."""
     start = Launch.read(place)
     ledger = Path(plan.ledger).absolute() if plan.ledger else place.ledgers.absolute()
     if start.ledgers.absolute() != ledger or start.vary_mechanism != plan.vary_mechanism:

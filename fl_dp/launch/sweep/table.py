@@ -1,4 +1,4 @@
-"""A sweep's results: a table over seeds, what a choice from them costs, results.csv and report.html."""
+"""A sweep's results: a table over seeds, what choosing from them costs, results.csv and report.html."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ from fl_dp.reporting.table import print_table
 
 
 def print_results(plan: SweepPlan, rows: Sequence[Row]) -> None:
-    """Print a line for each combination: medians over its seeds, of what they are compared by the spread."""
+    """Print a line for each combination: medians over its seeds, and the spread of the score."""
     points = list(dict.fromkeys(run.point for run in plan.runs))
     seeds = max(sum(run.point == point for run in plan.runs) for point in points)
     names = [row.score[0] for row in rows if row.score[1] is not None]
@@ -55,7 +55,7 @@ def _median(values: Sequence[float | None], form: str) -> str:
 
 
 def write_csv(plan: SweepPlan, rows: Sequence[Row], folder: SweepFolder) -> None:
-    """Write results.csv, whole or not at all: a row for each run, formulas disarmed."""
+    """Write results.csv atomically: a row for each run, with formulas disarmed."""
     metrics = list(dict.fromkeys(name for row in rows for name in row.metrics if name != "accuracy"))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -80,7 +80,7 @@ def write_csv(plan: SweepPlan, rows: Sequence[Row], folder: SweepFolder) -> None
 
 
 def footer(plan: SweepPlan, rows: Sequence[Row], spent: float) -> str:
-    """What must be said of a model that is chosen from these."""
+    """What must be said of a model that is chosen from these results."""
     rule = (
         "Whoever chooses the best of these runs has looked at all of them: the epsilon of a chosen model is "
     )
@@ -106,7 +106,7 @@ def result_line(row: Row) -> str:
 
 
 def write_page(runs: Sequence[RunFolder], folder: SweepFolder) -> str:
-    """Write report.html, all runs side by side; a line for the user, which says why it could not be. Never
+    """Write report.html with all runs side by side; returns a line for the user, also if it failed. Never
     raises.
     """
     if problem := drawn(runs, folder.report):

@@ -1,4 +1,4 @@
-"""What a sweep says before it starts: what it will do and cost, and why it is not started."""
+"""What a sweep says before it starts: what it will do and cost, or why it is not started."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -14,7 +14,7 @@ from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import counted
 
 Say = Callable[[str], None]
-_SHOWN = 20  # runs of a table, at most; points of one cost are one line
+_SHOWN = 20  # most runs in a table; points of equal cost share a line
 _ON_PUBLIC_DATA = (
     "Choose settings on public data, where nobody's privacy is at stake: the same config with "
     'data = "digits".',
@@ -77,14 +77,14 @@ def _cells(config: RunConfig, run: ClientSpending) -> tuple[str, ...]:
 
 
 def beside_unprotected(plan: SweepPlan) -> str:
-    """Said of a sum where some runs have no privacy: they are not in it."""
+    """Said beside a total when some runs have no privacy: they are not in it."""
     if all(run.config.get("privacy") != "off" for run in plan.runs):
         return ""
     return ' without the runs of privacy = "off", and beside these no epsilon would hold'
 
 
 def check_affordable(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost) -> None:
-    """ConfigError where runs on private data would not be what they are asked to be; nothing has started."""
+    """Raise ConfigError if runs on private data would not be what their config asks for."""
     for one in runs:
         if not plan.public and not one.config.private:
             raise ConfigError(
@@ -110,7 +110,7 @@ def check_affordable(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepC
 
 
 def _ways_out(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost) -> Iterator[str]:
-    """What whoever asked for the sweep may do instead, one thing each."""
+    """What the user may do instead, one option each."""
     if noise := noise_for_all(runs, cost):
         yield (
             f"One noise for all runs, noise-multiplier = {noise:g}, keeps all of them within epsilon "

@@ -1,4 +1,4 @@
-"""A convolutional network over time, for windows of sensors' numbers (T, channels)."""
+"""A convolutional network over time, for windows of sensor data (T, channels)."""
 
 from torch import Tensor, nn
 
@@ -6,11 +6,11 @@ from fl_dp.form import Form
 from fl_dp.models.expect import expect_windows
 from fl_dp.models.model import Model
 
-_LEAST_LENGTH = 4  # two poolings halve it twice
+_LEAST_LENGTH = 4  # each of two poolings halves it
 
 
 class _TimeLast(nn.Module):
-    """(n, T, channels) to (n, channels, T), as convolutions take it."""
+    """(n, T, channels) to (n, channels, T), as convolutions expect."""
 
     def forward(self, windows: Tensor) -> Tensor:
         return windows.transpose(1, 2)
@@ -19,7 +19,7 @@ class _TimeLast(nn.Module):
 def cnn1d(form: Form) -> nn.Module:
     """Three convolutions with group norm and tanh, the mean over time, one linear layer.
 
-    For windows of 4 time steps at least, of any number of channels.
+    For windows of at least 4 time steps, with any number of channels.
     """
     length, channels = expect_windows(form)
     if length < _LEAST_LENGTH:

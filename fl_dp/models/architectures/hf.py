@@ -1,4 +1,4 @@
-"""Models of the transformers library, out of a local folder: no downloads, and no code out of the folder."""
+"""Models of the transformers library from a local folder: no downloads, and no code from the folder."""
 
 import hashlib
 import json
@@ -18,10 +18,10 @@ _CONFIG, _WEIGHTS = "config.json", ("model.safetensors", "model.safetensors.inde
 
 
 def transformers_model(form: Form, folder: str) -> nn.Module:
-    """The model in `folder`, which holds config.json and, if it is trained already, model.safetensors.
+    """The model in `folder`, which holds config.json and, if it is pretrained, model.safetensors.
 
-    Of the architectures that transformers itself has: for next tokens its causal language model, else its
-    classifier of sequences. Without weights, and for a head that the file lacks, they are random. In float32,
+    Only architectures of the transformers library: its causal language model for next tokens, else its
+    sequence classifier. Weights are random if there are none, and for a head that the file lacks. In float32,
     without dropout. ConfigError for a folder that is none, ValueError for a form that it does not fit.
     """
     length = expect_tokens(form)
@@ -37,7 +37,7 @@ def transformers_model(form: Form, folder: str) -> nn.Module:
 
 
 class TokensToLogits(nn.Module):
-    """Tokens (n, T) to the logits of `model`. padding: the token that others do not look at, -1 for none."""
+    """Tokens (n, T) to the logits of `model`. padding: the token that is masked in attention, -1 for none."""
 
     def __init__(self, model: nn.Module, padding: int) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def _model(folder: Path, config: Any, form: Form) -> nn.Module:
     kind: Any = AutoModelForCausalLM if form.targets == "tokens" else AutoModelForSequenceClassification
     if form.targets != "tokens":
         config.num_labels = form.outputs
-    elif hasattr(config, "is_decoder"):  # of an encoder such as BERT: no place sees those behind it
+    elif hasattr(config, "is_decoder"):  # an encoder such as BERT, where no position sees later ones
         config.is_decoder = True
     options = {"dtype": torch.float32, "trust_remote_code": False}
     model: nn.Module

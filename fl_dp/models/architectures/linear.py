@@ -1,4 +1,4 @@
-"""Logistic, or linear, regression: one linear layer over all inputs, of any shape."""
+"""Logistic or linear regression: one linear layer over all inputs, of any shape."""
 
 import math
 

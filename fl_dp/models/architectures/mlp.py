@@ -11,7 +11,7 @@ from fl_dp.models.model import Model
 
 
 def mlp(form: Form, widths: str = "64,64") -> nn.Module:
-    """widths: of the hidden layers, "64,64". tanh, because a bounded activation keeps gradients short."""
+    """widths: of the hidden layers, "64,64". tanh, because a bounded activation keeps gradients small."""
     expect_numbers(form)
     expect_one_answer(form)
     sizes = [math.prod(form.input_shape), *_widths(widths)]

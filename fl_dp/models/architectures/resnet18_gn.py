@@ -7,14 +7,14 @@ from fl_dp.models.expect import expect_image
 from fl_dp.models.model import Model
 from fl_dp.optional import require_package
 
-_SMALL = 64  # pixels: smaller images would shrink to a point in the layers that are made for 224x224
+_SMALL = 64  # pixels: smaller images would shrink to a point in layers made for 224x224
 
 
 def resnet18_gn(form: Form) -> nn.Module:
-    """For images of 32x32 pixels and larger, of any number of channels; 11.2 million parameters.
+    """For images of at least 32x32 pixels, with any number of channels; 11.2 million parameters.
 
-    Smaller than 64 pixels: the first convolution is 3x3 and nothing is pooled before the blocks, as in the
-    paper's networks for CIFAR-10. Layers of C channels have 32 groups.
+    Below 64 pixels the first convolution is 3x3, and there is no pooling before the blocks, as in the paper's
+    networks for CIFAR-10. Normalisation layers have 32 groups.
     """
     channels, *sides = expect_image(form, least=32)
     require_package("torchvision", "model = 'resnet18-gn'")

@@ -9,9 +9,9 @@ from fl_dp.models.model import Model
 
 
 def scatter_cnn(form: Form, groups: str = "") -> nn.Module:
-    """For the features, at depth 2, of images of 28x28 pixels (MNIST, FashionMNIST) or of 32x32 (CIFAR10).
+    """For features of depth 2 of images of 28x28 (MNIST, FashionMNIST) or 32x32 pixels (CIFAR10).
 
-    groups: of channels that are normalised together; see `feature_norm`.
+    groups: number of channel groups, each normalised together; see `feature_norm`.
     """
     channels, height, width = expect_image(form, 1)
     if (height, width) not in ((7, 7), (8, 8)):

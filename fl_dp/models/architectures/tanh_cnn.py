@@ -9,15 +9,15 @@ from fl_dp.models.model import Model
 
 
 def tanh_cnn(form: Form) -> nn.Module:
-    """The paper's network for 28x28 images (26,010 parameters: MNIST, FashionMNIST) or for 32x32
-    images (550,570 parameters: CIFAR10).
+    """The paper's network for 28x28 images (26,010 parameters: MNIST, FashionMNIST) or for 32x32 images
+    (550,570 parameters: CIFAR10).
 
-    tanh is the tempered sigmoid s / (1 + exp(-T x)) - o with s = T = 2, o = 1: a bounded activation
-    keeps gradients short, so that clipping cuts off less.
+    tanh is the tempered sigmoid s / (1 + exp(-T x)) - o with s = T = 2, o = 1: a bounded activation keeps
+    gradients small, so that clipping cuts off less.
     """
     channels, side = expect_square_image(form, (28, 32))
     make = _for_28x28 if side == 28 else _for_32x32
-    # channels last: on CPUs max pooling then handles all channels of a pixel at once
+    # channels last: on CPUs, max pooling then handles all channels of a pixel at once
     return make(channels, form.outputs).to(memory_format=torch.channels_last)
 
 
@@ -59,10 +59,10 @@ def _for_32x32(channels: int, num_classes: int) -> nn.Module:
 
 
 def _start_by_glorot(layer: nn.Module) -> None:
-    """First weights by Glorot, Bengio 2010, biases zero.
+    """Initialise weights after Glorot, Bengio 2010, and biases to zero.
 
-    With PyTorch's own, outputs differ from image to image by less than a hundredth of what the first layer's
-    do. Trained with the noise of epsilon 3 they did worse: benchmarks/README.md, "Accuracy".
+    With PyTorch's defaults, outputs differ between images by less than a hundredth as much as those of the
+    first layer. Trained with the noise of epsilon 3 they did worse: benchmarks/README.md, "Accuracy".
     """
     if isinstance(layer, nn.Conv2d | nn.Linear):
         nn.init.xavier_uniform_(layer.weight)

@@ -1,4 +1,4 @@
-"""Image models of the timm library, untrained, without batch norm: a closed list of those that were tried."""
+"""Image models of the timm library, untrained, without batch norm: only those in a tested list."""
 
 import difflib
 from typing import Any
@@ -19,11 +19,11 @@ NAMES = (
     "resnet18", "resnet26", "resnet34", "resnet50", "vit_small_patch16_224", "vit_tiny_patch16_224",
 )  # fmt: skip
 _SIZED = ("deit_", "vit_")  # families that are built for one size of images
-_PATCHES = 4  # of a side at least, where an image has the size for them
+_PATCHES = 4  # per side at least, if an image is large enough for them
 
 
 def timm_model(form: Form, name: str) -> nn.Module:
-    """timm's `name` for images (C, H, W) of 32x32 pixels and larger, of any number of channels.
+    """timm's `name` for images (C, H, W) of at least 32x32 pixels, with any number of channels.
 
     Nothing is downloaded: the weights are random. Vision transformers are built for the data's size; images
     of less than 64 pixels are cut into patches of a quarter of their shorter side, not of 16x16. ModelError

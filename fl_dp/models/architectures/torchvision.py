@@ -21,10 +21,10 @@ _OPTIONS = {"googlenet": _NO_AUXILIARY_HEADS, "inception_v3": _NO_AUXILIARY_HEAD
 
 
 def torchvision_model(form: Form, architecture: str) -> nn.Module:
-    """torchvision's `architecture` for images (C, H, W) of any number of channels.
+    """torchvision's `architecture` for images (C, H, W) with any number of channels.
 
     Vision transformers and MaxViT are built for the data's size, not for 224x224. An unknown architecture
-    raises ModelError; a shape that it cannot take, ValueError or what its constructor raises.
+    raises ModelError; an unsupported shape raises ValueError or what the constructor raises.
     """
     require_package("torchvision", f"model = 'torchvision:{architecture}'")
     from torchvision import models  # takes 1.3 s
@@ -50,7 +50,7 @@ def torchvision_model(form: Form, architecture: str) -> nn.Module:
 
 
 def _size_option(architecture: str, input_shape: tuple[int, ...]) -> dict[str, Any]:
-    """The constructor's option for the size of the images, for the families that have one."""
+    """The constructor's option for the image size, for families that have one."""
     _, height, width = input_shape
     if architecture.startswith("vit_"):
         return {"image_size": height}  # its forward refuses another width
@@ -60,9 +60,9 @@ def _size_option(architecture: str, input_shape: tuple[int, ...]) -> dict[str, A
 
 
 def _take_channels(model: nn.Module, channels: int) -> None:
-    """Rebuild, in place, the convolution that reads the image, for another number of channels.
+    """Replace, in place, the first convolution by one for another number of channels.
 
-    Its weights are drawn anew, with a standard deviation that keeps the output's variance as it was.
+    Its weights are drawn anew, with a standard deviation that keeps the output's variance.
     """
     name, old = next((n, m) for n, m in model.named_modules() if isinstance(m, nn.Conv2d))
     new = nn.Conv2d(

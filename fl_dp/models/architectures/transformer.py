@@ -1,4 +1,4 @@
-"""A small transformer over tokens (Vaswani et al. 2017, arXiv 1706.03762), norms first, no dropout."""
+"""A small transformer over tokens (Vaswani et al. 2017, arXiv 1706.03762), pre-norm, without dropout."""
 
 import torch
 from torch import Tensor, nn
@@ -11,15 +11,15 @@ _WIDTH, _HEADS, _LAYERS = 64, 4, 2
 
 
 def transformer(form: Form) -> nn.Module:
-    """For tokens (T,): a classifier (or a regression), or a decoder where the next token is wanted."""
+    """For tokens (T,): a classifier (or a regression), or a decoder for next tokens."""
     expect_tokens(form)
     return Transformer(form)
 
 
 class Transformer(nn.Module):
-    """Tokens (n, T) to (n, outputs), or to (n, T, outputs) where each place has an answer of its own.
+    """Tokens (n, T) to (n, outputs), or to (n, T, outputs) if each position has its own answer.
 
-    A decoder's place sees itself and those before it; a classifier takes the mean over all places.
+    A decoder's position sees itself and earlier ones; a classifier takes the mean over all positions.
     """
 
     def __init__(self, form: Form) -> None:

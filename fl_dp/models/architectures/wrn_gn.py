@@ -1,7 +1,7 @@
 """A wide residual network without batch norm, as De et al. 2022 (arXiv 2204.13650) train CIFAR-10 privately.
 
-Wide residual networks: Zagoruyko, Komodakis 2016 (arXiv 1605.07146). In the place of batch norm, group norms
-of 16 groups, behind the activations, and convolutions whose weights are standardised.
+Wide residual networks: Zagoruyko, Komodakis 2016 (arXiv 1605.07146). Group norms of 16 groups, after the
+activations, replace batch norm, and the weights of convolutions are standardised.
 """
 
 import math
@@ -19,13 +19,13 @@ _EXPECTED = "expected DEPTHxWIDTH, a depth of 6 n + 4 layers from 10 to 100 and 
 
 
 class StandardisedConv2d(nn.Conv2d):
-    """A convolution by (w - mean) / sqrt(fan_in * variance + least) * gain, each output channel by itself.
+    """A convolution with (w - mean) / sqrt(fan_in * variance + least) * gain, for each output channel.
 
-    Weight standardisation (Qiao et al. 2019, arXiv 1903.10520), scaled as of Brock, De, Smith 2021 (arXiv
+    Weight standardisation (Qiao et al. 2019, arXiv 1903.10520), scaled as in Brock, De, Smith 2021 (arXiv
     2101.08692). A function of the weights alone: examples do not mix.
     """
 
-    least = 1e-4  # so that constant weights divide by no zero
+    least = 1e-4  # avoids division by zero for constant weights
 
     def __init__(self, channels: int, width: int, *, side: int, stride: int = 1) -> None:
         super().__init__(channels, width, kernel_size=side, padding=side // 2, stride=stride)
@@ -35,9 +35,9 @@ class StandardisedConv2d(nn.Conv2d):
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, channels, H, W) -> (n, width, H, W), over the stride."""
+        """(n, channels, H, W) -> (n, width, H, W), H and W divided by the stride."""
         width, fan_in = len(self.weight), self.weight[0].numel()
-        flat = self.weight.reshape(1, width, fan_in)  # a view unless the weight lies channels last
+        flat = self.weight.reshape(1, width, fan_in)  # a view unless the weight is channels last
         # Each channel is a group of its own. One operator, gain included: the engine takes each example's
         # gradient back through it.
         weight = F.group_norm(flat, width, self.gain / math.sqrt(fan_in), eps=self.least / fan_in)
@@ -45,7 +45,7 @@ class StandardisedConv2d(nn.Conv2d):
 
 
 class _Block(nn.Module):
-    """Two convolutions beside a skip; where the shape changes, the skip has one of its own."""
+    """Two convolutions beside a skip connection, which has its own convolution if the shape changes."""
 
     def __init__(self, channels: int, width: int, stride: int, *, changes: bool) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Block(nn.Module):
 
 
 def wrn_gn(form: Form, size: str = "16x4") -> nn.Module:
-    """size: depth, 6 n + 4 layers, and width, times 16, 32 and 64 channels. Images of 16x16 and larger."""
+    """size: depth, 6 n + 4 layers, and width, times 16, 32 and 64 channels. Images of at least 16x16."""
     channels, *_ = expect_image(form, least=16)
     depth, width = _numbers(size)
     parts: list[nn.Module] = [StandardisedConv2d(channels, 16, side=3)]

@@ -11,17 +11,17 @@ from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.wording import counted, some
 
 _CLASSES = 40  # named in one line
-_NAMES = 6  # of data, in one line
+_NAMES = 6  # data names in one line
 
 
 def operators_word(run: Run) -> str:
-    """What the server's operator calls the data: "csv", "ward 7 (csv)". Each site has settings of its own."""
+    """The server operator's name for the data: "csv", "ward 7 (csv)". Each site has settings of its own."""
     named, kind = run.setting("data-name"), _operators_kind(run)
     return f"{named} ({kind})" if named else kind
 
 
 def data_words(run: Run) -> str:
-    """The data by the words of those who hold them, and whose words these are; else by the operator's."""
+    """What the holders call the data, and who says so; otherwise what the operator calls them."""
     found = [words for site in run.stating if site.signed is not Signature.WRONG for words in _stated(site)]
     silent = len({one.name for one in run.clients} - {client for client, _ in found})
     parts = [f"{words}: {counted(count, 'client')}" for words, count in _most(found)]
@@ -32,7 +32,7 @@ def data_words(run: Run) -> str:
 
 
 def other_words(run: Run) -> str:
-    """What sites state of their data that the operator's word is not; empty where it is theirs."""
+    """Names that sites state for their data and that differ from the operator's; empty if none do."""
     kind, name = _operators_kind(run), run.setting("data-name")
     others = Counter(
         named(one)
@@ -44,7 +44,7 @@ def other_words(run: Run) -> str:
 
 
 def _operators_kind(run: Run) -> str:
-    """By model.json, which says what the task has read; by the setting where that is not there."""
+    """From model.json, which says what the task has read; without it, from the setting."""
     if data := run.described.get("data"):
         return data
     if task := run.described.get("task"):
@@ -54,7 +54,7 @@ def _operators_kind(run: Run) -> str:
 
 
 def _is_of_kind(one: DataSet, kind: str) -> bool:
-    """A task may also read the data that the settings name."""
+    """Whether the kinds agree; a task may also read the data that the settings name."""
     stated = one.kind or one.name
     return stated == kind or stated.startswith(f"{kind} in ")
 
@@ -65,7 +65,7 @@ def named(one: DataSet) -> str:
 
 
 def _stated(site: Site) -> list[tuple[str, str]]:
-    """Each client of the site, and what is said of its data by whom."""
+    """Each client of the site, with what is said of its data and by whom."""
     by = (
         "signed by the key beside its statement"
         if site.signed is Signature.HOLDS
@@ -102,14 +102,14 @@ def about_data(run: Run) -> Named:
 
 
 def columns(run: Run) -> Table:
-    """Of a table's schema."""
+    """The columns of a table's schema."""
     heads = ("column", "kind", "what it may hold")
     caption = "Columns, as the schema declares them in public"
     return Table("columns", caption, heads, run.data.columns, frozenset(heads))
 
 
 def sizes(run: Run) -> str:
-    """Of all clients together."""
+    """The total over all clients."""
     sizes = [one.public_size for one in run.clients]
     if not sizes or not all(sizes):
         return UNKNOWN

@@ -20,7 +20,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Empty: not said yet, so that the page has a line to fill in by hand. date: see `day`.
+    """An empty field is not yet given; the page has a line to fill it in by hand. date: see `day`.
 
     operator: who runs server and sites; recipients: who gets the model; retention: how long it is kept;
     legal_basis: of the processing.
@@ -36,7 +36,7 @@ class Approval:
 
 
 def _key(name: str) -> str:
-    """Of approval.toml, for a field."""
+    """The key of a field in approval.toml."""
     return name.replace("_", "-")
 
 
@@ -48,7 +48,7 @@ def approval_file(folder: RunFolder) -> Path:
 
 
 def read_approval(folder: RunFolder) -> Approval:
-    """What approval.toml says; nothing where there is none. ConfigError where it says anything else."""
+    """Read approval.toml; empty if there is none. ConfigError if it says anything else."""
     path = approval_file(folder)
     if not path.exists():
         return Approval()
@@ -60,7 +60,7 @@ def read_approval(folder: RunFolder) -> Approval:
 
 
 def day(text: str) -> datetime.date | None:
-    """The day that a text names as year-month-day; None where the calendar has none such."""
+    """The day that a text names as year-month-day; None if there is no such day."""
     try:
         return datetime.date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -68,7 +68,7 @@ def day(text: str) -> datetime.date | None:
 
 
 def _check_date(text: str) -> None:
-    """ConfigError unless a signature can stand below it: a real day, that has come somewhere on earth."""
+    """Raise ConfigError unless the date can be signed: a real day that has begun somewhere on earth."""
     found = day(text)
     if found is None:
         raise ConfigError(
@@ -79,7 +79,7 @@ def _check_date(text: str) -> None:
 
 
 def write_approval(folder: RunFolder, **given: str | None) -> Approval:
-    """Write what is given to approval.toml, whole or not at all; what is None stays as it was.
+    """Write the given fields to approval.toml atomically; a field that is None stays as it was.
 
     given: fields of `Approval`. The file then has all of its keys, so that the rest can be filled in there.
     """

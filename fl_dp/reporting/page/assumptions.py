@@ -1,4 +1,4 @@
-"""What the guarantee takes for granted, in words."""
+"""The assumptions of the guarantee, in words."""
 
 from fl_dp.config.data import CLIENT, PERSON
 from fl_dp.records import ARITHMETICS, PROVEN, STEADY_ROWS, Entry
@@ -11,7 +11,7 @@ from fl_dp.reporting.wording import counted
 
 
 def arithmetic(run: Run) -> Clause:
-    """What is known of rounding, for all that the accounts have paid."""
+    """What is known about rounding, for everything that the accounts have paid."""
     title, mode = "Rounding errors", f" The name of this mode: {arithmetic_words(run.arithmetic)}."
     if not any(one.charges for one in run.clients):
         return Clause(title, "No account has paid for a step: nothing was added up, and nothing rounded.")
@@ -41,7 +41,7 @@ _STEADY = (
 
 
 def assumed(run: Run) -> Clause:
-    """All that the guarantee takes for granted, beside the arithmetic and the secrecy of sums."""
+    """All assumptions of the guarantee, besides the arithmetic and the secrecy of sums."""
     clauses = "“Rounding errors”"
     if run.epsilon_alone is not None:
         clauses += f" and “{if_parts_seen(run)}”"
@@ -104,7 +104,7 @@ def _declared(run: Run) -> str:
 
 
 def sizes_counted(run: Run) -> bool:
-    """Whether this launch cut one data set into parts, and declared how many it counted in each."""
+    """Whether this launch split one data set into parts, and declared the counted size of each."""
     return run.local and CLIENT not in run.setting("data") and len(run.clients) > 1
 
 
@@ -128,7 +128,7 @@ def _of_the_code(run: Run) -> tuple[str, ...]:
 
 
 def _told_charges(run: Run, one: Client) -> tuple[Entry, ...]:
-    """That the federation's epsilon counts."""
+    """The charges that the federation's epsilon counts."""
     return (one.own_charges or ()) if run.of_this_run else one.charges
 
 

@@ -1,4 +1,4 @@
-"""Metrics of each class and of each subgroup beside that of all records, and how far the worst is off."""
+"""Metrics of each class and subgroup beside those of all records, and the gap to the worst."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ HIDDEN = "hidden"
 
 @dataclass(frozen=True, slots=True)
 class ByPart:
-    """A metric that is told by parts. base: that of all; parts: what they are called; best: which end."""
+    """A metric reported by parts. base: the one of all records; parts: their name; best: which end."""
 
     base: str
     part: str
@@ -36,13 +36,13 @@ BY_PART = {
 
 
 def part_tables(runs: Sequence[Run]) -> tuple[Table, ...]:
-    """For each metric that is told by parts, a row for each part, a column for each run that tells it."""
+    """A table for each metric reported by parts: a row for each part, a column for each run that has it."""
     found = (_table(runs, metric, said) for metric, said in BY_PART.items())
     return tuple(table for table in found if table.rows)
 
 
 def _table(runs: Sequence[Run], metric: str, said: ByPart) -> Table:
-    """A row of all records, of each part, of the worst; a column for each run."""
+    """Rows for all records, for each part and for the worst; a column for each run."""
     told = [(place, run) for place, run in enumerate(runs, 1) if metric in run.by_part]
     shown = told[:_RUNS]
     heads = ("value",) if len(runs) == 1 else tuple(_head(place, run) for place, run in shown)
@@ -77,7 +77,7 @@ def _value(found: Mapping[str, float | None], name: str) -> str:
 
 
 def worst_of(values: Measured, *, larger_is_better: bool = True) -> tuple[str, float] | None:
-    """The name and value of the worst part that is told; None where none is."""
+    """Name and value of the worst part that is shown; None if none is."""
     told = [(name, value) for name, value in values if value is not None]
     if not told:
         return None

@@ -1,4 +1,4 @@
-"""The clients of a run as they stood at its end, or after the last round that is known."""
+"""The clients of a run as they stood at its end, or after the last known round."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,22 +12,22 @@ from fl_dp.reporting.page.facts import Client
 from fl_dp.reporting.page.round_facts import natural
 from fl_dp.reporting.reports import epsilon_from_json, of_this_run
 
-_MOST_COMPUTED = 40  # different accounts whose epsilon of this run alone is computed
+_MOST_COMPUTED = 40  # distinct accounts whose epsilon of this run alone is computed
 _AS_WRITTEN = {
     "status": "", "reason": "", "budget": None, "delta": None, "accountant": "", "arithmetic": "", "steps": 0,
     "sample_rate": None, "noise_multiplier": None, "rounds": None, "public_size": 0, "planned_epsilon": None,
     "retired": 0,
 }  # fmt: skip
-# and what stands for those that a round does not write
+# with defaults, for keys that a round does not write
 
 
 def clients_of(
     found: Mapping[str, Mapping[str, Any]], *, before_known: bool, counts_this_run: bool = False
 ) -> tuple[Client, ...]:
-    """The clients, of a summary or of a round, in the order of their names.
+    """The clients of a summary or a round, sorted by name.
 
-    counts_this_run: whether it says what this run has cost. Else, before_known: whether it says what data had
-    spent before the run; rounds and older summaries do not.
+    counts_this_run: whether it says what this run has cost. Otherwise before_known: whether it says what the
+    data had spent before the run; rounds and older summaries do not.
     """
     clients, computed = [], dict[tuple[Any, ...], float | None]()
     for name in sorted(found, key=natural):
@@ -42,7 +42,7 @@ def clients_of(
 
 
 def own_charges(charges: Iterable[Entry], before: Iterable[Entry]) -> tuple[Entry, ...] | None:
-    """What this run has spent; None where the account does not hold what it held before the run."""
+    """What this run has spent; None if the account lacks something that it held before the run."""
     held, earlier = merge(charges), merge(before)
     left = Counter[Mechanism]({entry.mechanism: entry.steps for entry in held})
     left.subtract({entry.mechanism: entry.steps for entry in earlier})
@@ -52,7 +52,7 @@ def own_charges(charges: Iterable[Entry], before: Iterable[Entry]) -> tuple[Entr
 
 
 def as_written(found: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    """These keys of a report, its texts clean. usual: keys, and what stands for one that is not there."""
+    """These keys of a report, with cleaned texts. usual: keys and their defaults."""
     told = {key: found.get(key, value) for key, value in usual.items()}
     return {key: clean(value) if isinstance(value, str) else value for key, value in told.items()}
 
@@ -72,7 +72,7 @@ def _client(name: str, found: Mapping[str, Any]) -> Client:
 
 
 def _cost(cost: Mapping[str, Any]) -> dict[str, Any]:
-    """What this run has cost, as the server has computed it, and what else its ledger shows."""
+    """What this run has cost, as computed by the server, and what else the client's ledger shows."""
     return {
         "own_charges": entries(cost["charges"]),
         "own_epsilon": epsilon_from_json(cost["epsilon"]),
@@ -85,7 +85,7 @@ def entries(found: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
 
 
 def _own_epsilon(client: Client, computed: dict[tuple[Any, ...], float | None]) -> float | None:
-    """Of this run alone. Where nothing was spent before, that is the whole epsilon. computed: by account."""
+    """Epsilon of this run alone. Without earlier spending it is the whole epsilon. computed: by account."""
     if not client.before:
         return client.epsilon
     key = (client.charges, client.before, client.delta, client.accountant)
@@ -95,7 +95,7 @@ def _own_epsilon(client: Client, computed: dict[tuple[Any, ...], float | None]) 
 
 
 def _computed(client: Client) -> float | None:
-    from fl_dp.accounting.epsilon import compute_epsilon  # late: scipy, and only where data had spent before
+    from fl_dp.accounting.epsilon import compute_epsilon  # late: scipy, and only if the data had spent before
     from fl_dp.errors import FlDpError
 
     charges = own_charges(client.charges, client.before)
@@ -103,5 +103,5 @@ def _computed(client: Client) -> float | None:
         return None
     try:
         return compute_epsilon(charges, client.delta, client.accountant)
-    except (FlDpError, ValueError):  # an accountant, a rate or a noise that this fl_dp does not have
+    except (FlDpError, ValueError):  # an accountant, rate or noise that this fl_dp does not know
         return None

@@ -1,4 +1,4 @@
-"""The page of several runs: what differs between them, and which are one run with other seeds."""
+"""The page of several runs: how they differ, and which differ only in their seed."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,9 @@ from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
-_KEYS_NAMED = 3  # in words
-_LONGEST_NAME, _LONGEST = 24, 44  # characters of a label's folder, and of what differs
-_OF_PRIVACY = ("epsilon", "delta", "noise-multiplier", "max-grad-norm")  # not used without
+_KEYS_NAMED = 3  # in text
+_LONGEST_NAME, _LONGEST = 24, 44  # characters of a label's folder name and of its differences
+_OF_PRIVACY = ("epsilon", "delta", "noise-multiplier", "max-grad-norm")  # unused without privacy
 _WEIGHTY = (*_OF_PRIVACY, "unit", "aggregation", "data", "task", "model", "learning-rate", "rounds")
 _MOST_COLUMNS = 12
 _BESIDE = _LAUNCHED, _LEDGERS, _SUMS, _DATA = ("launched", "ledgers", "secure sums", "data as signed")
@@ -39,9 +39,9 @@ _GUARANTEES = 50  # runs whose line is shown
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs that differ in their seed at most; a copy of a run is in none. numbers: of the runs, from 1.
+    """Runs that differ at most in their seed; copies are in no group. numbers: of the runs, from 1.
 
-    name: of its folders, no other group's. what: the settings that tell it from the others.
+    name: of its folders, unique among groups. what: the settings that tell it from the others.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Group:
 
 
 def of_several(runs: Sequence[Run]) -> dict[str, Any]:
-    """What the template needs, figures left out."""
+    """The template's values, without figures."""
     groups = groups_of(runs)
     return {
         "private": all(run.private for run in runs),
@@ -99,7 +99,7 @@ def _promise(runs: Sequence[Run]) -> str:
 
 
 def differing(runs: Sequence[Run], *, asked: bool = False) -> tuple[str, ...]:
-    """Keys of what is not alike in all runs, seeds left out. asked: settings as they were asked for."""
+    """Keys whose values differ between runs, seeds left out. asked: compare settings as requested."""
     found = [_settings(run, asked) for run in runs]
     keys = dict.fromkeys(key for one in found for key in one)
     return tuple(key for key in keys if len({one.get(key, "") for one in found}) > 1)
@@ -107,7 +107,7 @@ def differing(runs: Sequence[Run], *, asked: bool = False) -> tuple[str, ...]:
 
 def groups_of(runs: Sequence[Run]) -> tuple[Group, ...]:
     """The groups, in the order of their first runs."""
-    # runs of one plan whose "auto" became something else by a hair would else be groups of their own
+    # otherwise runs of one plan whose "auto" values differ slightly would form separate groups
     named = differing(runs, asked=True)
     members: dict[tuple[object, ...], list[int]] = {}
     same = copies(runs)
@@ -130,19 +130,19 @@ def groups_of(runs: Sequence[Run]) -> tuple[Group, ...]:
 
 
 def copies(runs: Sequence[Run]) -> dict[int, int]:
-    """The number of each run whose files an earlier one has, too, and that one's; both from 1."""
+    """Maps the number of each run that copies an earlier one's files to that one's number; both from 1."""
     first: dict[str, int] = {}
     found = {place: first.setdefault(run.digest, place) for place, run in enumerate(runs, 1)}
     return {place: earlier for place, earlier in found.items() if place != earlier}
 
 
 def _telling(runs: Sequence[Run], named: Sequence[str]) -> tuple[str, ...]:
-    """The keys that tell these runs apart best: each next one makes the most kinds of what was one kind.
+    """The keys that best tell these runs apart; each next one splits them into the most kinds.
 
-    Of those that do so alike, what was promised and learned comes first.
+    Ties go to keys about what was promised and learned.
     """
     asked = [_settings(run, asked=True) for run in runs]
-    left = [key for key in named if key != "privacy"]  # what is not private says so
+    left = [key for key in named if key != "privacy"]  # a run without privacy is marked as such anyway
     chosen: tuple[str, ...] = ()
     while left and len(chosen) < _KEYS_NAMED:
         best = max(left, key=lambda key: (*_kinds(asked, chosen, key), key in _WEIGHTY))
@@ -153,18 +153,18 @@ def _telling(runs: Sequence[Run], named: Sequence[str]) -> tuple[str, ...]:
 
 
 def _one_fact(found: Sequence[Mapping[str, str]], key: str) -> tuple[str, ...]:
-    """The same of keys that are one fact: counts of clients, which all runs set alike."""
+    """Keys that express one fact, such as client counts that all runs set alike."""
     return (key.rpartition("-")[2], *(one.get(key, "") for one in found))
 
 
 def _kinds(asked: Sequence[Mapping[str, str]], chosen: Sequence[str], key: str) -> tuple[int, int]:
-    """How many kinds of runs there are by the chosen keys and this one, and by this one."""
+    """Number of kinds of runs by the chosen keys plus this one, and by this one alone."""
     found = [tuple(one.get(name, "") for name in (*chosen, key)) for one in asked]
     return len(set(found)), len({one[-1] for one in found})
 
 
 def _folders(runs: Sequence[Run], places: Sequence[int]) -> str:
-    """The name of the first one's folder, and its number where others are called so."""
+    """The name of the first run's folder, with its number if others have the same name."""
     name = runs[places[0]].name
     text = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
     if sum(run.name == name for run in runs) > 1:
@@ -173,7 +173,7 @@ def _folders(runs: Sequence[Run], places: Sequence[int]) -> str:
 
 
 def differences(runs: Sequence[Run]) -> Table:
-    """A row for each key that differs, a column for each run; of many runs only how many values it has."""
+    """A row for each key that differs, a column for each run; with many runs only the number of values."""
     found = [_settings(run, asked=False) for run in runs]
     same: dict[tuple[str, ...], list[str]] = {}
     for key in differing(runs):
@@ -229,7 +229,7 @@ def side_by_side(runs: Sequence[Run], groups: Sequence[Group]) -> Table:
 
 
 def launches(runs: Sequence[Run]) -> Table:
-    """How each run came about, and who has signed what its data have spent."""
+    """How each run was launched, and who has signed what its data have spent."""
     columns = ("run", "folder", *_beside(runs[0]), "signed by")
     rows = tuple(
         (f"run {place}", run.name, *_beside(run).values(), _signers(run)) for place, run in enumerate(runs, 1)
@@ -245,7 +245,7 @@ def _signers(run: Run) -> str:
 
 
 def _beside(run: Run) -> dict[str, str]:
-    """What runs can differ in beside their settings. A value is clear without its key."""
+    """What runs can differ in besides their settings. Each value is clear without its key."""
     data = ", ".join(sorted({one.name or one.kind for one in run.signed}))
     return {
         _LAUNCHED: _launched(run),
@@ -276,7 +276,7 @@ def _masks(run: Run) -> str:
 
 
 def _epsilons(run: Run, in_sums: bool) -> tuple[str, ...]:
-    """in_sums: of some run there are two. A run without secure sums has one epsilon, whatever fails."""
+    """in_sums: some run has two epsilons. A run without secure sums has one, whatever fails."""
     if not run.private:
         return (Shown(NOT_PRIVATE, math.inf),) * (1 + in_sums)
     first = charged(run.epsilon, run.arithmetic)
@@ -284,7 +284,7 @@ def _epsilons(run: Run, in_sums: bool) -> tuple[str, ...]:
 
 
 def digests(runs: Sequence[Run]) -> Table:
-    """Which files each row stands for."""
+    """The files that each row stands for."""
     rows = tuple((f"run {place}", run.digest) for place, run in enumerate(runs, 1))
     return Table("digests", "Digest of each run's report", ("run", "SHA-256"), rows, frozenset({"SHA-256"}))
 

@@ -1,4 +1,4 @@
-"""The tables of runs as CSV files: one file for each table, numbers as they were computed."""
+"""The tables of runs as CSV files: one file for each table, numbers in full precision."""
 
 import csv
 import io
@@ -29,15 +29,15 @@ _OF_A_RUN = (
     about_data.columns,
     tables.settings,
 )
-_CHARGED = ("runs", "clients", "data")  # keys of tables whose epsilons the page marks where they are refuted
+_CHARGED = ("runs", "clients", "data")  # keys of tables whose refuted epsilons the page marks
 _REFUTED = "refuted"  # the mark, in a column of its own
 Row = Mapping[str, object]
 
 
 def write_csv_files(folders: Sequence[RunFolder], out: Path) -> None:
-    """Write KEY.csv of every table into the folder `out`, made if need be; ConfigError where that cannot be.
+    """Write KEY.csv of every table into the folder `out`, which is made if needed; ConfigError if it fails.
 
-    A table without rows is a file with heads alone, so that none is left of runs that were written before.
+    A table without rows becomes a file with only a header, so that no file of an earlier export survives.
     """
     if out.suffix == ".csv" or (out.exists() and not out.is_dir()):
         raise ConfigError(f"--csv {out}: name a folder; each table is a file of its own there.")
@@ -52,7 +52,7 @@ def write_csv_files(folders: Sequence[RunFolder], out: Path) -> None:
 
 
 def csv_texts(runs: Sequence[Run]) -> dict[str, str]:
-    """A text for each table, by its key. The rows of all runs are in one table, each with its run's marks."""
+    """A CSV text for each table, by key. A table holds the rows of all runs, each with its run's marks."""
     of_all = (side_by_side(runs, groups_of(runs)), launches(runs), digests(runs))
     found = {table.key: [_row(table, row) for row in table.rows] for table in of_all}
     heads = {table.key: _heads(table) for table in of_all}
@@ -80,7 +80,7 @@ def _row(table: Table, row: Sequence[str]) -> Row:
 
 
 def _parts(run: Run) -> Table:
-    """Metrics of classes and subgroups, a line each: on the page a metric has a table, a run a column."""
+    """Metrics of classes and subgroups, one per line; the page has a table for each metric."""
     rows = tuple(
         (metric, part, measured(value)) for metric, values in run.by_part.items() for part, value in values
     )

@@ -1,4 +1,4 @@
-"""What a run's files say in public, without places of the machine: its settings, and model.json's data."""
+"""The public part of a run's files, without paths: its settings, and the data in model.json."""
 
 import hashlib
 import tomllib
@@ -12,17 +12,17 @@ from fl_dp.errors import ConfigError
 from fl_dp.reporting.page.facts import DataFacts, Setting
 from fl_dp.reporting.run_folder import RunFolder
 
-_PLACES = ("out", "data-root", "engine", "ledgers", "ray-address")  # of the machine, and not of the model
+_PLACES = ("out", "data-root", "engine", "ledgers", "ray-address")  # of the machine, not of the model
 SEEDS = ("seed",)
 _UNITS = {"round-timeout": "s", "client-timeout": "s", "approval-wait": "s", "memory-mib": "MiB"}
 _DESCRIBED = ("model", "loss", "data", "task", "identity")
-_MOST = 2000  # classes or columns that are read
-_HOLDS = ("range", "categories", "classes")  # keys of a column in a schema: what its cells may be
+_MOST = 2000  # classes or columns to read
+_HOLDS = ("range", "categories", "classes")  # keys of a schema column that say what its cells may hold
 _TOLD_APART = ("subgroups", "bands")
 
 
 def read_settings(folder: RunFolder) -> tuple[Setting, ...]:
-    """Every key of config.toml, in its order; nothing where there is none."""
+    """Every key of config.toml, in order; empty if there is none."""
     asked = read_toml(folder.config) if folder.config.exists() else {}
     became = read_toml(folder.resolved) if folder.resolved.exists() else asked
     keys = [key for key in dict.fromkeys((*asked, *became)) if key not in _PLACES]
@@ -30,7 +30,7 @@ def read_settings(folder: RunFolder) -> tuple[Setting, ...]:
 
 
 def name_of_run(folder: RunFolder) -> str:
-    """Of the folder that the run was written to; empty where its files name none."""
+    """Name of the folder that the run was written to; empty if its files name none."""
     out = read_toml(folder.config).get("out", "") if folder.config.exists() else ""
     return clean(PurePosixPath(str(out)).name)
 
@@ -45,7 +45,7 @@ def _shown(found: Mapping[str, Any], key: str) -> str:
 
 
 def without_place(value: str) -> str:
-    """'npz:/data/a.npz' as 'npz:a.npz': a text that names a file, without where it lies."""
+    """'npz:/data/a.npz' as 'npz:a.npz': removes the folder of a file that a text names."""
     kind, colon, place = value.partition(":")
     if not colon or "/" in kind or len(kind) < 2:  # a drive is one letter
         kind, colon, place = "", "", value
@@ -61,7 +61,7 @@ def _last(place: str) -> str:
 
 
 def read_description(folder: RunFolder) -> Mapping[str, Any]:
-    """model.json; empty where there is none. ConfigError where it is damaged."""
+    """model.json; empty if there is none. ConfigError if it is damaged."""
     if not folder.description.exists():
         return {}
     found = read_json(folder.description)
@@ -71,7 +71,7 @@ def read_description(folder: RunFolder) -> Mapping[str, Any]:
 
 
 def described(found: Mapping[str, Any]) -> dict[str, str]:
-    """What it says of the model, without places of the machine."""
+    """What it says of the model, without paths."""
     return {
         key: clean(without_place(found[key]))
         for key in _DESCRIBED
@@ -80,7 +80,7 @@ def described(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def data_facts(found: Mapping[str, Any]) -> DataFacts:
-    """What it says of the data. What is of another form there is left out: nobody vouches for it."""
+    """What it says of the data. Values of another type are left out: nobody vouches for them."""
     form, classes, schema = found.get("form"), found.get("classes"), found.get("schema")
     text = schema if isinstance(schema, str) else ""
     record, predicted = _words_of(form) if isinstance(form, dict) else ("", "")
@@ -94,7 +94,7 @@ def data_facts(found: Mapping[str, Any]) -> DataFacts:
 
 
 def _words_of(form: Mapping[str, Any]) -> tuple[str, str]:
-    """One record, and what is predicted of it; empty where the form is none of fl_dp's."""
+    """One record, and what is predicted of it; empty if the form is none of fl_dp's."""
     shape, outputs, vocabulary = (form.get(key) for key in ("input_shape", "outputs", "vocabulary"))
     if not (isinstance(shape, list) and all(type(one) is int for one in (*shape, outputs, vocabulary))):
         return "", ""
@@ -110,7 +110,7 @@ def _words_of(form: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _columns(schema: str) -> tuple[tuple[str, str, str], ...]:
-    """Name, kind and what it may hold, of each column that a schema's text declares."""
+    """Name, kind and permitted content of each column that a schema's text declares."""
     try:
         columns = tomllib.loads(schema).get("columns")
     except (ValueError, RecursionError):  # its digest is on the page all the same
@@ -129,6 +129,6 @@ def _holds(part: Mapping[str, Any]) -> str:
 
 def _listed(part: Mapping[str, Any], keys: tuple[str, ...], between: str) -> str:
     found = next((part[key] for key in keys if key in part), ())
-    if isinstance(found, dict):  # of classes that have names, the names
+    if isinstance(found, dict):  # of named classes only the names
         found = list(found)
     return clean(between.join(map(str, found[:_MOST]))) if isinstance(found, list) else ""

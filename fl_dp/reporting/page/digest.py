@@ -1,4 +1,6 @@
-"""One digest for all that a report says: printed on the page, beside what the sites have committed to."""
+"""One digest of everything that a report says, printed on the page beside what the sites have committed
+to.
+"""
 
 import hashlib
 from pathlib import Path
@@ -11,23 +13,23 @@ from fl_dp.reporting.run_folder import RunFolder
 
 
 def page_digest(folder: RunFolder) -> str:
-    """SHA-256 in hex over names and SHA-256s of the files that are there, and the model's weights digest.
+    """SHA-256 in hex over the names and SHA-256s of the existing files, and the model's weights digest.
 
-    The latter is what summary.json states, so that no model is loaded; `fl-dp verify` computes it anew.
+    The weights digest is read from summary.json, so no model is loaded; `fl-dp verify` recomputes it.
     """
     found = hashlib.sha256(b"fl_dp report\0")
     for file in digested_files(folder):
-        check_plain(file)  # before anything is read: a pipe would be waited for without end
+        check_plain(file)  # first of all: reading a pipe would never end
         digest = file_digest(file)
         if digest:
             found.update(f"{file.name} {digest}\n".encode())
-    # JSON can hold half a character, which is no text
+    # JSON can hold half a surrogate pair, which is no text
     found.update(f"weights {_weights(folder)}\n".encode(errors="backslashreplace"))
     return found.hexdigest()
 
 
 def digested_files(folder: RunFolder) -> tuple[Path, ...]:
-    """The files that the digest covers, in its order, whether they are there or not."""
+    """The files that the digest covers, in order, whether they exist or not."""
     return (
         folder.rounds,
         folder.summary,

@@ -1,4 +1,4 @@
-"""What a report says of one run, as values: no text here needs cleaning any more, all needs escaping."""
+"""What a report says of one run, as values. Texts here are already cleaned, but not escaped."""
 
 import math
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ Measured = tuple[tuple[str, float | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client at the end. epsilon: of all that its ledger shows, infinite where none holds; own_epsilon,
-    own_charges: of this run's steps alone, None where they are not known; claimed_epsilon: of everything else
-    that it shows. before: what it showed when the client first registered.
+    """One client at the end. epsilon: of everything that its ledger shows, infinite if none holds.
 
+    own_epsilon, own_charges: of this run's steps alone, None if not known; claimed_epsilon: of everything
+    else in its ledger. before: what the ledger showed when the client first registered.
     rounds_left: of the planned rounds and of others like them together. epsilon_alone: if the assumption
-    behind secure sums fails; None where its data were in none.
+    behind secure sums fails; None if its data were in none.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Client:
 @dataclass(frozen=True, slots=True)
 class Round:
     """One round. counts: clients by status, in the order of CLIENT_STATUSES. metrics: of all test data.
+
     epsilons: of a few clients all, in their order; of many five quantiles, see `round_facts`.
     """
 
@@ -64,13 +65,13 @@ class Round:
     epsilons: tuple[float, ...]
 
     def measured(self, name: str) -> float | None:
-        """The loss, or a metric by its name."""
+        """The loss, or a metric, by name."""
         return self.loss if name == "loss" else self.metrics.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """One client's data, as its site's statement has them. kind: empty where the name is one."""
+    """One client's data, from its site's statement. kind: empty if the name is one."""
 
     client: str
     name: str
@@ -85,9 +86,9 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One statement. signed: by the key beside it, see there.
+    """One statement. signed: by the key beside it; see there.
 
-    problem: why it does not belong to this run's model, else empty. one_run_ledger: as it is stated.
+    problem: why it does not belong to this run's model, else empty. one_run_ledger: as stated.
     """
 
     data: tuple[DataSet, ...]
@@ -101,17 +102,17 @@ class Site:
 
     @property
     def vouches(self) -> bool:
-        """Whether it speaks of this run, with a signature that holds."""
+        """Whether it is about this run and has a valid signature."""
         return self.signed is Signature.HOLDS and not self.problem
 
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """What model.json says of the data: declared public, nothing of it from a record, and the server's words.
+    """What model.json says of the data: public declarations in the server's words, nothing from a record.
 
-    record, predicted: one record, and what is predicted of it, in words; empty where it is not known.
-    classes: names of classes or of predicted numbers. columns: of a table's schema: name, kind, what it may
-    hold. schema: SHA-256 of its text; empty where there is none.
+    record, predicted: one record, and what is predicted of it, in words; empty if not known.
+    classes: names of classes or of predicted numbers. columns: of a table's schema: name, kind, permitted
+    content. schema: SHA-256 of its text; empty if there is none.
     """
 
     record: str = ""
@@ -134,17 +135,17 @@ class Setting:
 class Run:
     """One run. over: it has a summary. status: as in the summary, "interrupted", or "not finished".
 
-    epsilon, delta: of the federation: what this run has cost if of_this_run, in files of an older fl_dp over
-    all runs on these data. planned_epsilon: if all planned rounds are run; None where it is not known.
-    hidden_metrics: how many of single classes or subgroups are not shown.
-    reasons: status, reason and how often, most often first. simulated: no client had a process of its own.
-    local: the launch that has written the folder has started all clients, on its own machine.
-    name: of the folder, wherever it lies now; called: of the one that it was written to, by config.toml.
-    before_known: whether what data had spent before the run is in its files.
-    by_part: metrics of each class or subgroup by their names, where small ones are known to be withheld.
-    masked: whether masks hid the parts of its secure sums; None where it opened none.
-    epsilon_alone: as epsilon, if the assumption behind secure sums fails; None where no data were in any.
-    one_run_ledger: as it was launched, the clients' ledger was made for this run alone.
+    epsilon, delta: the federation's: what this run has cost if of_this_run; in files of an older fl_dp, all
+    runs on these data. planned_epsilon: if all planned rounds are run; None if not known.
+    hidden_metrics: number of class or subgroup metrics that are not shown.
+    reasons: status, reason and count, most frequent first. simulated: no client had a process of its own.
+    local: the launch that wrote the folder started all clients, on its own machine.
+    name: of the folder where it lies now; called: of the one that it was written to, by config.toml.
+    before_known: its files say what the data had spent before the run.
+    by_part: metrics of each class or subgroup by name, if small ones are known to be withheld.
+    masked: whether masks hid the parts of its secure sums; None if it opened none.
+    epsilon_alone: as epsilon, if the assumption behind secure sums fails; None if no data were in any.
+    one_run_ledger: by its launch, the clients' ledger was made for this run alone.
     """
 
     name: str
@@ -196,22 +197,22 @@ class Run:
 
     @property
     def stating(self) -> tuple[Site, ...]:
-        """The sites whose statements speak of this run."""
+        """The sites whose statements are about this run."""
         return tuple(one for one in self.sites if not one.problem)
 
     @property
     def signed(self) -> tuple[DataSet, ...]:
-        """What they have stated of their data under a signature that holds."""
+        """The data that these sites have stated under a valid signature."""
         return tuple(one for site in self.sites if site.vouches for one in site.data)
 
     @property
     def counted(self) -> tuple[Client, ...]:
-        """The clients that the federation's figures are of."""
+        """The clients that the federation's figures cover."""
         return tuple(one for one in self.clients if one.own_charges or not self.of_this_run)
 
     @property
     def budget(self) -> float | None:
-        """The largest of their budgets."""
+        """The largest budget of these clients."""
         return max((one.budget for one in self.counted if one.budget is not None), default=None)
 
     @property
@@ -234,7 +235,7 @@ class Run:
     def released_nothing(self) -> bool:
         """Whether, by its files, it trained nobody: no round, and no account that holds more than before.
 
-        A round that was begun and not finished is in the accounts of the summary.
+        The accounts in the summary include a round that was begun and not finished.
         """
         if not self.over or self.rounds:
             return False
@@ -245,12 +246,12 @@ class Run:
 
     @property
     def spent_nothing(self) -> bool:
-        """Whether rounds were run, and no client has paid for one."""
+        """Whether rounds were run but no client has paid for one."""
         return self.private and self.of_this_run and bool(self.rounds) and not self.counted
 
     @property
     def has_model(self) -> bool:
-        """Whether it left one. An older fl_dp wrote no digest of it."""
+        """Whether it left a model. An older fl_dp wrote no digest of it."""
         digests = dict(self.digests)
         return self.over and (bool(digests.get("model")) if digests else self.rounds > 0)
 
@@ -262,10 +263,10 @@ class Run:
 
     @property
     def records_per_person(self) -> int:
-        """How many records of a person count in a step; 0 where the unit is a record, or it is not known."""
+        """How many records of a person count in a step; 0 if the unit is a record, or it is not known."""
         asked = self.setting("records-per-person")
         return int(asked) if self.unit == PERSON and asked.isdecimal() and len(asked) < 10 else 0
 
     def setting(self, key: str) -> str:
-        """What the key became; empty where it is not known."""
+        """The value that the key had in the run; empty if not known."""
         return next((one.became for one in self.settings if one.key == key), "")

@@ -1,4 +1,4 @@
-"""How much an epsilon is: what it and delta allow somebody to find out, in numbers that can be judged."""
+"""What an epsilon amounts to: what it and delta let somebody find out, in tangible numbers."""
 
 import math
 
@@ -9,11 +9,11 @@ from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.page.secure_sums import second_epsilon
 
 _COMPARED = (0.1, 1.0, 3.0)
-_NEARLY_SURE = 0.99  # a bound above it says next to nothing
+_NEARLY_SURE = 0.99  # a bound above it says almost nothing
 
 
 def amount(run: Run) -> Clause:
-    """Epsilon and delta, whose, and by whom they were computed."""
+    """Epsilon and delta, whom they protect, and who computed them."""
     heading = "How much, and for whom"
     if not math.isfinite(run.epsilon):
         return Clause(heading, f"No epsilon holds for {whose(run)}: what was spent has none that is finite.")
@@ -48,7 +48,7 @@ def meaning(run: Run) -> Clause:
     heading = "What this epsilon means"
     if not math.isfinite(run.epsilon):
         return Clause(heading, "An infinite epsilon sets no limit to what can be found out.")
-    shown = float(epsilon(run.epsilon))  # so that whoever computes it again finds the same
+    shown = float(epsilon(run.epsilon))  # so that a reader who recomputes it finds the same
     bound = best_guess(shown, run.delta or 0.0)
     compared = ", ".join(f"{percent(best_guess(one, 0.0))} at epsilon {one:g}" for one in _COMPARED)
     text = (
@@ -65,7 +65,7 @@ def meaning(run: Run) -> Clause:
 
 
 def _of_whom(run: Run) -> str:
-    """What somebody who guesses has seen; empty where it is all."""
+    """What the guesser has seen; empty if it is everything."""
     seen = ["this run alone"] if run.of_this_run or only_of_one_run(run) else []
     seen += ["no client's part of a sum"] if run.epsilon_alone is not None else []
     return f"This is about somebody who has seen {' and '.join(seen)}. " if seen else ""

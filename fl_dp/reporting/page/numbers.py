@@ -1,4 +1,4 @@
-"""Numbers as the page writes them. An epsilon is rounded up: it is never shown below what was computed."""
+"""Numbers as the page writes them. An epsilon is rounded up: it is never shown below the computed value."""
 
 import math
 from decimal import Decimal
@@ -16,7 +16,7 @@ _MOST_RATIO = 10**6
 
 
 class Shown(str):
-    """A cell as people see it. value: its number with all digits; None where it shows no number."""
+    """A cell as people see it. value: its number in full precision; None if it shows no number."""
 
     value: float | None
 
@@ -27,14 +27,14 @@ class Shown(str):
 
 
 def epsilon(value: float | None, *, private: bool = True) -> Shown:
-    """Two decimals, rounded up; INFINITE where none holds."""
+    """Two decimals, rounded up; INFINITE if none holds."""
     if not private or value is None or math.isinf(value):
         return Shown(INFINITE, math.inf)
     return Shown(rounded_up(value), value)
 
 
 def charged(value: float | None, arithmetic: str, *, private: bool = True) -> Shown:
-    """`epsilon`, marked where a round was paid under an arithmetic that was refuted."""
+    """`epsilon`, marked if a round was paid under a refuted arithmetic."""
     text = epsilon(value, private=private)
     return text if text == INFINITE else Shown(text + mark(arithmetic), text.value)
 
@@ -44,7 +44,7 @@ def known_epsilon(value: float | None) -> Shown:
 
 
 def alone(value: float) -> Shown:
-    """What holds if the assumption behind secure sums fails."""
+    """The epsilon that holds if the assumption behind secure sums fails."""
     return Shown(alone_words(value), value)
 
 
@@ -56,13 +56,13 @@ def number(value: float | None) -> Shown:
 
 
 def plain(value: float | None) -> str:
-    """As `number`, within sentences: 0.00001, unless it is so small that nobody would count its zeros."""
+    """As `number`, for use in sentences: 0.00001, unless it has too many zeros to count."""
     text = number(value)
     return f"{Decimal(text):f}" if value is not None and _LEAST_PLAIN <= abs(value) < 1.0 else text
 
 
 def size(value: int) -> Shown:
-    """A declared number, which older files do not have."""
+    """A declared size, which older files lack."""
     return Shown(f"{value:,}", value) if value else Shown(UNKNOWN, None)
 
 
@@ -76,7 +76,7 @@ def seconds(value: float | None) -> Shown:
 
 
 def moment(text: str) -> str:
-    """A date and time in UTC as files have it, ISO 8601, fit to be read: "2026-01-01 00:00:00"."""
+    """A UTC time in ISO 8601, as files have it, in readable form: "2026-01-01 00:00:00"."""
     return text.removesuffix("+00:00").replace("T", " ", 1) or UNKNOWN
 
 
@@ -94,6 +94,6 @@ def best_guess(value: float, delta: float) -> float:
 
 
 def percent(share: float) -> str:
-    """In percent, rounded up."""
+    """In per cent, rounded up."""
     tenths = math.ceil(1000 * share)
     return "almost 100 %" if tenths >= 1000 else f"{tenths / 10:.1f} %"

@@ -1,4 +1,4 @@
-"""Whom an epsilon is for, and over which runs it counts, in the words of every sentence that says it."""
+"""Whom an epsilon protects and which runs it counts, worded once for every sentence that says it."""
 
 import heapq
 import math
@@ -21,15 +21,15 @@ def whose(run: Run) -> str:
 
 
 def whose_limit(run: Run) -> str:
-    """Who has set the budgets."""
+    """Who set the budgets."""
     return "the limit that whoever started this launch set" if run.local else "its own site's limit"
 
 
 def knows_others(run: Run) -> dict[str, bool | None]:
-    """Of each client, by name, whether its ledger knows of other runs, or was made for this run alone.
+    """By client: whether its ledger knows of other runs, or was made for this run alone.
 
-    Its own statement says it; where it has made none, the way in which the run was launched. None where the
-    files do not say.
+    Taken from the client's own statement, or without one from how the run was launched. None if the files do
+    not say.
     """
     launched = not run.one_run_ledger if run.local else None
     stated = {one.client: site.one_run_ledger for site in run.stating for one in site.data}
@@ -37,18 +37,18 @@ def knows_others(run: Run) -> dict[str, bool | None]:
 
 
 def of_one_run(run: Run) -> int:
-    """How many clients' ledgers were made for this run alone, and do not know what other runs have spent."""
+    """Number of clients whose ledgers were made for this run alone, and know of no other."""
     return _knowing(run).count(False)
 
 
 def _knowing(run: Run) -> list[bool | None]:
-    """`knows_others` of those that the federation's figures are of, so that nobody else changes them."""
+    """`knows_others` of the clients in the federation's figures, so that no other client changes it."""
     known = knows_others(run)
     return [known[one.name] for one in run.counted or run.clients]
 
 
 def only_of_one_run(run: Run) -> bool:
-    """Whether all are."""
+    """Whether all ledgers were made for this run alone."""
     return bool(run.clients) and set(_knowing(run)) == {False}
 
 
@@ -61,7 +61,7 @@ def over_runs(run: Run) -> str:
 
 
 def with_other_runs(run: Run) -> str:
-    """What the page knows of other runs on the same data, without a stop; empty where epsilon holds them."""
+    """What the page knows of other runs on the same data, no full stop; empty if epsilon counts them."""
     if only_of_one_run(run):
         return (
             "The ledger was made for this run only: what other runs on the same data have spent is not "
@@ -80,7 +80,7 @@ def with_other_runs(run: Run) -> str:
 
 
 def together(run: Run) -> str:
-    """The most that ledgers show of this run and others, "up to 1.49 (budget 1.50)"."""
+    """The most that ledgers show for this run and others, "up to 1.49 (budget 1.50)"."""
     largest = heapq.nlargest(run.clients_per_person, run.counted, key=lambda one: one.epsilon)
     most = sum(one.epsilon for one in largest)
     if not math.isfinite(most):
@@ -90,7 +90,7 @@ def together(run: Run) -> str:
 
 
 def over_runs_in_short(*runs: Run) -> str:
-    """Of an axis; of several runs what holds for all of them."""
+    """A short form for an axis; of several runs what holds for all of them."""
     if all(map(only_of_one_run, runs)):
         return _ALONE
     if all(run.of_this_run for run in runs):
@@ -99,7 +99,7 @@ def over_runs_in_short(*runs: Run) -> str:
 
 
 def counted_runs(run: Run) -> str:
-    """What the epsilon holds, and what it leaves out; ends in a blank."""
+    """What the epsilon counts, and what it leaves out; ends in a space."""
     alone = of_one_run(run)
     left_out = "what other runs have spent on the same data is NOT in the epsilon, and adds to it. "
     if alone and only_of_one_run(run):

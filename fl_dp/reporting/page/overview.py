@@ -17,8 +17,8 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted, some
 
 _NOTHING_TRAINED = "none: nothing was trained"
-_SAME = 1e-6  # epsilons of two machines that differ by less are one
-_NAMED = 12  # clients that one line can name
+_SAME = 1e-6  # epsilons of two machines that differ by less count as equal
+_NAMED = 12  # clients named in one line
 
 
 def overview(run: Run) -> Named:
@@ -47,7 +47,7 @@ def overview(run: Run) -> Named:
 
 
 def _quality(run: Run) -> tuple[str, str]:
-    """The first metric; the loss of a task that has none."""
+    """The first metric, or the loss of a task without metrics."""
     name, value = next(iter(run.metrics.items()), ("Loss", run.loss))
     return (f"{name}, on {_tested(run)}" if run.measured else "How good the model is", measured(value))
 
@@ -88,7 +88,7 @@ def _delta(run: Run) -> str:
 
 
 def _built_in(run: Run, key: str) -> str:
-    """By model.json, where it is there: a task may have its own, whatever the setting."""
+    """From model.json if it exists: a task may bring its own, whatever the setting."""
     if run.described:
         return run.described.get(key) or "of the task's own"
     setting = run.setting(key) or UNKNOWN
@@ -96,7 +96,7 @@ def _built_in(run: Run, key: str) -> str:
 
 
 def verdict(run: Run) -> str:
-    """What its files say of budgets and signatures. Whether the files are to be believed, they cannot say."""
+    """What the files say of budgets and signatures. They cannot say whether they are to be believed."""
     so_far = "" if run.over else f"After round {run.rounds}: "
     found = [so_far + _budgets(run) if run.private else f"{NOT_PRIVATE}: no epsilon holds."]
     signed = {one.client for one in run.signed}
@@ -151,7 +151,7 @@ def _epsilon(run: Run) -> str:
 
 
 def results(run: Run) -> Named:
-    """What the model is worth, and what it took."""
+    """How good the model is, and what it took."""
     unchanged = 0 < run.rounds == run.lost_rounds
     kept = {
         "last": "the initial one: no round has changed it" if unchanged else "the last round's",
@@ -253,17 +253,17 @@ def _how_many(signed: int, of: int) -> str:
 
 
 def any_signed(run: Run) -> bool:
-    """Whether any statement of this run and model has a signature that holds."""
+    """Whether any statement of this run and model has a valid signature."""
     return any(site.vouches for site in run.sites)
 
 
 def _unreliable(run: Run) -> int:
-    """How many statements have a wrong signature, or speak of another run."""
+    """Number of statements with a wrong signature, or about another run."""
     return sum(site.signed is Signature.WRONG or bool(site.problem) for site in run.sites)
 
 
 def _stated_more(run: Run) -> list[float]:
-    """Epsilons that sites of this run have stated, and that are above those of the run's own files."""
+    """Epsilons that sites of this run have stated and that are above those in the run's own files."""
     recorded = {one.name: one.epsilon for one in run.clients}
     return [
         one.epsilon

@@ -1,9 +1,9 @@
-"""What a page is made of: clauses of the guarantee, and tables as texts."""
+"""The parts of a page: clauses of the guarantee, and tables of texts."""
 
 from dataclasses import dataclass
 
-SHOWN = 20  # rows in sight
-LISTED = 200  # rows of the page, the rest of them behind <details>
+SHOWN = 20  # visible rows
+LISTED = 200  # rows on the page; those not visible are behind <details>
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +17,9 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """rows: a text for each of `columns`; the first is the row's heading. words: columns that are texts.
+    """rows: a text for each of `columns`; the first is the row's heading. words: text columns.
 
-    The page says what it leaves out of a long one; the CSV files have all rows.
+    The page says what it leaves out of a long table; the CSV files have all rows.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""From a run's folder to what a report says of it. No code is run, no model is loaded."""
+"""Reads a run's folder into the facts of a report. It runs no code and loads no model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -60,7 +60,7 @@ _AS_WRITTEN = dict.fromkeys(
 
 
 def read_run(folder: RunFolder) -> Run:
-    """The facts of the run in the folder; ConfigError where there is none, or where a file is damaged."""
+    """The facts of the run in the folder; ConfigError if there is none, or if a file is damaged."""
     if not folder.summary.exists() and not folder.rounds.exists():
         raise ConfigError(f"{folder.shown}: holds no run: neither summary.json nor rounds.jsonl is there.")
     summary = read_summary(folder.summary, whole=True) if folder.summary.exists() else None
@@ -69,7 +69,7 @@ def read_run(folder: RunFolder) -> Run:
 
 
 def _so_far(history: History) -> dict[str, Any]:
-    """What a summary would say of a run that has none."""
+    """The equivalent of a summary for a run that has none."""
     if history.last is None:
         raise ConfigError("rounds.jsonl: holds no round yet; ask again after the first one.")
     last = history.last
@@ -133,7 +133,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
 
 
 def _alone(said: Mapping[str, Any]) -> float | None:
-    """What holds if the assumption behind secure sums fails; None where no client's data were in one."""
+    """What holds if the assumption behind secure sums fails; None if no client's data were in one."""
     clients = counted_clients(said).values()
     if not any(one.shared for client in clients for one in entries(of_this_run(client)["charges"])):
         return None
@@ -150,9 +150,9 @@ def _planned(settings: tuple[Setting, ...]) -> int | None:
 
 
 def read_sites(folder: RunFolder, summary: Mapping[str, Any] | None) -> tuple[Site, ...]:
-    """What statements.json says, nothing where there is none. summary: whose run and model they must name.
+    """The statements in statements.json, if there. summary: whose run and model they must name.
 
-    ConfigError where the file has another form. A statement that cannot be read is shown as one.
+    ConfigError if the file has another form. A statement that cannot be read is shown as such.
     """
     if not folder.statements.exists():
         return ()

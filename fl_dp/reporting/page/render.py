@@ -1,6 +1,6 @@
-"""The page of one run, or of several side by side, as one HTML text.
+"""Renders the page of one run, or of several side by side, as one HTML text.
 
-The same files and versions give the same bytes: no clock, no place of this machine, no chance.
+The same files and versions give the same bytes: no clock, no path of this machine, no randomness.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ from fl_dp.reporting.vouched import SIGNED, UNSIGNED
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_LONGEST_NAME = 80  # characters of it in a footer
+_LONGEST_NAME = 80  # characters of the run's name in a footer
 
 
 def render_page(folders: Sequence[RunFolder]) -> str:
-    """The page of the runs in `folders`; ConfigError where one cannot be read, or a package is missing."""
+    """The page of the runs in `folders`; ConfigError if one cannot be read, or a package is missing."""
     if not folders:
         raise ConfigError("a report needs the folder of a run, or several.")
     versions = drawn_by()
@@ -111,7 +111,7 @@ def _figures(run: Run) -> list[Any]:
 
 
 def _in_css(text: str) -> str:
-    """The text, to stand between quotes in a style sheet: all but letters and digits by their numbers."""
+    """Escape text for quotes in a style sheet: everything but letters and digits by code point."""
     return "".join(one if one.isascii() and one.isalnum() else f"\\{ord(one):06x}" for one in text)
 
 

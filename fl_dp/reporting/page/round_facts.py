@@ -1,4 +1,4 @@
-"""rounds.jsonl, round by round, with no more of the clients than a page can show."""
+"""Reads rounds.jsonl round by round, keeping no more of the clients than a page can show."""
 
 import math
 from collections import Counter
@@ -14,15 +14,16 @@ from fl_dp.reporting.read_results import each_round
 from fl_dp.reporting.reports import counted_clients, epsilon_from_json, of_this_run
 from fl_dp.reporting.run_folder import RunFolder
 
-FEW = 20  # clients that are shown each by itself
-QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)  # of the epsilons of more of them
+FEW = 20  # clients that are shown one by one
+QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)  # of the epsilons if there are more
 _MOST_REASONS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """last: the last round as it stands in the file, None where there is none; private: whether all were.
-    masked: whether masks hid the parts of all secure sums that were opened, None where none was.
+    """last: the last round as in the file, None if there is none; private: whether all were.
+
+    masked: whether masks hid the parts of all opened secure sums, None if none was opened.
     """
 
     rounds: tuple[Round, ...]
@@ -35,7 +36,7 @@ class History:
 def read_history(folder: RunFolder, order: Sequence[str] | None = None) -> History:
     """The rounds of a run. order: the clients' names; without it, those of each round.
 
-    ConfigError, which names file and line, where one is damaged. One round at a time is in memory.
+    ConfigError, naming file and line, if one is damaged. Only one round at a time is in memory.
     """
     rounds, reasons, last, private = [], Counter[tuple[str, str]](), None, True
     masked = set[bool]()
@@ -56,25 +57,25 @@ def read_history(folder: RunFolder, order: Sequence[str] | None = None) -> Histo
 
 
 def natural(name: str) -> tuple[float, str]:
-    """A sort key: names that are numbers in the order of these, before all others."""
+    """A sort key: names that are numbers come first, in numeric order."""
     return (float(name) if name.isdecimal() and len(name) < 300 else math.inf, name)
 
 
 def metrics_of(report: Mapping[str, Any]) -> dict[str, float | None]:
-    """The metrics of all test data together, by name; accuracy alone in files of an older fl_dp."""
+    """The metrics of all test data, by name; in files of an older fl_dp only accuracy."""
     found = report["metrics"] or ({"accuracy": report["accuracy"]} if report["accuracy"] is not None else {})
     return {clean(name): value for name, value in found.items() if not of_one_class(name)}
 
 
 def of_one_class(metric: str) -> bool:
-    """Whether it is a metric of one class or subgroup alone, NAME[LABEL]."""
+    """Whether it is a metric of a single class or subgroup, NAME[LABEL]."""
     return metric.endswith("]")
 
 
 def by_part(summary: Mapping[str, Any]) -> dict[str, Measured]:
-    """The metrics that are told of each class or subgroup, by their names, None where withheld.
+    """The metrics reported for each class or subgroup, by name, None if withheld.
 
-    Nothing of files where small ones are not withheld.
+    Empty for files in which small ones are not withheld.
     """
     if summary["suppressed_below"] < LEAST_CELL:
         return {}

@@ -1,4 +1,4 @@
-"""The two epsilons of secure sums, in words: which is which, and what the first one takes for granted."""
+"""Explains the two epsilons of secure sums, and what the first one assumes."""
 
 from fl_dp.records import Entry
 from fl_dp.reporting.console import alone_words
@@ -10,7 +10,7 @@ from fl_dp.reporting.wording import counted
 
 
 def secure_sums(run: Run) -> tuple[Clause, ...]:
-    """One clause; none where no data of these clients were ever in such sums."""
+    """One clause; none if no data of these clients were ever in such sums."""
     found = [one for client in run.clients for one in client.charges if one.shared]
     if run.epsilon_alone is None or not found:
         return ()
@@ -42,14 +42,14 @@ def secure_sums(run: Run) -> tuple[Clause, ...]:
 
 
 def if_parts_seen(run: Run) -> str:
-    """When the second epsilon holds: a heading."""
+    """A heading: when the second epsilon holds."""
     if parts_hidden(run):
         return "If the assumption behind secure sums fails"
     return "Against anyone who sees the parts of the sums"
 
 
 def second_epsilon(run: Run) -> str:
-    """The second epsilon, for the headline; empty where no data were in such sums."""
+    """The second epsilon, for the headline; empty if no data were in such sums."""
     if run.epsilon_alone is None:
         return ""
     holds = alone_words(run.epsilon_alone)
@@ -61,7 +61,7 @@ def second_epsilon(run: Run) -> str:
 
 
 def parts_hidden(run: Run) -> bool:
-    """Whether masks hid each client's part from the server. One launch that plays all of them sees it."""
+    """Whether masks hid each client's part from the server. A launch that plays all of them sees it."""
     return run.masked is not False and not run.simulated
 
 

@@ -1,4 +1,4 @@
-"""What is filled in and signed: by those who approve, and by each site."""
+"""What is filled in and signed: by the approvers, and by each site."""
 
 import datetime
 
@@ -6,17 +6,17 @@ from fl_dp.reporting.page.approval import day
 from fl_dp.reporting.page.facts import Named, Run
 from fl_dp.reporting.wording import counted, some
 
-ONE_SHEET = 8  # sites whose lines the first sheet has room for
-_SHORT = 80  # characters of an answer that it has room for
+ONE_SHEET = 8  # sites that fit on the first sheet
+_SHORT = 80  # characters of an answer that fit there
 _CONTINUED = "… (continued on sheet 2)"
-_SITES = 20  # that have a line of their own
-_NAMED = 6  # clients that one line can name
+_SITES = 20  # with a line of their own
+_NAMED = 6  # clients named in one line
 
 
 def approval_lines(run: Run) -> Named:
-    """What a record of processing asks for; empty values are lines to fill in by hand.
+    """The fields of a record of processing; empty ones are lines to fill in by hand.
 
-    What `fl-dp verify` said always is one: it compares this page, which cannot hold its answer.
+    The result of `fl-dp verify` is always empty: it compares this page, which cannot contain that result.
     """
     said = run.approval
     return (
@@ -33,14 +33,14 @@ def approval_lines(run: Run) -> Named:
 
 
 def short(text: str) -> str:
-    """As it stands on the first sheet."""
+    """Shortened for the first sheet."""
     return text if len(text) <= _SHORT else text[: _SHORT - len(_CONTINUED)] + _CONTINUED
 
 
 def _date(text: str, ended: str) -> str:
-    """As it stands in the file, where anybody may have written it; `write_approval` takes real days alone.
+    """The date as in the file, which anybody may have written; `write_approval` accepts only real days.
 
-    ended: of the run, in UTC. No result is approved before it is there by the clocks of any place on earth.
+    ended: of the run, in UTC. No approval can predate the result by the clocks of any place on earth.
     """
     approved, last = day(text), _earliest_day(ended)
     if text and not approved:
@@ -51,7 +51,7 @@ def _date(text: str, ended: str) -> str:
 
 
 def _earliest_day(moment: str) -> datetime.date | None:
-    """The day that it then was in UTC-12, where each day ends last; None where the text names no moment."""
+    """The day that it then was in UTC-12, where each day ends last; None if the text is no time."""
     try:
         return (datetime.datetime.fromisoformat(moment) - datetime.timedelta(hours=12)).date()
     except (ValueError, OverflowError):
@@ -59,7 +59,7 @@ def _earliest_day(moment: str) -> datetime.date | None:
 
 
 def site_lines(run: Run) -> tuple[str, ...]:
-    """A name for each site that has to sign; none of a launch that played or started all clients itself."""
+    """A name for each site that has to sign; empty if one launch played or started all clients itself."""
     if run.local:
         return ()
     stated = [tuple(one.client for one in site.data) for site in run.stating if site.data]

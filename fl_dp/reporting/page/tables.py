@@ -25,14 +25,14 @@ from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.secure_sums import parts_hidden
 from fl_dp.reporting.refuted import arithmetic_words
 
-_OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # without one, not used
+_OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # unused without one
 _ALONE, _SEEN = "if the assumption fails", "against anyone who sees the parts"
 _ENDS = 10  # clients at either end of a ranking
 _QUANTILE_NAMES = ("least", "10 % have at most", "median", "90 % have at most", "largest")
 
 
 def clients(run: Run) -> Table:
-    """Budgets and states at the end."""
+    """Budgets and statuses at the end."""
     in_sums = run.epsilon_alone is not None
     return _of_clients(
         "clients",
@@ -79,19 +79,19 @@ def _steps_in_all(run: Run) -> str:
 
 
 def _used(run: Run, one: Client | DataSet, cell: str) -> str:
-    """What is about an epsilon says nothing of data that were trained without one."""
+    """Cells about epsilon say nothing of data that were trained without one."""
     return cell if run.private or math.isfinite(one.epsilon) else Shown(NOT_USED, None)
 
 
 def _claimed(run: Run, one: Client) -> Shown:
-    """Nothing, where all that its ledger shows is this run's, and the ledger knows of others."""
+    """0 if all that its ledger shows is this run's and the ledger knows of other runs."""
     if not run.of_this_run or one.own_charges != one.charges:
         return known_epsilon(one.claimed_epsilon)
     return known_epsilon(0.0 if knows_others(run)[one.name] else None)
 
 
 def _alone(one: Client) -> Shown:
-    """Of data that were in no secure sum both epsilons are one."""
+    """Without secure sums both epsilons are the same."""
     return alone(one.epsilon if one.epsilon_alone is None else one.epsilon_alone)
 
 
@@ -127,7 +127,7 @@ def mechanisms(run: Run) -> Table:
 
 
 def ranked(run: Run) -> tuple[Table, ...]:
-    """Of many clients: how epsilon is spread, and both ends."""
+    """For many clients: how epsilon is spread, and both ends of the ranking."""
     if len(run.clients) <= FEW:
         return ()
     order = sorted(run.counted, key=lambda one: -_told(run, one))
@@ -165,7 +165,7 @@ def ranked(run: Run) -> tuple[Table, ...]:
 
 
 def _told(run: Run, one: Client) -> float:
-    """The epsilon that the federation's is made of."""
+    """The client's epsilon that enters the federation's."""
     return one.own_epsilon if run.of_this_run and one.own_epsilon is not None else one.epsilon
 
 
@@ -199,7 +199,7 @@ def reasons(run: Run) -> Table:
 
 
 def data_sets(run: Run) -> Table:
-    """From the statements; from the summary where there are none."""
+    """From the statements; without any, from the summary."""
     columns = ("client", "data", "declared size", "unit", "epsilon", "budget", "delta", "stated by")
     stated = [
         (one.client, about_data.named(one), *_account(run, one, one.unit), _stated_by(site))
@@ -233,7 +233,7 @@ def settings(run: Run) -> Table:
 
 
 def _what_ran(run: Run, one: Setting) -> str:
-    """Where each client had a noise of its own, the range: the setting itself then stays "auto"."""
+    """The range if each client had its own noise, as the setting itself then stays "auto"."""
     if not run.private and one.key in _OF_EPSILON:
         return NOT_USED
     found = [client.noise_multiplier for client in run.clients if client.noise_multiplier is not None]
@@ -254,7 +254,7 @@ def _stated_by(site: Site) -> str:
 
 
 def _batch(one: Client) -> Shown:
-    """Its expected size: rate times units."""
+    """Expected batch size: rate times units."""
     if one.sample_rate is None or not one.public_size:
         return number(None)
     return number(one.sample_rate * one.public_size)

@@ -1,4 +1,4 @@
-"""The guarantee in words that somebody can sign: whose, against whom, under what, and what it leaves out.
+"""The guarantee in words that can be signed: for whom, against whom, under what assumptions and limits.
 
 Nothing here claims more than docs/privacy.md and docs/persons.md do.
 """
@@ -76,7 +76,7 @@ def ending(run: Run) -> str:
 
 
 def _begun(run: Run) -> str:
-    """Of a run with a summary, which counts all that was asked for."""
+    """For a run with a summary, which counts everything requested."""
     if run.released_nothing or run.rounds == run.planned_rounds:
         return ""
     counts = "; the epsilon of this page counts it" if run.private else ""
@@ -187,7 +187,7 @@ def _neighbours(run: Run) -> Clause:
 
 
 def _counting(run: Run) -> str:
-    """How many records of a person count, where the settings say it."""
+    """How many records of a person count, if the settings say so."""
     most = run.records_per_person
     return f" In a step at most {counted(most, 'record')} of a person count." if most else ""
 
@@ -267,7 +267,7 @@ def _accounts(run: Run) -> Clause:
             "paid for in the ledgers, and NOT in this epsilon. "
         )
     if only_of_one_run(run) and not earlier:
-        pass  # such a ledger knows of nothing before its run
+        pass  # such a ledger knows nothing from before its run
     elif not run.before_known:
         text += "What had been spent before this run is not in its files; the ledgers have it."
     elif not earlier and not retired:
@@ -278,7 +278,7 @@ def _accounts(run: Run) -> Clause:
             f"As their ledgers have it, the data of {counted(earlier, 'client')} had spent before this run."
         )
         alone = sum(heapq.nlargest(run.clients_per_person, own))
-        if math.isfinite(alone) and not run.of_this_run:  # where one was not computed it is not known
+        if math.isfinite(alone) and not run.of_this_run:  # if it was not computed, it is not known
             text += f" Of this run alone it is {epsilon(alone)} at most, for {whose(run)}."
     if retired:
         text += (

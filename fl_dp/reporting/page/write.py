@@ -1,4 +1,4 @@
-"""The page as a file, whole or not at all; and the line about it at the end of a run."""
+"""Writes the page atomically, and the line about it at the end of a run."""
 
 import logging
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from fl_dp.reporting.run_folder import RunFolder
 
 
 def write_page(folders: Sequence[RunFolder], out: Path | None = None) -> Path:
-    """Write the page of the runs to `out` and return where it is.
+    """Write the page of the runs to `out` and return its path.
 
-    out: None: report.html, in the folder of a single run, of several here. ConfigError when a
-    run cannot be read, a package is missing or the file cannot be written.
+    out: None: report.html, in the run's folder for a single run, in the working directory for several.
+    ConfigError if a run cannot be read, a package is missing or the file cannot be written.
     """
     file = out or (folders[0].report if len(folders) == 1 else Path("report.html"))
     drawn_by()  # says which package is missing, before one is imported
@@ -29,7 +29,7 @@ def write_page(folders: Sequence[RunFolder], out: Path | None = None) -> Path:
 
 
 def drawn(folders: Sequence[RunFolder], out: Path | None = None) -> str:
-    """As `write_page`, but it never raises: why there is no page, in a sentence; empty where there is one."""
+    """As `write_page`, but never raises: returns why there is no page, or an empty text."""
     try:
         write_page(folders, out)
     except ConfigError as error:
@@ -41,9 +41,9 @@ def drawn(folders: Sequence[RunFolder], out: Path | None = None) -> str:
 
 
 def written_at_the_end(folder: RunFolder) -> str:
-    """Write the page of a run that is over, and return the line for the console.
+    """Write the page of a finished run, and return the line for the console.
 
-    Never raises: the run is as it is, whether there is a page or not.
+    Never raises: the run is complete whether there is a page or not.
     """
     if problem := drawn([folder]):
         return f"no report was written: {problem} Then: fl-dp report {folder.shown}"

@@ -1,6 +1,6 @@
-"""MLflow: its files in a folder, to be shown by `mlflow ui` or taken over by `mlflow migrate-filestore`.
+"""MLflow: files in a folder, to be shown by `mlflow ui` or imported by `mlflow migrate-filestore`.
 
-Runs are begun by its client, which adds no tags: its usual `mlflow.start_run` notes user, code and Git.
+Runs are begun by its client, which adds no tags: the usual `mlflow.start_run` records user, code and Git.
 """
 
 import os
@@ -14,8 +14,8 @@ from fl_dp.config.flat import Scalar
 from fl_dp.reporting.tracker import Tracker
 
 _EXPERIMENT = "fl-dp"
-_NOWHERE = "mlflow-artifacts:/fl-dp"  # of artifacts: there are none, and else their path would be written
-# Its telemetry would go to its makers; files are what it calls a backend in maintenance.
+_NOWHERE = "mlflow-artifacts:/fl-dp"  # for artifacts: there are none, but their path would be written
+# Telemetry would go to its makers; MLflow calls its file backend "in maintenance".
 _SETTINGS = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "MLFLOW_ALLOW_FILE_STORE": "true"}
 
 
@@ -54,7 +54,7 @@ def _open(folder: Path, settings: Mapping[str, Scalar], key: str) -> _Run:
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """Within it MLflow finds its settings of ours in the environment, and none of somebody else's."""
+    """MLflow finds our settings in the environment inside the block, and nobody else's."""
     theirs = {name: value for name, value in os.environ.items() if name.startswith("MLFLOW_")}
     before = theirs | {name: os.environ[name] for name in _SETTINGS if name in os.environ}
     for name in theirs:

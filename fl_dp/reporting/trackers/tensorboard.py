@@ -1,4 +1,4 @@
-"""TensorBoard: event files, of which `tensorboard --logdir` shows those of one folder as one run.
+"""TensorBoard: event files; `tensorboard --logdir` shows those of one folder as one run.
 
 TensorBoard's own writer puts the host name into the file's name, so the files are opened here.
 """
@@ -12,12 +12,12 @@ from typing import Any, BinaryIO
 from fl_dp.config.flat import Scalar
 from fl_dp.reporting.tracker import Tracker
 
-_VERSION = "brain.Event:2"  # which readers ask for in a file's first event
+_VERSION = "brain.Event:2"  # readers expect it in a file's first event
 _TEXT = "text"  # TensorBoard's plugin for texts
 
 
 class _Run:
-    """One file for each launch; steps go on from those of the files before."""
+    """One file for each launch; step numbers continue from the earlier files."""
 
     key = ""
 
@@ -52,7 +52,7 @@ def _open(folder: Path, settings: Mapping[str, Scalar], key: str) -> _Run:
 
 
 def _new_file(folder: Path) -> BinaryIO:
-    """The next one in order; readers look for `tfevents` in the name, and take files by their order."""
+    """The next file in order: readers look for `tfevents` in the name, and sort by name."""
     number = sum(1 for _ in folder.glob("events.out.tfevents.*")) + 1
     return (folder / f"events.out.tfevents.{number:010d}.fl-dp").open("xb")
 

@@ -1,6 +1,6 @@
-"""Weights & Biases, offline: files that `wandb sync` uploads, if somebody wants that.
+"""Weights & Biases, offline: files that `wandb sync` can upload.
 
-Of what it notes by itself all that can be turned off is; its own logs, which name paths, are deleted.
+Everything that it records by itself is turned off where possible; its logs, which name paths, are deleted.
 """
 
 import os
@@ -17,7 +17,7 @@ from fl_dp.reporting.tracker import Tracker
 
 _PREFIX = "WANDB_"
 _PROJECT = "fl-dp"
-_HIDDEN = "-"  # stands for names that wandb would ask this machine for
+_HIDDEN = "-"  # instead of names that wandb would ask this machine for
 _FOLDERS = ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR")
 
 
@@ -54,12 +54,12 @@ def _open(folder: Path, settings: Mapping[str, Scalar], key: str) -> _Run:
             settings=wandb.Settings(**_silent(folder)),
         )
         logs = Path(run.dir).parent / "logs"
-        shutil.rmtree(logs, ignore_errors=True)  # they stay open; nobody can read them any more
+        shutil.rmtree(logs, ignore_errors=True)  # they stay open, but nobody can read them any more
         return _Run(run, key, logs, alone)
 
 
 def _silent(folder: Path) -> dict[str, Any]:
-    """Settings by which nothing is captured or sent."""
+    """Settings under which nothing is captured or sent."""
     return {
         "mode": "offline",
         "root_dir": str(folder),
@@ -81,7 +81,7 @@ def _silent(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Within it wandb finds no setting of somebody else's, and leaves its traces in a folder that goes."""
+    """Inside the block wandb finds nobody else's settings, and writes to a temporary folder."""
     before = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
     for name in before:
         if name != "WANDB_SERVICE":

@@ -1,4 +1,4 @@
-"""What is reported of a model on the server's test data: one file a metric, named as users write it.
+"""Metrics of a model on the server's test data: one file per metric, named as users write it.
 
-A file here holds `METRIC`, a `fl_dp.tasks.metric.Metric`, and nothing has to be entered anywhere else.
+Each file holds `METRIC`, a `fl_dp.tasks.metric.Metric`; no other registration is needed.
 """

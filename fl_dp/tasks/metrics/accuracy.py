@@ -1,4 +1,4 @@
-"""Share of examples, or of the places of tokens, whose class is the model's first choice."""
+"""Share of examples, or of token positions, whose class is the model's first choice."""
 
 from fl_dp.form import Form
 from fl_dp.tasks.metric import Metric, first_choices, right

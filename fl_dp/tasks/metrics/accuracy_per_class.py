@@ -1,6 +1,6 @@
-"""Of each class the share of its examples whose class is the model's first choice.
+"""For each class, the share of its examples whose class is the model's first choice.
 
-As far as it tells of no few examples, see `fl_dp/tasks/small_cells.py`.
+Withheld where it would tell of few examples, see `fl_dp/tasks/small_cells.py`.
 """
 
 from fl_dp.tasks.metric import Metric, right

@@ -1,8 +1,8 @@
 """Area under the ROC curve: how often an example of a class has a higher score for it than one of another.
 
-Of two classes the second one's, by the difference of the two logits; of one logit, whose target is 0 or 1, by
-that; of several classes the mean over all of them, each against the rest, by the softmax of the logits. Not
-defined unless every class has examples.
+For two classes, that of the second, by the difference of the two logits; for one logit with target 0 or 1, by
+the logit; for several classes the mean over all of them, each against the rest, by the softmax of the logits.
+Undefined unless every class has examples.
 """
 
 import torch
@@ -17,7 +17,7 @@ from fl_dp.tasks.metric import Metric
 
 class _OfTwo(BinaryAUROC):
     def compute(self) -> Tensor:  # type: ignore[override]  # as in torchmetrics
-        # asked here: torchmetrics gives 0 where a class has no example, which is another value
+        # checked here: torchmetrics gives 0 for a class without examples, which is a valid value
         return super().compute() if _all_there(self.target, 2) else torch.tensor(torch.nan)
 
 
@@ -43,11 +43,11 @@ def _make(form: Form) -> BinaryAUROC | MulticlassAUROC:
 
 
 def _scores(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores in (0, 1): others would be squashed by torchmetrics, batch by batch, and not all of them."""
+    """Scores in (0, 1): torchmetrics would squash others, batch by batch, and not all of them."""
     if targets.is_floating_point() or outputs.shape[-1] <= 2:
         outputs = outputs.double().reshape(len(targets), -1)
         logit = outputs[:, -1] - outputs[:, 0] if outputs.shape[1] == 2 else outputs[:, 0]
-        # in the order of the logits; a sigmoid makes all large ones equal
+        # monotone in the logits; a sigmoid makes all large ones equal
         return (1 + logit / (1 + logit.abs())) / 2, targets.flatten().long()
     return outputs.double().softmax(-1), targets
 

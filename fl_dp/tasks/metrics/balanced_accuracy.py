@@ -1,6 +1,6 @@
 """Mean over the classes of the share of their examples whose class is the model's first choice.
 
-Of the classes that have examples; a model that always says the same has 1 over their number.
+Only classes with examples count; a constant model scores 1 over their number.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from fl_dp.tasks.metric import Metric, first_choices
 
 class _Balanced(MulticlassConfusionMatrix):
     def compute(self) -> Tensor:
-        counts = super().compute().double()  # (classes, classes): what is so, what was chosen
+        counts = super().compute().double()  # (classes, classes): target, first choice
         return (counts.diagonal() / counts.sum(1)).nanmean()
 
 

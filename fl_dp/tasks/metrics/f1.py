@@ -1,6 +1,6 @@
-"""F1, the harmonic mean of precision and recall: of the second of two classes, of several the mean over them.
+"""F1, the harmonic mean of precision and recall: of the second of two classes, else the mean over classes.
 
-Of labels, each 0 or 1, the mean over the labels. 0 where nothing was found and nothing was there.
+For labels, each 0 or 1, the mean over the labels. 0 if nothing was found and nothing was there.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Share of an example's labels, each 0 or 1, on whose side of zero the model's logit lies."""
+"""Share of an example's labels, each 0 or 1, for which the model's logit has the right sign."""
 
 from torch import Tensor
 

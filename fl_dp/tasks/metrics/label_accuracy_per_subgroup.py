@@ -1,6 +1,6 @@
-"""Of each declared subgroup the share of its examples' labels, each 0 or 1, on whose side the logit lies.
+"""For each declared subgroup, the share of its examples' 0/1 labels whose logit has the right sign.
 
-As far as it tells of no few examples, see `fl_dp/tasks/small_cells.py`.
+Withheld where it would tell of few examples, see `fl_dp/tasks/small_cells.py`.
 """
 
 from torch import Tensor

@@ -1,6 +1,6 @@
 """Mean absolute error of each declared subgroup, over all numbers of its examples.
 
-As far as it tells of no few examples, see `fl_dp/tasks/small_cells.py`.
+Withheld where it would tell of few examples, see `fl_dp/tasks/small_cells.py`.
 """
 
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Perplexity of the next token: e to the mean cross-entropy over all places that count."""
+"""Perplexity of the next token: e to the mean cross-entropy over all positions that count."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def _make(form: Form) -> Any:
 
 
 def _exact(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    return outputs.double(), targets  # in float32 the chance of an unlikely token becomes zero
+    return outputs.double(), targets  # in float32 the probability of an unlikely token becomes zero
 
 
 METRIC = Metric(_make, targets=("tokens",), prepare=_exact)

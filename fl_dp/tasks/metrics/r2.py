@@ -1,6 +1,6 @@
-"""R2: 1 less the squared error over that of the targets' own mean; of several numbers the mean over them.
+"""R2: 1 minus the squared error over that of the targets' own mean; for several numbers the mean over them.
 
-Not defined for one example, and where a number is the same for all of them.
+Undefined for a single example, and if a number is the same for all of them.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from torchmetrics import R2Score
 from fl_dp.form import Form
 from fl_dp.tasks.metric import Metric
 
-_EQUAL = 1e-12  # of the squares: below it the spread is rounding
+_EQUAL = 1e-12  # of the squares: below it the variance is rounding error
 
 
 class _R2(R2Score):
@@ -27,7 +27,7 @@ def _make(form: Form) -> Any:
 
 
 def _columns(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Float64, in which sums of squares do not cancel."""
+    """Float64, so that sums of squares do not cancel."""
     return tuple(one.double().reshape(len(targets), -1) for one in (outputs, targets))  # type: ignore[return-value]
 
 

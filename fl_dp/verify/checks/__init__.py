@@ -1,4 +1,4 @@
-"""The checks of `fl-dp verify`, one a file, whose name is the check's.
+"""The checks of `fl-dp verify`, one per file; the file's name is the check's.
 
-A file ends with `CHECK = Check(...)`, see `fl_dp.verify.check`.
+Each file ends with `CHECK = Check(...)`, see `fl_dp.verify.check`.
 """

@@ -1,4 +1,4 @@
-"""Charges from round to round: they grow by each round's own steps, from `before` to the summary's."""
+"""Charges from round to round: each round adds its own steps, from `before` to the summary's charges."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from fl_dp.verify.findings import Found
 
 @dataclass(slots=True)
 class _Known:
-    """A client as the rounds so far show it. least: what its data have spent for certain; paid: of this run's
-    rounds for certain; own: the steps of it; trained: its accepted rounds.
+    """A client as the rounds so far show it. least: what its data have certainly spent; paid: certainly for
+    this run's rounds; own: the steps of these; trained: its accepted rounds.
     """
 
     least: Charges
@@ -58,7 +58,7 @@ class _Growth:
                 "what was spent before, and in this round, is not all there: nothing is ever given back",
             )  # fmt: skip
         _check_this_run(client, charges, known.paid, self._found)
-        if private:  # else the mechanism of a round's own steps is not written
+        if private:  # otherwise the mechanism of a round's own steps is not written
             self._look_at_growth(client, charges, known, least)
         trained = client.status == "trained"
         known.least = charges if trained else least
@@ -81,7 +81,7 @@ class _Growth:
         )
 
     def _look_at_growth(self, client: ClientClaim, charges: Charges, known: _Known, least: Charges) -> None:
-        """More than the round's own steps: of another run, or of a round that was not answered."""
+        """Growth beyond the round's own steps: from another run, or from a round that was not answered."""
         expected = merged((*known.shown, *missing(known.least, least)))
         excess = missing(expected, charges)
         if excess and client.status in ("declined", "idle", "trained"):
@@ -110,7 +110,7 @@ def _run(evidence: Evidence, found: Found) -> None:
 
 
 def _check_this_run(client: ClientClaim, charges: Charges, paid: Charges, found: Found) -> None:
-    """What is said to be this run's cost: every round's steps are in it, and it is in all that was spent."""
+    """This run's claimed cost contains every round's steps, and is contained in the total spending."""
     own = _run_of(client)
     if lacking := missing(own, paid):
         found.differs(
@@ -178,7 +178,7 @@ def _run_of(client: ClientClaim) -> Charges:
 
 
 def _may_have_trained(rounds: int, summary: Claim) -> range:
-    """Accepted rounds, by those in rounds.jsonl: one more where the run ended before a round had its line."""
+    """Possible numbers of accepted rounds: those in rounds.jsonl, one more if the run ended before a line."""
     one_was_left = summary.together is None or summary.together.rounds_ahead > 0
     return range(rounds, rounds + 1 + (summary.raw.get("status") != "completed" and one_was_left))
 

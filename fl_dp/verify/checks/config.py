@@ -1,4 +1,4 @@
-"""config.toml: its digest, its twin resolved.toml, and what the rounds say of the same settings."""
+"""config.toml: its digest, resolved.toml, and what the rounds say of the same settings."""
 
 import math
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def _run(evidence: Evidence, found: Found) -> None:
 
 
 def _check_digest(evidence: Evidence, found: Found) -> bool:
-    """Whether there is one to compare."""
+    """Whether there is a digest to compare."""
     claimed = _digests(evidence.summary).get("config")
     if not claimed:
         found.not_given("a digest of config.toml", "the summary has none")
@@ -76,7 +76,7 @@ def _check_summary(asked: Mapping[str, Any], summary: Claim, found: Found) -> No
     for key, value in pairs.items():
         if value is not None and key in asked and asked[key] != value:
             if key == "max-grad-norm" and not summary.private:
-                continue  # it is not used
+                continue  # not used
             found.differs(
                 f"{key} is another one in summary.json",
                 "config.toml",
@@ -85,8 +85,10 @@ def _check_summary(asked: Mapping[str, Any], summary: Claim, found: Found) -> No
 
 
 def _check_client(asked: Mapping[str, Any], client: ClientClaim, most: float, found: Found) -> None:
-    """Noise as asked for; and the expected batch over the public size is the sample rate, or where persons
-    are at several members of a sum `most`, the largest of those that trained.
+    """The noise is as requested, and the sample rate is the expected batch over the public size.
+
+    If persons are at several members of a sum, the rate is at least `most`, the largest of those that
+    trained.
     """
     noise = asked.get("noise-multiplier", AUTO)
     if client.noise_multiplier is not None and noise != AUTO and client.noise_multiplier != _number(noise):
@@ -98,7 +100,7 @@ def _check_client(asked: Mapping[str, Any], client: ClientClaim, most: float, fo
     if client.sample_rate is None or expected is None:
         return
     if _is_secure(asked) and _number(asked.get("clients-per-person", 1)) > 1:
-        expected = max(expected, most, client.sample_rate)  # a larger one, of runs before, costs more
+        expected = max(expected, most, client.sample_rate)  # a larger rate from earlier runs costs more
     if not math.isclose(client.sample_rate, expected, rel_tol=ROUNDING):
         found.differs(
             f"sample rate {client.sample_rate:.6g}, and batch over public size is {expected:.6g}",
@@ -130,7 +132,7 @@ def _check_sums(asked: Mapping[str, Any], evidence: Evidence, found: Found) -> N
         opened = claim.raw.get("secure_sum")
         shares = 1.0 if opened is None else _shares_of(asked, opened, claim.where)
         masked |= set() if opened is None else {opened["masked"]}
-        lost = _is_secure(asked) and opened is None  # whether masks came off then, or not
+        lost = _is_secure(asked) and opened is None  # masks may or may not have come off then
         for client in claim.clients.values():
             fits = bool(claim.raw.get("lost")) if lost else client.shares == shares
             if client.status == "trained" and not (fits and client.copies == persons):
@@ -153,7 +155,7 @@ def _check_sums(asked: Mapping[str, Any], evidence: Evidence, found: Found) -> N
 
 
 def _shares_of(asked: Mapping[str, Any], opened: object, where: str) -> float:
-    """ConfigError for a sum that these settings cannot open. Who was gone before it began is no member."""
+    """ConfigError for a sum that these settings cannot open. Clients that left before are no members."""
     if not _is_secure(asked) or type(opened) is not dict or type(opened.get("masked")) is not bool:
         raise ConfigError(f"{where}: its secure sum is none that config.toml asks for")
     shares, clients = _number(opened.get("shares")), _number(opened.get("clients"))

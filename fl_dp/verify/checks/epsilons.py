@@ -1,4 +1,4 @@
-"""Every epsilon, of each client after each round, computed again from the charges by dp_accounting."""
+"""Every epsilon of each client after each round, recomputed from the charges by dp_accounting."""
 
 import heapq
 import math
@@ -20,10 +20,10 @@ from fl_dp.verify.findings import Found
 from fl_dp.verify.independent import ABSOLUTE, LOOSER, RELATIVE, allowed, can_resolve, contradicts, epsilon_of
 from fl_dp.verify.reading import is_there, number, read_toml
 
-_MOST_HISTORIES = 500_000  # that are kept in memory
+_MOST_HISTORIES = 500_000  # kept in memory
 _FAR_ABOVE, _FAR_ABOVE_ABSOLUTE = 0.05, 0.05  # for "pld", which is as tight as dp_accounting
-_SURELY = 0.99  # of a budget: two accountants may differ by the rest
-_SECONDS = 2.0  # between two words of progress
+_SURELY = 0.99  # share of a budget: two accountants may differ by the rest
+_SECONDS = 2.0  # between two progress reports
 
 _TOO_LOW = (
     "the epsilon that is claimed is lower than its charges cost: whoever believes it believes in more "
@@ -37,7 +37,7 @@ _TOO_HIGH = (
 
 @dataclass(slots=True)
 class _Extremes:
-    """Of all claims about one history: the lowest and the highest epsilon, and where they stand."""
+    """Lowest and highest epsilon claimed for one history, and where."""
 
     lowest: float
     lowest_at: str
@@ -57,7 +57,7 @@ _History = tuple[Charges, float, str]  # charges, delta, accountant
 
 
 class _Recomputed:
-    """The claims, by history; then each history computed once."""
+    """Collects the claims by history, then computes each history once."""
 
     def __init__(self, found: Found) -> None:
         self._found = found
@@ -81,7 +81,7 @@ class _Recomputed:
                 self._hold(client, rest, client.this_run.claimed_epsilon)
 
     def _hold_both(self, client: ClientClaim, charges: Charges, claimed: ClientClaim | CostClaim) -> None:
-        """Note both epsilons that are claimed of the charges."""
+        """Note both epsilons that are claimed for the charges."""
         self._hold(client, charges, claimed.epsilon)
         if claimed.says_alone:
             self._hold(client, alone(charges), claimed.epsilon_alone)
@@ -93,7 +93,7 @@ class _Recomputed:
             )
 
     def _hold(self, client: ClientClaim, charges: Charges, claimed: float | None) -> None:
-        """Note the claim that the charges cost so much. An infinite one is to the safe side, always."""
+        """Note the claimed epsilon of the charges. An infinite one is always on the safe side."""
         assert client.delta is not None
         epsilon = epsilon_from_json(claimed)
         key = charges, client.delta, client.accountant
@@ -107,7 +107,7 @@ class _Recomputed:
         self.claims += 1
 
     def compare(self, evidence: Evidence) -> None:
-        """Hold all claims against dp_accounting. Histories of one mechanism follow each other: it is kept."""
+        """Compare all claims with dp_accounting; histories of one mechanism in a row reuse it."""
         began = said = time.monotonic()
         looser: dict[str, float] = {}
         for place, (history, claimed) in enumerate(
@@ -183,7 +183,7 @@ def _run(evidence: Evidence, found: Found) -> None:
 
 
 def _note_last(evidence: Evidence, found: Found) -> None:
-    """Of the last claim. An epsilon is right for its charges, and these may not bound what was released."""
+    """A note on the last claim: an epsilon that is right for its charges may not bound what was released."""
     last = next(iter(deque(evidence.claims(), maxlen=1)), None)
     tells = last and any(one.charges is not None for one in last.clients.values())
     if last and tells and last.together and last.together.scope != THIS_RUN:
@@ -199,8 +199,10 @@ def _note_last(evidence: Evidence, found: Found) -> None:
 
 
 def _check_together(claim: Claim, found: Found) -> None:
-    """The federation's epsilon and delta: what this run has cost the clients that have paid for it, added up
-    for a person at that many of them. An older fl_dp added up all that any client had shown.
+    """The federation's epsilon and delta: this run's cost to the clients that have paid for it.
+
+    Costs are added up for a person at that many clients. An older fl_dp added up all that any client had
+    shown.
     """
     together, clients = claim.together, claim.counted
     if together is None or not claim.clients:
@@ -244,17 +246,17 @@ def _check_together(claim: Claim, found: Found) -> None:
 
 
 def _run_epsilon(evidence: Evidence) -> float:
-    """The most that the run may cost a client, by config.toml; infinite where nothing says it."""
+    """The most that the run may cost a client, by config.toml; infinite if nothing says it."""
     if not is_there(evidence.folder.config):
         return math.inf
     try:
         return number(read_toml(evidence.folder.config).get("epsilon", math.inf))
-    except (ConfigError, ValueError):  # the check `config` says so
+    except (ConfigError, ValueError):  # the check `config` reports it
         return math.inf
 
 
 def _check_planned(summary: Claim, last_steps: Mapping[str, int], run_epsilon: float, found: Found) -> None:
-    """What somebody has learnt who stopped the run on its results: never less than what was spent."""
+    """Somebody who stops the run because of its results has learnt no less than what was spent."""
     ahead = summary.together.rounds_ahead if summary.together else 0
     known = [one for one in summary.clients.values() if one.planned_epsilon is not None]
     for one in known:
@@ -290,7 +292,7 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], run_epsilon: f
 
 
 def _check_planned_costs(summary: Claim, found: Found) -> None:
-    """Of this run alone: no less than it has cost, no more than with all that was there before."""
+    """Planned costs of this run alone: no less than its cost, no more than with everything spent before."""
     for one in summary.clients.values():
         if one.this_run is None:
             continue
@@ -307,9 +309,10 @@ def _check_planned_costs(summary: Claim, found: Found) -> None:
 def _check_plan_ahead(
     one: ClientClaim, ahead: int, own: int, planned: float, found: Found, run_epsilon: float = math.inf
 ) -> None:
-    """The rounds ahead, each with the steps of the client's last one, if the budget and what the run may
-    cost surely have room for them; else a single step. Where either ends within the plan, no more than that
-    is asked.
+    """The planned epsilon covers the rounds ahead, each with the steps of the client's last one.
+
+    That holds if the budget and the run's limit certainly have room for them; otherwise for a single step. If
+    either ends within the plan, no more is required.
     """
     rate, noise = one.sample_rate, one.noise_multiplier
     if not (ahead and own and one.charges and one.budget and rate and noise and one.delta):

@@ -1,4 +1,4 @@
-"""The ledgers that were handed over: their chains, the sites' commitments, and what they hold paid."""
+"""The given ledgers: their chains, the sites' commitments, and the payments that they hold."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,9 +70,7 @@ def _sound(path: Path, found: Found) -> LedgerFile | None:
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """What a ledger's account has paid, all in all, up to its last round of the run; and until now; and for
-    rounds of the run alone.
-    """
+    """What a ledger's account paid: all up to its last round of the run, all until now, and for the run."""
 
     whose: str
     spent: Charges
@@ -81,7 +79,7 @@ class _Paid:
 
 
 def _open_commitments(evidence: Evidence, ledgers: list[LedgerFile], found: Found) -> int:
-    """How many were opened. A salt that was not handed over opens nothing, which is no contradiction."""
+    """Number of opened commitments. A salt that was not given opens nothing, which is no contradiction."""
     if not is_there(evidence.folder.statements):
         return 0
     count = 0
@@ -90,7 +88,7 @@ def _open_commitments(evidence: Evidence, ledgers: list[LedgerFile], found: Foun
         try:
             said = Statement.from_text(one.text)
         except ConfigError:
-            continue  # the check `statements` says so
+            continue  # the check `statements` reports it
         holders = [ledger for ledger in ledgers if said.commitment in ledger.openings]
         if not holders:
             names = ", ".join(clean(account.client) for account in said.accounts[:3])
@@ -140,16 +138,16 @@ def _opens(said: Statement, ledger: LedgerFile, where: str, found: Found) -> boo
 
 
 def _who_failed(evidence: Evidence) -> set[str]:
-    """Clients of which a round was not answered: the server counts it, whether they paid for it or not."""
+    """Clients with an unanswered round: the server counts it whether they paid for it or not."""
     return {
         one.name for claim in evidence.claims() for one in claim.clients.values() if one.status == "failed"
     }
 
 
 def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], failed: set[str], found: Found) -> str:
-    """Each account that has paid for rounds of this run is one of its clients, with all that it has paid.
+    """Each account that has paid for rounds of this run matches a client, with all that it has paid.
 
-    Returns what may be said of it if nothing differs; empty where no account has paid.
+    Returns what may be concluded if nothing differs; empty if no account has paid.
     """
     run = summary.raw.get("run")
     if not run:
@@ -169,7 +167,7 @@ def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], failed: set
             "they are of other runs; hand over those that paid for this one",
         )
         return ""
-    for one in sorted(paid, key=lambda one: one.spent not in claimed.values()):  # those that are equal first
+    for one in sorted(paid, key=lambda one: one.spent not in claimed.values()):  # exact matches first
         equal = [name for name, charges in claimed.items() if charges == one.spent]
         name = min(equal, key=lambda name: bool(missing(of_run[name], one.of_run)), default="")
         if name and (lacking := missing(of_run[name], one.of_run)):
@@ -196,7 +194,7 @@ def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], failed: set
 
 
 def _who_counts_more(paid: _Paid, claimed: dict[str, Charges], failed: set[str]) -> str:
-    """A client with all that was paid, and more for a reason that there may be; empty if there is none."""
+    """A client that counts all payments and more for a possible reason; empty if there is none."""
     return next(
         (
             name
@@ -208,7 +206,7 @@ def _who_counts_more(paid: _Paid, claimed: dict[str, Charges], failed: set[str])
 
 
 def _paid_in(account: Account, run: str) -> list[_Paid]:
-    """Up to its last round in the run; nothing where it has none."""
+    """Payments up to the account's last round in the run; empty if it has none."""
     rounds = [place for place, paid in enumerate(account.rounds) if paid.run == run]
     if not rounds:
         return []

@@ -1,4 +1,4 @@
-"""The model: its weights have the digest that the summary names, and its description is of this run."""
+"""The model: its weights have the digest in the summary, and its description belongs to this run."""
 
 import zipfile
 from pathlib import Path
@@ -55,14 +55,14 @@ def _compare_weights(path: Path, claimed: str, found: Found) -> None:
 
 
 def _weights_of_file(path: Path) -> "dict[str, Tensor]":
-    """Read as tensors and never as code. ConfigError where there are none."""
+    """Read as tensors, never as code. ConfigError if there are none."""
     with opened(path) as file:  # a plain file
         try:
             with zipfile.ZipFile(file) as archive:
                 packed = any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist())
         except (zipfile.BadZipFile, ValueError, NotImplementedError):
             raise ConfigError(f"{path.name} is no model as fl_dp writes it.") from None
-    if packed:  # it could unfold beyond all memory
+    if packed:  # it could expand beyond all memory
         raise ConfigError(f"{path.name} is packed, which no model of fl_dp's is; it was not read.")
     from fl_dp.models.weights_file import load_weights
 

@@ -1,6 +1,6 @@
-"""report.html: drawn again from the files and compared byte for byte; with other versions its words only.
+"""report.html: redrawn from the files and compared byte for byte; with other versions, only its words.
 
-Another fl_dp may word the same facts otherwise. A forger can name any version: such a page is never good.
+Another fl_dp may word the same facts differently. A forger can name any version, so such a page never passes.
 """
 
 import html
@@ -23,7 +23,7 @@ from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import check_bounds, is_there, read_bytes
 
 _Made = TypeVar("_Made")
-_MOST_PAGE = 2**26  # bytes; one of 5,000 clients has some 3 million
+_MOST_PAGE = 2**26  # bytes; the page of 5,000 clients has some 3 million
 _DRAWN_BY = re.compile(r"Drawn by ([^<]{1,200}?)\.\s")
 _CHANGED = "the page was changed by hand, or is of other files: what it says is not what this folder says"
 
@@ -61,7 +61,7 @@ def _run(evidence: Evidence, found: Found) -> None:
 
 
 def _compare_words(page: str, again: str, by: str, installed: str, evidence: Evidence, found: Found) -> None:
-    """Of a page that has other bytes. by: the versions that it names; installed: those that are here."""
+    """For a page with other bytes. by: the versions that it names; installed: those that are here."""
     if by == installed:
         found.differs(
             f"report.html is not what the files make: {_first_other(page, again)}", "report.html", _CHANGED
@@ -88,19 +88,19 @@ def _compare_words(page: str, again: str, by: str, installed: str, evidence: Evi
 
 
 def _of_it(evidence: Evidence) -> str:
-    """What of a page that agrees is the word of whoever wrote the folder."""
+    """Which parts of a page that agrees are only the word of whoever wrote the folder."""
     if any_signed(_made(lambda: read_run(evidence.folder))):
         return f"of it no site has signed: {unsigned_words()}"
     return "no site has signed any of it"
 
 
 def _of_fl_dp(versions: str) -> set[str]:
-    """What of the versions decides about words."""
+    """The versions that decide about words."""
     return {one for one in versions.split(", ") if "fl-dp " in one}
 
 
 def _check_digest(evidence: Evidence, found: Found) -> None:
-    """What stands on paper is compared with these files by one number; a person, or `--digest`, compares."""
+    """One number compares what stands on paper with these files; a person, or `--digest`, compares it."""
     digest = _digest(evidence)
     if not evidence.digest:
         found.note(
@@ -129,9 +129,9 @@ def _installed() -> str:
 
 
 def _check_data(evidence: Evidence, found: Found) -> None:
-    """The page shows the sites' words first, and the operator's as such; a launch on one machine has but one.
+    """The page shows the sites' words first, and marks the operator's; a launch on one machine has only one.
 
-    ConfigError where the files make no page.
+    ConfigError if the files make no page.
     """
     if not is_there(evidence.folder.statements):
         return
@@ -149,7 +149,7 @@ def _check_data(evidence: Evidence, found: Found) -> None:
 
 
 def _check_plain(evidence: Evidence) -> None:
-    """ConfigError unless all that a page is drawn from are plain files, and in bounds."""
+    """Raise ConfigError unless everything that a page is drawn from is a plain file within bounds."""
     from fl_dp.reporting.page.digest import digested_files
 
     for path in digested_files(evidence.folder):
@@ -164,17 +164,17 @@ def _drawn_again(evidence: Evidence) -> str:
 
 
 def _made(make: Callable[[], _Made]) -> _Made:
-    """ConfigError where the files make no page, whatever a damaged file makes a template raise."""
+    """Raise ConfigError if the files make no page, whatever a damaged file makes a template raise."""
     try:
         return make()
     except ConfigError:
         raise
-    except Exception as error:  # of templates and figures, over values that nobody foresaw
+    except Exception as error:  # templates and figures may meet unexpected values
         raise ConfigError(f"the files make no page ({type(error).__name__}).") from None
 
 
 def _first_other(page: str, again: str) -> str:
-    """The first words that differ, of both."""
+    """The first words that differ, from both."""
     for one, other in zip_longest(_words(page), _words(again), fillvalue=""):
         if one != other:
             return f"it says '{clean(one)}', the files say '{clean(other)}'"
@@ -182,7 +182,7 @@ def _first_other(page: str, again: str) -> str:
 
 
 def _words(page: str) -> list[str]:
-    """The pieces of text that a reader sees, without figures; title and footers, with the digest, last."""
+    """The texts that a reader sees, without figures; title and footers, with the digest, come last."""
     reader = _Reader()
     reader.feed(page)
     reader.close()
@@ -195,7 +195,7 @@ def _undrawn(page: str) -> str:
 
 
 class _Reader(HTMLParser):
-    """pieces: of text, spaces made single. last: the title, and the style, which has the sheets' footers."""
+    """pieces: of text, whitespace collapsed. last: the title, and the style with the sheets' footers."""
 
     _HIDDEN = ("svg", "script")
     _LAST = ("title", "style")

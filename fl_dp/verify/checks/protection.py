@@ -1,4 +1,4 @@
-"""A run without privacy says so wherever it speaks, and claims no epsilon."""
+"""A run without privacy says so everywhere, and claims no epsilon."""
 
 from fl_dp.verify.check import Check, Evidence
 from fl_dp.verify.claims import Claim, ClientClaim
@@ -55,7 +55,7 @@ def _check_client(client: ClientClaim, claim: Claim, found: Found) -> None:
 
 
 def _check_files(evidence: Evidence, private: bool, found: Found) -> None:
-    """The name of a model without privacy says so."""
+    """The file name of a model without privacy says so."""
     other = evidence.folder.model(private=not private)
     if is_there(other):
         found.differs(

@@ -1,4 +1,4 @@
-"""rounds.jsonl and summary.json: whole, in order, and the last line is what the summary says."""
+"""rounds.jsonl and summary.json: complete, in order, and the last line agrees with the summary."""
 
 import typing
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def _run(evidence: Evidence, found: Found) -> None:
 
 
 def _last_round(evidence: Evidence, found: Found) -> Claim | None:
-    """None where there is none, or where a line before it cannot be read."""
+    """None if there is none, or if an earlier line cannot be read."""
     path = evidence.folder.rounds
     if not is_there(path):
         found.not_given("rounds.jsonl", "what was spent from round to round cannot be followed")
@@ -96,11 +96,11 @@ def _summary(evidence: Evidence, found: Found) -> Claim | None:
 
 
 def _compare(last: Claim, summary: Claim, found: Found) -> int:
-    """The number of fields that were compared. What one of the two has not, an older fl_dp did not write.
+    """The number of compared fields. A field that one of them lacks is from an older fl_dp.
 
     A run that did not end as planned may have begun one more round, which has no line: clients joined, showed
-    their ledgers, or were asked. The check `charges` sees that nothing was given back. What no such round can
-    change is compared all the same: a status is a word of whoever wrote the folder.
+    their ledgers, or were asked. The check `charges` makes sure that nothing was given back. What no such
+    round can change is compared anyway: a status is only the word of whoever wrote the folder.
     """
     as_planned = _ended_as_planned(last, summary, found)
     of_the_run = _OF_THE_RUN if as_planned else _OF_AN_ENDED_RUN
@@ -149,7 +149,7 @@ def _compare_client(name: str, last: Claim, summary: Claim, as_planned: bool, fo
         f"client {clean(name)} has other charges than in the last line", summary.where,
         "one more round was begun and is paid for, or its ledger was asked again, before the run ended",
     )  # fmt: skip
-    for key in ("charges", "delta"):  # without these no epsilon is computed again
+    for key in ("charges", "delta"):  # without these no epsilon can be recomputed
         if one.get(key) is not None and other.get(key) is None:
             found.differs(f"{key} of it is not in summary.json", where, _CHANGED)
     no_part = {"sample_rate", "noise_multiplier"} if other.get("sample_rate") is None else set()
@@ -158,7 +158,7 @@ def _compare_client(name: str, last: Claim, summary: Claim, as_planned: bool, fo
 
 
 def _compare_costs(last: ClientClaim, summary: ClientClaim, found: Found) -> None:
-    """What this run has cost it."""
+    """This run's cost of the client."""
     for key in ("charges", "epsilon", "epsilon_alone"):
         if getattr(last.cost, key) != getattr(summary.cost, key):
             found.differs(f"this run's {key} is another one in summary.json", last.where, _CHANGED)

@@ -1,4 +1,4 @@
-"""What the sites have stated at the end: in its one spelling, of this run and model, and signed by whom."""
+"""The sites' statements at the end: canonically spelled, about this run and model, and signed by whom."""
 
 import math
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def _run(evidence: Evidence, found: Found) -> None:
             found.note("the clients' ledger was made for this run alone", "launch.toml", _LEFT_OUT)
         return
     texts = stated_in(read_json(evidence.folder.statements), "statements.json")
-    alone: list[str] = []  # clients whose ledgers are of this run alone
+    alone: list[str] = []  # clients whose ledgers were made for this run alone
     for number, one in enumerate(texts, 1):
         where = f"statements.json, statement {number}"
         try:
@@ -98,7 +98,7 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
 
 
 def _check_signature(one: Stated, where: str, found: Found) -> bool:
-    """Whether somebody has signed it; nothing of it says who."""
+    """Whether somebody has signed it; the signature alone does not say who."""
     signature = signature_of(one)
     if signature is Signature.WRONG:
         found.differs("its signature does not hold", where, "the statement was changed after it was signed")
@@ -123,13 +123,13 @@ def _check_account(
     _check_this_run(account, client, where, found)
     raw: Mapping[str, Any] = summary.raw["clients"][account.client]
     for name, value in _comparable(account, said).items():
-        if raw.get(name) != value:  # a fl_dp whose sites state something writes all of them
+        if raw.get(name) != value:  # an fl_dp whose sites make statements writes all of them
             found.differs(f"{name} is another one in summary.json, or not there", where, _CHANGED)
     _check_arithmetic(account, raw, where, found)
     together = summary.raw.get("federation")
     if not isinstance(together, dict) or together.get("unit") != account.unit:
         found.differs(f"unit {clean(account.unit)} is another one in summary.json", where, _CHANGED)
-    elif client.this_run is None:  # else the federation's word is not of all that the statement speaks of
+    elif client.this_run is None:  # else the federation covers less than the statement
         _check_arithmetic(account, together, where, found)
     if missing(merged(account.spent), client.charges or ()) == ():
         pairs = {"epsilon": (account.epsilon, client.epsilon)}
@@ -147,7 +147,7 @@ def _check_account(
 def _check_arithmetic(
     account: AccountStatement, said_there: Mapping[str, Any], where: str, found: Found
 ) -> None:
-    """A weaker word claims nothing: it may be of the run's own rounds, or of another client."""
+    """A weaker word claims nothing: it may be about the run's own rounds, or another client."""
     word = said_there.get("arithmetic")
     if word not in PAID_UNDER:
         found.differs("arithmetic is not said in summary.json", where, _CHANGED)
@@ -187,7 +187,7 @@ def _check_spent(account: AccountStatement, client: ClientClaim, where: str, fou
 
 
 def _check_this_run(account: AccountStatement, client: ClientClaim, where: str, found: Found) -> None:
-    """What the site paid for in this run is in what the folder says of this run."""
+    """What the site paid for in this run is included in what the folder says of this run."""
     cost = client.this_run.charges if client.this_run else client.charges
     if cost is None:
         return

@@ -1,1 +1,1 @@
-"""The pictures of a page, a file for each kind. Each has its numbers in a table beside it."""
+"""The figures of a page, a file for each kind. A table beside each has its numbers."""

@@ -1,6 +1,6 @@
-"""A figure as SVG that stands in the page itself: the page's colours, light or dark, and no text as formula.
+"""Figures as inline SVG: in the page's colours, light or dark, with no text taken for a formula.
 
-Lines differ by dashes and markers, areas by hatching: nothing is told by colour alone.
+Lines differ by dashes and markers, areas by hatching: colour alone never carries information.
 """
 
 import io
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 T = TypeVar("T")
-INK, GRID, BACK = "#000001", "#000002", "#000003"  # stand for the page's own colours
+INK, GRID, BACK = "#000001", "#000002", "#000003"  # placeholders for the page's own colours
 LINES = tuple(f"#00001{digit}" for digit in range(6))
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
@@ -27,16 +27,16 @@ HATCHES = ("", "////", "....", "xxxx")
 _VARIABLES = {INK: "var(--ink)", GRID: "var(--grid)", BACK: "var(--back)"} | {
     color: f"var(--line{number})" for number, color in enumerate(LINES)
 }
-MOST_POINTS = 300  # of a line: more cannot be seen
+MOST_POINTS = 300  # of a line: more would not be visible
 MOST_BARS = 60
 _MOST_MARKED = 30  # points of a line that have a marker
-_WIDTH = 4.8  # inches: a phone's width at its own size
+_WIDTH = 4.8  # inches: a phone's width at full size
 _XLINK = "http://www.w3.org/1999/xlink"
 _PLACE = (0.72, 0.48, 3.95, 2.2)  # of the axes, in inches: left, bottom, width, height
 _COLUMNS = 2  # of a legend
-_SHORT = 20  # characters of labels that two columns of it have room for
+_SHORT = 20  # characters of labels that fit a legend of two columns
 _SETTINGS: dict[str, Any] = {
-    "svg.fonttype": "none",  # the browser's own text: it can be read, found and scaled
+    "svg.fonttype": "none",  # the browser's own text, which can be read, searched and scaled
     "svg.hashsalt": "fl_dp",
     "text.parse_math": False,  # a client may be named $\frac$
     "axes.formatter.use_mathtext": False,
@@ -52,7 +52,7 @@ _SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """key: of its ids. text: what it shows, for those who do not see it. table: its numbers."""
+    """key: prefix of its ids. text: description for those who cannot see it. table: its numbers."""
 
     key: str
     title: str
@@ -63,7 +63,7 @@ class Figure:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Whatever is drawn inside looks as the page does, whatever the user's own settings of matplotlib are."""
+    """Draw in the page's style, whatever the user's own matplotlib settings are."""
     import matplotlib
 
     with warnings.catch_warnings(), matplotlib.rc_context():
@@ -71,15 +71,15 @@ def drawing() -> Iterator[None]:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         matplotlib.rcdefaults()
-        settings: Any = matplotlib.rcParams  # its stub names every key
+        settings: Any = matplotlib.rcParams  # its stub lists every key
         settings.update(_SETTINGS)
         yield
 
 
 def new_axes(across: str, up: str, labels: int = 0, columns: int = _COLUMNS) -> "Axes":
-    """Empty axes of a figure of their own, inside `drawing`.
+    """Empty axes of a new figure, inside `drawing`.
 
-    across, up: what they measure; labels: of the legend above them, in so many columns (`columns_of`).
+    across, up: axis labels; labels: number of legend entries above, in so many columns (`columns_of`).
     """
     from matplotlib.figure import Figure as Sheet
 
@@ -97,7 +97,7 @@ def new_axes(across: str, up: str, labels: int = 0, columns: int = _COLUMNS) -> 
 
 
 def style(number: int, points: int, *, width: float = 1.6) -> dict[str, Any]:
-    """How the line of that number is drawn, so that it can be told from others without colours."""
+    """The style of line `number`, so that it can be told from others without colours."""
     return {
         "color": LINES[number % len(LINES)],
         "linestyle": DASHES[number % len(DASHES)],
@@ -109,19 +109,19 @@ def style(number: int, points: int, *, width: float = 1.6) -> dict[str, Any]:
 
 
 def columns_of(labels: Sequence[str]) -> int:
-    """Columns of a legend, so that none of these labels is cut at the figure's edge."""
+    """Number of legend columns such that none of these labels is cut at the figure's edge."""
     return 1 if any(len(one) > _SHORT for one in labels) else _COLUMNS
 
 
 def whole_numbers(axes: "Axes") -> None:
-    """What is counted upwards has no fractions."""
+    """Integer ticks for counts."""
     from matplotlib.ticker import MaxNLocator
 
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
 
 
 def round_axes(up: str, labels: int = 0, columns: int = _COLUMNS) -> "Axes":
-    """As `new_axes`, over the rounds, which have no fractions."""
+    """As `new_axes`, with integer rounds across."""
     from matplotlib.ticker import MaxNLocator
 
     axes = new_axes("round", up, labels, columns)
@@ -130,7 +130,7 @@ def round_axes(up: str, labels: int = 0, columns: int = _COLUMNS) -> "Axes":
 
 
 def thinned(found: Sequence[T], most: int = MOST_POINTS) -> Sequence[T]:
-    """At most so many of them at equal distances, and the last one."""
+    """At most `most` of them at equal distances, and the last one."""
     step = -(-len(found) // most)
     return found if step <= 1 else [*found[:-1:step], found[-1]]
 
@@ -144,7 +144,7 @@ def _legend(axes: "Axes") -> None:
 
 
 def framed(axes: "Axes", key: str, title: str, text: str, table: Table | None = None) -> Figure:
-    """The figure of these axes, with a legend where something is named; see `Figure`."""
+    """The figure of these axes, with a legend if anything has a label; see `Figure`."""
     if axes.get_legend_handles_labels()[1]:
         _legend(axes)
     return Figure(key, title, text, _as_svg(axes, key, title, text), table)
@@ -161,7 +161,7 @@ def _as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
     canvas.print_svg(file, metadata=nothing)
     body = _body(file.getvalue(), key)
     width, height = (sheet.get_figwidth() * 72, sheet.get_figheight() * 72)
-    return Markup(  # what goes in is escaped here, or was by matplotlib
+    return Markup(  # its parts are escaped here, or by matplotlib
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="{_XLINK}" role="img" '
         f'viewBox="0 0 {width:g} {height:g}" aria-labelledby="{key}-title {key}-text">'
         f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-text">{escape(text)}</desc>'
@@ -170,14 +170,14 @@ def _as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
 
 
 def _body(svg: str, key: str) -> str:
-    """What is between the tags of the SVG, with ids of its own and the page's colours."""
+    """The SVG's inner markup, with ids of its own and the page's colours."""
     start = svg.index(">", svg.index("<svg")) + 1
     body = svg[start : svg.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
     used = set(re.findall(r"(?:url\(|href=\")#([\w-]+)", body))
 
     def own(found: re.Match[str]) -> str:
-        """matplotlib names what nobody refers to, and defines some things twice."""
+        """Prefix each id that is referred to; drop the others and repeats, which matplotlib writes."""
         if found[1] not in used:
             return ""
         used.remove(found[1])
@@ -189,7 +189,7 @@ def _body(svg: str, key: str) -> str:
 
 
 def _colored(body: str) -> str:
-    """Colours in tags, never in text."""
+    """Replace colours in tags, never in text."""
     pattern = re.compile("|".join(_VARIABLES))
 
     def in_tag(tag: re.Match[str]) -> str:

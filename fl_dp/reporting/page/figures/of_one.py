@@ -1,4 +1,4 @@
-"""The pictures of one run: what it measured and spent over its rounds, who trained, and how long it took."""
+"""The figures of one run: what it measured and spent over its rounds, who trained, and how long it took."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -28,14 +28,14 @@ from fl_dp.reporting.page.round_facts import FEW
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_METRICS = 4  # that have a figure
-_NAMED = 6  # clients that a legend can name
+_MOST_METRICS = 4  # with a figure
+_NAMED = 6  # clients named in a legend
 _LONGEST = 16  # characters of a name in a legend
 _SPREAD = ("least", "10 %", "median", "90 %", "largest")
 
 
 def quality(run: Run) -> list[Figure]:
-    """A figure for each of the first metrics, and one for the loss; none where nothing was measured."""
+    """A figure for each of the first metrics, and one for the loss; none if nothing was measured."""
     names = [*run.history[0].metrics][:_MOST_METRICS] if run.history else []
     lines = [(name, [one.metrics.get(name) for one in run.history]) for name in names]
     lines.append(("loss", [one.loss for one in run.history]))
@@ -49,7 +49,7 @@ def _line(run: Run, key: str, name: str, values: list[float | None]) -> Figure |
     ]
     if not points or not all(math.isfinite(value) for _, value in points):
         return None
-    ends = dict([points[0], points[-1]])  # of one round, that one
+    ends = dict([points[0], points[-1]])  # a single round if there is only one
     found = ", ".join(f"{measured(value)} after round {number}" for number, value in ends.items())
     text = f"{name} on the server's test data: {found}."
     axes = round_axes(name)
@@ -62,7 +62,7 @@ def _line(run: Run, key: str, name: str, values: list[float | None]) -> Figure |
 
 
 def budget(run: Run) -> Figure | None:
-    """Epsilon of each client, or of many their spread, and of the federation, beside budgets.
+    """Epsilon of each client, or for many their spread, and of the federation, with the budgets.
 
     None without a round whose epsilon is finite, as in a run without privacy.
     """
@@ -104,7 +104,7 @@ def budget(run: Run) -> Figure | None:
 
 
 def _short(name: str) -> str:
-    """matplotlib leaves out what begins with an underscore."""
+    """Shortened; matplotlib leaves out labels that begin with an underscore."""
     short = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
     return f" {short}" if short.startswith("_") else short
 
@@ -119,9 +119,9 @@ def _epsilons(run: Run, few: bool) -> Table:
 
 
 def tradeoff(run: Run) -> Figure | None:
-    """What an epsilon buys: the first metric, or the loss where there is none, over the federation's epsilon.
+    """Quality against cost: the first metric, or else the loss, over the federation's epsilon.
 
-    None without privacy, or where fewer than two rounds were measured.
+    None without privacy, or if fewer than two rounds were measured.
     """
     name = next(iter(run.history[0].metrics), "loss") if run.history else "loss"
     points = [
@@ -171,7 +171,7 @@ def time_spent(run: Run) -> Figure | None:
 
 
 def where_time_went(run: Run) -> str:
-    """Rounds, with their wait for clients, and the rest."""
+    """Time of the rounds, with their wait for clients, and of the rest."""
     inside = sum(one.seconds for one in run.history)
     if run.seconds is None:
         return f"Rounds took {seconds(inside)}, the wait for clients included."
@@ -188,7 +188,7 @@ def _bars(
     labels: Sequence[str | None],
     heights: Callable[[Round], Sequence[float]],
 ) -> int:
-    """A bar for each round, or for some of very many, of a part for each label that is not always 0.
+    """A bar for each round, or for a sample of very many, with a part for each label that is not always 0.
 
     heights: of a round's parts. Returns how many rounds are drawn.
     """

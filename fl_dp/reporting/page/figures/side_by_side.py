@@ -1,4 +1,4 @@
-"""Groups of runs in one picture: the median of seeds as a line, and a band from the least to the largest."""
+"""Groups of runs in one figure: the median over seeds as a line, and a band from smallest to largest."""
 
 import math
 import statistics
@@ -34,7 +34,7 @@ _HOLLOW = (
 
 
 def compared(groups: Sequence[Group]) -> list[Figure]:
-    """The figures of the first groups; none of what was not measured."""
+    """The figures of the first groups; none for what was not measured."""
     shown = groups[:MOST]
     name = _metric(shown)
     metric: Value = lambda one: one.measured(name)  # noqa: E731
@@ -49,7 +49,7 @@ def compared(groups: Sequence[Group]) -> list[Figure]:
 
 
 def band(group: Group, value: Value) -> list[tuple[int, float, float, float]]:
-    """(round, least, median, largest) over those of the group's runs that have it."""
+    """(round, smallest, median, largest) over the group's runs that have the value."""
     by_round: dict[int, list[float]] = {}
     for run in group.runs:
         for one in run.history:
@@ -96,7 +96,7 @@ def _over_rounds(
 
 
 def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | None:
-    """Where each group ended. Runs without privacy are a line across: they have no epsilon."""
+    """Where each group ended. Runs without privacy, which have no epsilon, are a horizontal line."""
     ends = [(group, [end for run in group.runs if (end := _end(run, value)) is not None]) for group in groups]
     ends = [(group, found) for group, found in ends if found]
     if not any(group.private for group, _ in ends) or len(ends) < 2:
@@ -129,12 +129,12 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
 
 
 def _parts_seen(run: Run) -> bool:
-    """Whether somebody saw each part of its secure sums, against whom its epsilon does not hold."""
+    """Whether somebody saw each part of its secure sums; its epsilon does not hold against them."""
     return run.epsilon_alone is not None and not parts_hidden(run)
 
 
 def _frame(axes: "Axes", epsilons: Sequence[float], ends: Sequence[Ends]) -> None:
-    """From a tick to a tick, with room for markers between them and what was measured."""
+    """Axis limits from tick to tick, with room for markers and for what was measured."""
     up = [one[1] for _, found in ends for one in found]
     room = 0.08 * (max(up) - min(up)) or 0.05 * abs(up[0]) or 0.05
     largest = max(filter(math.isfinite, epsilons), default=0.0) or 1.0

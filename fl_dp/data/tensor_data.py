@@ -170,7 +170,7 @@ class TensorData:
 
 @lru_cache(maxsize=1)  # thousands of parts of one set ask for the same
 def _trace_digests(whole: TensorData) -> list[bytes]:
-    return (whole.traces or of_tensors(whole.x, whole.y, whole.groups)).digests()
+    return (whole.traces or of_tensors(whole.x, whole.y, whole.groups, whole.classes)).digests()
 
 
 def batch_inputs(x: Tensor) -> Tensor:

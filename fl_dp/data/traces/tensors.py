@@ -16,8 +16,8 @@ _SAMPLE = 512  # records to judge that by
 _TOKENS = 16  # in a piece
 
 
-def of_tensors(x: Tensor, y: Tensor, groups: Sequence[str]) -> Traces:
-    """x (n, ...), y (n, ...) and a name per record, or none: what `TensorData` holds.
+def of_tensors(x: Tensor, y: Tensor, groups: Sequence[str], classes: Sequence[str] = ()) -> Traces:
+    """x (n, ...), y (n, ...), a name per record, or none, and the classes' names: what `TensorData` holds.
 
     The whole input is one piece, so that the label may differ. Numbers are columns, and so are names.
     """
@@ -27,7 +27,7 @@ def of_tensors(x: Tensor, y: Tensor, groups: Sequence[str]) -> Traces:
         from fl_dp.data.traces.columns import of_columns  # late: needs pandas, which an actor does not
 
         columns = {f"x{place}": rows[:, place] for place in _most_varied(rows, whole.pieces).tolist()}
-        table = of_columns(len(x), _texts(columns, y, groups))
+        table = of_columns(len(x), _texts(columns, y, groups, classes))
         return replace(whole, cells=table.cells, records_of=table.records_of)
     return of_contents([tuple(_pieces(row)) for row in rows])
 
@@ -46,11 +46,15 @@ def _most_varied(rows: NDArray[np.float32], hashes: Hashes) -> Rows:
 
 
 def _texts(
-    columns: Mapping[str, NDArray[np.float32]], y: Tensor, groups: Sequence[str]
+    columns: Mapping[str, NDArray[np.float32]], y: Tensor, groups: Sequence[str], classes: Sequence[str]
 ) -> Iterator[tuple[str, Texts]]:
-    targets = y.reshape(len(y), -1).numpy()[:, :_MOST_COLUMNS]
-    named = {**columns, **{f"y{place}": column for place, column in enumerate(targets.T)}}
-    for name, values in named.items():
+    if classes and y.dim() == 1 and not y.is_floating_point():
+        yield "y0", np.array(classes, dtype=object)[y.numpy()]  # the names that a table of them would hold
+        targets = {}
+    else:
+        numbers = y.reshape(len(y), -1).numpy()[:, :_MOST_COLUMNS]
+        targets = {f"y{place}": column for place, column in enumerate(numbers.T)}
+    for name, values in {**columns, **targets}.items():
         yield name, np.array([str(value) for value in _rounded(values).tolist()], dtype=object)
     if groups:
         yield "groups", np.array(groups, dtype=object)

@@ -31,3 +31,10 @@ def test_tokens_are_known_in_rows_of_another_length() -> None:
     tokens = torch.from_numpy(np.random.default_rng(0).integers(0, 500, 9600))
     one, other = (of_tensors(tokens.view(-1, wide), tokens.view(-1, wide), ()) for wide in (96, 64))
     assert shared(one.digests(), other.digests()) > 0.5
+
+
+def test_labels_are_known_by_their_names_as_in_a_table() -> None:
+    x, y = torch.randn(90, 6, generator=DRAW), torch.arange(90) % 2
+    first = of_tensors(x, y, (), ("no", "yes")).digests()
+    assert set(first) == set(of_tensors(x, 1 - y, (), ("yes", "no")).digests())
+    assert set(first) != set(of_tensors(x, y, (), ("0", "1")).digests())

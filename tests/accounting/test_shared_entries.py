@@ -67,6 +67,10 @@ def test_they_are_written_only_where_they_are_not_one():
     assert claims.charges([one.to_dict() for one in ALL]) == ALL
     with pytest.raises(ValueError, match="charged twice"):
         claims.charges([SHARED.to_dict(), SHARED.to_dict()])
+    many = [Entry(1 / (number + 2), 2.0, 5).to_dict() for number in range(1001)]
+    assert len(claims.charges(many[1:])) == 1000
+    with pytest.raises(ValueError, match="no list of charges"):
+        claims.charges(many)
 
 
 def test_a_statement_states_them_and_keeps_its_old_spelling_without():

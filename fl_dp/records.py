@@ -169,7 +169,7 @@ CONTROL = "control "
 
 # Increased if, and only if, the same round, on the same data with the same randomness, gives another update.
 # Sites with different numbers do not train together, and a round is not repeated under another number.
-NUMERICS = 3
+NUMERICS = 4
 
 # The largest absolute value of a weight: clients decline larger ones, and clamp the result of a step to it.
 MOST_WEIGHT = 1e6

@@ -49,7 +49,7 @@ def _feed(monkeypatch: pytest.MonkeyPatch, uniform: int) -> None:
         part = {0: uniform >> 112, 1: uniform >> 48 & (2**64 - 1), 2: uniform & (2**64 - 1)}[self.number]
         return np.full(count, part, dtype)
 
-    def remember(self, key, number):
+    def remember(self, key, number, block=0):
         self.number = number
 
     monkeypatch.setattr(ByteStream, "__init__", remember)

@@ -41,11 +41,11 @@ def _model():
 
 # What a round gives from fixed data, weights, draws and noise. If a change of the code changes these numbers,
 # it changes what a round computes: raise NUMERICS in fl_dp/records.py, and put the new numbers here.
-PINNED_NUMERICS = 3
+PINNED_NUMERICS = 4
 PINNED = {
     True: (
-        "0.934622 0.546364 -0.317999 -0.817806 -0.592666 0.212397 0.880147 0.672270 -0.051092 "
-        "-0.822969 -0.625903 0.135397 0.790980 0.686969 0.047845 0.045134 -0.011442 -0.011907"
+        "0.926967 0.596156 -0.291690 -0.858736 -0.647237 0.212407 0.841958 0.672470 -0.087207 "
+        "-0.846333 -0.725973 0.094116 0.810171 0.841695 0.049602 0.075222 -0.007205 -0.060319"
     ),
     False: (
         "0.440522 0.535342 0.137971 -0.386250 -0.555355 0.163231 0.565471 0.447819 -0.081555 "
@@ -57,7 +57,7 @@ PINNED = {
 @pytest.mark.parametrize("private", [True, False])
 def test_a_change_of_results_raises_the_numerics(data, private, monkeypatch):
     # else the last bit of a sum, which differs between machines, would decide all of the noise
-    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
+    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: bytes(16))
     plan = PLAN if private else dataclasses.replace(PLAN, private=False, noise_multiplier=0.0)
     model, objective = _model(), objective_for(data.form)
     axes, key = axes_of(model, objective, CPU), Randomness(bytes(range(32)))

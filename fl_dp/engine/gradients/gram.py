@@ -6,17 +6,13 @@ two blocks of positions. The matrices are symmetric: tiles left of the diagonal 
 right of it are never computed. ghost_norm_bounds.py says how much the sum is rounded up.
 """
 
-import functools
-import importlib.util
-import os
-import shutil
-
 import torch
 from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.ghost_norm_bounds import rounded_up, row_lengths, row_squares, sum_dtype
 from fl_dp.engine.precision import full_precision
+from fl_dp.engine.triton_support import has_triton
 
 # Positions on a side of a tile. On CPUs a tile fits the cache (measured on one core). On GPUs it matters more
 # that there are few launches (not measured).
@@ -84,12 +80,4 @@ def inner_products(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _fits_triton(left: Tensor, right: Tensor) -> bool:
-    return left.is_cuda and sum_dtype(left, right) == torch.float32 and _has_triton(left.device)
-
-
-@functools.cache
-def _has_triton(device: torch.device) -> bool:
-    """Whether a Triton kernel runs there: it needs a supported NVIDIA GPU, Triton and a C compiler."""
-    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
-    installed = importlib.util.find_spec("triton") is not None and torch.version.cuda is not None
-    return installed and compiler is not None and torch.cuda.get_device_capability(device) >= (8, 0)
+    return left.is_cuda and sum_dtype(left, right) == torch.float32 and has_triton(left.device)

@@ -7,12 +7,13 @@ drawn, and if these do not either, 64 more: the result is the same as with all 1
 """
 
 from decimal import Decimal, localcontext
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_dp.engine.noise.randomness import ByteStream, Randomness
+from fl_dp.engine.noise.randomness import BLOCK, Randomness
 
 _BITS = 128  # of the distribution function
 _FIXED = 320  # fractional bits while it is computed
@@ -51,7 +52,7 @@ class CumulativeTable:
     def __init__(self, width: int) -> None:
         ones = probabilities(width)
         every = [*ones[:0:-1], *ones]
-        self._least = 1 - len(ones)  # the smallest number that is drawn
+        self.least = 1 - len(ones)  # the smallest number that is drawn
         total, seen = sum(every), 0
         self._thresholds = []  # P(X <= x) 2^128, for all numbers but the largest
         for one in every[:-1]:
@@ -63,7 +64,18 @@ class CumulativeTable:
         self._below = np.searchsorted(tops, values, side="left").astype(np.int16)
         within = np.searchsorted(tops, values, side="right") - self._below
         self._several = within > 1  # only in the tails
-        self._first = np.where(within > 0, _OPEN, self._below + self._least).astype(np.int16)
+        self.most_within = int(within.max())  # thresholds that begin with the same bits
+        self._first = np.where(within > 0, _OPEN, self._below + self.least).astype(np.int16)
+
+    def arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """For a device: the number of each 16 bits, or _OPEN; the thresholds below; all thresholds.
+
+        The second has one entry more, for all thresholds. Their high and low halves are the bits of int64.
+        """
+        halves = [[threshold >> 64, threshold & (1 << 64) - 1] for threshold in self._thresholds]
+        high, low = np.array(halves, np.uint64).T.copy().view(np.int64)
+        below = np.append(self._below, len(self._thresholds)).astype(np.int32)
+        return self._first, below, high, low
 
     def draw(self, count: int, streams: "Streams") -> NDArray[np.int16]:
         """(count,) numbers."""
@@ -78,7 +90,7 @@ class CumulativeTable:
         return numbers
 
     def _by_more_bits(self, first: NDArray[np.uint16], streams: "Streams") -> NDArray[np.int64]:
-        bits = streams.more.words(len(first), np.uint64) >> np.uint64(_FIRST)
+        bits = streams.further(len(first)) >> np.uint64(_FIRST)
         bits |= first.astype(np.uint64) << np.uint64(64 - _FIRST)
         below = self._below.take(first).astype(np.intp)
         below += self._high.take(below, mode="clip") < bits
@@ -86,24 +98,30 @@ class CumulativeTable:
         below[several] = np.searchsorted(self._high, bits[several], side="left")
         same = self._high.take(below, mode="clip") == bits
         for place in same.nonzero()[0]:  # once in 2^50 numbers
-            rest = int(streams.last.words(1, np.uint64)[0])
+            rest = streams.last(streams.used - len(bits) + int(place))
             whole = int(bits[place]) << 64 | rest
             while below[place] < len(self._thresholds) and self._thresholds[below[place]] <= whole:
                 below[place] += 1
-        return below + self._least
+        return below + self.least
 
 
 class Streams:
     """The sources of first, further and last bits: three streams of one Randomness."""
 
     def __init__(self, randomness: Randomness) -> None:
-        self.first, self.more = randomness.stream(0), randomness.stream(1)
+        self.first, self._more = randomness.stream(0), randomness.stream(1)
+        self.used = 0  # words of further bits
         self._randomness = randomness
 
-    @cached_property
-    def last(self) -> ByteStream:
-        """Rarely needed, so it is set up on demand."""
-        return self._randomness.stream(2)
+    def further(self, count: int) -> NDArray[np.uint64]:
+        """(count,) words for those that the first bits do not decide."""
+        self.used += count
+        return self._more.words(count, np.uint64)
+
+    def last(self, place: int) -> int:
+        """The last bits beside word `place` of the further ones."""
+        block, word = divmod(place, BLOCK // 8)
+        return int(self._randomness.stream(2, block).words(word + 1, np.uint64)[word])
 
 
 @lru_cache(maxsize=8)

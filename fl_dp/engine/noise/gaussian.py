@@ -14,6 +14,7 @@ from fl_dp.engine.noise.discrete_gaussian import CHUNK, DiscreteGaussian
 from fl_dp.engine.noise.grid import NoiseGrid, noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sum_error import sum_error
+from fl_dp.engine.triton_support import has_triton
 from fl_dp.errors import ConfigError
 
 # "secure": integers on a grid, from fresh bytes of the operating system. A Randomness: the same, from its
@@ -49,9 +50,13 @@ def add_gaussian_noise(
         raise ConfigError(f"generator={generator!r}: expected 'secure', a Randomness or a torch.Generator.")
     _check_size(clipped)
     grads = {name: _dense(grad) for name, grad in clipped.grads.items()}
-    flat = {name: _in_memory_order(grad).cpu().numpy() for name, grad in grads.items()}
-    grid = noise_grid(clipped.sensitivity, noise_multiplier, _count(flat), sum_error(clipped.most))
-    integers = _Integers(flat, grid)
+    numbers = {name: _in_memory_order(grad) for name, grad in grads.items()}
+    grid = noise_grid(
+        clipped.sensitivity, noise_multiplier, sum(map(len, numbers.values())), sum_error(clipped.most)
+    )
+    if _on_one_gpu(numbers):
+        return _on_device(grads, numbers, grid, generator)
+    integers = _Integers({name: one.cpu().numpy() for name, one in numbers.items()}, grid)
     source = _source(generator, integers, grid)
     results = {name: torch.empty_like(grad, device="cpu") for name, grad in grads.items()}
     _add(integers, {name: _in_memory_order(one).numpy() for name, one in results.items()}, grid, source)
@@ -76,7 +81,7 @@ def share_of_sum(
     _check_size(clipped)
     real = {name: _real(_dense(grad)).contiguous().cpu() for name, grad in clipped.grads.items()}
     flat = {name: grad.view(-1).numpy() for name, grad in real.items()}
-    grid = noise_grid(clipped.sensitivity, noise_multiplier / math.sqrt(shares), _count(flat))
+    grid = noise_grid(clipped.sensitivity, noise_multiplier / math.sqrt(shares), sum(map(len, flat.values())))
     integers = _Integers(flat, grid, most=MOST_OF_ONE)
     noise = DiscreteGaussian(grid.levels, _source(generator, integers, grid))
     results = {name: torch.empty(grad.shape, dtype=torch.int64) for name, grad in real.items()}
@@ -95,16 +100,39 @@ def _check_size(clipped: ClippedSum) -> None:
         )
 
 
-def _count(flat: "Numbers") -> int:
-    return sum(len(values) for values in flat.values())
+def _on_one_gpu(numbers: Mapping[str, Tensor]) -> bool:
+    """Whether all numbers are on one device that makes their noise."""
+    devices = {one.device for one in numbers.values()}
+    return any(map(len, numbers.values())) and len(devices) == 1 and has_triton(*devices)
+
+
+def _on_device(
+    grads: Mapping[str, Tensor], numbers: Mapping[str, Tensor], grid: NoiseGrid, generator: Randomness | str
+) -> dict[str, Tensor]:
+    """The same as on the host, by kernels. numbers: those of the grads, in one dimension."""
+    from fl_dp.engine.noise import device  # late: few machines have Triton
+
+    multiples = device.multiples_of(grid.spacing, numbers.values(), _MOST)
+    source, digests = _unkeyed(generator, grid)
+    device.add_noise(multiples, grid.levels, source, digests)
+    results = {name: torch.empty_like(grad) for name, grad in grads.items()}
+    parts = torch.split(multiples, [len(one) for one in numbers.values()])
+    for result, part in zip(results.values(), parts, strict=True):
+        _in_memory_order(result).copy_(part.double() * grid.spacing)
+    return results
 
 
 def _source(generator: Randomness | str, integers: "_Integers", grid: NoiseGrid) -> Randomness:
     """The source of the noise for these integers: see `add_gaussian_noise`."""
+    source, digests = _unkeyed(generator, grid)
+    return source.keyed_by(digests.digest(multiples for _, multiples in integers)) if digests else source
+
+
+def _unkeyed(generator: Randomness | str, grid: NoiseGrid) -> tuple[Randomness, Randomness | None]:
+    """The source that a digest of the integers keys, and that of the digest; fresh bytes need none."""
     if not isinstance(generator, Randomness):
-        return Randomness.system()
-    digest = generator.digest(multiples for _, multiples in integers)
-    return generator.child("noise", _name_of(grid), digest)
+        return Randomness.system(), None
+    return generator.child("noise", _name_of(grid)), generator
 
 
 Numbers = Mapping[str, NDArray[Any]]  # each parameter's numbers, in the order of its memory

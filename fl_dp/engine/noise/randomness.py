@@ -1,8 +1,9 @@
-"""Secret bytes, and the byte streams derived from them with AES-256 in counter mode.
+"""Secret bytes, and the byte streams derived from them with ChaCha20 (RFC 8439).
 
 Whoever has the secret bytes can compute every number that is drawn, and remove the noise. So they are kept as
 secret as the data, and used for one payment alone. Without them the streams look random to everybody whose
-computing power is bounded (assuming that AES and BLAKE2 are pseudorandom functions).
+computing power is bounded (assuming that ChaCha20 and BLAKE2 are pseudorandom functions). ChaCha20 and
+Poly1305 need nothing but 32-bit additions and products, so that a GPU computes the same bytes (`device.py`).
 """
 
 import hashlib
@@ -14,14 +15,16 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.poly1305 import Poly1305
 from numpy.typing import NDArray
 
 from fl_dp.engine.noise.generators import keyed_generator, keyed_state
 from fl_dp.errors import ConfigError
 
 KEY_BYTES = 32
-_BLOCK = 16  # bytes of a block of AES
+BLOCK = 64  # bytes of a block of ChaCha20
+MOST_BLOCKS = 1 << 32  # of a stream: the counter has 32 bits and must never wrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +54,33 @@ class Randomness:
             digest.update(f"{type(name).__name__} {len(encoded)} ".encode() + encoded)
         return Randomness(digest.digest())
 
-    def stream(self, number: int = 0) -> "ByteStream":
-        """Stream `number` of this source; two streams share no block of AES."""
-        return ByteStream(self.key[:KEY_BYTES], number)
+    def stream(self, number: int = 0, block: int = 0) -> "ByteStream":
+        """Stream `number` of this source from a block on; two streams share no block of ChaCha20."""
+        return ByteStream(self.key[:KEY_BYTES], number, block)
+
+    def keyed_by(self, digest: bytes) -> "Randomness":
+        """A separate source for each digest of 16 bytes, which stands for counter and nonce of ChaCha20.
+
+        Its key is the first half of that block. A source that is used for this is used for nothing else.
+        """
+        cipher = Cipher(algorithms.ChaCha20(self.key[:KEY_BYTES], digest), mode=None).encryptor()
+        return Randomness(cipher.update(bytes(KEY_BYTES)))
 
     def generator(self, device: torch.device | str = "cpu") -> torch.Generator:
         """A torch.Generator seeded from this source, for what needs no proof: see `keyed_generator`."""
         return keyed_generator(self.key, device)
 
     def digest(self, chunks: Iterable[NDArray[Any]]) -> bytes:
-        """GMAC: 16 bytes, equal for different numbers with a probability of only 2^-100 (for up to 2^29).
+        """Poly1305: 16 bytes, the same for two lists of up to 2^29 numbers with probability 2^-75.
 
-        It is a polynomial hash with a secret point (McGrew, Viega 2004). It finds equal inputs, and must not
-        be shown to anybody.
+        It is a polynomial hash with a secret point: two messages of up to L bytes have the same digest with
+        probability 8 ceil(L / 16) / 2^106 at most (Bernstein 2005, theorem 3.3). It finds equal inputs, and
+        must not be shown to anybody.
         """
-        mac = Cipher(algorithms.AES(self.child("digest").key), modes.GCM(bytes(12))).encryptor()
+        mac = Poly1305(self.child("digest").key)
         for chunk in chunks:
-            mac.authenticate_additional_data(np.ascontiguousarray(chunk).data.cast("B"))
-        mac.finalize()
-        return mac.tag
+            mac.update(np.ascontiguousarray(chunk).data.cast("B"))
+        return mac.finalize()
 
     @contextmanager
     def in_torch(self, device: torch.device) -> Iterator[None]:
@@ -93,16 +104,20 @@ class Randomness:
 
 
 class ByteStream:
-    """The bytes of AES-256-CTR with one key; `number` is the upper half of the counter."""
+    """The bytes of ChaCha20 with one key, from `block` on. number: the nonce."""
 
-    def __init__(self, key: bytes, number: int) -> None:
-        counter = number.to_bytes(8, "big") + bytes(8)
-        self._cipher = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+    def __init__(self, key: bytes, number: int, block: int = 0) -> None:
+        nonce = block.to_bytes(4, "little") + number.to_bytes(12, "little")
+        self._cipher = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
+        self._left = (MOST_BLOCKS - block) * BLOCK
 
     def words(self, count: int, dtype: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
         """The next `count` uniform numbers of that type; little-endian on any machine."""
         wanted = np.dtype(dtype).newbyteorder("<")
         zeros = bytes(count * wanted.itemsize)
-        buffer = np.empty(len(zeros) + _BLOCK, np.uint8)
+        self._left -= len(zeros)
+        if self._left < 0:
+            raise ConfigError(f"A stream of more than {MOST_BLOCKS * BLOCK} bytes would repeat itself.")
+        buffer = np.empty(len(zeros), np.uint8)
         self._cipher.update_into(zeros, buffer.data)
-        return buffer[: len(zeros)].view(wanted)
+        return buffer.view(wanted)

@@ -29,8 +29,15 @@ class GivenStreams:
     def __init__(self, numbers):
         """numbers: uniform ones of 128 bits, whose parts are handed out as they are asked for."""
         self.first = Given([number >> 112 for number in numbers])
-        self.more = Given([(number >> 64 & ((1 << 48) - 1)) << 16 for number in numbers])
-        self.last = Given([number & ((1 << 64) - 1) for number in numbers])
+        self._more = Given([(number >> 64 & ((1 << 48) - 1)) << 16 for number in numbers])
+        self._last, self.used = [number & ((1 << 64) - 1) for number in numbers], 0
+
+    def further(self, count):
+        self.used += count
+        return self._more.words(count, np.uint64)
+
+    def last(self, place):
+        return self._last[place]
 
 
 def _exact_thresholds(width):
@@ -46,9 +53,9 @@ def _exact_thresholds(width):
 @pytest.mark.parametrize("width", [1, 2, 7])
 def test_thresholds_are_the_distribution_function_to_the_last_bit(width):
     table, below = CumulativeTable(width), _exact_thresholds(width)
-    assert table._least < -13 * width
+    assert table.least < -13 * width
     for place, threshold in enumerate(table._thresholds):
-        x = table._least + place
+        x = table.least + place
         if x > 0:
             continue  # P(X <= x) of the other half by symmetry, below
         with mpmath.workprec(600):
@@ -76,7 +83,7 @@ def test_every_uniform_number_gives_what_the_distribution_function_says(width):
     numbers += [max(0, number - 1) for number in numbers] + [min(ONE - 1, number + 1) for number in numbers]
     numbers += [int(rng.integers(2**62)) << 66 | int(rng.integers(2**62)) for _ in range(500)]
     for number in numbers:
-        expected = bisect_right(thresholds, number) + table._least
+        expected = bisect_right(thresholds, number) + table.least
         (found,) = table.draw(1, GivenStreams([number]))
         assert found == expected, hex(number)
     ends = [int(table.draw(1, GivenStreams([number]))[0]) for number in (0, ONE - 1)]
@@ -106,6 +113,23 @@ def test_no_numbers():
 def test_first_further_and_last_bits_are_of_three_streams():
     source = Randomness(bytes(range(32)))
     streams = Streams(source)
-    found = [one.words(4, np.uint64).tolist() for one in (streams.first, streams.more, streams.last)]
-    assert found == [source.stream(number).words(4, np.uint64).tolist() for number in range(3)]
+    further = [*streams.further(30), *streams.further(10)]
+    found = [
+        streams.first.words(40, np.uint64).tolist(),
+        further,
+        [streams.last(place) for place in range(40)],
+    ]
+    assert found == [source.stream(number).words(40, np.uint64).tolist() for number in range(3)]
     assert len(set(map(tuple, found))) == 3
+    assert streams.used == 40
+
+
+def test_last_bits_belong_to_the_place_of_the_further_ones():
+    """Numbers at thresholds, where all 128 bits count, drawn at once and after others."""
+    table = CumulativeTable(282)
+    at = [table._thresholds[place] - place % 2 for place in range(900, 1500)]
+    numbers = [number for number in at if table._first[number >> 112] == np.iinfo(np.int16).min]
+    assert len(numbers) > 500
+    streams = GivenStreams(numbers)
+    found = [*table.draw(200, streams), *table.draw(len(numbers) - 200, streams)]
+    assert found == [bisect_right(table._thresholds, number) + table.least for number in numbers]

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ConfigError
@@ -13,13 +12,42 @@ from fl_dp.errors import ConfigError
 KEY = bytes(range(32))
 
 
-def test_a_stream_is_aes_256_in_counter_mode():
-    for number in (0, 1, 7):
-        counter = number.to_bytes(8, "big") + bytes(8)
-        expected = Cipher(algorithms.AES(KEY), modes.CTR(counter)).encryptor().update(bytes(64))
-        stream = Randomness(KEY).stream(number)
-        found = b"".join(stream.words(count, np.uint16).tobytes() for count in (3, 8, 21))
-        assert found == expected
+# RFC 8439, 2.3.2: the block of this key with the counter 1 and the nonce 00:00:00:09:00:00:00:4a:00:00:00:00.
+BLOCK = (
+    "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+    "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
+)
+# The same, 2.5.2: key and tag of the words "Cryptographic Forum Research Group".
+MAC_KEY = bytes.fromhex("85d6be7857556d337f4452fe42d506a80103808afb0db2fd4abff6af4149f51b")
+MAC = "a8061dc1305136c6c22b8baf0c0127a9"
+
+
+def test_a_stream_is_chacha20_of_the_rfc():
+    nonce = int.from_bytes(bytes.fromhex("000000090000004a00000000"), "little")
+    stream = Randomness(KEY).stream(nonce, block=1)
+    found = b"".join(stream.words(count, np.uint16).tobytes() for count in (3, 8, 21))
+    assert found.hex() == BLOCK
+    assert (
+        stream.words(9, np.uint32).tolist() == Randomness(KEY).stream(nonce, 2).words(9, np.uint32).tolist()
+    )
+
+
+def test_a_stream_ends_before_its_counter_wraps():
+    stream = Randomness(KEY).stream(0, (1 << 32) - 1)
+    stream.words(15, np.uint32)
+    with pytest.raises(ConfigError, match="would repeat itself"):
+        stream.words(2, np.uint32)
+
+
+def test_a_digest_is_poly1305_of_the_rfc(monkeypatch):
+    monkeypatch.setattr(Randomness, "child", lambda self, name: Randomness(MAC_KEY))
+    words = np.frombuffer(b"Cryptographic Forum Research Group", np.uint8)
+    assert Randomness(KEY).digest([words[:5], words[5:]]).hex() == MAC
+
+
+def test_a_digest_keys_a_source_by_a_block_of_chacha20():
+    digest = bytes.fromhex("01000000000000090000004a00000000")  # the vector's counter and nonce
+    assert Randomness(KEY).keyed_by(digest).key.hex() == BLOCK[:64]
 
 
 def test_streams_and_children_differ():

@@ -170,11 +170,14 @@ def sums_of(
         return [empty_sum(parameters, max_grad_norm, clipping, most=most) for _ in sizes]
     factors, norms = clip_factors(kept, parameters, losses, groups, clipping)
     batches = _slices(sizes)
-    taking_part = _rows(norms, batches)
+    reads = _host_reads(losses.device)
+    taking_part = _rows(norms, batches) if reads else batches
+    left_out = None if reads else ~_finite(norms)
     sums: list[dict[str, Tensor]] = [{} for _ in batches]
     with full_precision(losses.device):
         for name, factor in factors.items():
             part = kept.pop(name)  # frees each parameter's gradients after their use
+            part = part if left_out is None else part.without(left_out)
             for grads, rows in zip(sums, taking_part, strict=True):
                 total = part.weighted_sum(factor, rows, float32_rows=float32_rows(most))
                 grads[name] = _like(parameters[name], total)
@@ -217,6 +220,11 @@ def check_losses(losses: Tensor) -> None:
 def _slices(sizes: Sequence[int]) -> list[slice]:
     ends = list(accumulate(sizes))
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _host_reads(device: torch.device) -> bool:
+    """Whether reading a number is cheap there. Elsewhere the host would wait for all that it asked for."""
+    return device.type == "cpu"
 
 
 def _rows(norms: Tensor, batches: Sequence[slice]) -> Sequence[slice | Tensor | None]:

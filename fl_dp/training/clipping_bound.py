@@ -61,13 +61,13 @@ class AdaptiveBound(ClippingBound):
 
     def to_noise(self, clipped: ClippedSum) -> ClippedSum:
         """The sum with the count as one more number; the sensitivity of both is C sqrt(1 + ratio^2)."""
-        count = torch.tensor([self._per_half * 2 * shortness(clipped.norms, self.value)], dtype=torch.float64)
+        count = (self._per_half * 2 * shortness(clipped.norms, self.value)).view(1)
         sensitivity = math.hypot(clipped.sensitivity, self._per_half)
         return replace(clipped, grads={**clipped.grads, _COUNT: count}, sensitivity=sensitivity)
 
     def descended(self, noisy: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """The sum in multiples of the bound to which it was clipped. This call then moves the bound."""
-        bound, count = self.value, noisy[_COUNT].item() / self._per_half / 2
+        bound, count = self.value, _read(noisy[_COUNT]) / self._per_half / 2
         share = min(1.0, max(0.0, count / self._batch + 0.5))
         self._move(bound * math.exp(self._adaptation.rate * (self._adaptation.quantile - share)))
         return {name: noise / bound for name, noise in noisy.items() if name != _COUNT}
@@ -95,8 +95,13 @@ def bound_of(plan: RoundPlan) -> ClippingBound:
     return AdaptiveBound(plan, adaptation) if adaptation else ClippingBound(plan)
 
 
-def shortness(norms: Tensor, bound: float) -> float:
-    """Sum over examples of 1/2 for a short gradient, -1/2 for a long one, and in between near the bound.
+def _read(count: Tensor) -> float:
+    """The noised count, for which a device makes the host wait: the next step's grid needs it."""
+    return float(count.item())
+
+
+def shortness(norms: Tensor, bound: float) -> Tensor:
+    """() sum over examples of 1/2 for a short gradient, -1/2 for a long one, and in between near the bound.
 
     norms: (N,) lengths; one that is not finite counts as long. One example adds something from -1/2 to 1/2,
     whatever its length. The slope is there because of rounding: a relative error e of a length moves the sum
@@ -104,4 +109,4 @@ def shortness(norms: Tensor, bound: float) -> float:
     """
     lengths = norms.double() / bound
     share = ((1 + SLOPE - lengths) / (2 * SLOPE)).clamp(0, 1)
-    return float((torch.where(lengths.isfinite(), share, 0.0) - 0.5).sum())
+    return (torch.where(lengths.isfinite(), share, 0.0) - 0.5).sum()

@@ -6,6 +6,8 @@ import pytest
 import torch
 from structured import exact
 
+from fl_dp.engine import clipping
+
 
 @pytest.fixture(autouse=True)
 def _same_numbers() -> None:
@@ -16,3 +18,9 @@ def _same_numbers() -> None:
 def _exact() -> Iterator[None]:
     with exact():
         yield
+
+
+@pytest.fixture(params=[True, False], ids=["host", "device"])
+def where_finite(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either the host looks which examples are finite, or the device zeroes what is not."""
+    monkeypatch.setattr(clipping, "_host_reads", lambda device: request.param)

@@ -125,6 +125,7 @@ def test_an_example_that_is_not_finite_in_one_group_contributes_to_none_and_is_c
     assert (found + found + clean).num_non_finite == 2
 
 
+@pytest.mark.usefixtures("where_finite")
 @pytest.mark.parametrize("mode", ["ghost", "instantiate"])
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("filling", [None, 0.0, math.nan], ids=["full", "filled up", "filled with NaN"])

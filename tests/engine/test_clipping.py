@@ -234,6 +234,7 @@ def test_a_parameter_that_is_not_used_gets_a_zero_sum():
     assert clipped_by_engine(model, torch.randn(5, 6), 1.0).grads["spare"].eq(0).all()
 
 
+@pytest.mark.usefixtures("where_finite")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", ["linear over positions", "conv2d", "group norm", "attention, batch first"])
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e300])

@@ -1,7 +1,7 @@
 """What is kept of one parameter's gradients between computing their lengths and their weighted sum."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -28,6 +28,13 @@ class Kept:
     parts: tuple[Tensor, ...]
     combine: Combine
     positions: int = 1
+
+    def without(self, left_out: Tensor) -> "Kept":
+        """The same with zeros in all parts of the examples that are left out: (N,) booleans, on any device.
+
+        As these may hold inf or NaN, a factor of zero would not do.
+        """
+        return replace(self, parts=tuple(_zeroed(part, left_out) for part in self.parts))
 
     def weighted_sum(
         self, factors: Tensor, rows: Tensor | slice | None, *, float32_rows: int = ROWS[-1]
@@ -56,6 +63,10 @@ class Kept:
         for block in others:
             add_to(total, self.combine(*block))
         return total
+
+
+def _zeroed(part: Tensor, examples: Tensor) -> Tensor:
+    return part.masked_fill(examples.view(-1, *(1,) * (part.dim() - 1)), 0)
 
 
 def sum_type(factors: Tensor, rows: Tensor) -> torch.dtype:

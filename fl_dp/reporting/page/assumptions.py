@@ -113,8 +113,8 @@ def _of_the_code(run: Run) -> tuple[str, ...]:
     found = [
         f"{who} ran fl_dp's own code, unchanged.",
         f"The random numbers of {whose} system are unpredictable, the ciphers and hashes that fl_dp uses "
-        f"(ChaCha20, AES-256, BLAKE2b) are sound, and nobody{'' if run.local else ' but the site'} has read what the "
-        "noise is made from.",
+        f"(ChaCha20, AES-256, BLAKE2b) are sound, and nobody{'' if run.local else ' but the site'} has read "
+        "what the noise is made from.",
         "If the model draws random numbers of its own (dropout), nobody can tell them from what is released.",
     ]
     if run.task:

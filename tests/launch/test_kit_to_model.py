@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "deployment.md"
 
 
 def on_the_page(kind: str, machine: str) -> list[str]:
-    """The page's blocks of that kind for that machine, in their order; one for both sites has north's name."""
+    """The page's blocks of that kind for that machine, in order; one for both sites has north's name."""
     fence = rf"^```{kind} (?:north )?{machine}(?: south)?\n(.*?)^```$"
     blocks = re.findall(fence, PAGE.read_text(), re.DOTALL | re.MULTILINE)
     return [block.replace("north", machine) if machine == "south" else block for block in blocks]

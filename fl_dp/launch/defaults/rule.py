@@ -1,4 +1,4 @@
-"""The rule: from public numbers to settings. docs/defaults.md has its sources and measurements.
+"""The rule: from public numbers to settings. docs/defaults.md has its sources.
 
 One idea carries it. A run adds a sum of noised steps to each weight. The noise in that sum has a known
 standard deviation; the learning rate is chosen so that it equals `noise_in_a_weight`.

@@ -10,7 +10,7 @@ from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.clipping import check_losses
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.recording import Passed
-from fl_dp.engine.tracing.independence import in_place_of
+from fl_dp.engine.tracing.harness import in_place_of
 from fl_dp.errors import ProbeError
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.precision import computed_in, in_full

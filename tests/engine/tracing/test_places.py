@@ -6,8 +6,7 @@ from structured import Called
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fl_dp.engine.tracing.independence import check_independence
-from fl_dp.engine.tracing.places import check_places
+from fl_dp.engine.tracing.independence import check_independence, check_places
 from fl_dp.engine.tracing.synthetic import synthetic
 from fl_dp.errors import ProbeError
 

@@ -53,9 +53,9 @@ def check_independence(model: nn.Module, parameters: Mapping[str, Tensor], batch
     Raises ProbeError if examples influence one another, or stay in the model.
     """
     watch = Watch(SEED)
-    with parameters_kept(model, parameters) as kept:
+    with parameters_kept(model, parameters) as check_parameters:
         before = call(model, parameters, batch, watch)
-        kept.check()
+        check_parameters()
         _check_numbers(before)
         in_attributes = held(model)
         examples = frozenset(p for p, out in before.items() if out.dim() and len(out) == NUM_EXAMPLES)
@@ -68,7 +68,7 @@ def check_independence(model: nn.Module, parameters: Mapping[str, Tensor], batch
                 raise _remembers() if example is None else _depends(found, model)
             check_held(in_attributes, held(model))
             beside_another = after if example == 0 else beside_another
-        kept.check()
+        check_parameters()
     if not examples:
         raise ModelError(
             f"The model returned no tensor of shape ({NUM_EXAMPLES}, ...): nothing leads with the batch."

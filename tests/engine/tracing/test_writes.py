@@ -116,11 +116,11 @@ def test_frozen_parameters_come_back_also_where_the_model_fails():
 
 def test_what_replaces_a_parameter_is_what_is_compared():
     model, other = nn.Linear(4, 3), torch.randn(3, 4)
-    with parameters_kept(model, {"weight": other}) as kept:
-        kept.check()
+    with parameters_kept(model, {"weight": other}) as check:
+        check()
         other[0, 0] += 1
         with pytest.raises(ProbeError, match="parameter weight"):
-            kept.check()
+            check()
 
 
 def test_values_are_copied_and_hooks_are_no_values():

@@ -15,9 +15,8 @@ from fl_dp.engine.clip_functions import Abadi, ClipFunction, clip_function
 from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.gradients.lengths import wide_type
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.long_sums import add_to, long_type
 from fl_dp.engine.precision import full_precision
-from fl_dp.engine.rounding import round_up
+from fl_dp.engine.rounding import add_to, long_type, round_up
 from fl_dp.engine.sum_error import MOST_IN_FLOAT32, float32_rows
 from fl_dp.errors import ConfigError, ModelError
 

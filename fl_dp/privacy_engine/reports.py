@@ -13,11 +13,10 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_examples
 from fl_dp.engine.kernel_choice.table import kernel_table
 from fl_dp.errors import ConfigError
-from fl_dp.privacy_engine.model_check import ModelCheck
+from fl_dp.privacy_engine.checks import ModelCheck
 from fl_dp.privacy_engine.schedule import Schedule, StepSettings
-from fl_dp.privacy_engine.spent import PrivacySpent, privacy_spent, warn_of_assumed_sampling
 from fl_dp.privacy_engine.stats import NAMES, TrainingStats
-from fl_dp.privacy_engine.steps import Steps
+from fl_dp.privacy_engine.steps import PrivacySpent, Steps, privacy_spent, warn_of_assumed_sampling
 
 
 class Reports(ABC):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.lengths import flat_rows, squared_lengths, wide_type
-from fl_dp.engine.long_sums import add_to, long_type
+from fl_dp.engine.rounding import add_to, long_type
 from fl_dp.engine.sum_error import ROWS, positions_at_once
 
 Combine = Callable[..., Tensor]

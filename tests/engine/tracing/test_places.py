@@ -10,6 +10,7 @@ from fl_dp.engine.tracing.independence import check_independence, check_places
 from fl_dp.engine.tracing.synthetic import synthetic
 from fl_dp.errors import ProbeError
 
+BATCHES = [(2, 0, 1), (1,), (2, 1), (0, 2, 0, 1, 1), (1, 2, 2, 0, 1, 0, 0, 2, 1, 1, 0, 2, 2, 1, 0, 1, 2)]
 TABLE = torch.linspace(-1.0, 1.0, 40)[:, None]
 
 
@@ -101,3 +102,14 @@ def test_any_other_that_it_cannot_take_is_refused():
         _check(lambda x: x + x[:, :1] * TABLE[20 if len(x) < 10 else 99])
     with pytest.raises(ProbeError, match="on 17 synthetic examples"):
         _check(lambda x: x * torch.ones(10)[torch.arange(len(x)) * 0 + len(x) - 1][:, None])
+
+
+@pytest.mark.parametrize("rows", BATCHES)
+def test_every_batch_counts(rows):
+    """A model that behaves otherwise in this one batch alone, as its order and its size show, is refused."""
+    batch = synthetic((torch.randn(5, 4),), {}, truth=True)
+    odd = batch.rows(rows).args[0]
+    model = Called(nn.Identity(), lambda _, x: -x if torch.equal(x, odd) else x)
+    seen = check_independence(model, {}, batch)
+    with pytest.raises(ProbeError, match=rf"place in the batch, .* \(seen with {len(rows)}\)"):
+        check_places(model, {}, batch, seen)

@@ -104,6 +104,20 @@ def test_any_other_that_it_cannot_take_is_refused():
         _check(lambda x: x * torch.ones(10)[torch.arange(len(x)) * 0 + len(x) - 1][:, None])
 
 
+def test_a_random_state_of_a_batch_of_another_size_is_refused():
+    """Masks that come again are known, if the model kept the state of the generator that they came from."""
+    states = {}
+
+    def again(x: Tensor) -> Tensor:
+        states.setdefault(len(x) == 3, []).append(torch.get_rng_state())
+        if len(x) != 3:
+            torch.set_rng_state(states[True][-1])
+        return F.dropout(x, 0.5)
+
+    with pytest.raises(ProbeError, match="generator of its own, or seeds"):
+        _check(again)
+
+
 @pytest.mark.parametrize("rows", BATCHES)
 def test_every_batch_counts(rows):
     """A model that behaves otherwise in this one batch alone, as its order and its size show, is refused."""

@@ -21,9 +21,9 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rule_table import layout_of
 from fl_dp.engine.saved import SavedTensors
+from fl_dp.engine.tracing.axis import ExampleRows, find_example_rows
 from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, graph_of, output_grads
 from fl_dp.engine.tracing.draws import kept_random_state
-from fl_dp.engine.tracing.example_rows import ExampleRows, find_example_rows
 from fl_dp.engine.tracing.harness import Outputs, batch_of, call, in_place_of
 from fl_dp.engine.tracing.independence import Seen, check_independence, check_places
 from fl_dp.engine.tracing.known_layers import refuse_parallel

@@ -32,7 +32,7 @@ from fl_dp.engine.sum_error import most_drawn
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import Attachment, check_attachable, check_step_arguments
 from fl_dp.privacy_engine.checks import CheckedLosses, ModelCheck, check_not_spread, check_one_process
-from fl_dp.privacy_engine.reports import Reports
+from fl_dp.privacy_engine.reports import Reports, TrainingStats
 from fl_dp.privacy_engine.schedule import Schedule
 from fl_dp.privacy_engine.settings import (
     ClippingStyle,
@@ -48,7 +48,6 @@ from fl_dp.privacy_engine.settings import (
     refuse_keywords,
     trained_parameters,
 )
-from fl_dp.privacy_engine.stats import TrainingStats
 from fl_dp.privacy_engine.steps import Steps
 
 

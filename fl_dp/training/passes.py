@@ -48,11 +48,8 @@ class Passes:
         return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
 
     def losses_of(self, *examples: Tensor) -> Tensor:
-        """(N,) each example's own loss, at least float32, from a batch's tensors."""
-        batch = tuple(part.to(self._device) for part in examples)
-        # with gradients, whatever state an example that raised midway has left behind
-        with torch.enable_grad(), computed_in(self._precision, self._device):
-            return in_full(self.objective.losses(self.model, batch))
+        """`losses_at` the model's weights."""
+        return losses_at(self.model, self.objective, examples, self._precision, self._device)
 
     def kept(self, batch: Batch) -> Passed:
         """Losses, and what is kept of each parameter's gradients, at the model's weights."""
@@ -72,6 +69,16 @@ class Passes:
         self.model.train()
         for parameter in self.parameters.values():
             parameter.requires_grad_()
+
+
+def losses_at(
+    model: nn.Module, objective: Objective, examples: Batch, precision: str, device: torch.device
+) -> Tensor:
+    """(N,) each example's own loss, at least float32, from a batch's tensors on any device."""
+    batch = tuple(part.to(device) for part in examples)
+    # with gradients, whatever state an example that raised midway has left behind
+    with torch.enable_grad(), computed_in(precision, device):
+        return in_full(objective.losses(model, batch))
 
 
 def _note(error: ProbeError) -> None:

@@ -125,6 +125,18 @@ def test_losses_that_remember_are_found(thorough):
     assert "Two calls on the same batch" in (find_mixing(losses_of, *_batch(), thorough=thorough) or "")
 
 
+def test_losses_that_know_a_batch_again_are_found():
+    """They stay as they are where the batch has changed since."""
+    last = [torch.zeros(0)]
+
+    def losses_of(x, y):
+        known = torch.equal(x, last[0])
+        last[0] = x
+        return PLAIN(x, y) + known
+
+    assert "Two calls on the same batch" in (find_mixing(losses_of, *_batch(), thorough=True) or "")
+
+
 @pytest.mark.parametrize("thorough", [False, True])
 def test_looking_changes_neither_the_random_state_nor_batch_and_weights(thorough):
     model, batch = _mlp(nn.Dropout(0.5)), _batch()

@@ -35,27 +35,28 @@ ONE = ""  # the path of a tensor that was returned by itself
 class Batch:
     """`size` examples, and how to call with them: `function(*args, **kwargs)`.
 
-    examples: identities of the tensors that hold the examples; all other tensors are passed on unchanged.
+    examples: identities of the tensors that hold the examples; None: all that are as long as the batch. Other
+    tensors are passed on unchanged.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    examples: frozenset[int]
     size: int
+    examples: frozenset[int] | None = None
 
     def mapped(self, change: Callable[[Tensor], Tensor], size: int) -> "Batch":
         """Another batch, of `size` examples: `change` of every tensor that holds examples."""
         made: set[int] = set()
 
         def changed(tensor: Tensor) -> Tensor:
-            if id(tensor) not in self.examples:
+            if not self._holds_examples(tensor):
                 return tensor
             new = change(tensor.detach())
             made.add(id(new))
             return new
 
         args, kwargs = map_tensors(changed, (self.args, self.kwargs))
-        return Batch(args, kwargs, frozenset(made), size)
+        return Batch(args, kwargs, size, frozenset(made))
 
     def rows(self, rows: Sequence[int]) -> "Batch":
         """Another batch of the same examples: those of `rows`, in that order."""
@@ -65,21 +66,25 @@ class Batch:
     def device(self) -> torch.device:
         """Where the examples are."""
         inputs = tensors((self.args, self.kwargs))
-        return next(tensor.device for _, tensor in inputs if id(tensor) in self.examples)
+        return next(tensor.device for _, tensor in inputs if self._holds_examples(tensor))
+
+    def _holds_examples(self, tensor: Tensor) -> bool:
+        if self.examples is None:
+            return tensor.dim() > 0 and len(tensor) == self.size
+        return id(tensor) in self.examples
 
 
 def batch_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Batch:
     """The batch that a call has: the first tensor that has a dimension is as long as the batch, and every
     tensor of that length holds examples. ModelError if no tensor has a dimension.
     """
-    found = [tensor for _, tensor in tensors((args, kwargs)) if tensor.dim()]
-    if not found:
+    size = next((len(tensor) for _, tensor in tensors((args, kwargs)) if tensor.dim()), None)
+    if size is None:
         raise ModelError(
             "Called without a tensor that could hold examples: no tensor that has a dimension is in its "
             "positions, keywords, tuples, lists, mappings or dataclasses. Wrap what is called so that one is."
         )
-    size = len(found[0])
-    return Batch(args, kwargs, frozenset(id(tensor) for tensor in found if len(tensor) == size), size)
+    return Batch(args, kwargs, size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool, length
         return _in_order_of(tensor, _drawn(tensor, truth, lengths))
 
     batch = batch_of(args, kwargs).mapped(drawn, NUM_EXAMPLES)
-    return Synthetic(batch.args, batch.kwargs, batch.examples, batch.size, lengths)
+    return Synthetic(batch.args, batch.kwargs, batch.size, batch.examples, lengths)
 
 
 def _in_order_of(like: Tensor, drawn: Tensor) -> Tensor:

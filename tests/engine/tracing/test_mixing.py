@@ -1,6 +1,7 @@
 """Mixing is found in the losses, honest losses are left alone, and looking changes nothing."""
 
 import copy
+from collections import UserDict
 
 import pytest
 import torch
@@ -107,6 +108,14 @@ def test_each_of_the_first_examples_is_tried(mover):
 
     searches = [find_mixing(losses_of, *_batch(), torch.arange(12), thorough=True) for _ in range(10)]
     assert None not in searches
+
+
+def test_tensors_that_a_mapping_makes_when_it_is_asked_are_changed_too():
+    class Lazy(UserDict):
+        def __getitem__(self, key):
+            return super().__getitem__(key).clone()
+
+    assert find_mixing(lambda b: b["x"][:, 0] * b["x"].sum(), Lazy(x=_batch()[0])) is not None
 
 
 def test_losses_of_a_large_batch_are_divided_by_its_mean():

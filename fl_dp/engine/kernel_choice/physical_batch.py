@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from fl_dp.engine.kernel_choice.memory import peak_bytes
+from fl_dp.engine.tracing.draws import kept_random_state
 from fl_dp.engine.tracing.harness import batch_of
 from fl_dp.errors import ConfigError
 
@@ -33,7 +34,7 @@ def largest_batch(step: Callable[[int], object], memory: int, device: torch.devi
     """
     room = room_in(memory, device)
     needed = partial(_needed, step, room, device)
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with kept_random_state():
         size = _predicted(needed, room, at_most)
         while size >= 1:
             peak = needed(size)

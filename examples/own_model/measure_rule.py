@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from fl_dp import clipped_grad_sum
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.probe import probe
-from fl_dp.engine.rule import Rule, Site, refuse
-from fl_dp.engine.rule_helpers import broadcast_sum
+from fl_dp.engine.rule import Rule, Site, broadcast_sum, refuse
 from fl_dp.engine.rule_table import RULES
 
 EXAMPLES, BOUND = 64, 0.3

@@ -19,8 +19,15 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.rule_table import check_rules, layout_of
 from fl_dp.engine.saved import SavedTensors
 from fl_dp.engine.tracing.axis import LEADING, BatchAxis
-from fl_dp.engine.tracing.capture import Argument, OperatorKey, Use, UseKey, find_uses, output_grads
-from fl_dp.engine.tracing.graph import graph_of
+from fl_dp.engine.tracing.capture import (
+    Argument,
+    OperatorKey,
+    Use,
+    UseKey,
+    find_uses,
+    graph_of,
+    output_grads,
+)
 from fl_dp.engine.tracing.ownership import OwnerCheck
 from fl_dp.errors import ProbeError
 

@@ -13,11 +13,10 @@ from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.bounds import Bounds, Group, grouped, sensitivity
 from fl_dp.engine.clip_functions import Abadi, ClipFunction, clip_function
 from fl_dp.engine.gradients.kept import Kept
-from fl_dp.engine.gradients.lengths import wide_type
+from fl_dp.engine.gradients.lengths import in_type, wide_type
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.long_sums import add_to, long_type
 from fl_dp.engine.precision import full_precision
-from fl_dp.engine.rounding import round_up
+from fl_dp.engine.rounding import add_to, long_type, round_up
 from fl_dp.engine.sum_error import MOST_IN_FLOAT32, float32_rows
 from fl_dp.errors import ConfigError, ModelError
 
@@ -257,17 +256,12 @@ def _squares(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) 
     dtype = torch.float64 if types == {torch.float64} else torch.float32
     columns = []
     for group in groups:
-        parts = [_in_type(kept[name].norm_squared, dtype) for name in group.parameters if name in kept]
+        parts = [in_type(kept[name].norm_squared, dtype) for name in group.parameters if name in kept]
         total = losses.new_zeros(len(losses), dtype=dtype)
         for part in parts:
             total += part
         columns.append(total)
     return columns
-
-
-def _in_type(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """`tensor` as `dtype`. An unnecessary `to` takes longer than most of a small model's arithmetic."""
-    return tensor if tensor.dtype == dtype else tensor.to(dtype)
 
 
 def _finite(norms: Tensor) -> Tensor:
@@ -277,12 +271,8 @@ def _finite(norms: Tensor) -> Tensor:
 
 
 def _zeros(parameter: Tensor) -> Tensor:
-    return torch.zeros_like(parameter, dtype=_sum_type(parameter))
-
-
-def _sum_type(tensor: Tensor) -> torch.dtype:
-    """float32 at least: with fewer digits, rounding would move the sum by more than one example does."""
-    return wide_type(tensor.dtype)
+    """In float32 at least: with fewer digits, rounding would move the sum by more than one example does."""
+    return torch.zeros_like(parameter, dtype=wide_type(parameter.dtype))
 
 
 def checked_clipping(clipping: ClipFunction | str) -> ClipFunction:

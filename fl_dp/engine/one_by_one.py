@@ -24,7 +24,7 @@ from fl_dp.engine.clipping import (
     empty_sum,
 )
 from fl_dp.engine.gradients.kept import keep_instantiated
-from fl_dp.engine.long_sums import add_to, long_type
+from fl_dp.engine.rounding import add_to, long_type
 from fl_dp.engine.sum_error import MOST_IN_FLOAT32
 
 

@@ -21,15 +21,14 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rule_table import layout_of
 from fl_dp.engine.saved import SavedTensors
-from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, output_grads
-from fl_dp.engine.tracing.draws import Watch
-from fl_dp.engine.tracing.example_rows import ExampleRows, find_example_rows
-from fl_dp.engine.tracing.graph import graph_of
-from fl_dp.engine.tracing.independence import SEED, call, check_independence, in_place_of
+from fl_dp.engine.tracing.axis import ExampleRows, find_example_rows
+from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, graph_of, output_grads
+from fl_dp.engine.tracing.draws import kept_random_state
+from fl_dp.engine.tracing.harness import Outputs, batch_of, call, in_place_of
+from fl_dp.engine.tracing.independence import Seen, check_independence, check_places
 from fl_dp.engine.tracing.known_layers import refuse_parallel
 from fl_dp.engine.tracing.ownership import data_may_move_rows
-from fl_dp.engine.tracing.places import check_places
-from fl_dp.engine.tracing.structure import children, tensors
+from fl_dp.engine.tracing.structure import children
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic, synthetic
 from fl_dp.errors import CallError, ModelError, NoRuleError, ProbeError
 
@@ -52,10 +51,8 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
     """
     refuse_parallel(model)
     _refuse_packed((args, kwargs))
-    held = [*model.parameters(), *(tensor for _, tensor in tensors((args, kwargs)))]
-    devices = {tensor.device for tensor in held if tensor.device.type == "cuda"}
-    axes, trial = Axes({}), None
-    with torch.random.fork_rng(devices), torch.enable_grad(), _no_autocast():
+    axes, trial, device = Axes({}), None, batch_of(args, kwargs).device
+    with kept_random_state(), torch.enable_grad(), _no_autocast(), full_precision(device):
         for attempt in range(_ATTEMPTS):
             trial = _try(model, args, kwargs, axes.shared, attempt)
             axes = _joined(axes, trial.axes)
@@ -112,13 +109,11 @@ def _tried(
     shared: frozenset[OperatorKey],
     attempt: int,
 ) -> _Trial:
-    batch, examples = _independent(model, parameters, args, kwargs, truth=attempt % 2 == 0)
-    check_places(model, parameters, batch, examples)
-    outputs = call(model, parameters, batch)
-    losses = _losses(outputs, examples)
-    watch = Watch(SEED)
-    changed = _losses(call(model, parameters, batch.with_other(0), watch), examples)
-    if watch.packed:
+    batch, seen = _independent(model, parameters, args, kwargs, truth=attempt % 2 == 0)
+    check_places(model, parameters, batch, seen)
+    outputs = call(model, parameters, batch)  # as in training: an observed call may take other operators
+    losses, changed = (_losses(of, seen.examples) for of in (outputs, seen.beside_another))
+    if seen.watch.packed:
         return _trial_by_loss(losses, changed, parameters)
     rows = find_example_rows(losses, parameters, shared)
     if not _within(outputs, rows.uses):
@@ -139,8 +134,8 @@ def _independent(
     kwargs: dict[str, Any],
     *,
     truth: bool,
-) -> tuple[Synthetic, frozenset[str]]:
-    """A synthetic batch that the model can be called with, and what `check_independence` finds on it."""
+) -> tuple[Synthetic, Seen]:
+    """A synthetic batch that the model can be called with, and what `check_independence` sees on it."""
     batch = synthetic(args, kwargs, truth)
     try:
         return batch, check_independence(model, parameters, batch)
@@ -152,7 +147,7 @@ def _independent(
             raise error from error.__cause__
 
 
-def _within(outputs: Mapping[str, Tensor], uses: tuple[Use, ...]) -> bool:
+def _within(outputs: Outputs, uses: tuple[Use, ...]) -> bool:
     """Whether all uses are inside the model: those above its outputs are of our losses; real ones differ."""
     nodes = {node for output in outputs.values() for node in graph_of(output)}
     return all(use.node in nodes for use in uses)
@@ -192,7 +187,7 @@ def _perturbed(parameter: Tensor, attempt: int) -> Tensor:
     return (parameter.detach() + (0.5 if attempt else 0.1) * scale * noise).requires_grad_()
 
 
-def _losses(outputs: Mapping[str, Tensor], examples: frozenset[str]) -> Tensor:
+def _losses(outputs: Outputs, examples: frozenset[str]) -> Tensor:
     """(N,) weighted sums of the outputs; every finite entry has its own weight."""
     torch.manual_seed(0)  # the same weights in every call
     parts = [_weighted(o) for path, o in outputs.items() if path in examples and o.requires_grad]
@@ -253,7 +248,7 @@ def _check_example(
     one_hot[example] = 1
     expected = _gradients(losses[example], parameters)
     for name, gradient in expected.items():
-        with torch.no_grad(), full_precision(losses.device):
+        with torch.no_grad():
             found = kept[name].weighted_sum(one_hot, None) if name in kept else torch.zeros_like(gradient)
         _compare(name, found, gradient, "is not what one backward pass per example gives")
     if example > 0:  # the first is the one that was changed

@@ -18,6 +18,7 @@ from torch.fx import GraphModule
 
 from fl_dp.engine.gradients.kept import Combine, Kept
 from fl_dp.engine.steady_rows import scaled, write_weights
+from fl_dp.engine.tracing.draws import kept_random_state
 
 Batch = tuple[Tensor, ...]
 Passed = tuple[Tensor, dict[str, Kept]]  # losses (N,), and what is kept
@@ -61,7 +62,7 @@ def record(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -
     Only on CPUs. blank: gives examples of random numbers, different in each call; no real data are read.
     torch's global random state is restored afterwards.
     """
-    with torch.random.fork_rng(devices=()):
+    with kept_random_state():
         try:
             return _admitted(run, blank, state)
         except NotRecordedError:

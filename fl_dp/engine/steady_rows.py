@@ -24,7 +24,7 @@ from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.tracing.draws import LEVELS, Watch
+from fl_dp.engine.tracing.draws import LEVELS, RandomState, Watch, kept_random_state
 from fl_dp.errors import UnsteadyError
 
 Batch = tuple[Tensor, ...]
@@ -53,8 +53,7 @@ def check_steady(
     """
     size = rows * sum(parameter.numel() for parameter in parameters.values())
     sets = max(_FEWEST_SETS, min(_MOST_SETS, _NUMBERS // max(1, size)))
-    devices = {parameter.device for parameter in parameters.values() if parameter.device.type == "cuda"}
-    with torch.random.fork_rng(devices), _restored(parameters):
+    with kept_random_state(), _restored(parameters):
         for number in range(sets):
             torch.manual_seed(_SEED + number)
             write_weights(parameters, cancelling=number % 2 == 1)
@@ -131,19 +130,14 @@ def _noted(run: Run, chooser: KernelChooser, examples: Batch, order: Tensor) -> 
     Masks belong to places: examples can be compared only if all places draw the same (`Watch`).
     """
     batch = tuple(part[order] for part in examples)
-    noted, before = _Noted(chooser, order), _random_state()
+    noted, before = _Noted(chooser, order), RandomState()
     noted.take_lengths(run(noted, batch))
-    if not all(map(torch.equal, before, _random_state())):
+    if before.has_moved():
         noted = _Noted(chooser, order)
         with Watch(_SEED, LEVELS[0]):
             lengths = run(noted, batch)
         noted.take_lengths(lengths)
     return noted
-
-
-def _random_state() -> list[Tensor]:
-    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if used else ())]
 
 
 class _Noted(KernelChooser):

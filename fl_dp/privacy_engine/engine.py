@@ -31,15 +31,13 @@ from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.engine.sum_error import most_drawn
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import Attachment, check_attachable, check_step_arguments
-from fl_dp.privacy_engine.checked_losses import CheckedLosses
-from fl_dp.privacy_engine.fixed import Fixed
-from fl_dp.privacy_engine.model_check import ModelCheck
-from fl_dp.privacy_engine.one_process import check_not_spread, check_one_process
-from fl_dp.privacy_engine.reports import Reports
+from fl_dp.privacy_engine.checks import CheckedLosses, ModelCheck, check_not_spread, check_one_process
+from fl_dp.privacy_engine.reports import Reports, TrainingStats
 from fl_dp.privacy_engine.schedule import Schedule
 from fl_dp.privacy_engine.settings import (
     ClippingStyle,
     EngineNoise,
+    Fixed,
     check_generator,
     check_kernels,
     check_optimizer,
@@ -50,7 +48,6 @@ from fl_dp.privacy_engine.settings import (
     refuse_keywords,
     trained_parameters,
 )
-from fl_dp.privacy_engine.stats import TrainingStats
 from fl_dp.privacy_engine.steps import Steps
 
 

@@ -1,10 +1,10 @@
-"""The keywords of `PrivacyEngine`, each checked and turned into what a private step needs."""
+"""The keywords of `PrivacyEngine`, each checked and turned into what a private step needs, and then fixed."""
 
 import math
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NoReturn, SupportsIndex, get_args
 
 import torch
 from torch import nn
@@ -214,3 +214,26 @@ def check_kernels(kernels: Mapping[str, str], names: Collection[str]) -> dict[st
                 f"kernels: {name} is not a parameter that is trained; they are {', '.join(names)}."
             )
     return dict(kernels)
+
+
+class Fixed:
+    """Refuses copies, and assignment to any public name, known or not, after `_is_made` was set.
+
+    A setting by which steps are priced must not change under them; nothing would read a misspelt one.
+    """
+
+    _is_made = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._is_made and not name.startswith("_"):
+            raise ConfigError(
+                f"engine.{name} cannot be assigned: what steps do and cost is fixed when the engine is made. "
+                "Give it to PrivacyEngine(...), where noise_multiplier and max_grad_norm may be tables with "
+                "one number for each step."
+            )
+        super().__setattr__(name, value)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise ConfigError(
+            "A copy of an engine would repeat its noise; make a new one, and load state_dict()."
+        )

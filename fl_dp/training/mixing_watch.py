@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fl_dp.engine.tracing.draws import Watch
+from fl_dp.engine.tracing.draws import Watch, kept_random_state
 from fl_dp.engine.tracing.mixing import check_no_mixing, find_mixing
 from fl_dp.errors import ENDS
 from fl_dp.training.objective import Objective
@@ -31,7 +31,7 @@ class MixingWatch:
         """Search examples of random numbers, thoroughly. ProbeError if they mix, or if they draw random
         numbers from elsewhere than torch's global generator. Call it before a payment.
         """
-        with torch.random.fork_rng(devices=[]):
+        with kept_random_state():
             batch = objective.blank(_SYNTHETIC)
             with Watch(secrets.randbits(32)):  # a secret seed, as when the model is watched
                 self._losses_of(*batch)

@@ -10,7 +10,7 @@ from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.clipping import check_losses
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.recording import Passed
-from fl_dp.engine.tracing.independence import in_place_of
+from fl_dp.engine.tracing.harness import in_place_of
 from fl_dp.errors import ProbeError
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.precision import computed_in, in_full
@@ -48,11 +48,8 @@ class Passes:
         return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
 
     def losses_of(self, *examples: Tensor) -> Tensor:
-        """(N,) each example's own loss, at least float32, from a batch's tensors."""
-        batch = tuple(part.to(self._device) for part in examples)
-        # with gradients, whatever state an example that raised midway has left behind
-        with torch.enable_grad(), computed_in(self._precision, self._device):
-            return in_full(self.objective.losses(self.model, batch))
+        """`losses_at` the model's weights."""
+        return losses_at(self.model, self.objective, examples, self._precision, self._device)
 
     def kept(self, batch: Batch) -> Passed:
         """Losses, and what is kept of each parameter's gradients, at the model's weights."""
@@ -72,6 +69,16 @@ class Passes:
         self.model.train()
         for parameter in self.parameters.values():
             parameter.requires_grad_()
+
+
+def losses_at(
+    model: nn.Module, objective: Objective, examples: Batch, precision: str, device: torch.device
+) -> Tensor:
+    """(N,) each example's own loss, at least float32, from a batch's tensors on any device."""
+    batch = tuple(part.to(device) for part in examples)
+    # with gradients, whatever state an example that raised midway has left behind
+    with torch.enable_grad(), computed_in(precision, device):
+        return in_full(objective.losses(model, batch))
 
 
 def _note(error: ProbeError) -> None:

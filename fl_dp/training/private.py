@@ -64,20 +64,20 @@ class PrivateTrainer:
         randomness: Randomness | None = None,
         recorder: Recorder | None = None,
     ) -> None:
-        self._model, self.plan, self.device = model, plan, device
+        self.plan, self.device = plan, device
         self._passes = Passes(
             model, axes, objective, chooser or KernelChooser(), precision=plan.precision, device=device
         )
-        self._objective, self._parameters = objective, self._passes.parameters
-        count = sum(p.numel() * (1 + p.is_complex()) for p in self._parameters.values())
+        parameters = self._passes.parameters
+        count = sum(p.numel() * (1 + p.is_complex()) for p in parameters.values())
         # refuses the impossible before a payment; one more number, for the count of an adaptive bound
         noise_grid(plan.max_grad_norm, plan.noise_multiplier / math.sqrt(max(1, plan.shares)), count + 1)
         # Larger draws are cut, with a probability of 2^-111: this number limits what rounding may add.
         self.most = most_drawn(plan.expected_batch_size)
         self.bound = bound_of(plan)
         check_precision(plan.precision, device)
-        self.descent = descent_of(plan, list(self._parameters.values()), divisor=plan.expected_batch_size)
-        self.algorithm = algorithm_of(plan, self._parameters)
+        self.descent = descent_of(plan, list(parameters.values()), divisor=plan.expected_batch_size)
+        self.algorithm = algorithm_of(plan, parameters)
         self._watch = MixingWatch(self._passes.losses_of)
         self._steady: set[tuple[object, ...]] = set()  # the rows, with kernels, that were checked
         self._randomness = randomness or Randomness.system()
@@ -151,19 +151,19 @@ class PrivateTrainer:
             finally:
                 self._passes.chooser = before
 
-        check_steady(run, self._objective.blank, self._parameters, self._passes.chooser, rows)
+        check_steady(run, self._passes.objective.blank, self._passes.parameters, self._passes.chooser, rows)
         self._steady.add((rows, *self.kernels.items()))
 
     def check_losses(self) -> None:
         """ProbeError if an example moves another's loss. On random numbers, before anything is paid for."""
-        self._watch.check(self._objective)
+        self._watch.check(self._passes.objective)
 
     def rehearse(self, size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers. It chooses kernels and changes no weight."""
         if self.plan.one_by_one:
             # Two: if a pass worked only once, all records but the first would be left without a gradient.
-            return self._one_by_one((self._objective.blank(1) for _ in range(2)), all_count=True)
-        return self.nothing() + self.clipped_sums([self._objective.blank(size)], size)[0]
+            return self._one_by_one((self._passes.objective.blank(1) for _ in range(2)), all_count=True)
+        return self.nothing() + self.clipped_sums([self._passes.objective.blank(size)], size)[0]
 
     @property
     def kernels(self) -> Mapping[str, str]:
@@ -190,7 +190,7 @@ class PrivateTrainer:
         )
         self._steps += 1
         noisy = self.bound.descended(noisy)
-        sums = [noisy[name].to(_step_type(p)) for name, p in self._parameters.items()]
+        sums = [noisy[name].to(_step_type(p)) for name, p in self._passes.parameters.items()]
         with torch.no_grad():
             corrected = self.algorithm.corrected(sums, self.plan.expected_batch_size)
         self.descent.step(corrected)
@@ -210,7 +210,7 @@ class PrivateTrainer:
     @torch.no_grad()
     def _bound_weights(self) -> None:
         """Keep the weights finite, whatever the learning rate. From noisy numbers alone: post-processing."""
-        for parameter in self._parameters.values():
+        for parameter in self._passes.parameters.values():
             real = torch.view_as_real(parameter) if parameter.is_complex() else parameter
             most = min(MOST_WEIGHT, torch.finfo(real.dtype).max)
             real.nan_to_num_(0.0).clamp_(-most, most)
@@ -239,7 +239,7 @@ class PrivateTrainer:
 
     def examples(self, data: Examples, indices: Tensor) -> Batch:
         """The examples of the next logical batch, or part of it, that `indices` name."""
-        return examples_of(data, indices, self._of_step().child("records"), self._objective.views)
+        return examples_of(data, indices, self._of_step().child("records"), self._passes.objective.views)
 
     def begin(self, clipped: ClippedSum) -> None:
         """Use `clipped`, the clipped sum of the logical batch that was drawn last, for the next step.
@@ -267,7 +267,7 @@ class PrivateTrainer:
         return sums_of(
             losses,
             kept,
-            self._parameters,
+            self._passes.parameters,
             [len(batch[0]) for batch in batches],
             max_grad_norm=self.bound.value,
             most=self.most,
@@ -320,7 +320,7 @@ class PrivateTrainer:
         An example that raises adds nothing, even if memory ran out: a pass of its shape was tried before the
         payment, so it is the record that needs more. With all_count its error is raised.
         """
-        total = OneByOneSum(self._parameters, max_grad_norm=self.bound.value, most=self.most)
+        total = OneByOneSum(self._passes.parameters, max_grad_norm=self.bound.value, most=self.most)
         for example in examples:
             try:
                 total.add(self._passes.losses_of(*example))
@@ -363,7 +363,7 @@ class PrivateTrainer:
 
     def nothing(self) -> ClippedSum:
         """The clipped sum of no examples."""
-        return empty_sum(self._parameters, self.bound.value, most=self.most)
+        return empty_sum(self._passes.parameters, self.bound.value, most=self.most)
 
 
 def _each(batch: Batch) -> Iterator[Batch]:

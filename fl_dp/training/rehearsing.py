@@ -6,8 +6,7 @@ from collections.abc import Callable
 import torch
 
 from fl_dp.engine.clipping import ClippedSum
-from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.kernel_choice.clock import clock_for
+from fl_dp.engine.kernel_choice.chooser import KernelChooser, clock_for
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import room_in
 from fl_dp.engine.kernel_choice.plan import Plan, fitted

@@ -17,7 +17,8 @@ from fl_dp.training.examples import examples_of
 from fl_dp.training.local_algorithm import algorithm_of
 from fl_dp.training.objective import Objective
 from fl_dp.training.optimizers import descent_of
-from fl_dp.training.precision import check_precision, computed_in, in_full
+from fl_dp.training.passes import losses_at
+from fl_dp.training.precision import check_precision
 
 logger = logging.getLogger("fl_dp")
 
@@ -140,6 +141,4 @@ class UnprotectedTrainer:
         return [None if grads[0] is None else sum(grads[1:], grads[0]) for grads in zip(*parts, strict=True)]
 
     def _sum_of_losses(self, *examples: Tensor) -> Tensor:
-        batch = tuple(part.to(self._device) for part in examples)
-        with computed_in(self.plan.precision, self._device):
-            return in_full(self._objective.losses(self._model, batch)).sum()
+        return losses_at(self._model, self._objective, examples, self.plan.precision, self._device).sum()

@@ -113,8 +113,8 @@ def test_one_that_raised_leaves_nothing_behind(left, arithmetic, monkeypatch):
     for chance in (1, 0):
         monkeypatch.setattr(mixing_watch.secrets, "randbelow", lambda n, chance=chance: chance)
         assert float(summed(made, data, [0, 1, 2, 3]).norm()) > 0.5
-        assert made._model.training
-        assert all(parameter.requires_grad for parameter in made._parameters.values())
+        assert made._passes.model.training
+        assert all(parameter.requires_grad for parameter in made._passes.parameters.values())
 
 
 def test_whoever_wants_to_end_the_process_can(monkeypatch):

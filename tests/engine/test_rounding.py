@@ -1,4 +1,6 @@
-"""Promise: a norm that was rounded up is no shorter than the length, also where sums lose much."""
+"""Promise: a norm that was rounded up is no shorter than the length, also where sums lose much; sums of sums
+are in float64, whatever is added and however it lies in memory.
+"""
 
 import math
 
@@ -6,7 +8,7 @@ import pytest
 import torch
 
 from fl_dp.engine.gradients.lengths import squared_lengths
-from fl_dp.engine.rounding import round_up
+from fl_dp.engine.rounding import add_to, long_type, round_up
 
 
 @pytest.mark.parametrize("num_elements", [1, 33, 1024, 1025, 2048, 10_000_000])
@@ -48,3 +50,23 @@ def test_what_is_added_is_no_less_than_the_theorem_asks_for(dtype, num_elements,
     zero, one = round_up(torch.tensor([0.0, 1.0], dtype=dtype), num_elements, num_terms).tolist()
     assert zero**2 >= num_elements * precision.tiny * (1 - 4 * precision.eps)
     assert one - 1 >= (1024 + num_terms) * precision.eps / 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_it_adds_in_the_long_type(dtype, transposed, monkeypatch):
+    monkeypatch.setattr("fl_dp.engine.rounding._CHUNK", 7)
+    torch.manual_seed(0)
+    part = torch.randn(5, 6, dtype=torch.complex64 if dtype.is_complex else torch.float32).to(dtype)
+    start = torch.randn(5, 6).to(long_type(part))
+    total = start.T.contiguous().T if transposed else start.clone()
+    assert total.is_contiguous() is not transposed
+    add_to(total, part.T.contiguous().T, 1 / 3)
+    torch.testing.assert_close(total, start + part.to(long_type(part)) / 3, rtol=1e-14, atol=1e-14)
+
+
+def test_many_small_parts_are_not_lost():
+    total = torch.ones(3, dtype=torch.float64)
+    for _ in range(1000):
+        add_to(total, torch.full((3,), 1e-9))
+    torch.testing.assert_close(total - 1, torch.full((3,), 1e-6, dtype=torch.float64), rtol=1e-6, atol=0)

@@ -13,7 +13,7 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.engine.bounds import split_bound
 from fl_dp.engine.clip_functions import Psac, clip_function
 from fl_dp.errors import ConfigError, ProbeError
-from fl_dp.privacy_engine.spent import PrivacySpent
+from fl_dp.privacy_engine.steps import PrivacySpent
 from fl_dp.records import Entry
 
 ASSUMED = pytest.mark.filterwarnings("ignore::fl_dp.errors.AssumedSamplingWarning")
@@ -152,9 +152,7 @@ def test_evaluation_between_steps_needs_no_check_and_between_call_and_step_chang
     x, y = small_batch()
     model, optimizer, engine = attached()
     optimizer.step(loss=losses_of(model, x, y))
-    monkeypatch.setattr(
-        "fl_dp.privacy_engine.model_check.probe", lambda *_, **__: pytest.fail("checked again")
-    )
+    monkeypatch.setattr("fl_dp.privacy_engine.checks.probe", lambda *_, **__: pytest.fail("checked again"))
     for made_before in (False, True):
         losses = losses_of(model, x, y) if made_before else None
         model.eval()

@@ -214,7 +214,7 @@ def test_the_next_round_goes_on_from_the_bound_and_repeats_bit_by_bit(data):
         go_on_from(again, {}, state)
         assert again.bound.value == moved
         again.step(data, 0.2, 8)
-        ends.append((again.bound.value, *(p.clone() for p in again._model.parameters())))
+        ends.append((again.bound.value, *(p.clone() for p in again._passes.model.parameters())))
     assert ends[0][0] == ends[1][0] != moved
     assert all(torch.equal(*pair) for pair in zip(ends[0][1:], ends[1][1:], strict=True))
 
@@ -225,5 +225,5 @@ def test_the_learning_rate_does_not_depend_on_where_the_bound_is(data, no_noise)
     for first in (1e-4, 1e-3):
         trainer = _trainer(data, replace(PLAN, max_grad_norm=first))
         trainer.step(data, 0.2, 8)
-        ends.append(trainer._model.weight.detach())
+        ends.append(trainer._passes.model.weight.detach())
     torch.testing.assert_close(*ends, rtol=0, atol=1e-6)

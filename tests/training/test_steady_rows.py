@@ -57,9 +57,9 @@ def plain(kind=AddsUp):
 
 def test_a_model_that_adds_in_one_order_passes_and_is_left_as_it_was():
     trainer = trainer_of(plain())
-    before, state = [p.detach().clone() for p in trainer._model.parameters()], torch.get_rng_state()
+    before, state = [p.detach().clone() for p in trainer._passes.model.parameters()], torch.get_rng_state()
     trainer.check_rows(ROWS)
-    assert all(map(torch.equal, before, trainer._model.parameters()))
+    assert all(map(torch.equal, before, trainer._passes.model.parameters()))
     assert torch.equal(state, torch.get_rng_state())
 
 
@@ -67,12 +67,12 @@ def test_a_model_that_adds_in_one_order_passes_and_is_left_as_it_was():
 def test_one_that_adds_rows_in_an_order_by_place_or_neighbours_is_refused(kind):
     """Its outputs are equal but for rounding, so that the check of the model itself lets it pass."""
     trainer = trainer_of(plain(kind))
-    before = [p.detach().clone() for p in trainer._model.parameters()]
+    before = [p.detach().clone() for p in trainer._passes.model.parameters()]
     with pytest.raises(
         UnsteadyError, match=r'last bits on an example\'s place.*24 rows.*arithmetic = "proven"'
     ):
         trainer.check_rows(ROWS)
-    assert all(map(torch.equal, before, trainer._model.parameters()))
+    assert all(map(torch.equal, before, trainer._passes.model.parameters()))
 
 
 def test_a_kernel_whose_lengths_depend_on_the_place_is_refused_by_name(monkeypatch):

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.gradients.example_chunks import example_chunks
-from fl_dp.engine.gradients.lengths import flat_rows, squared_lengths, wide_type
-from fl_dp.engine.long_sums import add_to, long_type
+from fl_dp.engine.gradients.lengths import flat_rows, in_type, squared_lengths, wide_type
+from fl_dp.engine.rounding import add_to, long_type
 from fl_dp.engine.sum_error import ROWS, positions_at_once
 
 Combine = Callable[..., Tensor]
@@ -78,8 +78,7 @@ def sum_type(factors: Tensor, rows: Tensor) -> torch.dtype:
 def weighted_rows(factors: Tensor, rows: Tensor) -> Tensor:
     """`rows` (N, ...) with each example's part times its factor, in their `sum_type`."""
     dtype = sum_type(factors, rows)
-    factors = factors if factors.dtype == dtype else factors.to(dtype)
-    return _in_type(rows, dtype) * factors.view(-1, *(1,) * (rows.dim() - 1))
+    return in_type(rows, dtype) * in_type(factors, dtype).view(-1, *(1,) * (rows.dim() - 1))
 
 
 class Copies:
@@ -112,13 +111,9 @@ def combine_instantiated(factors: Tensor, grads: Tensor) -> Tensor:
     """Sum over examples of factor times gradient (N, ...), in their `sum_type`."""
     dtype = sum_type(factors, grads)
     if grads.dtype == dtype:
-        total = torch.mv(flat_rows(grads).T, _in_type(factors, dtype))
+        total = torch.mv(flat_rows(grads).T, in_type(factors, dtype))
         return total if grads.dim() == 2 else total.view(grads.shape[1:])
     total = grads.new_zeros(grads.shape[1:], dtype=dtype)
     for part in example_chunks(grads.shape[0], grads[:1].numel(), dtype, grads.device):
         total += torch.tensordot(factors[part].to(dtype), grads[part].to(dtype), dims=1)
     return total
-
-
-def _in_type(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    return tensor if tensor.dtype == dtype else tensor.to(dtype)

@@ -14,6 +14,11 @@ def wide_type(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype in _WIDE else torch.promote_types(dtype, torch.float32)
 
 
+def in_type(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """`tensor` as `dtype`. An unnecessary `to` takes longer than most of a small model's arithmetic."""
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)
+
+
 def flat_rows(grads: Tensor) -> Tensor:
     """(N, P) from (N, ...), in the same memory if possible."""
     return grads if grads.dim() == 2 else grads.reshape(grads.shape[0], math.prod(grads.shape[1:]))

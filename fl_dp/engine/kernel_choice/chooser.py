@@ -1,7 +1,8 @@
 """Which kernel each layer uses: by a formula where that is clear, else by measurement on this machine."""
 
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,7 +10,6 @@ import torch
 
 from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.gradients.layouts import GradientLayout
-from fl_dp.engine.kernel_choice.clock import clock_for
 from fl_dp.engine.kernel_choice.table import KernelRow, is_ghost, kernel_table
 from fl_dp.engine.precision import full_precision
 from fl_dp.errors import ConfigError
@@ -28,6 +28,8 @@ LITTLE_BYTES, CLEAR_GHOST_OF_LITTLE = 2**21, 1 / 32
 SLOWER_FOR_MEMORY = 1.5
 # Every kernel is tried at least twice, and more often if a layer is small and times are close together.
 MOST_TURNS, TRIAL_SECONDS = 8, 0.02
+
+_FINE = 1e-5  # seconds: a coarser clock cannot tell kernels apart
 
 _FAMILIES = ("ghost", "instantiate")
 
@@ -215,3 +217,15 @@ def _trial(layout: GradientLayout, kernel: str) -> _Trial:
 def _kept_bytes(kept: Kept) -> int:
     """Bytes kept for one example. A view counts its own numbers, not its base, which may be a data set."""
     return sum(part.numel() * part.element_size() for part in kept.parts) // len(kept.norm_squared)
+
+
+def clock_for(device: torch.device) -> Callable[[], float]:
+    """A clock in seconds, of which only differences mean anything.
+
+    If one thread computes, it is that thread's CPU time. While other processes have the core, a wall clock
+    continues for many times what a kernel takes, and would let them decide the choice. Simulated clients
+    share their cores. With several threads, or on a GPU, it is the wall clock.
+    """
+    alone = device.type == "cpu" and torch.get_num_threads() == 1
+    fine = time.get_clock_info("thread_time").resolution <= _FINE
+    return time.thread_time if alone and fine else time.perf_counter

@@ -37,14 +37,19 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
-class _Following:
+class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Bytes of the storages that are created while it is active, and their peak.
 
     Autograd's backward pass runs under the mode of the thread that started it.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """As in `Watch`: otherwise the first call would import PyTorch's compiler, which takes a second."""
+        return False
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.peak = self._live = 0
         self._known: dict[int, weakref.ref[torch.UntypedStorage]] = {}  # by identity, while it lives
 
@@ -75,10 +80,3 @@ class _Following:
         self._known[identity] = weakref.ref(storage, leave)
         self._live += size
         self.peak = max(self.peak, self._live)
-
-
-class _Storages(_Following, TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """`_Following` as a PyTorch mode.
-
-    It is separate because a mode that defines `__torch_dispatch__` itself imports torch._dynamo (1 s).
-    """

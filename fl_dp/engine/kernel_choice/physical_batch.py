@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from fl_dp.engine.kernel_choice.memory import peak_bytes
-from fl_dp.engine.tracing.structure import map_tensors, tensors
+from fl_dp.engine.tracing.draws import kept_random_state
+from fl_dp.engine.tracing.harness import batch_of
 from fl_dp.errors import ConfigError
 
 # A process's memory, as a multiple of the tensors that are seen. On CPUs operators use memory internally, and
@@ -34,7 +34,7 @@ def largest_batch(step: Callable[[int], object], memory: int, device: torch.devi
     """
     room = room_in(memory, device)
     needed = partial(_needed, step, room, device)
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with kept_random_state():
         size = _predicted(needed, room, at_most)
         while size >= 1:
             peak = needed(size)
@@ -72,18 +72,11 @@ def _predicted(needed: Callable[[int], int], room: int, at_most: int) -> int:
 
 
 def with_examples(batch: Any, size: int) -> Any:
-    """A batch of the structure of `batch` with `size` examples: those of `batch`, repeated.
+    """A batch of the structure of `batch` with `size` examples: those of `batch` (see `batch_of`), repeated.
 
-    The length of the batch is that of the first tensor that has a dimension. Every tensor of this length
-    holds examples; everything else is kept unchanged. Raises ConfigError if there is no example to repeat.
+    Raises ConfigError if there is no example to repeat.
     """
-    given = next((len(tensor) for _, tensor in tensors(batch) if tensor.dim()), 0)
-    if given == 0:
+    given = batch_of((batch,), {})
+    if given.size == 0:
         raise ConfigError("The batch holds no example to repeat; give one with at least one example.")
-
-    def repeated(tensor: Tensor) -> Tensor:
-        if tensor.dim() == 0 or len(tensor) != given:
-            return tensor
-        return tensor[torch.arange(size, device=tensor.device) % given]
-
-    return map_tensors(repeated, batch)
+    return given.rows([row % given.size for row in range(size)]).args[0]

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fl_dp.engine.noise import kernels
-from fl_dp.engine.noise.cumulative_table import table
-from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, CHUNK, FACTOR
+from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, CHUNK, FACTOR, table
 from fl_dp.engine.noise.randomness import BLOCK, KEY_BYTES, MOST_BLOCKS, Randomness
 from fl_dp.errors import ConfigError
 

@@ -81,7 +81,8 @@ def share_of_sum(
     _check_size(clipped)
     real = {name: _real(_dense(grad)).contiguous().cpu() for name, grad in clipped.grads.items()}
     flat = {name: grad.view(-1).numpy() for name, grad in real.items()}
-    grid = noise_grid(clipped.sensitivity, noise_multiplier / math.sqrt(shares), sum(map(len, flat.values())))
+    count = sum(map(len, flat.values()))
+    grid = noise_grid(clipped.sensitivity, noise_multiplier / math.sqrt(shares), count)
     integers = _Integers(flat, grid, most=MOST_OF_ONE)
     noise = DiscreteGaussian(grid.levels, _source(generator, integers, grid))
     results = {name: torch.empty(grad.shape, dtype=torch.int64) for name, grad in real.items()}

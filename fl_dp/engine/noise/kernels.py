@@ -7,7 +7,7 @@ int32 and int64. Nothing here depends on the order in which programs run.
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 
-_OPEN = tl.constexpr(-(1 << 15))  # as in `cumulative_table.py`
+_OPEN = tl.constexpr(-(1 << 15))  # as in `discrete_gaussian.py`
 _LIMB = tl.constexpr((1 << 26) - 1)  # numbers modulo 2^130 - 5 are five limbs of 26 bits
 
 

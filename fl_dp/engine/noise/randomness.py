@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 from numpy.typing import NDArray
 
 from fl_dp.engine.noise.generators import keyed_generator, keyed_state
+from fl_dp.engine.tracing.draws import kept_random_state
 from fl_dp.errors import ConfigError
 
 KEY_BYTES = 32
@@ -89,18 +90,11 @@ class Randomness:
         A model's own random numbers (dropout, stochastic depth) come from there. Afterwards the generators
         continue as before. PyTorch expands the given state in its own way, which is not cryptographic.
         """
-        if device.type == "cuda":
-            with torch.random.fork_rng([device]):
-                torch.set_rng_state(keyed_state(self.child("cpu").key))
-                torch.cuda.set_rng_state(self.child("cuda").generator(device).get_state(), device)
-                yield
-            return
-        before = torch.get_rng_state()
-        try:
+        with kept_random_state():
             torch.set_rng_state(keyed_state(self.child("cpu").key))
+            if device.type == "cuda":
+                torch.cuda.set_rng_state(self.child("cuda").generator(device).get_state(), device)
             yield
-        finally:
-            torch.set_rng_state(before)
 
 
 class ByteStream:

@@ -1,8 +1,7 @@
 """A parameter that is added to data, multiplied with them, or repeated: scales, position embeddings."""
 
 from fl_dp.engine.gradients.layouts import GradientLayout
-from fl_dp.engine.rule import Rule, Site, refuse
-from fl_dp.engine.rule_helpers import broadcast_sum
+from fl_dp.engine.rule import Rule, Site, broadcast_sum, refuse
 
 
 def addition(site: Site) -> GradientLayout:

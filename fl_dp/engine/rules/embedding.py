@@ -4,8 +4,7 @@ import torch
 
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.gradients.table_rows import Rows
-from fl_dp.engine.rule import Rule, Site
-from fl_dp.engine.rule_helpers import NO_PADDING, refuse_scaling_by_frequency
+from fl_dp.engine.rule import NO_PADDING, Rule, Site, refuse_scaling_by_frequency
 
 
 def embedding(site: Site) -> GradientLayout:

@@ -5,8 +5,7 @@ from torch import Tensor
 
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.gradients.table_rows import Rows
-from fl_dp.engine.rule import Rule, Site, refuse
-from fl_dp.engine.rule_helpers import NO_PADDING, refuse_scaling_by_frequency
+from fl_dp.engine.rule import NO_PADDING, Rule, Site, refuse, refuse_scaling_by_frequency
 
 _MEAN, _MAX = 1, 2
 

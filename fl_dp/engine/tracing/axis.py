@@ -1,11 +1,15 @@
-"""Where each example's rows are in a tensor of many rows."""
+"""Where each example's rows are in a tensor of many rows, and how losses of synthetic examples show it."""
 
 import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 
+from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, find_uses, output_grads
 from fl_dp.errors import ProbeError
 
 
@@ -66,3 +70,120 @@ class BatchAxis:
 
 
 LEADING = BatchAxis()
+
+
+Masks = tuple[Tensor, ...]  # one for each example: the entries of an output that matter to its own loss
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleRows:
+    """Where the examples' rows are in the uses of one graph.
+
+    unknown: uses for which several axes fit, because some example's loss reaches nothing there.
+    """
+
+    uses: tuple[Use, ...]
+    batch: Mapping[UseKey, BatchAxis]
+    shared: frozenset[OperatorKey]
+    unknown: tuple[UseKey, ...]
+
+
+def find_example_rows(
+    losses: Tensor, parameters: Mapping[str, Tensor], shared: frozenset[OperatorKey] = frozenset()
+) -> ExampleRows:
+    """Find the batch axis of every use; pass over operators in whose output no example has its own rows.
+
+    There are two kinds of such operators. Some work on parameters alone (W + B @ A), so that every example's
+    loss reaches the whole output. Others work on rows that data picked (x[mask]), so that an example's rows
+    are not in one place. They are not uses: the search goes on to the next operator above them in whose
+    output every example has its own rows, and that operator is the use.
+
+    The search ends at the losses at the latest, where every example has its own row. The gradient of a
+    parameter that is used there takes one backward call for each example.
+
+    losses: (N,) of a few examples. A round of the search takes one backward pass for each of them; every
+    round but the last passes over the lowest such operators. shared: those that are already known.
+    """
+    while True:
+        uses = find_uses(losses, parameters, shared)
+        reached = _by_key(uses, _reached(losses, uses))
+        fitting = {key: _fitting(masks) for key, masks in reached.items()}
+        mixed = [use for use in uses if any(fitting.get(key) == [] for key in use.keys)]
+        if not mixed:
+            break
+        lowest = [use for use in mixed if use.frontier] or mixed[:1]  # uses are in the order of the graph
+        shared |= {frozenset(use.keys) for use in lowest}
+    batch = {key: axes[0] for key, axes in fitting.items()}
+    unknown = tuple(key for key, axes in fitting.items() if len(axes) > 1 and not _complete(reached[key]))
+    return ExampleRows(uses, batch, shared, unknown)
+
+
+def _reached(losses: Tensor, uses: tuple[Use, ...]) -> dict[Node, Masks]:
+    """For every use that matters to any loss, the entries that each example's loss reaches."""
+    found: dict[Node, dict[int, Tensor]] = defaultdict(dict)
+    for example in range(len(losses)):
+
+        def note(use: Use, grad: Tensor, example: int = example) -> None:
+            found[use.node][example] = grad != 0
+
+        output_grads(losses[example : example + 1], uses, note, retain_graph=True)
+    return {
+        node: tuple(masks.get(n, torch.zeros_like(next(iter(masks.values())))) for n in range(len(losses)))
+        for node, masks in found.items()
+    }
+
+
+def _by_key(uses: Iterable[Use], reached: Mapping[Node, Masks]) -> dict[UseKey, list[Masks]]:
+    by_key: dict[UseKey, list[Masks]] = defaultdict(list)
+    for use in uses:
+        if use.node in reached:
+            for key in use.keys:
+                by_key[key].append(reached[use.node])
+    return by_key
+
+
+def _fitting(uses: list[Masks]) -> list[BatchAxis]:
+    """All axes along which no example reaches another's rows, in all uses of one key; the likeliest first.
+
+    An axis (K1, N, K2) is tried only if no simpler one fits.
+    """
+    dims = range(min(masks[0].dim() for masks in uses))
+    simple = [axis for dim in dims for axis in _simple(dim, uses)]
+    fitting = [axis for axis in simple if all(_fits(axis, masks) for masks in uses)]
+    if fitting:
+        return fitting
+    return [axis for dim in dims for axis in _between(dim, uses) if all(_fits(axis, m) for m in uses)]
+
+
+def _simple(dim: int, uses: list[Masks]) -> list[BatchAxis]:
+    single = all(masks[0].shape[dim] == len(masks) for masks in uses)
+    return [BatchAxis(dim, False, True)] if single else [BatchAxis(dim, False), BatchAxis(dim, True)]
+
+
+def _between(dim: int, uses: list[Masks]) -> list[BatchAxis]:
+    """All (K1, N, K2) with the same K in all uses."""
+    numbers = {masks[0].shape[dim] / len(masks) for masks in uses}
+    number = numbers.pop()
+    if numbers or number % 1:
+        return []
+    return [
+        BatchAxis(dim, between=(int(number) // after, after))
+        for after in range(2, int(number) // 2 + 1)
+        if number % after == 0
+    ]
+
+
+def _complete(uses: list[Masks]) -> bool:
+    """Whether every example reaches something in every use: then the likeliest axis that fits is right."""
+    return all(bool(mask.any()) for masks in uses for mask in masks)
+
+
+def _fits(axis: BatchAxis, masks: Masks) -> bool:
+    if masks[0].shape[axis.dim] % len(masks):
+        return False
+    for example, mask in enumerate(masks):
+        reached = axis.split(mask, len(masks)).flatten(1).any(1)  # (N,) whose rows this example reaches
+        reached[example] = False
+        if bool(reached.any()):
+            return False
+    return True

@@ -7,13 +7,12 @@ also inside composite operators, and cannot miss one (docs/decisions/0001-captur
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
 
-from fl_dp.engine.tracing.graph import Graph, Operator, graph_of
 from fl_dp.errors import ModelError
 
 # Operators of one input that only reshape or cast: their output still consists of the parameter alone.
@@ -42,6 +41,38 @@ _HIDING = {
 
 # Operators on a list of tensors of any length, which treat all of them alike.
 LISTS = frozenset({"CatBackward0", "StackBackward0"})
+
+
+# A node's inputs: for each, its source node (None if it needs no gradient), and which of its outputs.
+Inputs = tuple[tuple[Node | None, int], ...]
+
+
+class Operator(NamedTuple):
+    """A node's name and inputs, read once: autograd makes new objects for each request."""
+
+    name: str
+    inputs: Inputs
+
+
+# Every node below the losses, children before parents.
+Graph = Mapping[Node, Operator]
+
+
+def graph_of(losses: Tensor) -> Graph:
+    """The graph of `losses`, walked without recursion, so that a deep graph is no problem."""
+    graph: dict[Node, Operator] = {}
+    seen: set[Node] = set()
+    stack: list[tuple[Node, Inputs | None]] = [] if losses.grad_fn is None else [(losses.grad_fn, None)]
+    while stack:
+        node, inputs = stack.pop()
+        if inputs is not None:
+            graph[node] = Operator(node.name(), inputs)
+        elif node not in seen:
+            seen.add(node)
+            inputs = node.next_functions
+            stack.append((node, inputs))
+            stack.extend((child, None) for child, _ in inputs if child is not None)
+    return graph
 
 
 @dataclass(frozen=True, slots=True)

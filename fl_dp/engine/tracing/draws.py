@@ -7,12 +7,15 @@ their places, until one record more shifts all of them.
 So an output may depend on its place only through the global generator. `Watch(seed, level)` shows other
 dependences: it gives every entry of a draw the same number, which depends only on the distribution and on
 `level`. Then no place differs from another by what it draws.
+
+`Watch(None)` does so in a pass whose random state is the user's, so that a batch can be compared with a part
+of it, which would draw fewer numbers, and so others.
 """
 
 import math
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -33,15 +36,46 @@ LEVELS = (0.45, 0.05, 0.95)
 _PACK = torch.ops.aten._pack_padded_sequence.default
 
 
+class RandomState:
+    """The state of torch's global generators, as it is when this is made."""
+
+    def __init__(self) -> None:
+        self._states = [generator.get_state() for generator in _global_generators()]
+
+    def set(self) -> None:
+        """Bring the state back."""
+        for generator, state in zip(_global_generators(), self._states, strict=False):
+            generator.set_state(state)
+
+    def has_moved(self) -> bool:
+        """Whether numbers were drawn since."""
+        now = RandomState()._states
+        return not all(torch.equal(*pair) for pair in zip(self._states, now, strict=False))
+
+
+@contextmanager
+def kept_random_state() -> Iterator[None]:
+    """At the end, torch's global random state is as before."""
+    state = RandomState()
+    try:
+        yield
+    finally:
+        state.set()
+
+
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is active, random numbers may only come from torch's global generator, seeded with `seed`.
 
     level: None: numbers are drawn as always; else all entries of a draw are this quantile of their
-    distribution, or another fixed number of it. drew: whether there was any draw. packed: whether sequences
-    were packed. dtypes: of all results.
+    distribution, or another fixed number of it. drew: whether there was any draw. unknown: whether one had a
+    distribution that is not known here. packed: whether sequences were packed. dtypes: of all results.
 
-    Operators with a distribution that is not known here draw as always. Their results may then seem to depend
-    on the place, never the other way round. Raises ProbeError if numbers come from elsewhere.
+    Unknown draws are as always. Their results may then seem to depend on the place, never the other way
+    round. Raises ProbeError if numbers come from elsewhere.
+
+    seed: None: numbers may come from anywhere, and the generators stay as they are. All entries of a draw are
+    alike, and such that masks drop nothing. A number without a dimension is drawn as always: a coin for the
+    whole batch is the same for every row, and must fall as it does in training.
     """
 
     supports_higher_order_operators = True  # they are passed on, and not inspected
@@ -51,15 +85,16 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """True: otherwise the first call would import PyTorch's compiler, which takes a second."""
         return False
 
-    def __init__(self, seed: int, level: float | None = None) -> None:
+    def __init__(self, seed: int | None, level: float | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.drew = self.packed = False
+        self.drew = self.unknown = self.packed = False
         self.dtypes: set[torch.dtype] = set()
         self._seed, self._level = seed, level
         self._left = ExitStack()
 
     def __enter__(self) -> Self:
-        torch.manual_seed(self._seed)
+        if self._seed is not None:
+            torch.manual_seed(self._seed)
         if "torch._dynamo" in sys.modules:  # let a compiled model run eagerly, so that every operator is seen
             self._left.enter_context(torch.compiler.set_stance("force_eager"))
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -90,11 +125,18 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return draw.real()
         self.drew = True
         self.check_source(draw.named.get("generator"))
-        rule = _RULES.get(draw.func.overloadpacket, _without_dropout)
-        return draw.real() if self._level is None else rule(draw)
+        rule = _RULES.get(draw.func.overloadpacket)
+        self.unknown |= rule is None and not draw.dropout
+        if self._seed is None:
+            with kept_random_state():  # how many numbers a batch draws must not show
+                drawn = (rule or _without_dropout)(draw)
+            return drawn if not isinstance(drawn, Tensor) or drawn.dim() else draw.real()
+        return draw.real() if self._level is None else (rule or _without_dropout)(draw)
 
     def check_source(self, generator: torch.Generator | None = None) -> None:
         """ProbeError if `generator`, or else the global one, is not as it was seeded."""
+        if self._seed is None:
+            return
         known = _global_generators()
         own = generator is not None and _identity(generator) not in map(_identity, known)
         if own or any(each.initial_seed() != self._seed for each in known):
@@ -126,7 +168,7 @@ def _may_draw(func: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """One call of an operator."""
+    """One call of an operator. level: as in `Watch`; None: what masks keep."""
 
     func: Any
     args: tuple[Any, ...]
@@ -144,13 +186,23 @@ class _Draw:
         return {argument.name: argument.default_value for argument in schema} | given | self.kwargs
 
     @property
+    def dropout(self) -> set[str]:
+        """The arguments that are rates of dropout inside of the operator."""
+        return {"dropout_p", "dropout"} & self.named.keys()
+
+    @property
     def uniform(self) -> float:
-        assert self.level is not None
-        return self.level
+        return 0.5 if self.level is None else self.level
 
     @property
     def normal(self) -> float:
-        return NormalDist().inv_cdf(self.uniform)
+        """Not zero, which would hide what noise is multiplied by."""
+        return 0.5 if self.level is None else NormalDist().inv_cdf(self.level)
+
+    @property
+    def coin(self) -> float:
+        """A coin shows 1 if its chance is larger."""
+        return 0.0 if self.level is None else self.level
 
 
 def _each(number: Callable[[_Draw, Mapping[str, Any]], Any]) -> Callable[[_Draw], Tensor]:
@@ -170,7 +222,7 @@ def _between(draw: _Draw, low: float, high: float) -> float:
 
 def _bernoulli(draw: _Draw, named: Mapping[str, Any]) -> Tensor:
     p = named.get("p")
-    return torch.as_tensor(draw.uniform) < torch.as_tensor(named["self"] if p is None else p)
+    return torch.as_tensor(draw.coin) < torch.as_tensor(named["self"] if p is None else p)
 
 
 def _whole(draw: _Draw, named: Mapping[str, Any]) -> int:
@@ -193,14 +245,14 @@ def _native_dropout(draw: _Draw) -> tuple[Tensor, Tensor]:
     x, p, train = (draw.named[name] for name in ("input", "p", "train"))
     if train is False:
         return output, mask
-    kept = draw.uniform < 1 - p
+    kept = draw.coin < 1 - p
     return output.copy_(x / (1 - p) if kept else torch.zeros_like(x)), mask.fill_(kept)
 
 
 def _without_dropout(draw: _Draw) -> Any:
     """Attention and recurrent layers with dropout inside run without it. Others draw."""
     names = [argument.name for argument in draw.func._schema.arguments]
-    for name in {"dropout_p", "dropout"} & set(names):
+    for name in draw.dropout:
         at = names.index(name)
         if at < len(draw.args):
             return draw.func(*draw.args[:at], 0.0, *draw.args[at + 1 :], **draw.kwargs)

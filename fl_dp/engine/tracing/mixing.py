@@ -5,16 +5,27 @@ without any: what an example contributes then depends on all others, and no clip
 """
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fl_dp.engine.precision import full_precision
-from fl_dp.engine.tracing.equal_rows import EqualRows
-from fl_dp.engine.tracing.structure import map_tensors, tensors
+from fl_dp.engine.tracing.draws import RandomState, Watch, kept_random_state
+from fl_dp.engine.tracing.harness import (
+    ONE,
+    Batch,
+    Change,
+    Outputs,
+    again,
+    batch_of,
+    beside,
+    moved,
+    scale,
+    taken,
+)
+from fl_dp.engine.tracing.structure import tensors
 from fl_dp.errors import ModelError, ProbeError
 
 LossesOf = Callable[..., Tensor]  # a batch's arguments -> losses (N,), one for each example
@@ -55,18 +66,18 @@ def find_mixing(losses_of: LossesOf, *batch: Any, thorough: bool = False) -> str
 
     The system's entropy chooses which examples are changed, so that a model cannot know when it is watched.
     PyTorch's global random state is the same in all calls of a comparison, and is restored afterwards. If
-    losses draw random numbers by operators that `EqualRows` does not know, nothing is left out. A batch of
-    one example shows nothing, and `losses_of` is not called.
+    losses draw random numbers by operators that `Watch` does not know, nothing is left out. A batch of one
+    example shows nothing, and `losses_of` is not called.
 
     The words hold no values. Raises ModelError if the losses are not of shape (N,), and what `losses_of`
     raises.
     """  # noqa: E501
-    size = _size(batch)
-    if size < 2:
+    examples = batch_of(batch, {})
+    if examples.size < 2:
         return None
-    with _kept_random_state(batch), torch.enable_grad(), full_precision(_device(batch)):
-        search = _Search(losses_of, batch, size)
-        return _thorough(search) if thorough else search.once(_random_part(size))
+    with kept_random_state(), torch.enable_grad(), full_precision(examples.device):
+        search = _Search(losses_of, examples)
+        return _thorough(search) if thorough else search.once(_random_part(examples.size))
 
 
 def _thorough(search: "_Search") -> str | None:
@@ -74,9 +85,7 @@ def _thorough(search: "_Search") -> str | None:
     if few.repeated_differs():
         return _UNSTEADY
     for example in range(few.size):
-        changed = torch.zeros(few.size, dtype=torch.bool)
-        changed[example] = True
-        if found := few.once(changed):
+        if found := few.once([example]):
             return found
     if few.is_random():
         for _ in range(_STATES):
@@ -101,23 +110,24 @@ _LEFT_OUT = (
 class _Search:
     """Comparisons on one batch, from one random state."""
 
-    def __init__(self, losses_of: LossesOf, batch: tuple[Any, ...], size: int) -> None:
-        self._losses_of, self._batch, self.size = losses_of, batch, size
-        self._state = _State()
-        self._base: Tensor | None = None
+    def __init__(self, losses_of: LossesOf, batch: Batch) -> None:
+        self._losses_of, self._batch, self.size = losses_of, batch, batch.size
+        self._state = RandomState()
+        self._base: Outputs | None = None
+        self._kept: Outputs | None = None  # where masks drop nothing
         self._drew = False
 
     def only(self, size: int) -> "_Search":
         """A search on the first `size` examples."""
-        return _Search(self._losses_of, _rows(self._batch, self.size, torch.arange(size)), size)
+        return _Search(self._losses_of, self._batch.rows(range(size)))
 
     def forget_state(self) -> None:
         """Continue with a new random state, from the system's entropy."""
         torch.manual_seed(random.SystemRandom().getrandbits(63))
-        self._state, self._base = _State(), None
+        self._state, self._base, self._kept = RandomState(), None, None
 
-    def once(self, changed: Tensor) -> str | None:
-        """changed: (N,) booleans, the examples that are first replaced, and then left out."""
+    def once(self, changed: list[int]) -> str | None:
+        """changed: the examples that are first replaced, and then left out."""
         return self.replaced(changed) or self._left_out(changed)
 
     def is_random(self) -> bool:
@@ -126,121 +136,69 @@ class _Search:
         return self._drew
 
     def repeated_differs(self) -> bool:
-        return not _same(self._losses(), self._called(self._batch), self._tolerance(_MOVED))
+        return self._moved(again(self._batch), _MOVED)
 
-    def replaced(self, changed: Tensor) -> str | None:
-        before = self._losses()
-        after = self._called(_rows(self._batch, self.size, _copies(changed)))
-        if _same(before[~changed], after[~changed], self._tolerance(_MOVED)):
+    def replaced(self, changed: list[int]) -> str | None:
+        copies = self._batch.rows(_copies(self.size, changed))
+        if not self._moved(beside(self._batch, copies, changed), _MOVED):
             return None
         return _UNSTEADY if self.repeated_differs() else _REPLACED
 
-    def _left_out(self, changed: Tensor) -> str | None:
-        kept = (~changed).nonzero().squeeze(1)
-        part = _rows(self._batch, self.size, kept)
+    def _left_out(self, changed: list[int]) -> str | None:
+        change = taken(self._batch, [row for row in range(self.size) if row not in set(changed)])
         if not self.is_random():
-            before, after = self._losses(), self._called(part, len(kept))
-        else:
-            with EqualRows() as mode:  # type: ignore[no-untyped-call]
-                before, after = self._called(self._batch), self._called(part, len(kept))
-            if mode.unknown:
-                return None
-        same = _same(before[kept], after, self._tolerance(_MOVED_BY_SIZE))
-        return None if same else _LEFT_OUT
+            return _LEFT_OUT if self._moved(change, _MOVED_BY_SIZE) else None
+        with Watch(None) as watch:
+            self._kept = self._kept or self._called(self._batch)
+            moves = self._moved(change, _MOVED_BY_SIZE, self._kept)
+        return _LEFT_OUT if moves and not watch.unknown else None
 
-    def _losses(self) -> Tensor:
+    def _losses(self) -> Outputs:
         if self._base is None:
             self._base = self._called(self._batch)
             self._drew = self._state.has_moved()
         return self._base
 
-    def _called(self, batch: tuple[Any, ...], size: int | None = None) -> Tensor:
-        size = self.size if size is None else size
+    def _moved(self, change: Change, at_least: float, before: Outputs | None = None) -> bool:
+        """Whether a loss moved by more than the tolerance, which is `at_least` so much."""
+        before = before or self._losses()
+        held = [*before.values(), *(tensor for _, tensor in tensors(self._batch.args))]
+        short = any(tensor.is_floating_point() and tensor.element_size() < 4 for tensor in held)
+        tolerance = max(at_least, _MOVED_IN_16_BITS) if short else at_least
+        after = self._called(change.batch)
+        return bool(moved(before, after, change, _near(tolerance), self.size, frozenset({ONE})))
+
+    def _called(self, batch: Batch) -> Outputs:
         self._state.set()
-        losses = self._losses_of(*batch)
-        if not isinstance(losses, Tensor) or losses.shape != (size,):
+        losses = self._losses_of(*batch.args)
+        if not isinstance(losses, Tensor) or losses.shape != (batch.size,):
             shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
             raise ModelError(
-                f"losses_of: expected losses of shape (N,), one for each of {size} examples, got {shape}. "
-                'Use reduction="none"; the first tensor of the batch is as long as the batch.'
+                f"losses_of: expected losses of shape (N,), one for each of {batch.size} examples, got "
+                f'{shape}. Use reduction="none"; the first tensor of the batch is as long as the batch.'
             )
-        return losses.detach().cpu()
-
-    def _tolerance(self, at_least: float) -> float:
-        held = [self._losses(), *(tensor for _, tensor in tensors(self._batch))]
-        short = any(tensor.is_floating_point() and tensor.element_size() < 4 for tensor in held)
-        return max(at_least, _MOVED_IN_16_BITS) if short else at_least
+        return {ONE: losses.detach().cpu()}
 
 
-class _State:
-    """The state of torch's global generators."""
-
-    def __init__(self) -> None:
-        self._cpu = torch.get_rng_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-
-    def set(self) -> None:
-        torch.set_rng_state(self._cpu)
-        if self._cuda:
-            torch.cuda.set_rng_state_all(self._cuda)
-
-    def has_moved(self) -> bool:
-        now = _State()
-        pairs = zip([self._cpu, *self._cuda], [now._cpu, *now._cuda], strict=False)
-        return not all(torch.equal(before, after) for before, after in pairs)
-
-
-@contextmanager
-def _kept_random_state(batch: Any) -> Iterator[None]:
-    devices = {tensor.device for _, tensor in tensors(batch) if tensor.device.type == "cuda"}
-    every = range(torch.cuda.device_count()) if devices or torch.cuda.is_available() else []
-    with torch.random.fork_rng(every):
-        yield
-
-
-def _size(batch: Any) -> int:
-    size = next((len(tensor) for _, tensor in tensors(batch) if tensor.dim()), None)
-    if size is None:
-        raise ModelError("losses_of was given no tensor that could hold examples.")
-    return size
-
-
-def _device(batch: Any) -> torch.device:
-    return next(tensor.device for _, tensor in tensors(batch) if tensor.dim())
-
-
-def _rows(batch: tuple[Any, ...], size: int, index: Tensor) -> tuple[Any, ...]:
-    """The batch of the examples `index`, in this order."""
-
-    def taken(tensor: Tensor) -> Tensor:
-        held = tensor.dim() > 0 and len(tensor) == size
-        return tensor.detach()[index.to(tensor.device)] if held else tensor
-
-    rows: tuple[Any, ...] = map_tensors(taken, batch)
-    return rows
-
-
-def _random_part(size: int) -> Tensor:
-    """(N,) booleans: about half of them true, at least one true, and at least one false."""
+def _random_part(size: int) -> list[int]:
+    """About half of the examples, at least one, and not all."""
     chance = random.SystemRandom()
-    part = torch.tensor([chance.random() < 0.5 for _ in range(size)])
     true, false = chance.sample(range(size), 2)
-    part[true], part[false] = True, False
-    return part
+    return [i for i in range(size) if i == true or (i != false and chance.random() < 0.5)]
 
 
-def _copies(changed: Tensor) -> Tensor:
+def _copies(size: int, changed: list[int]) -> list[int]:
     """For each example its own index, or a random other one if it is to be changed."""
-    chance, size = random.SystemRandom(), len(changed)
-    others = [
-        (i + chance.randrange(1, size)) % size if moves else i for i, moves in enumerate(changed.tolist())
-    ]
-    return torch.tensor(others)
+    chance = random.SystemRandom()
+    moves = set(changed)
+    return [(i + chance.randrange(1, size)) % size if i in moves else i for i in range(size)]
 
 
-def _same(before: Tensor, after: Tensor, tolerance: float) -> bool:
+def _near(tolerance: float) -> Callable[[Tensor, Tensor, Tensor], bool]:
     """Equal up to `tolerance` of the loss and of the mean loss; NaN and infinities in the same places."""
-    if not before.numel():
-        return True
-    mean = float(torch.where(before.isfinite(), before, 0).abs().double().mean()) or 1.0
-    return torch.allclose(before, after, rtol=tolerance, atol=tolerance * mean, equal_nan=True)
+
+    def near(before: Tensor, after: Tensor, _: Tensor) -> bool:
+        mean = scale(before.double(), torch.mean) if before.numel() else 1.0
+        return torch.allclose(before, after, rtol=tolerance, atol=tolerance * mean, equal_nan=True)
+
+    return near

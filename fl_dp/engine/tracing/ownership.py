@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from fl_dp.engine.tracing.axis import BatchAxis
-from fl_dp.engine.tracing.capture import Use, UseKey, output_grads
-from fl_dp.engine.tracing.graph import Graph, graph_of
+from fl_dp.engine.tracing.capture import Graph, Use, UseKey, graph_of, output_grads
 from fl_dp.errors import ProbeError
 
 # Operators that may move rows to places that depend on data. Operators written in Python also count.
@@ -80,7 +79,7 @@ class OwnerCheck:
             return None
 
     def end(self, comparison: "Comparison | None") -> None:
-        """After the backward pass: raises ProbeError as `check_owners` does, or reports it."""
+        """After the backward pass: raises ProbeError for a row of another example, or reports it."""
         if comparison is None:
             return
         try:
@@ -116,29 +115,17 @@ def _is_python(node: Node) -> bool:
     return isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
-def check_owners(losses: Tensor, uses: tuple[Use, ...], axes: Mapping[UseKey, BatchAxis]) -> None:
-    """Check that each row of a use's gradient comes from the loss of the example named by `axes`.
+class Comparison:
+    """Whether each row of a use's gradient comes from the loss of the example named by `axes`.
+
+    A weighted pass is taken first, and keeps the graph. `note` gets the results of the plain pass, which is
+    taken anyway and may free the graph; then call `finish`. signature: identifies the graph.
 
     A single row of another example is overlooked with probability 1/8; many such rows are hardly ever
     overlooked together. Rows that are not finite are not checked, nor rows so short that underflow of their
     entries may have changed their length by the tolerance (`_least_length`). Underflow on the way to a row
     does not show in it: weights can be crafted that enlarge the error. So a check of steps that are paid for
     may report, but not raise (`OwnerCheck.report`).
-
-    Takes two backward passes; `losses` keep their graph. Raises ProbeError, naming the use and the way out.
-    """
-    comparison = Comparison(losses, uses, axes)
-    with torch.no_grad():
-        output_grads(losses, uses, comparison.note, retain_graph=True)
-    comparison.finish()
-
-
-class Comparison:
-    """`check_owners` for a backward pass that is taken anyway, beside a weighted one.
-
-    The weighted pass is taken first, and keeps the graph. `note` gets the results of the plain pass, after
-    which the graph may be gone; then call `finish`. So no third pass is needed, and the plain one frees what
-    it has used. signature: identifies the graph.
     """
 
     def __init__(
@@ -158,7 +145,7 @@ class Comparison:
         self._measure(self._plain, use, grad)
 
     def finish(self) -> None:
-        """ProbeError if a row did not scale with the loss of its example."""
+        """ProbeError, with the way out, if a row did not scale with the loss of its example."""
         for key, (lengths, smallest) in self._plain.items():
             expected, found = lengths * self._weights[:, None].to(lengths), self._weighed[key][0]
             judged = expected.isfinite() & found.isfinite() & (lengths > smallest)

@@ -1,59 +1,37 @@
 """Synthetic examples that replace real ones: inputs of the same structure, types and shapes."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fl_dp.engine.tracing.structure import map_tensors, tensors
-from fl_dp.errors import ModelError
+from fl_dp.engine.tracing.harness import Batch, Change, batch_of, beside
 
 NUM_EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Synthetic:
-    """A batch of `size` synthetic examples: `model(*args, **kwargs)`.
+class Synthetic(Batch):
+    """A batch of synthetic examples. lengths: whether vectors of integers are lengths, see `synthetic`."""
 
-    examples: identities of the tensors that hold the examples; all other tensors are the user's own.
-    lengths: whether vectors of integers are lengths, see `synthetic`.
-    """
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    examples: frozenset[int]
-    size: int = NUM_EXAMPLES
     lengths: bool = False
 
-    def with_other(self, example: int) -> "Synthetic":
-        """The same batch with one example replaced: new normal values, 0 in place of 1, false of true."""
+    def with_other(self, example: int) -> Change:
+        """One example is replaced: by new normal values, 0 in place of 1, false of true."""
 
         def changed(tensor: Tensor) -> Tensor:
             other = tensor.clone()
             other[example] = _other(tensor[example], self.lengths)
             return other
 
-        return self._with(changed, self.size)
-
-    def rows(self, rows: Sequence[int]) -> "Synthetic":
-        """Another batch of the same examples: those of `rows`, in that order."""
-        return self._with(lambda tensor: tensor[torch.tensor(rows, device=tensor.device)], len(rows))
-
-    def _with(self, change: Callable[[Tensor], Tensor], size: int) -> "Synthetic":
-        def changed(tensor: Tensor) -> Tensor:
-            return change(tensor) if id(tensor) in self.examples else tensor
-
-        args, kwargs = map_tensors(changed, (self.args, self.kwargs))
-        return Synthetic(args, kwargs, frozenset(), size, self.lengths)
+        return beside(self, self.mapped(changed, self.size), [example])
 
 
 def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool, lengths: bool = False) -> Synthetic:
     """Replace every tensor whose first dimension is the batch; none of its values is read.
 
-    The length of the batch is that of the first tensor that has a dimension; every tensor of this length
-    is replaced.
+    Which tensors hold examples says `batch_of`; all of them are replaced.
 
     | type | what replaces it |
     |---|---|
@@ -73,28 +51,12 @@ def synthetic(args: tuple[Any, ...], kwargs: dict[str, Any], truth: bool, length
 
     Raises ModelError if no tensor has a dimension.
     """
-    size = _batch_size((args, kwargs))
-    examples = set()
 
-    def replaced(tensor: Tensor) -> Tensor:
-        if tensor.dim() == 0 or len(tensor) != size:
-            return tensor
-        drawn = _in_order_of(tensor, _drawn(tensor, truth, lengths))
-        examples.add(id(drawn))
-        return drawn
+    def drawn(tensor: Tensor) -> Tensor:
+        return _in_order_of(tensor, _drawn(tensor, truth, lengths))
 
-    args, kwargs = map_tensors(replaced, (args, kwargs))
-    return Synthetic(args, kwargs, frozenset(examples), lengths=lengths)
-
-
-def _batch_size(inputs: Any) -> int:
-    for _, tensor in tensors(inputs):
-        if tensor.dim():
-            return len(tensor)
-    raise ModelError(
-        "The model was called without a tensor that could hold examples, in positions, keywords, tuples, "
-        "lists, mappings or dataclasses; wrap it in a module that takes them so."
-    )
+    batch = batch_of(args, kwargs).mapped(drawn, NUM_EXAMPLES)
+    return Synthetic(batch.args, batch.kwargs, batch.size, batch.examples, lengths)
 
 
 def _in_order_of(like: Tensor, drawn: Tensor) -> Tensor:

@@ -1,13 +1,12 @@
 """What a forward pass leaves behind in the model: data there leave with it, and no noise protects them.
 
-Buffers are compared where the model is called (`independence.call`). This file compares the parameters, also
+Buffers are compared where the model is called (`harness.call`). This file compares the parameters, also
 frozen ones, and whatever else a module holds: tensors, numbers, strings and containers of these.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -40,40 +39,33 @@ def _dense_parts(tensor: Tensor) -> tuple[Tensor, ...]:
     return (tensor.values(),)
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterCopies:
-    """Parameters as a forward pass sees them, each with a copy of its values.
-
-    A trainable one is the tensor that replaces it in the call; a frozen one is the model's own.
-    """
-
-    pairs: Mapping[str, tuple[Tensor, Tensor]]
-
-    def check(self) -> None:
-        """ProbeError if a parameter has changed."""
-        for name, (parameter, copy) in self.pairs.items():
-            if not same_values(parameter.detach(), copy):
-                raise ProbeError(
-                    f"The forward pass writes to parameter {name}, which then holds data that no noise "
-                    "protects; let it return such values, not keep them (embeddings: without max_norm)."
-                )
-
-
 @contextmanager
-def parameters_kept(model: nn.Module, replaced: Mapping[str, Tensor]) -> Iterator[ParameterCopies]:
-    """Copies of all parameters. At the end the model's own frozen ones are restored, whatever happens.
+def parameters_kept(model: nn.Module, replaced: Mapping[str, Tensor]) -> Iterator[Callable[[], None]]:
+    """Gives a check that raises ProbeError if a parameter has changed since.
 
-    replaced: by name, the tensors that replace parameters when the model is called.
+    replaced: by name, the tensors that replace parameters when the model is called. At the end the model's
+    own frozen ones are restored, whatever happens.
     """
     met = {name: replaced.get(name, parameter) for name, parameter in model.named_parameters()}
-    copies = ParameterCopies({name: (p, p.detach().clone()) for name, p in met.items()})
+    copies = {name: parameter.detach().clone() for name, parameter in met.items()}
+
+    def changed() -> list[str]:
+        return [name for name, one in met.items() if not same_values(one.detach(), copies[name])]
+
+    def check() -> None:
+        for name in changed():
+            raise ProbeError(
+                f"The forward pass writes to parameter {name}, which then holds data that no noise "
+                "protects; let it return such values, not keep them (embeddings: without max_norm)."
+            )
+
     try:
-        yield copies
+        yield check
     finally:
         with torch.no_grad():
-            for name, (parameter, copy) in copies.pairs.items():
-                if name not in replaced and not same_values(parameter.detach(), copy):
-                    parameter.data.copy_(copy)
+            for name in changed():
+                if name not in replaced:
+                    met[name].data.copy_(copies[name])
 
 
 def held(model: nn.Module) -> Held:

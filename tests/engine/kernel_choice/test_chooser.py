@@ -1,5 +1,8 @@
 """The choice of kernels: by formula where it is clear, measured once where not, or fixed by hand."""
 
+import time
+from types import SimpleNamespace
+
 import pytest
 import torch
 from definition import trainable
@@ -12,7 +15,7 @@ from fl_dp.engine.gradients.layouts import Dense
 from fl_dp.engine.gradients.outer_products import Outer
 from fl_dp.engine.gradients.table_rows import Rows
 from fl_dp.engine.kernel_choice import chooser as choosing
-from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.kernel_choice.chooser import KernelChooser, clock_for
 from fl_dp.errors import ConfigError
 
 GEOMETRY = Geometry((3, 3), (1, 1), (1, 1), (1, 1), 1)
@@ -292,3 +295,18 @@ def test_kernels_are_tried_on_a_part_of_the_batch_unless_it_is_little(monkeypatc
     for n in (8, 20, 64):
         _kernel(_outer(T=8, p=8, d=16, n=n))
     assert set(sizes) == {8, 16}
+
+
+@pytest.mark.parametrize(
+    ("device", "threads", "resolution", "clock"),
+    [
+        ("cpu", 1, 1e-9, time.thread_time),  # without what other processes take
+        ("cpu", 2, 1e-9, time.perf_counter),
+        ("cuda", 1, 1e-9, time.perf_counter),
+        ("cpu", 1, 0.0156, time.perf_counter),  # as coarse as that of Windows
+    ],
+)
+def test_the_clock(device, threads, resolution, clock, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(time, "get_clock_info", lambda _: SimpleNamespace(resolution=resolution))
+    assert clock_for(torch.device(device)) is clock

@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from fl_dp.engine.noise.cumulative_table import CumulativeTable, Streams, probabilities
+from fl_dp.engine.noise.discrete_gaussian import CumulativeTable, Streams, probabilities
 from fl_dp.engine.noise.randomness import Randomness
 
 ONE = 1 << 128

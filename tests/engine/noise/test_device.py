@@ -15,8 +15,7 @@ import torch
 
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise import gaussian
-from fl_dp.engine.noise.cumulative_table import table
-from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, CHUNK, DiscreteGaussian
+from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, CHUNK, DiscreteGaussian, table
 from fl_dp.engine.noise.grid import NoiseGrid
 from fl_dp.engine.noise.randomness import BLOCK, Randomness
 from fl_dp.errors import ConfigError

@@ -1,9 +1,13 @@
-"""Rows are split by example, and owners say the same; what is not known is refused."""
+"""Rows are split by example, and owners say the same; what is not known is refused. Which rows are whose is
+found from what each example's own loss reaches.
+"""
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
-from fl_dp.engine.tracing.axis import LEADING, BatchAxis
+from fl_dp.engine.tracing.axis import LEADING, BatchAxis, find_example_rows
 from fl_dp.errors import ProbeError
 
 CPU = torch.device("cpu")
@@ -61,3 +65,32 @@ def test_an_order_that_was_never_seen_is_refused():
 def test_no_rows_are_nobody_s():
     assert LEADING.split(torch.zeros(0, 2), 3).shape == (3, 0, 2)
     assert LEADING.owners(0, 3, CPU).tolist() == []
+
+
+N = 3
+
+
+def _rows(output: Tensor, **parameters: Tensor):
+    """Of an output (N, ...), whose losses weigh every entry differently."""
+    losses = (output.reshape(N, -1) * torch.rand(N, output[0].numel())).sum(1)
+    return find_example_rows(losses, parameters)
+
+
+def test_a_use_that_an_example_does_not_reach_may_lie_otherwise():
+    """With one position left out of (T, N) and (N, T) both orders fit what is reached."""
+    weight = torch.randn(4, 6, requires_grad=True)
+    output = F.linear(torch.randn(N, N, 6), weight)
+    kept = torch.zeros(N, N, 1)
+    kept[0, 0] = 1
+    found = _rows(output * kept, w=weight)
+    assert [key.parameters for key in found.unknown] == [("w",)]
+
+
+def test_one_axis_must_fit_all_uses_of_a_kind():
+    """A layer that is called on (N, T) and on (T, N) has rows in no one place: the sum of both is the use."""
+    weight = torch.randn(6, 6, requires_grad=True)
+    first, second = torch.randn(N, 5, 6), torch.randn(5, N, 6)
+    output = F.linear(first, weight) + F.linear(second, weight).transpose(0, 1)
+    found = _rows(output, w=weight)
+    assert {key.operator for operator in found.shared for key in operator} == {"MmBackward0"}
+    assert {key.operator for key in found.batch} == {"AddBackward0"}

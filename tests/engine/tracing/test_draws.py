@@ -165,3 +165,48 @@ def test_the_coarsest_type_is_seen():
     with Watch(SEED) as watch:
         torch.arange(3) + 1
     assert watch.eps == 0.0
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        lambda n: F.dropout(torch.arange(1.0, n + 1), 0.9),
+        lambda n: torch.rand(n),
+        lambda n: torch.randn(n, 3),
+        lambda n: torch.rand_like(torch.ones(n)),
+        lambda n: torch.empty(n).uniform_(2, 3),
+        lambda n: torch.empty(n).normal_(),
+        lambda n: torch.bernoulli(torch.full((n,), 0.01)),
+        lambda n: torch.randint(0, 9, (n,)),
+        lambda n: torch.native_dropout(torch.arange(1.0, n + 1), 0.9, True)[0],
+    ],
+)
+def test_without_a_seed_rows_are_those_of_a_smaller_batch_and_the_generator_stays(drawn):
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    with Watch(None) as watch:
+        assert torch.equal(drawn(17)[:5], drawn(5))
+        assert torch.equal(drawn(17)[:1], drawn(1))
+        assert drawn(17).all()  # masks drop nothing
+    assert not watch.unknown
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_single_number_is_drawn_as_ever():
+    """A coin for the whole batch is the same for every row; it must fall as it does in training."""
+    torch.manual_seed(0)
+    expected = [float(torch.rand(())) for _ in range(3)]
+    torch.manual_seed(0)
+    with Watch(None):
+        assert [float(torch.rand(())) for _ in range(3)] == expected
+
+
+@pytest.mark.parametrize("seed", [None, SEED])
+def test_operators_whose_distribution_is_not_known_are_named_unknown(seed):
+    with Watch(seed) as watch:
+        F.rrelu(-ONES, training=True)
+    assert watch.unknown
+    with Watch(seed) as watch:
+        q = torch.randn(2, 1, 5, 4)
+        F.scaled_dot_product_attention(q, q, q, dropout_p=0.2)
+    assert not watch.unknown

@@ -7,14 +7,15 @@ import torch
 from structured import Called
 from torch import Tensor, nn
 
-from fl_dp.engine.tracing.independence import check_independence, same
+from fl_dp.engine.tracing.harness import same
+from fl_dp.engine.tracing.independence import check_independence
 from fl_dp.engine.tracing.synthetic import synthetic
 from fl_dp.errors import CallError, ModelError, ProbeError
 
 
 def _check(function, inputs: Tensor | None = None):
     batch = synthetic((torch.randn(5, 4) if inputs is None else inputs,), {}, truth=True)
-    return check_independence(Called(nn.Identity(), lambda _, x: function(x)), {}, batch)
+    return check_independence(Called(nn.Identity(), lambda _, x: function(x)), {}, batch).examples
 
 
 @pytest.mark.parametrize(

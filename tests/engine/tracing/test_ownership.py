@@ -11,7 +11,7 @@ from without_rule import Slope
 from fl_dp.engine.probe import probe
 from fl_dp.engine.tracing import ownership
 from fl_dp.engine.tracing.capture import find_uses, output_grads
-from fl_dp.engine.tracing.ownership import OwnerCheck, _lengths, check_owners, data_may_move_rows
+from fl_dp.engine.tracing.ownership import OwnerCheck, _lengths, data_may_move_rows
 from fl_dp.errors import ProbeError
 
 pytestmark = pytest.mark.usefixtures("exact")
@@ -49,13 +49,21 @@ def _summed(model: nn.Module, inputs: Tensor) -> Tensor:
     return model(inputs).sin().flatten(1).sum(1)
 
 
+def _checked(check: OwnerCheck, losses: Tensor, uses, axes) -> None:
+    """As a step does: around a backward pass."""
+    comparison = check.begin(losses, uses, axes)
+    if comparison:
+        output_grads(losses, uses, comparison.note, retain_graph=True)
+    check.end(comparison)
+
+
 def test_rows_that_data_moved_to_other_examples_are_refused_though_their_number_fits():
     """Eight of sixteen rows: two for each of the four examples, but all are the first two examples'."""
     model, inputs = skips_padding(), torch.randn(4, 4, 6)
     inputs[2:] = 0
     found = _found(model, _summed(model, inputs), inputs)
     with pytest.raises(ProbeError, match=r"layer\.1\.bias.*data decide where the model puts its rows"):
-        check_owners(*found)
+        _checked(OwnerCheck(), *found)
 
 
 LOSSES = {
@@ -71,7 +79,7 @@ def test_losses_that_mix_examples_are_refused(case):
     model, inputs = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3)), torch.randn(9, 6)
     found = _found(model, LOSSES[case](model(inputs)), inputs)
     with pytest.raises(ProbeError, match="the losses mix examples"):
-        check_owners(*found)
+        _checked(OwnerCheck(), *found)
 
 
 MODELS = {
@@ -88,7 +96,7 @@ MODELS = {
 def test_models_that_keep_examples_apart_pass_whatever_the_type(case, dtype):
     make, shape = MODELS[case]
     model, inputs = make().to(dtype), torch.randn(9, *shape, dtype=dtype)
-    check_owners(*_found(model, _summed(model, inputs), inputs))
+    _checked(OwnerCheck(), *_found(model, _summed(model, inputs), inputs))
 
 
 def test_an_example_that_is_not_finite_does_not_make_others_suspect_nor_move_a_random_number(monkeypatch):
@@ -96,7 +104,7 @@ def test_an_example_that_is_not_finite_does_not_make_others_suspect_nor_move_a_r
     model, inputs = nn.Linear(6, 4), torch.randn(9, 6)
     inputs[2] = float("nan")
     found, before = _found(model, _summed(model, inputs), inputs), torch.get_rng_state()
-    check_owners(*found)
+    _checked(OwnerCheck(), *found)
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -115,14 +123,6 @@ def test_an_example_that_is_not_finite_does_not_make_others_suspect_nor_move_a_r
 def test_only_rows_moved_above_a_use_count(model, inputs, may):
     losses = _summed(model, inputs)
     assert data_may_move_rows(losses, find_uses(losses, trainable(model))) is may
-
-
-def _checked(check: OwnerCheck, losses: Tensor, uses, axes) -> None:
-    """As a step does: around a backward pass."""
-    comparison = check.begin(losses, uses, axes)
-    if comparison:
-        output_grads(losses, uses, comparison.note, retain_graph=True)
-    check.end(comparison)
 
 
 def _checks(check: OwnerCheck, monkeypatch, model: nn.Module, inputs: Tensor) -> int:
@@ -173,7 +173,7 @@ def _scaled(inputs: Tensor, factor: float, loss=lambda y: y.sum(1)):
 def test_powers_of_two_scale_rows_of_any_length(dtype, factor):
     inputs = torch.randn(9, 6, dtype=dtype)
     for _ in range(5):  # the powers are drawn anew each time
-        check_owners(*_scaled(inputs, factor))
+        _checked(OwnerCheck(), *_scaled(inputs, factor))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_powers_of_two_scale_rows_of_any_length(dtype, factor):
 def test_and_rows_of_another_example_are_found_at_any_length(dtype, factor):
     found = _scaled(torch.randn(9, 6, dtype=dtype), factor, lambda y: y.roll(1, 0).sum(1))
     with pytest.raises(ProbeError, match="the losses mix examples"):
-        check_owners(*found)
+        _checked(OwnerCheck(), *found)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])

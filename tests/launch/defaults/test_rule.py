@@ -11,7 +11,7 @@ from fl_dp.launch.check import MARGIN
 from fl_dp.launch.defaults import rule
 from fl_dp.launch.defaults.proposal import START
 from fl_dp.records import Entry
-from fl_dp.training.sgd import MomentumSGD
+from fl_dp.training.optimizers import MomentumSGD
 
 DELTA = 1e-5
 

@@ -200,7 +200,7 @@ def _break_client(monkeypatch: Any, client: str, error: Exception) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_an_update_that_is_not_finite_is_no_update(federation, monkeypatch, value):
     def step(self: Any, *args: Any) -> None:
-        next(iter(self._parameters.values())).data[0, 1] = value
+        next(iter(self._passes.parameters.values())).data[0, 1] = value
 
     monkeypatch.setattr(PrivateTrainer, "step", step)
     actor = federation.actor()

@@ -1,0 +1,143 @@
+"""What an engine checks: the model, on inputs of the user's own calls; that it trains in one process; and
+whether examples mix in losses.
+"""
+
+import random
+from typing import Any
+from weakref import WeakValueDictionary
+
+import torch
+import torch.distributed
+from torch import Tensor, nn
+
+from fl_dp.engine.backward import Axes
+from fl_dp.engine.probe import probe
+from fl_dp.engine.tracing.mixing import LossesOf, check_no_mixing
+from fl_dp.errors import ConfigError
+
+_THOROUGH_FROM = 2  # examples: a smaller first batch cannot show mixing
+# Class names of wrappers, of torch, Opacus and others, that spread a model over processes or devices.
+_WRAPPERS = frozenset(
+    {
+        "DataParallel",
+        "DistributedDataParallel",
+        "DifferentiallyPrivateDistributedDataParallel",
+        "FSDPModule",
+        "FullyShardedDataParallel",
+    }
+)
+_INSTEAD = (
+    "Train in one process, without torchrun and init_process_group; batches that do not fit the memory are "
+    "cut by PoissonSampler(physical_batch_size=...) and optimizer.virtual_step."
+)
+
+
+class ModelCheck:
+    """Checks a model once in every mode: batch norm, for one, mixes examples only in training mode.
+
+    Register `note_inputs` as a forward pre-hook with keywords, so that it runs before every forward pass.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        self._training: tuple[bool, ...] = ()  # which modules were in training mode at the last call
+        self._axes: dict[tuple[bool, ...], Axes] = {}
+        # The arguments of the last call, if the model was not checked in that mode yet.
+        self._inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+
+    def note_inputs(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note the model's mode, and its inputs if it has not been checked in that mode yet."""
+        if not torch.is_grad_enabled():
+            return
+        self._training = _training(module)
+        self._inputs = None if self._training in self._axes else (args, kwargs)
+
+    def axes(self) -> Axes:
+        """Where the batch lies in every use, in the mode of the last call; checks the model if need be.
+
+        Raises ConfigError if the model was not called, and what `probe` raises.
+        """
+        found = self._axes.get(self._training)
+        return self._probed() if found is None else found
+
+    def _probed(self) -> Axes:
+        if self._inputs is None:
+            raise ConfigError(
+                "The model was not called after attach(); call it as a whole, not its parts, so that the "
+                "engine can check it on inputs of the same kind."
+            )
+        if self._training != _training(self._module):
+            raise ConfigError(
+                "The model was put in training or evaluation mode between its call and the step, before it "
+                "was ever checked; do so after the step."
+            )
+        args, kwargs = self._inputs
+        axes = self._axes[self._training] = probe(self._module, *args, **kwargs)
+        self._inputs = None
+        return axes
+
+
+def _training(module: nn.Module) -> tuple[bool, ...]:
+    return tuple(part.training for part in module.modules())
+
+
+def check_one_process() -> None:
+    """ConfigError if torch.distributed is initialised for more than one process.
+
+    The engine sets gradients after the backward pass, where nothing averages them over processes. Each
+    process would train its own weights, with its own noise and steps, and price only its own steps.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return
+    if (size := torch.distributed.get_world_size()) > 1:
+        raise ConfigError(
+            f"torch.distributed runs {size} processes, and PrivacyEngine trains in one: their clipped sums "
+            f"are not added up, so that their weights would drift apart. {_INSTEAD}"
+        )
+
+
+def check_not_spread(module: nn.Module) -> None:
+    """`check_one_process`, and ConfigError for a model that is spread by a wrapper, whole or in part."""
+    check_one_process()
+    for name, part in module.named_modules():
+        for kind in type(part).__mro__:
+            if kind.__name__ in _WRAPPERS:
+                where = f"{name} of the model" if name else "The model"
+                raise ConfigError(
+                    f"{where} is in {kind.__name__}, and PrivacyEngine trains a model in one process, on one "
+                    f"device; give it the model without the wrapper. {_INSTEAD}"
+                )
+
+
+class CheckedLosses:
+    """Calls `losses_of`; searches the first batch for mixing, then one batch in `every`, on average.
+
+    The system's entropy chooses the batches, so that no code in the losses can tell when it is watched.
+    """
+
+    def __init__(self, losses_of: LossesOf, every: int) -> None:
+        if every < 1:
+            raise ConfigError(f"Expected check_every={every} >= 1.")
+        self._losses_of, self._every = losses_of, every
+        self._searched = False
+        self._chance = random.SystemRandom()
+        self._made: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+
+    def __call__(self, *batch: Any) -> Tensor:
+        """The losses (N,) of a batch. Raises ProbeError where examples are seen to mix."""
+        if not self._searched:
+            check_no_mixing(self._losses_of, *batch, thorough=True)
+        elif self._chance.randrange(self._every) == 0:
+            check_no_mixing(self._losses_of, *batch)
+        losses = self._losses_of(*batch)
+        self._searched = self._searched or len(losses) >= _THOROUGH_FROM
+        self._made[id(losses)] = losses
+        return losses
+
+    def check_made_here(self, losses: Tensor) -> None:
+        """ConfigError for losses that were computed elsewhere: they were never searched for mixing."""
+        if self._made.get(id(losses)) is not losses:
+            raise ConfigError(
+                "These losses do not come from engine.losses(...). With losses_of= the engine makes them "
+                "itself, so that it can see whether examples mix: optimizer.step(loss=engine.losses(x, y))."
+            )

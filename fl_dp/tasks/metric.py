@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric that users can choose: the constant `METRIC` of a file in metrics/.
+    """A metric that users can choose: a row of a table in metrics/, or the constant `METRIC` of a file.
 
     make: from the data's form to a metric of torchmetrics, or a compatible one. It is given what `prepare`
     makes of outputs and targets, one batch at a time. Its result is one number, or one for each class.

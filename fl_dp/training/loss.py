@@ -28,7 +28,7 @@ class Loss:
 
 @lru_cache(maxsize=16)
 def loss_of(name: str) -> Loss:
-    """The loss of that name, from its file in `losses/`; ConfigError if there is none."""
+    """The loss of that name, from the table in `losses.py`; ConfigError if there is none."""
     return LOSSES.load(name, Loss)
 
 

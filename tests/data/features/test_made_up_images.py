@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl_dp.data.made_up_images import made_up_images
+from fl_dp.data.features.scatter import made_up_images
 
 
 def test_pixels_have_a_photographs_range() -> None:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from fl_dp.accounting.ledger.overlap import share_many, sketch
-from fl_dp.data.passages import WINDOW, digest, passages
+from fl_dp.data.sources.text import WINDOW, digest, passages
 from fl_dp.data.tokens import encoder_of
 
 WORDS = ("love", "death", "crown", "night", "sword", "the", "and", "of", "king", "my", "lord", "speak")

@@ -14,7 +14,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.form import Form, Targets
 from fl_dp.tasks.parts import CLASS, SUBGROUP, Each, Parts
 from fl_dp.tasks.task import Task
-from fl_dp.training.loss import loss_of
+from fl_dp.training.losses import loss_of
 
 if TYPE_CHECKING:
     from fl_dp.data.tensor_data import TensorData

@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from fl_dp.training.loss import Loss
+from fl_dp.training.losses import Loss
 
 
 def _hinge(outputs: Tensor, labels: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from fl_dp.form import Form
 from fl_dp.models.architectures.tanh_cnn import tanh_cnn
-from fl_dp.models.lora import is_adapter, with_lora
-from fl_dp.models.trainable import choose_trainable
+from fl_dp.models.lora import with_lora
+from fl_dp.models.patterns import choose_trainable, is_adapter
 
 NUM_CLASSES = 10
 VOCABULARY = 1024

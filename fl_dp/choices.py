@@ -1,18 +1,21 @@
-"""Plug-ins by file name: each file in a folder of choices is a choice, and users write the file's name.
+"""Plug-ins by name: a choice is a file in a folder of choices, or a row of a table in such a file.
 
-A folder holds only choices. Listing the names lists the directory; only the chosen file is imported. The file
-describes itself to others in one constant, the descriptor. Another package adds a choice by an entry point in
-the group `fl_dp.<folder>` that names a descriptor; it never replaces a built-in file.
+A file describes its choice to others in one constant, the descriptor, and users write the file's name. A file
+with a dict `CHOICES` instead holds several: each key is a name that users write, each value its descriptor. A
+kind may also be one such file instead of a folder. Listing the names imports nothing, and only the chosen
+file is imported. Another package adds a choice by an entry point in the group `fl_dp.<folder>` that names a
+descriptor; it never replaces one of ours.
 """
 
+import ast
 import difflib
-import pkgutil
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeVar
 
 from fl_dp.errors import ConfigError
@@ -20,14 +23,15 @@ from fl_dp.errors import ConfigError
 Descriptor = TypeVar("Descriptor")
 _ALIKE = 0.72  # similarity of two words, from 0 to 1, above which one is suggested for the other
 _FEW = 12  # the most names that an error lists
+_TABLE = "CHOICES"
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
     """One kind of choice.
 
-    key: the setting whose value is a name of this kind. package: the folder. constant: the descriptor's name
-    in each of its files. dashed: users write `-` where the file's name has `_`.
+    key: the setting whose value is a name of this kind. package: the folder, or the one file. constant: the
+    descriptor's name in a file of its own. dashed: users write `-` where the file's name has `_`.
     A value may be NAME:ARGUMENT; the descriptor says whether a choice takes an argument.
     """
 
@@ -42,12 +46,16 @@ class Choices:
         return f"fl_dp.{self.package.rpartition('.')[2]}"
 
     def built_in(self) -> tuple[str, ...]:
-        """The names of the files in the folder, sorted. Imports none of them."""
+        """The names of our own choices, sorted. Imports none of them."""
         return tuple(sorted(_files(self.package, self.dashed)))
 
     def names(self) -> tuple[str, ...]:
-        """All names that can be chosen, sorted: files, and entry points of other packages."""
+        """All names that can be chosen, sorted: our own, and entry points of other packages."""
         return tuple(sorted({*self.built_in(), *(one.name for one in _entry_points(self.group))}))
+
+    def module(self, name: str) -> str:
+        """The module that holds one of our own choices; it is not imported."""
+        return _files(self.package, self.dashed)[name]
 
     def check(self, value: str, key: str = "", also: str = "") -> None:
         """ConfigError unless `value`, without its argument, is a name.
@@ -61,7 +69,7 @@ class Choices:
             raise ConfigError(f"{key or self.key} = {value!r}: {expected}")
 
     def check_built_in(self, value: str, what: str) -> None:
-        """ConfigError unless `value` names a built-in file. what: why it has to; for the message only."""
+        """ConfigError unless `value` names one of our own. what: why it has to; for the message only."""
         self.check(value)
         if value not in self.built_in():
             raise ConfigError(
@@ -88,12 +96,15 @@ class Choices:
         """The choice's location, and its descriptor or None; ConfigError if its file cannot be imported."""
         entry = None
         if name in self.built_in():
-            where = f"{self.package}.{_files(self.package, self.dashed)[name]}"
+            where = self.module(name)
         else:
             entry = next(one for one in _entry_points(self.group) if one.name == name)
             where = f"{entry.value} (entry point {name} of {self.group})"
         try:
-            return where, entry.load() if entry else getattr(import_module(where), self.constant, None)
+            if entry:
+                return where, entry.load()
+            held = vars(import_module(where))
+            return where, held.get(_TABLE, {}).get(name, held.get(self.constant))
         except Exception as error:
             words = f"{type(error).__name__}: {error}"
             raise ConfigError(f"{self.key} = {name!r}: {where} cannot be used: {words}") from error
@@ -135,12 +146,32 @@ def one_of(value: str, names: Collection[str], *, key: str = "", also: str = "")
 
 @lru_cache(maxsize=32)
 def _files(package: str, dashed: bool) -> dict[str, str]:
-    """The choices in a folder: by the name that users write, the file's name."""
+    """The module that holds each choice, by the name that users write: the file's, or that of its row."""
     spec = find_spec(package)
-    if spec is None or spec.submodule_search_locations is None:
+    if spec is None:
         raise ConfigError(f"{package}: no such folder; is fl_dp installed completely?")
-    files = [module.name for module in pkgutil.iter_modules(spec.submodule_search_locations)]
-    return {file.replace("_", "-") if dashed else file: file for file in files}
+    files = {package: Path(spec.origin or "")}
+    if spec.submodule_search_locations is not None:
+        found = (file for folder in spec.submodule_search_locations for file in Path(folder).glob("*.py"))
+        files = {f"{package}.{file.stem}": file for file in found if file.stem != "__init__"}
+    held: dict[str, str] = {}
+    for module, file in files.items():
+        for name in _rows(file) or [file.stem.replace("_", "-") if dashed else file.stem]:
+            if name in held:
+                raise ConfigError(f"{held[name]} and {module} both hold {name!r}; remove one of them.")
+            held[name] = module
+    return held
+
+
+def _rows(file: Path) -> list[str]:
+    """The names in the file's table, read without importing it; none if it has no table."""
+    text = file.read_text("utf-8")
+    if f"\n{_TABLE} = {{" in text:
+        for statement in ast.parse(text).body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(keys=keys)) if name == _TABLE:
+                    return [ast.literal_eval(key) for key in keys if key]
+    return []
 
 
 def _entry_points(group: str) -> Iterable[EntryPoint]:

@@ -205,7 +205,7 @@ class RoundPlan:
     optimizer, optimizer_settings: a name of `training/optimizers.py`, and numbers; optimizer_state: one of
     `OPTIMIZER_STATES`. class_weights: compared like the loss. precision: one of `PRECISIONS`.
     unit: whom privacy protects, and so what an example is, see `DataSettings.unit_of_all`; compared.
-    local_algorithm: a name of `training/local_algorithms/`; pull: its strength. personal: patterns of the
+    local_algorithm: a name of `training/local_algorithms.py`; pull: its strength. personal: patterns of the
     parameters that never leave the client; compared. origin: the run's first name, if the run continues
     under another; by it a client finds what it keeps between rounds. seen: what training sees of a record,
     see `TaskSettings.seen`; compared. adaptive_clipping: how the bound moves between steps, in the syntax of

@@ -1,7 +1,8 @@
-"""Adding a choice takes one file, and a client's number two lines: nothing else has to be edited.
+"""Adding a choice takes one file or one row, and a client's number two lines: nothing else has to be edited.
 
-A copy of the package gets a file for every kind of choice at once, those of adding/fl_dp. What is expected of
-them stands in adding/uses.py, which pytest runs in that copy.
+A copy of the package gets a choice of every kind at once, those of adding/fl_dp: each file there is new, or
+is added to the one of its name, table to table. What is expected of them stands in adding/uses.py, which
+pytest runs in that copy.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from fl_dp.records import LocalUpdate
 
 ROOT = Path(__file__).parents[1]
 ADDING = Path(__file__).parent / "adding"
+TABLE = "CHOICES = {\n"
 # The example of docs/engine.md, as it stands there.
 PRELU = re.search(r'```python\n("""PReLU.*?)```', (ROOT / "docs/engine.md").read_text(), re.DOTALL)
 # A number that a client sends: in which file, behind what, and what is written there.
@@ -30,10 +32,20 @@ NUMBER = [
 ]
 
 
-def test_a_file_for_every_kind_of_choice_is_all_that_it_takes(tmp_path: Path) -> None:
+def added(text: str, file: Path) -> None:
+    """Write the text to a new file; or add what it defines, and the rows of its table, to the file."""
+    if file.exists():
+        head, rows = text.split(TABLE)
+        before, after = file.read_text().split(TABLE)
+        text = before.rstrip() + "\n\n\n" + head + TABLE + rows.removesuffix("}\n") + after
+    file.write_text(text)
+
+
+def test_a_file_or_a_row_for_every_kind_of_choice_is_all_that_it_takes(tmp_path: Path) -> None:
     package = tmp_path / "fl_dp"
     shutil.copytree(Path(fl_dp.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ADDING / "fl_dp", package, dirs_exist_ok=True)
+    for file in (ADDING / "fl_dp").rglob("*.py"):
+        added(file.read_text(), package / file.relative_to(ADDING / "fl_dp"))
     assert PRELU is not None
     (package / "engine/rules/prelu.py").write_text(PRELU[1])
     for file, place, line in NUMBER:

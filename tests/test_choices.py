@@ -1,4 +1,4 @@
-"""A choice is a file: listed without being imported, loaded by name, refused in words."""
+"""A choice is a file or a row in one: listed without being imported, loaded by name, refused in words."""
 
 import sys
 from importlib.metadata import EntryPoint
@@ -13,7 +13,7 @@ from fl_dp.errors import ConfigError
 
 @pytest.fixture
 def colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Choices:
-    """A folder with two choices, and one file that lacks its descriptor."""
+    """A folder with two choices, one file that lacks its descriptor, and one with a table of two more."""
     folder = tmp_path / "paintbox" / "colours"
     folder.mkdir(parents=True)
     (tmp_path / "paintbox" / "__init__.py").write_text("")
@@ -21,6 +21,9 @@ def colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Choices:
     (folder / "dark_red.py").write_text("COLOUR = 'ff0000'\n")
     (folder / "green.py").write_text("COLOUR = '00ff00'\n")
     (folder / "blank.py").write_text("")
+    (folder / "greys.py").write_text(
+        "GREY = '808080'\n\nCHOICES = {\n    'grey': GREY,\n    'light-grey': 3,\n}\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name.startswith("paintbox")]:
         monkeypatch.delitem(sys.modules, name)
@@ -29,7 +32,7 @@ def colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Choices:
 
 
 def test_listing_imports_no_choice(colours: Choices) -> None:
-    assert colours.names() == ("blank", "dark-red", "green")
+    assert colours.names() == ("blank", "dark-red", "green", "grey", "light-grey")
     assert not [name for name in sys.modules if name.startswith("paintbox.colours.")]
 
 
@@ -38,6 +41,29 @@ def test_only_the_chosen_file_is_imported(colours: Choices) -> None:
     assert [name for name in sys.modules if name.startswith("paintbox.colours.")] == [
         "paintbox.colours.dark_red"
     ]
+
+
+def test_a_row_is_a_choice_and_its_file_is_none(colours: Choices) -> None:
+    assert colours.load("grey", str) == "808080"
+    with pytest.raises(
+        ConfigError, match=r"colour = 'light-grey': paintbox.colours.greys .* is 3, expected a str"
+    ):
+        colours.load("light-grey", str)
+    with pytest.raises(ConfigError, match=r"did you mean grey\?"):
+        colours.check("greys")
+
+
+def test_one_file_may_be_all_of_a_kind(colours: Choices) -> None:
+    greys = Choices("colour", "paintbox.colours.greys", "COLOUR")
+    assert greys.names() == ("grey", "light-grey")
+    assert greys.load("grey", str) == "808080"
+
+
+def test_a_name_that_two_hold_is_refused(colours: Choices, tmp_path: Path) -> None:
+    (tmp_path / "paintbox" / "colours" / "grey.py").write_text("COLOUR = '777777'\n")
+    choices._files.cache_clear()
+    with pytest.raises(ConfigError, match=r"paintbox.colours.grey.* both hold 'grey'; remove one of them"):
+        colours.names()
 
 
 @pytest.mark.parametrize("name", ["dark_red", "reds", "", "__init__", ".green"])
@@ -71,7 +97,7 @@ def test_packages_outside_join_and_never_shadow(colours: Choices, monkeypatch: p
     ]
     monkeypatch.setattr(choices, "entry_points", lambda group: [one for one in entries if one.group == group])
     assert colours.group == "fl_dp.colours"
-    assert colours.names() == ("blank", "blue", "dark-red", "green")
+    assert colours.names() == ("blank", "blue", "dark-red", "green", "grey", "light-grey")
     assert colours.load("blue", str) == "/"
     assert colours.load("green", str) == "00ff00"
     assert "blue" not in colours.built_in()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from fl_dp.data.download import fetch
+from fl_dp.data.sources.torchvision import fetch
 from fl_dp.data.tokens import encoder_of
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form

@@ -17,7 +17,7 @@ from fl_dp.data.persons import Examples
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.records import RoundPlan
-from fl_dp.training.loss import loss_of
+from fl_dp.training.losses import loss_of
 
 LOSS = "cross-entropy"  # the loss for which the hostile weights are made
 _RATE = 1000.0  # the learning rate over the batch size: a step then moves weights far more than rounding does

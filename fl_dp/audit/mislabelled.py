@@ -12,7 +12,7 @@ from fl_dp.audit.canaries import Arrays, in_persons
 from fl_dp.data.persons import Examples, PersonData
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
-from fl_dp.training.loss import loss_of
+from fl_dp.training.losses import loss_of
 
 
 class MislabelledRecords:

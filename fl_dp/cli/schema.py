@@ -42,7 +42,7 @@ def schema(
     ] = None,
 ) -> None:
     from fl_dp.data.source import Location, Source
-    from fl_dp.data.table_source import schema_beside
+    from fl_dp.data.sources.tables import schema_beside
     from fl_dp.data.tables.draft import Wishes, draft_schema
     from fl_dp.data.tables.files import read_csv
     from fl_dp.data.tables.schema import Schema

@@ -44,7 +44,7 @@ def partition_indices(labels: Labels, settings: PartitionSettings) -> list[Indic
     """Disjoint parts of range(len(labels)), each sorted and not empty; a function of the arguments alone.
 
     Raises DataError if the labels cannot be split in this way, ConfigError for a scheme that is not in
-    partitions/ and for settings that it cannot use.
+    partitions.py and for settings that it cannot use.
     """
     partition, number = choose_partition(settings), settings.number
     if is_whole(settings):

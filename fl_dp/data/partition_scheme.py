@@ -1,4 +1,4 @@
-"""The descriptor of a partition scheme: the constant `PARTITION` of a file in partitions/."""
+"""The descriptor of a partition scheme: a row of the table in partitions.py."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ class Partition:
     split: Callable[[Labels, PartitionSettings], Sequence[Indices]]
     remedy: str = "fewer clients"
     parameter: Callable[[PartitionSettings], str] = _no_parameter
-    check: Callable[[PartitionSettings], None] = _nothing_to_check
+    check: Callable[[PartitionSettings], object] = _nothing_to_check
     by: Literal["labels", "groups"] = "labels"
     one_is_all: bool = False
     argument: str | None = None

@@ -81,7 +81,7 @@ def _import_all(clients: Sequence[ClientStart]) -> None:
     from fl_dp.models.build import choose_model
     from fl_dp.models.names import is_own_code
     from fl_dp.training.local_algorithm import algorithm_class
-    from fl_dp.training.loss import loss_of
+    from fl_dp.training.losses import loss_of
 
     algorithm_class("fedavg")
     for config in {ClientConfig.from_toml(Path(client.settings)) for client in clients}:

@@ -1,7 +1,7 @@
 """Checks that the files named in settings exist, before the slow import of PyTorch."""
 
 from collections.abc import Sequence
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from fl_dp.choices import SOURCES
@@ -32,10 +32,9 @@ def check_files(settings: TaskSettings, clients: Sequence[str] = ()) -> None:
 
 
 def takes_path(source: str) -> bool:
-    """Whether a built-in source says `is_path=True`; its file is not imported, as it needs PyTorch."""
-    if source not in SOURCES.built_in():
-        return False
-    return "is_path=True" in (files(SOURCES.package) / f"{source}.py").read_text(encoding="utf-8")
+    """Whether the file of a built-in source says `is_path=True`; it is not imported, as it needs PyTorch."""
+    spec = find_spec(SOURCES.module(source)) if source in SOURCES.built_in() else None
+    return bool(spec and spec.origin and "is_path=True" in Path(spec.origin).read_text(encoding="utf-8"))
 
 
 def check_clients_files(config: RunConfig) -> None:

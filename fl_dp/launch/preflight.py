@@ -56,7 +56,7 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.models.build import choose_model
     from fl_dp.tasks.own_code import own_function, own_parts
     from fl_dp.training.local_algorithm import check_algorithm
-    from fl_dp.training.loss import loss_of
+    from fl_dp.training.losses import loss_of
     from fl_dp.training.optimizers import settings_of
 
     if config.task:

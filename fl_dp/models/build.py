@@ -10,9 +10,9 @@ from fl_dp.clean_text import one_line
 from fl_dp.errors import FlDpError, ModelError
 from fl_dp.form import Form
 from fl_dp.models.model import Model
-from fl_dp.models.remedy import remedy
 
 _MOST_OF_AN_ERROR = 1000  # characters of a message of PyTorch or a model
+_ANY = "linear and mlp take numbers of any shape"
 
 
 def build_model(name: str, form: Form, seed: int) -> nn.Module:
@@ -71,3 +71,20 @@ def _output_shape(model: nn.Module, form: Form) -> tuple[int, ...]:
         outputs = model.eval()(blank_inputs(form, 2))
     model.train()
     return tuple(outputs.shape)
+
+
+def remedy(form: Form) -> str:
+    """A sentence that names models, or settings, for inputs of this form."""
+    if form.vocabulary or form.targets == "tokens":
+        return "For tokens there are transformer and hf:PATH; `tokens` sets their number."
+    match len(form.input_shape):
+        case 1:
+            return "For rows of numbers, as of a table, there are linear and mlp."
+        case 2:
+            return f"For windows (time steps, channels) there is cnn1d; {_ANY}."
+        case 3:
+            return (
+                "Choose a model for images of this size, or bring them to another (image-size, for folder: "
+                f"and hf:); {_ANY}."
+            )
+    return f"{_ANY[:1].upper()}{_ANY[1:]}; others by a model of your own (FILE.py:NAME)."

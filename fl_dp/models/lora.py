@@ -8,15 +8,8 @@ import copy
 from torch import nn
 
 from fl_dp.errors import ModelError
-from fl_dp.models.patterns import chosen
+from fl_dp.models.patterns import chosen, is_adapter
 from fl_dp.optional import require_package
-
-_ADAPTERS = (".lora_A.", ".lora_B.", ".lora_embedding_A.", ".lora_embedding_B.")
-
-
-def is_adapter(name: str) -> bool:
-    """Whether a parameter of that name is one of LoRA's."""
-    return any(part in f".{name}." for part in _ADAPTERS)
 
 
 def with_lora(model: nn.Module, rank: int, targets: str) -> nn.Module:

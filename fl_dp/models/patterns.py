@@ -1,9 +1,13 @@
-"""Names chosen by patterns: "head.*, blocks.?.norm*, !*.bias"."""
+"""Parameters chosen by patterns of their names, "head.*, blocks.?.norm*, !*.bias"; so, what is trained."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from torch import nn
+
 from fl_dp.errors import ConfigError
+
+_ADAPTERS = (".lora_A.", ".lora_B.", ".lora_embedding_A.", ".lora_embedding_B.")
 
 
 def chosen(key: str, patterns: str, names: Sequence[str], what: str) -> frozenset[str]:
@@ -28,3 +32,23 @@ def chosen(key: str, patterns: str, names: Sequence[str], what: str) -> frozense
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(names[:6])
     return shown if len(names) <= 6 else f"{shown}, ... {names[-1]}"
+
+
+def is_adapter(name: str) -> bool:
+    """Whether a parameter of that name is one of LoRA's."""
+    return any(part in f".{name}." for part in _ADAPTERS)
+
+
+def choose_trainable(model: nn.Module, patterns: str, *, adapters: bool = False) -> None:
+    """Freeze, in place, all parameters except those that `patterns` choose: at the server and every client.
+
+    Without patterns the model is unchanged. adapters: LoRA's are trained besides what is chosen, and no
+    pattern needs to name them. A tied parameter is known by its first name. Raises ConfigError for patterns
+    that choose nothing.
+    """
+    if not patterns:
+        return
+    own = {name: p for name, p in model.named_parameters() if not (adapters and is_adapter(name))}
+    wanted = chosen("trainable", patterns, tuple(own), "parameter")
+    for name, parameter in own.items():
+        parameter.requires_grad_(name in wanted)

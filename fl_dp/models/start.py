@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fl_dp.errors import ConfigError
-from fl_dp.models.lora import is_adapter
+from fl_dp.models.patterns import is_adapter
 from fl_dp.models.weights_file import load_weights
 
 _SHOWN = 3  # names in an error

@@ -25,7 +25,7 @@ from fl_dp.tasks.load import OwnModelTask, in_task_code
 from fl_dp.tasks.own_code import imported
 from fl_dp.tasks.sources import OF_THE_SITE, plain, sources
 from fl_dp.tasks.task import Task
-from fl_dp.training.loss import loss_of
+from fl_dp.training.losses import loss_of
 
 _OURS = frozenset({"fl_dp", "torch", "torchvision"})  # packages
 

@@ -15,7 +15,7 @@ from fl_dp.config.task import TaskSettings, task_beside, task_file
 from fl_dp.errors import ConfigError, TaskError, TaskNameError
 from fl_dp.models.lora import with_lora
 from fl_dp.models.names import is_own_code
-from fl_dp.models.trainable import choose_trainable
+from fl_dp.models.patterns import choose_trainable
 from fl_dp.tasks.own_code import imported
 from fl_dp.tasks.task import Task
 

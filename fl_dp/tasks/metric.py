@@ -14,7 +14,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.form import Form, Targets
 from fl_dp.tasks.parts import CLASS, SUBGROUP, Each, Parts
 from fl_dp.tasks.task import Task
-from fl_dp.training.loss import loss_of
+from fl_dp.training.losses import loss_of
 
 if TYPE_CHECKING:
     from fl_dp.data.tensor_data import TensorData
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric that users can choose: the constant `METRIC` of a file in metrics/.
+    """A metric that users can choose: a row of a table in metrics/, or the constant `METRIC` of a file.
 
     make: from the data's form to a metric of torchmetrics, or a compatible one. It is given what `prepare`
     makes of outputs and targets, one batch at a time. Its result is one number, or one for each class.

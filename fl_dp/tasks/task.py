@@ -14,7 +14,7 @@ from fl_dp.models.build import build_model, build_with
 from fl_dp.models.names import is_own_code
 from fl_dp.tasks.own_code import own_function
 from fl_dp.training.augmentation import Views
-from fl_dp.training.loss import check_targets, loss_of
+from fl_dp.training.losses import check_targets, loss_of
 from fl_dp.training.objective import Batch, Objective
 
 

@@ -1,4 +1,4 @@
-"""What a client does besides descending along its noised gradients: the interface of `local_algorithms/`.
+"""What a client does besides descending along its noised gradients: the interface of `local_algorithms.py`.
 
 An algorithm sees received weights, and gradients that are already noised. Whatever it makes of them is
 post-processing, and costs no privacy.
@@ -87,7 +87,7 @@ class LocalAlgorithm:
 
 
 def algorithm_class(name: str) -> type[LocalAlgorithm]:
-    """The class of that name, from its file in `local_algorithms/`; ConfigError for an unknown one."""
+    """The class of that name, from `local_algorithms.py`; ConfigError for an unknown one."""
     kind = LOCAL_ALGORITHMS.load(name, type)
     if not issubclass(kind, LocalAlgorithm):
         raise ConfigError(f"local-algorithm = {name!r}: {kind.__name__} is not a subclass of LocalAlgorithm.")

@@ -1,4 +1,4 @@
-"""Run by test_adding.py in a copy of the package, which holds one file more for every kind of choice."""
+"""Run by test_adding.py in a copy of the package, which holds one choice more of every kind."""
 
 import dataclasses
 import json
@@ -107,7 +107,7 @@ def test_the_package_is_the_copy():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_listed(kind):
-    """A kind that is missing in NEW has been added itself: give it a file in tests/adding/fl_dp."""
+    """A kind that is missing in NEW has been added itself: give it an example in tests/adding/fl_dp."""
     name = NEW[kind]
     assert name in KINDS[kind].names()
     if shown := [key for key in keys_of(RunConfig) if key.about.choices == KINDS[kind]]:
@@ -291,9 +291,9 @@ def test_a_check_is_run(tmp_path):
     [
         ({"aggregation": "half"}, "aggregation = 'half': cannot be made: Can't instantiate abstract class"),
         ({"server_optimizer": "half"}, "its SERVER_OPTIMIZER is 3, expected a class"),
-        ({"loss": "half"}, "losses.half cannot be used: ModuleNotFoundError"),
+        ({"data": "half"}, "sources.half cannot be used: ModuleNotFoundError"),
     ],
 )
-def test_a_file_that_is_half_written_is_refused_before_anything_starts(settings, words):
+def test_what_is_half_written_is_refused_before_anything_starts(settings, words):
     with pytest.raises(ConfigError, match=words):
         check_choices(RunConfig(**settings))

@@ -13,7 +13,7 @@ from fl_dp.engine.probe import probe
 from fl_dp.engine.sum_error import most_drawn, sum_error
 from fl_dp.form import Form
 from fl_dp.records import RoundPlan
-from fl_dp.training.loss import Loss
+from fl_dp.training.losses import Loss
 from fl_dp.training.objective import Objective
 from fl_dp.training.private import PrivateTrainer
 

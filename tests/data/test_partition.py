@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from fl_dp.choices import PARTITIONS
 from fl_dp.config.client import ClientConfig
 from fl_dp.data import partition_scheme
 from fl_dp.data.partition import partition_indices
@@ -19,10 +20,13 @@ from fl_dp.errors import ConfigError, DataError
 from fl_dp.tasks.records import load_part
 
 LABELS = np.repeat(np.arange(10), 60)  # sorted, as many data sets are
-SCHEMES = (
-    "iid", "dirichlet", "pathological", "sizes", "inner_dirichlet", "shards:2", "linear", "square",
-    "exponential",
-)  # fmt: skip
+ARGUMENTS = {"shards": "shards:2"}
+SCHEMES = [
+    ARGUMENTS.get(name, name)
+    for name in PARTITIONS.built_in()
+    for scheme in [PARTITIONS.load(name, Partition)]
+    if scheme.by == "labels" and scheme.labels != "number" and (scheme.argument is None or name in ARGUMENTS)
+]
 OPTIONS: dict[str, Any] = {"seed": 3, "alpha": 0.5, "classes": 2, "sizes": "100, 200,50,1"}
 
 
@@ -148,7 +152,7 @@ def test_tokens_and_numbers_can_be_split_without_looking_at_them(scheme: str) ->
         ({"scheme": "inner_dirichlet", "sizes": "600,1,1,1"}, DataError, "add up to 603"),
         ({"scheme": "dirichlet", "labels": np.zeros(600, np.float32)}, DataError, "a class for each record"),
         ({"scheme": "shards:2", "labels": np.zeros((600, 2), int)}, DataError, "a class for each record"),
-        ({"scheme": "alphabetical"}, ConfigError, "expected .*dirichlet or .*iid or .*sizes"),
+        ({"scheme": "dirichle"}, ConfigError, "expected .*; did you mean dirichlet"),
     ],
 )
 def test_what_cannot_be_split_is_refused(arguments: Any, error: type[Exception], words: str) -> None:

@@ -18,7 +18,7 @@ from fl_dp.tasks import records
 def test_it_is_known_which_sources_take_a_path() -> None:
     for name in SOURCES.built_in():
         is_path = SOURCES.load(f"{name}:x", Source).is_path
-        assert takes_path(name) == is_path, f"write is_path=True, word for word, in sources/{name}.py"
+        assert takes_path(name) == is_path, f"write is_path=True, word for word, in {SOURCES.module(name)}"
     assert not takes_path("no-such-source")
     assert SERVER == records.SERVER
 

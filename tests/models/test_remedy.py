@@ -6,8 +6,7 @@ import pytest
 
 from fl_dp.errors import ModelError
 from fl_dp.form import Form
-from fl_dp.models.build import build_model
-from fl_dp.models.remedy import remedy
+from fl_dp.models.build import build_model, remedy
 
 TABLE, WINDOW, IMAGE, CUBE = Form((13,), 2), Form((32, 3), 2), Form((1, 8, 8), 10), Form((2, 2, 2, 2), 2)
 TEXT, NEXT = Form((16,), 2, vocabulary=50), Form((16,), 50, "tokens", vocabulary=50)

@@ -12,9 +12,9 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.probe import probe
 from fl_dp.errors import ConfigError
-from fl_dp.models.lora import is_adapter, merged, with_lora
+from fl_dp.models.lora import merged, with_lora
+from fl_dp.models.patterns import choose_trainable, is_adapter
 from fl_dp.models.start import load_start
-from fl_dp.models.trainable import choose_trainable
 
 
 def _net() -> nn.Module:

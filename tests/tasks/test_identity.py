@@ -14,7 +14,7 @@ from fl_dp.models.build import build_model
 from fl_dp.tasks.identity import identity, is_our_code
 from fl_dp.tasks.load import _task as task_of_cache
 from fl_dp.tasks.load import task_of
-from fl_dp.training.loss import Loss
+from fl_dp.training.losses import Loss
 
 
 def of(path):

@@ -18,8 +18,7 @@ from fl_dp.form import Form
 from fl_dp.records import RoundPlan
 from fl_dp.tasks.task import Task
 from fl_dp.training.augmentation import Views
-from fl_dp.training.augmentations.crop import cropped
-from fl_dp.training.augmentations.flip import flipped
+from fl_dp.training.augmentations import cropped, flipped
 from fl_dp.training.examples import axes_of, examples_of
 from fl_dp.training.trainer import trainer_of
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from objectives import objective_for
 
 from fl_dp.form import Form
-from fl_dp.training.loss import loss_of
+from fl_dp.training.losses import loss_of
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fl_dp.data.fixed_features import Features
-from fl_dp.data.made_up_images import made_up_images
 from fl_dp.optional import require_package
 
 _ANGLES = 8  # of the wavelets; the filters' widths are made for this number
@@ -23,6 +23,8 @@ _MOST_DEPTH = 6
 _PIXELS = 2**18  # transformed at a time: some 100 MiB
 _MADE_UP_PIXELS, _FEWEST = 2**18, 32  # of all made-up images together; smallest number of images
 _SCALED = ",scaled"
+_FALL = 1.2
+_MEAN, _DEVIATION = 0.5, 0.25  # of the pixels, before they are clipped to [0, 1]
 
 
 def shape(record: tuple[int, ...], argument: str) -> tuple[int, ...]:
@@ -89,6 +91,27 @@ def _transform(depth: int, size: tuple[int, ...]) -> Any:
         # Not `from kymatio.torch`: its one-dimensional transform cannot be imported with SciPy 1.18.
         from kymatio.scattering2d.frontend.torch_frontend import ScatteringTorch2D
     return ScatteringTorch2D(J=depth, shape=size, L=_ANGLES)
+
+
+def made_up_images(count: int, size: tuple[int, int]) -> Tensor:
+    """(count, 1, H, W) float32 in [0, 1], of amplitudes as in photographs; the same in every process.
+
+    Random fields: the amplitude spectrum of natural images is f^-a, with a = 1.2 in the mean of many
+    photographs (Field 1987; Tolhurst, Tadmor, Chao 1992, Ophthalmic and Physiological Optics 12). Knowledge
+    of such fields is knowledge of no record.
+
+    Each is cropped from a field twice as high and wide: fields are periodic at their edges, images are not.
+    """
+    height, width = size
+    rows, columns = np.fft.fftfreq(2 * height), np.fft.rfftfreq(2 * width)
+    frequency = np.hypot(rows[:, None], columns)
+    frequency[0, 0] = 1 / (2 * max(size))  # the mean's: as strong as the lowest frequency
+    # RandomState's numbers are frozen: every version of NumPy draws the same.
+    white = np.random.RandomState(0).standard_normal((count, 2 * height, 2 * width))
+    fields = np.fft.irfft2(np.fft.rfft2(white) * frequency**-_FALL, s=(2 * height, 2 * width))
+    fields *= _DEVIATION / fields.std()
+    images = np.clip(fields[:, :height, :width] + _MEAN, 0.0, 1.0)
+    return torch.from_numpy(images.astype(np.float32)).unsqueeze(1)
 
 
 FEATURES = Features(of, shape, argument="DEPTH[,scaled]", default="2")

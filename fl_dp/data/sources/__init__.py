@@ -1,5 +1,5 @@
-"""Data sources: one file each, named as users write it.
+"""Data sources, each a `fl_dp.data.source.Source`.
 
-Each file holds `SOURCE`, a `fl_dp.data.source.Source`; no other registration is needed. A source whose
-argument is a path says so: `is_path`.
+A source is a file here that holds `SOURCE`, named as users write it, or a row of a table in such a file; no
+other registration is needed. A source whose argument is a path says so: `is_path`.
 """

@@ -1,20 +1,26 @@
 """A folder of images: one folder per class, in train/ and test/ or split by name."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 
-from fl_dp.data.folder_subgroups import folder_subgroups
+from fl_dp.config.files import read_toml
 from fl_dp.data.images import stack
 from fl_dp.data.source import AS_THEY_ARE, Location, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
+from fl_dp.data.subgroups import Subgroups
+from fl_dp.data.tables.declared import division_of
+from fl_dp.data.tables.division import Division
+from fl_dp.data.tables.files import read_csv
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.traces.tensors import of_pictures
-from fl_dp.errors import DataError
+from fl_dp.errors import ConfigError, DataError
 
 _SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+_DECLARED, _OF_EACH = "subgroups.toml", "subgroups.csv"
+_FILE = "file"  # the column with the image's path
 
 
 def load_folder(path: Path, split: Split, reading: Reading = AS_THEY_ARE) -> TensorData:
@@ -28,7 +34,7 @@ def load_folder(path: Path, split: Split, reading: Reading = AS_THEY_ARE) -> Ten
     All images have one size and one colour mode, L or RGB, or are converted to those of the settings. Hidden
     files, and files without an image suffix, are left out. An empty class folder declares a class without
     examples. A ledger identifies images by their files' bytes and their class, whatever size they are
-    converted to. Anything else raises DataError naming the file or folder. Subgroups: see `folder_subgroups`.
+    converted to. Anything else raises DataError naming the file or folder. Subgroups: see `_subgroups`.
     """
     if not path.is_dir():
         raise DataError(f"{path}: no such folder; expected one folder of images per class.")
@@ -58,7 +64,7 @@ def load_folder(path: Path, split: Split, reading: Reading = AS_THEY_ARE) -> Ten
     images = stack(contents(), len(files), reading)
     labels = torch.tensor([label for label, _ in files])
     places = [file.relative_to(path).as_posix() for _, file in files]
-    subgroups = () if split == "train" else folder_subgroups(path, places)
+    subgroups = () if split == "train" else _subgroups(path, places)
     traces = of_pictures(whole, images)
     return TensorData(images, labels, tuple(classes), raw=tuple(raw), subgroups=subgroups, traces=traces)
 
@@ -86,6 +92,64 @@ def _split_by_name(name: str) -> Split:
 
 def _load(location: Location, split: Split) -> TensorData:
     return load_folder(location.path, split, location.reading)
+
+
+def _subgroups(folder: Path, images: Sequence[str]) -> tuple[Subgroups, ...]:
+    """Subgroups of the images, given by their paths in the folder; none if it declares none.
+
+    They are declared in subgroups.toml, with a row of subgroups.csv per test image; columns are declared like
+    those of a table, see `fl_dp/data/tables/parse.py`.
+
+        # DIR/subgroups.toml                     # DIR/subgroups.csv
+        [columns.sex]                            file,sex,age
+        subgroups = ["F", "M"]                   test/ill/17.png,F,61
+        [columns.age]
+        bands = [50, 65]
+
+    DataError, naming the file, if one of the two is wrong or missing, or if an image has no row. Rows of
+    other images are ignored.
+    """
+    declared, of_each = folder / _DECLARED, folder / _OF_EACH
+    if not declared.exists():
+        if of_each.exists():
+            raise DataError(f"{declared}: no such file; it declares the subgroups of {_OF_EACH}, in public.")
+        return ()
+    divisions = _declared(declared)
+    table = read_csv(of_each)
+    if set(table.names) != {_FILE, *divisions} or len(table.names) != len(divisions) + 1:
+        raise DataError(f"{of_each}: expected the columns {', '.join([_FILE, *divisions])}.")
+    columns = dict(zip(table.names, table.columns, strict=True))
+    rows = {place: row for row, place in enumerate(columns[_FILE])}
+    if len(rows) != len(table):
+        raise DataError(f"{of_each}: names an image twice.")
+    if missing := [image for image in images if image not in rows]:
+        raise DataError(
+            f"{of_each}: has no row for {len(missing)} test images, such as {missing[0]}; write each file as "
+            f"its path in {folder.name}, with slashes."
+        )
+    chosen = [rows[image] for image in images]
+    return tuple(one.of(name, columns[name][chosen], ".") for name, one in divisions.items())
+
+
+def _declared(path: Path) -> dict[str, Division]:
+    try:
+        content = read_toml(path, named=True)
+    except ConfigError as error:
+        raise DataError(str(error)) from None
+    columns = content.get("columns")
+    if set(content) != {"columns"} or not isinstance(columns, dict) or not columns or _FILE in columns:
+        raise DataError(f"{path}: expected parts [columns.NAME] and no more, NAME another than {_FILE}.")
+    try:
+        return {name: _division(name, part) for name, part in columns.items()}
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def _division(name: str, part: object) -> Division:
+    found = division_of(part) if isinstance(part, dict) and len(part) == 1 else None
+    if found is None:
+        raise DataError(f"column {name!r}: expected subgroups = [VALUE, ...] or bands = [BOUND, ...].")
+    return found
 
 
 SOURCE = Source(_load, argument="PATH", is_path=True)

@@ -1,6 +1,7 @@
 """A user's own arrays in one NumPy .npz file: x_train, y_train, x_test, y_test, and public ones."""
 
-from collections.abc import Collection, Set
+import re
+from collections.abc import Collection, Mapping, Set
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,8 @@ import torch
 from torch import Tensor
 
 from fl_dp.data.npz_files import Arrays, read_npz
-from fl_dp.data.npz_subgroups import is_of_subgroups, subgroup_arrays, subgroups_of
 from fl_dp.data.source import Source
+from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 from fl_dp.form import check_count
@@ -17,6 +18,9 @@ from fl_dp.form import check_count
 _MAX_CHANNELS = 4  # of an image: with a short second axis, a longer last one is a width, so NCHW
 _PUBLIC = frozenset({"classes", "vocabulary"})
 _NAMES = ("x_train", "y_train", "x_test", "y_test", "groups_train", "groups_test", "classes", "vocabulary")
+_PREFIX = "subgroup_"  # `subgroup_NAME` names subgroups, `subgroup_NAME_test` has each record's index
+_CODES = re.compile(rf"{_PREFIX}(.+)_(?:train|test)")
+_SUBGROUPS = re.compile(rf"{_PREFIX}(.+)")
 
 
 def load_npz(path: Path, split: Split) -> TensorData:
@@ -41,7 +45,7 @@ def load_npz(path: Path, split: Split) -> TensorData:
         x = _inputs(f"x_{split}", arrays, vocabulary)
         y = _targets(f"y_{split}", arrays, tokens=vocabulary > 0)
         groups = _groups(f"groups_{split}", arrays)
-        classes, subgroups = _classes(arrays, y, vocabulary), subgroups_of(arrays)
+        classes, subgroups = _classes(arrays, y, vocabulary), _subgroups_of(arrays)
         return TensorData(x, y, classes, vocabulary, groups, subgroups=subgroups)
     except DataError as error:
         raise DataError(f"{path}, split {split}: {error}") from None
@@ -55,7 +59,7 @@ def _read(path: Path, split: Split) -> Arrays:
         _check_needed(path, needed, there)
         _check_names(path, there)
         try:
-            return sorted(needed | (welcome & set(there)) | subgroup_arrays(there, split))
+            return sorted(needed | (welcome & set(there)) | _subgroup_arrays(there, split))
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
 
@@ -78,7 +82,7 @@ def _check_needed(path: Path, needed: Set[str], there: Collection[str]) -> None:
 
 
 def _check_names(path: Path, names: Collection[str]) -> None:
-    if unknown := [name for name in names if name not in _NAMES and not is_of_subgroups(name)]:
+    if unknown := [name for name in names if name not in _NAMES and not _is_of_subgroups(name)]:
         raise DataError(
             f"{path}: unknown arrays {', '.join(unknown)}; known are {', '.join(_NAMES)}, and for subgroups "
             "subgroup_NAME with subgroup_NAME_test. groups_train says whose record each is; leave out what "
@@ -190,6 +194,58 @@ def load_inputs(path: Path) -> Tensor:
         return _inputs(name, arrays, _vocabulary(arrays))
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
+
+
+def _is_of_subgroups(array: str) -> bool:
+    """Whether an array of this name belongs to subgroups."""
+    return _SUBGROUPS.fullmatch(array) is not None
+
+
+def _subgroup_arrays(there: Collection[str], split: Split) -> set[str]:
+    """The file's arrays to read for subgroups: none for training.
+
+    DataError unless names and test records' indices come in pairs.
+    """
+    found = [name for name in there if _is_of_subgroups(name)]
+    coded = {match[1] for name in found if (match := _CODES.fullmatch(name))}
+    named = {
+        match[1] for name in found if not _CODES.fullmatch(name) and (match := _SUBGROUPS.fullmatch(name))
+    }
+    if split == "train":
+        return set()
+    if alone := sorted(coded - named):
+        raise DataError(
+            f"subgroup_{alone[0]}_test: expected the array subgroup_{alone[0]} beside it, the names of the "
+            "subgroups: they are public, and never counted in records."
+        )
+    wanted = {f"{_PREFIX}{name}_test" for name in named}
+    if missing := sorted(wanted - set(found)):
+        raise DataError(
+            f"expected the array {missing[0]}, of each test record the place of its subgroup in "
+            f"{missing[0].removesuffix('_test')}."
+        )
+    return wanted | {f"{_PREFIX}{name}" for name in named}
+
+
+def _subgroups_of(arrays: Mapping[str, np.ndarray] | Arrays) -> tuple[Subgroups, ...]:
+    """Subgroups of the test records, sorted by name."""
+    found = sorted(match[1] for name in arrays if (match := _CODES.fullmatch(name)))
+    return tuple(
+        _subgroups(name, arrays[f"{_PREFIX}{name}"], arrays[f"{_PREFIX}{name}_test"]) for name in found
+    )
+
+
+def _subgroups(name: str, labels: np.ndarray, codes: np.ndarray) -> Subgroups:
+    if labels.dtype.kind not in "Uiu" or labels.ndim != 1 or not len(labels):
+        raise DataError(
+            f"{_PREFIX}{name}: expected names of subgroups (k,), not {labels.dtype} of shape {labels.shape}."
+        )
+    if codes.dtype.kind not in "iu" or codes.ndim != 1:
+        raise DataError(
+            f"{_PREFIX}{name}_test: expected integers (n,), each record's place in {_PREFIX}{name} from 0, "
+            f"not {codes.dtype} of shape {codes.shape}."
+        )
+    return Subgroups(name, tuple(map(str, labels.tolist())), torch.from_numpy(codes.astype(np.int64)))
 
 
 SOURCE = Source(

@@ -1,18 +1,20 @@
 """Text files: one example per line, labelled by its file's name; or running text, for the next token."""
 
 import gzip
+import hashlib
 import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from fl_dp.data.passages import passages
 from fl_dp.data.source import Location, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.tensor_data import Split, TensorData
-from fl_dp.data.tokens import encoder_of
-from fl_dp.data.traces.texts import of_texts
+from fl_dp.data.tokens import Encoder, Tokens, encoder_of
+from fl_dp.data.traces.texts import WINDOW, of_texts, window_hashes
 from fl_dp.errors import DataError
 
 _SUFFIXES = (".txt", ".txt.gz")
@@ -116,6 +118,44 @@ def _digest(label: str, line: str) -> bytes:
 
 def _load(location: Location, split: Split) -> TensorData:
     return load_text(location.path, location.reading, split)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """tokens: (T + 1,), T inputs and as many next tokens. text: theirs, in UTF-8. raw: its digest."""
+
+    tokens: Tokens
+    text: bytes
+
+    @property
+    def raw(self) -> bytes:
+        return digest(self.text)
+
+
+def passages(text: str, encoder: Encoder, length: int) -> Iterator[Passage]:
+    """The text in passages of `length` + 1 tokens; the remainder at its end is dropped."""
+    tokens, ends = encoder.running(text)
+    source = text.encode() if encoder.counts_bytes else text
+    start = 0
+    for first in range(0, len(tokens) - length, length + 1):
+        end = int(ends[first + length])
+        part = source[start:end]
+        yield Passage(tokens[first : first + length + 1], part.encode() if isinstance(part, str) else part)
+        start = end
+
+
+def digest(passage: bytes) -> bytes:
+    """SHA-256 of the passage's window with the smallest hash; of all of it if it is shorter than one.
+
+    It stands for the passage, and must not depend on where passages begin: the same text cut into longer
+    ones, or read with another tokenizer, must look like the same records to a ledger. So it is of a window of
+    WINDOW bytes (winnowing: Schleimer, Wilkerson, Aiken 2003, "Winnowing: local algorithms for document
+    fingerprinting"). A passage twice as long has the smaller hash of two shorter ones.
+    """
+    if len(passage) > WINDOW:
+        start = int(np.argmin(window_hashes(np.frombuffer(passage, np.uint8))))
+        passage = passage[start : start + WINDOW]
+    return hashlib.sha256(passage).digest()
 
 
 SOURCE = Source(_load, argument="PATH", is_path=True)

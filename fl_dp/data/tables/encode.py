@@ -1,21 +1,27 @@
 """Encodes a table by its schema as tensors: each record by itself, independent of all others."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.cells import Cells, plain
 from fl_dp.data.tables.columns import Column, Label, Mask, Target
-from fl_dp.data.tables.digests import for_testing, record_digests
 from fl_dp.data.tables.schema import NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.traces.columns import of_columns
 from fl_dp.data.traces.traces import Traces
 from fl_dp.errors import DataError
+
+# Public and fixed: with a key of one's own, one could try splits until one looks good.
+_KEY = b"fl_dp train/test split"
+_TEST_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +191,37 @@ def _targets(rows: Mapping[str, Cells], schema: Schema) -> Tensor:
     known = np.zeros(len(rows[schema.names[0]]), dtype=bool)
     targets = [column.scaled(rows[column.name], known) for column in schema.of_kind(Target)]
     return torch.from_numpy(np.stack(targets, axis=1))
+
+
+def record_digests(columns: Mapping[str, Cells]) -> tuple[bytes, ...]:
+    """SHA-256 of every record as it is in the file: of its cells by column name, sorted by name.
+
+    A number counts by its value, so that a file that was saved again has the same records.
+    """
+    names = sorted(columns)
+    parts = [_framed(name, columns[name]) for name in names]
+    return tuple(hashlib.sha256(b"".join(record)).digest() for record in zip(*parts, strict=True))
+
+
+def _framed(name: str, cells: Cells) -> list[bytes]:
+    """Name and cell with their lengths, so that concatenations of different records differ."""
+    places, distinct = pd.factorize(cells)
+    texts = [_with_length(name) + _with_length(plain(text)) for text in distinct]
+    return [texts[place] for place in places]
+
+
+def _with_length(text: str) -> bytes:
+    content = text.encode("utf-8", "surrogatepass")
+    return len(content).to_bytes(8, "big") + content
+
+
+def for_testing(records: tuple[bytes, ...]) -> NDArray[np.bool_]:
+    """(n,) which records are for testing: a fifth, and the same whatever other records there are."""
+    bound = int(_TEST_SHARE * 2**64)
+    return np.array(
+        [
+            int.from_bytes(hashlib.blake2b(one, key=_KEY, digest_size=8).digest(), "big") < bound
+            for one in records
+        ],
+        dtype=bool,
+    )

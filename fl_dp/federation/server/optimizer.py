@@ -1,4 +1,4 @@
-"""The base classes of `optimizers/`: the server's step from the old global weights to the aggregated ones."""
+"""The base classes of `optimizers.py`: the step from the old global weights to the aggregated ones."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ class MomentOptimizer(ServerOptimizer):
 
 
 def server_optimizer_of(name: str, learning_rate: float | Auto) -> ServerOptimizer:
-    """A new optimizer of that name, from its file in `optimizers/`."""
+    """A new optimizer of that name, from the table in `optimizers.py`."""
     kind = chosen_class(SERVER_OPTIMIZERS, name, ServerOptimizer)
     usual = getattr(kind, "usual_learning_rate", None)
     if usual is None:

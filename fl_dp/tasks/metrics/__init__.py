@@ -1,4 +1,4 @@
-"""Metrics of a model on the server's test data: one file per metric, named as users write it.
+"""Metrics of a model on the server's test data, each a `fl_dp.tasks.metric.Metric`.
 
-Each file holds `METRIC`, a `fl_dp.tasks.metric.Metric`; no other registration is needed.
+A metric is a row of a table here, or a file of its own that holds `METRIC`; no other registration is needed.
 """

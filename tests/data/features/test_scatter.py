@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from fl_dp.data.features import scatter
-from fl_dp.data.features.scatter import _deviations, of, shape
+from fl_dp.data.features.scatter import _deviations, made_up_images, of, shape
 from fl_dp.data.fixed_features import features_of
-from fl_dp.data.made_up_images import made_up_images
 from fl_dp.errors import ConfigError, DataError
 
 pytest.importorskip("kymatio")

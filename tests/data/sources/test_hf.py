@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image as PillowImage
 
-from fl_dp.data.saved_columns import Column
 from fl_dp.data.source import Reading
 from fl_dp.data.sources.folder import load_folder
-from fl_dp.data.sources.hf import load_saved
+from fl_dp.data.sources.hf import Column, load_saved
 from fl_dp.data.sources.text import load_text
 from fl_dp.errors import DataError
 

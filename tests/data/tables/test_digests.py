@@ -1,6 +1,6 @@
 import numpy as np
 
-from fl_dp.data.tables.digests import for_testing, record_digests
+from fl_dp.data.tables.encode import for_testing, record_digests
 
 
 def cells(*texts: str) -> np.ndarray:

@@ -3,8 +3,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fl_dp.data.tables.digests import record_digests
-from fl_dp.data.tables.encode import Table
+from fl_dp.data.tables.encode import Table, record_digests
 from fl_dp.data.tables.files import read_csv, read_parquet
 from fl_dp.errors import DataError
 

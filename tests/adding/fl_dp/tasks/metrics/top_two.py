@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from fl_dp.tasks.metric import Metric
-from fl_dp.tasks.right_answers import RightAnswers
+from fl_dp.tasks.metrics.shares import RightAnswers
 
 
 def _nearest(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,0 @@
-"""FashionMNIST: 70,000 images of clothes, grey, 28x28."""
-
-from fl_dp.data.mnist_files import load_mnist
-from fl_dp.data.source import Source
-
-SOURCE = Source(lambda location, split: load_mnist("FashionMNIST", location.root, split), public=True)

@@ -1,0 +1,94 @@
+"""A table of the user's own in one file, with a public schema file that says what its columns are."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import Tensor
+
+from fl_dp.data.source import Location, Source
+from fl_dp.data.tables.encode import Table, encode, encode_inputs
+from fl_dp.data.tables.files import read_csv, read_parquet
+from fl_dp.data.tables.parse import read_schema
+from fl_dp.data.tables.schema import NONE, Schema
+from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.errors import DataError
+
+SUFFIX = ".schema.toml"
+
+
+def schema_of(location: Location) -> Schema:
+    """The schema of the file: the named one, or FILE.schema.toml beside FILE.csv."""
+    return read_schema(schema_file(location))
+
+
+def schema_file(location: Location) -> Path:
+    """Path of that schema."""
+    return location.schema or schema_beside(location.path)
+
+
+def schema_beside(path: Path) -> Path:
+    """Default path of the schema of the table at `path`."""
+    return path.with_suffix(SUFFIX)
+
+
+def _source(read: Callable[[Location, Schema], Table]) -> Source:
+    """A data set that is one file; read: reads its table, as the schema and the settings say."""
+
+    def load(location: Location, split: Split) -> TensorData:
+        _check_there(location)  # first: a misspelt table name should not be reported as a missing schema
+        schema = schema_of(location)
+        return _data(location, read(location, schema), schema, split)
+
+    def inputs(location: Location) -> Tensor:
+        _check_there(location)
+        schema = schema_of(location)
+        return _inputs(location, read(location, schema), schema)
+
+    return Source(
+        load,
+        argument="PATH",
+        is_path=True,
+        form=lambda location: schema_of(location).form,
+        meaning=lambda location: schema_of(location).meaning,
+        schema_file=schema_file,
+        inputs=inputs,
+        table=read,
+    )
+
+
+def _check_there(location: Location) -> None:
+    if not location.path.exists():
+        raise DataError(f"{location.path}: no such file; expected a table, its schema beside it.")
+
+
+def _data(location: Location, table: Table, schema: Schema, split: Split) -> TensorData:
+    """One split of the table; DataError names its file."""
+    if split == "test" and schema.split == NONE and schema.split_column is None:
+        raise DataError(
+            f'{location.path}: its schema says split = "none", so that there are no test data; '
+            'set evaluate = "off".'
+        )
+    try:
+        return encode(table, schema, split)
+    except DataError as error:
+        raise DataError(f"{location.path}: {error}") from None
+
+
+def _inputs(location: Location, table: Table, schema: Schema) -> Tensor:
+    """The inputs of all records of the table, in its order; DataError names its file."""
+    try:
+        return encode_inputs(table, schema)
+    except DataError as error:
+        raise DataError(f"{location.path}: {error}") from None
+
+
+def _csv(location: Location, schema: Schema) -> Table:
+    return read_csv(
+        location.path,
+        separator=schema.separator,
+        header=schema.header,
+        encoding=schema.encoding or location.reading.encoding,
+    )
+
+
+CHOICES = {"csv": _source(_csv), "parquet": _source(lambda location, schema: read_parquet(location.path))}

@@ -1,0 +1,66 @@
+"""Means over examples, which need no torchmetrics: of classes, of labels, and of each class or subgroup.
+
+What is reported per class or per subgroup is withheld where it would tell of few examples, see
+`fl_dp/tasks/small_cells.py`.
+"""
+
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from fl_dp.tasks.metric import Metric, first_choices, right
+from fl_dp.tasks.parts import CLASS, SUBGROUP
+
+NO_TARGET = -100  # ignored by PyTorch's losses
+
+
+class RightAnswers:
+    """Accuracy: counts over batches, with the interface of a torchmetrics metric.
+
+    torchmetrics has it, too. But importing it brings torchvision, transformers and Triton: four seconds of a
+    core and 290 MB, which a run that needs nothing else can avoid.
+    """
+
+    def __init__(self) -> None:
+        self._right = self._asked = 0
+
+    def to(self, device: torch.device) -> Self:
+        return self
+
+    def update(self, answers: Tensor, targets: Tensor) -> None:
+        """Two integer tensors of the same shape."""
+        asked = targets != NO_TARGET
+        self._asked += int(asked.sum())
+        self._right += int(((answers == targets) & asked).sum())
+
+    def compute(self) -> Tensor:
+        """(): the share over all batches, float64; NaN if there was nothing to answer."""
+        return torch.tensor(self._right, dtype=torch.float64) / self._asked
+
+
+def _signs(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    return (outputs > 0).flatten().int(), targets.flatten().int()
+
+
+def _right_signs(outputs: Tensor, targets: Tensor) -> Tensor:
+    return ((outputs > 0) == (targets > 0)).double().reshape(len(targets), -1).mean(1)
+
+
+def _errors(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs.view_as(targets) - targets).double().abs().reshape(len(targets), -1).mean(1)
+
+
+CHOICES = {
+    # share of examples, or of token positions, whose class is the model's first choice
+    "accuracy": Metric(
+        lambda form: RightAnswers(), targets=("class", "tokens"), prepare=first_choices, each=right
+    ),
+    "accuracy-per-class": Metric(None, targets=("class",), each=right, part=CLASS),
+    "accuracy-per-subgroup": Metric(None, targets=("class",), each=right, part=SUBGROUP),
+    # share of an example's labels, each 0 or 1, for which the model's logit has the right sign
+    "label-accuracy": Metric(lambda form: RightAnswers(), targets=("numbers",), prepare=_signs),
+    "label-accuracy-per-subgroup": Metric(None, targets=("numbers",), each=_right_signs, part=SUBGROUP),
+    # mean absolute error, over all numbers of a subgroup's examples
+    "mae-per-subgroup": Metric(None, targets=("numbers",), each=_errors, part=SUBGROUP),
+}

@@ -1,1 +1,0 @@
-"""Augmentations of images, one per file, found by name: see `fl_dp/choices.py`."""

@@ -1,3 +1,0 @@
-"""Half written: no class."""
-
-SERVER_OPTIMIZER = 3

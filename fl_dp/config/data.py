@@ -5,8 +5,7 @@ from typing import Annotated
 
 from fl_dp.choices import FEATURES, PARTITIONS, SOURCES
 from fl_dp.config.flat import FlatConfig, require
-from fl_dp.config.ranges import Seed, Side
-from fl_dp.config.setting import setting
+from fl_dp.config.setting import Seed, Side, setting
 from fl_dp.decoding import Range
 from fl_dp.records import PROVEN, REFUTED, STEADY_ROWS
 

@@ -9,8 +9,9 @@ from itertools import groupby
 from typing import Any
 
 from fl_dp.choices import Choices
-from fl_dp.config.setting import About, abouts_of, needed
-from fl_dp.config.values import expected_in_words, key_of
+from fl_dp.config.setting import About, abouts_of
+from fl_dp.config.values import key_of
+from fl_dp.decoding import Field, declared
 
 _FIRST = "The usual ones"
 
@@ -30,8 +31,8 @@ def keys_of(kind: type) -> list[Key]:
 
     Choices list only our own names: what other packages add differs between machines.
     """
-    abouts = abouts_of(kind)
-    keys = [_key(kind, field, abouts[field.name]) for field in dataclasses.fields(kind)]
+    abouts, accepted = abouts_of(kind), declared(kind)
+    keys = [_key(one, accepted[one.name], abouts[one.name]) for one in dataclasses.fields(kind)]
     groups = list(dict.fromkeys(key.about.group for key in keys))
     return sorted(keys, key=lambda key: groups.index(key.about.group))
 
@@ -46,14 +47,11 @@ def by_group(keys: list[Key], *, common_first: bool = False) -> Iterator[tuple[s
         yield group, list(members)
 
 
-def _key(kind: type, field: "dataclasses.Field[Any]", about: About) -> Key:
-    default = "" if field.name in needed(kind) else toml_value(field.default)
-    return Key(key_of(field.name), default, _expected(kind, field.name, about), about)
-
-
-def _expected(kind: type, name: str, about: About) -> str:
+def _key(one: "dataclasses.Field[Any]", accepted: Field, about: About) -> Key:
+    default = "" if accepted.required else toml_value(one.default)
     names = about.choices.built_in() if isinstance(about.choices, Choices) else about.choices
-    return ", ".join(one for one in names if one) if names else expected_in_words(kind, name)
+    expected = ", ".join(filter(None, names)) or ", or ".join(accepted.words)
+    return Key(key_of(one.name), default, expected, about)
 
 
 def toml_value(value: Any) -> str:

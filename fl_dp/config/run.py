@@ -12,10 +12,9 @@ from fl_dp.config.data import GONE_ARITHMETICS, require_not_proven
 from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
-from fl_dp.config.ranges import Clients, Examples, Mebibytes, Positive, Rounds, Seconds
 from fl_dp.config.schedule import check_schedule
 from fl_dp.config.secure import SECURE, require_secure
-from fl_dp.config.setting import setting
+from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.config.values import key_of
 from fl_dp.decoding import Range

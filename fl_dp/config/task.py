@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from fl_dp.choices import AUGMENTATIONS, LOSSES, MODELS
 from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import require
-from fl_dp.config.ranges import Side
-from fl_dp.config.setting import setting
+from fl_dp.config.setting import Side, setting
 from fl_dp.decoding import Range
 from fl_dp.errors import ConfigError
 

@@ -1,15 +1,16 @@
 """Follows the events of clients on this machine: those that a launch started, or one by its journal."""
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from fl_dp.config.client import ClientConfig
+from fl_dp.durable_files import NewLines
 from fl_dp.errors import LaunchError
-from fl_dp.federation.client.journal import NewLines, journal_folder
+from fl_dp.federation.client.journal import journal_folder, new_lines
 from fl_dp.federation.client.journal_line import Line
 from fl_dp.federation.client.journal_words import in_words, spent_in_words
-from fl_dp.launch.processes.log_tail import JsonLines, tail
-from fl_dp.launch.processes.processes import Processes, ended
+from fl_dp.launch.processes.processes import Processes, ended, tail
 from fl_dp.reporting.wording import counted
 
 Say = Callable[[str], None]
@@ -31,11 +32,11 @@ class ClientWatch:
         say: Say,
     ) -> None:
         self._processes, self._process, self._log, self._say = processes, process, log, say
-        self._lines = JsonLines(events)
+        self._lines = NewLines(events)
         self._alive = set(clients)
 
     def look(self) -> None:
-        for line in self._lines.new():
+        for line in map(json.loads, self._lines.new()):
             if line["what"] == "ended":
                 self._alive.discard(line["client"])
                 self._say(f"client {line['client']} {line['words']}; going on without it")
@@ -56,13 +57,13 @@ class JournalWatch:
 
         self._client, self._say = settings.client, say
         self._datasets = "", dataset_name(settings)  # a message may fail before the data are known
-        self._journal = NewLines(journal_folder(settings.ledger))
+        self._new_lines = new_lines(journal_folder(settings.ledger))
         self._trained = 0  # rounds trained in the current run
         self._last = ""  # the last known spending
 
     def look(self) -> None:
         """Print what has come since the last look."""
-        new = self._journal.new()
+        new = self._new_lines()
         lines = [one for one in new if one.client == self._client and one.dataset in self._datasets]
         for line in lines:
             self._trained += line.event == "trained"

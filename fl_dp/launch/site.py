@@ -1,11 +1,12 @@
 """One real client, from its settings to an exit code."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.durable_files import exclusive
+from fl_dp.durable_files import NewLines, exclusive
 from fl_dp.errors import LaunchError
 from fl_dp.kits.ending import ending
 from fl_dp.kits.kit import SiteKit, own_folder
@@ -13,8 +14,7 @@ from fl_dp.launch.client_processes import ClientStart, start_clients
 from fl_dp.launch.clients import write_client_file
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes.environment import child_environment, cores
-from fl_dp.launch.processes.log_tail import JsonLines, tail
-from fl_dp.launch.processes.processes import Processes, ended
+from fl_dp.launch.processes.processes import Processes, ended, tail
 
 _POLL_SECONDS = 0.5
 _PROCESS = "client"
@@ -60,10 +60,10 @@ def run_client(
         say(f"joining {kit.roster.federation} at {where}; Ctrl-C ends it; log: {log}")
         for words in ending(kit):
             say(words)
-        lines, code = JsonLines(events), None
+        lines, code = NewLines(events), None
         while code is None:
             code = processes.exit_code(_PROCESS)  # asked first: once it has ended, its last lines are there
-            for line in lines.new():
+            for line in map(json.loads, lines.new()):
                 more = _of_event(line["what"], settings, at_the_end)
                 say(f"{line['words']}; {more}" if more else line["words"])
             for watch in watchers:

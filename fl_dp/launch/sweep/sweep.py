@@ -19,7 +19,7 @@ from fl_dp.launch.preflight import (
     split,
     with_absolute_paths,
 )
-from fl_dp.launch.processes.log_tail import tail
+from fl_dp.launch.processes.processes import tail
 from fl_dp.launch.resumption import Launch
 from fl_dp.launch.sweep.costs import SweepCost, cost_of
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan

@@ -16,7 +16,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.resumption import kept_config
 from fl_dp.records import CLIENT_STATUSES
-from fl_dp.reporting.read_results import read_rounds, read_summary
+from fl_dp.reporting.run import Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.description import ModelDescription
 from fl_dp.tasks.task import Task
@@ -69,7 +69,7 @@ class Result:
 
         Metrics are columns by name; trained, declined, failed and idle count clients.
         """
-        return _table([_round(line) for line in read_rounds(RunFolder(self.folder).rounds)])
+        return _table([_round(line) for line in Run(RunFolder(self.folder)).rounds()])
 
     @cached_property
     def budgets(self) -> Any:
@@ -132,8 +132,7 @@ def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model:
     files = RunFolder(path)
     if not files.config.is_file():
         raise ConfigError(f"{path}: holds no run; there is no {files.config.name}.")
-    summary = read_summary(files.summary) if files.summary.exists() else {}
-    return Result(path, kept_config(files), summary, task, model)
+    return Result(path, kept_config(files), Run(files).summary() or {}, task, model)
 
 
 def _round(line: Mapping[str, Any]) -> Row:

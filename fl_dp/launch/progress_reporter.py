@@ -14,13 +14,12 @@ from fl_dp.errors import ConfigError
 from fl_dp.launch.resumption import check_unfinished, go_on_with
 from fl_dp.reporting.progress import ProgressDisplay
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_progress import RunProgress
+from fl_dp.reporting.run_progress import KEPT, RunProgress
 
 logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
 
 WRITE_SECONDS = 0.5  # between two versions of the file, unless the run does something else
-KEPT = ("doing", "server_round", "asked", "answered", "speed", "since")  # the rest is in other files
 
 
 class ProgressReporter:

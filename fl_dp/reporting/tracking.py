@@ -16,7 +16,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.optional import require_package
-from fl_dp.reporting.new_rounds import NewRounds
+from fl_dp.reporting.run import Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.tracker import TrackedRun, Tracker, numbers_of, told_settings
 
@@ -60,7 +60,7 @@ class RunTrackers:
 
     def _catch_up(self) -> None:
         """Send the rounds that a resumed run had written before they could be sent."""
-        for record in NewRounds(self._folder.rounds, first=None).new():
+        for record in Run(self._folder).new_rounds():
             self._tell(record)
 
     def _tell(self, record: Mapping[str, Any]) -> None:

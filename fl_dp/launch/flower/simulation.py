@@ -14,11 +14,11 @@ from fl_dp.launch.clients import write_client_template
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.outcome import RunEnd, conclude
 from fl_dp.launch.processes.environment import child_environment, cores, thread_settings
-from fl_dp.launch.processes.log_tail import JsonLines
 from fl_dp.launch.processes.processes import Processes, ended
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.console import RoundLines
+from fl_dp.reporting.run import Run
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.tracking import tracking
 
@@ -38,11 +38,11 @@ def simulate_with_flower(
         command = [sys.executable, "-P", "-m", "fl_dp.launch.flower.simulation_process", str(folder.path)]
         processes.start(SERVER_LOG, command, env, folder.log(SERVER_LOG))
         tell.doing("Flower's simulation is at work; it tells of a round when that is over")
-        found, lines = JsonLines(folder.rounds), RoundLines()
+        run, lines = Run(folder), RoundLines()
         code = None
         while code is None:
             code = processes.exit_code(SERVER_LOG)  # asked first: once it has ended, its last line is there
-            for line in found.new():
+            for line in run.new_rounds():
                 tell.round_over(line)
                 tell.say(lines.of(line, config.rounds, config.epsilon))
                 tracked.round_over(line)

@@ -18,8 +18,8 @@ from fl_dp.launch.spending import ForeseenAccounts
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.records import Entry
 from fl_dp.reporting.page.client_facts import own_charges
-from fl_dp.reporting.read_results import read_rounds, read_summary
 from fl_dp.reporting.reports import counts_this_run, epsilon_from_json, of_this_run
+from fl_dp.reporting.run import Run
 from fl_dp.reporting.run_folder import RunFolder
 
 WAITING, UNFINISHED, REFUSED = "waiting", "unfinished", "refused"
@@ -65,10 +65,9 @@ def _row(run: PlannedRun, folder: SweepFolder) -> Row:
         why = _refusal(folder.log(run.name))
         return Row(run, REFUSED if why else WAITING, reason=why)
     try:
-        if place.summary.exists():
-            summary = read_summary(place.summary)
+        if summary := Run(place).summary():
             return _of(run, summary, str(summary["status"]))
-        rounds = read_rounds(place.rounds)
+        rounds = list(Run(place).rounds())
     except FlDpError as error:
         return Row(run, UNFINISHED, reason=str(error))
     seconds = sum(one.get("seconds") or 0.0 for one in rounds)
@@ -130,8 +129,8 @@ def _entries(found: Any) -> tuple[Entry, ...]:
 
 def costliest(place: RunFolder) -> tuple[Entry, ...]:
     """The charges of the client that has spent most in a run with its own ledger."""
-    found = [read_summary(place.summary)] if place.summary.exists() else read_rounds(place.rounds)[-1:]
-    clients = [client for one in found for client in one.get("clients", {}).values()]
+    found = Run(place).summary() or (list(Run(place).rounds()) or [{}])[-1]
+    clients = found.get("clients", {}).values()
     if not clients:
         return ()
     return _entries(max(clients, key=lambda one: epsilon_from_json(one.get("epsilon"))).get("charges"))

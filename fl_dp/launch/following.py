@@ -11,7 +11,7 @@ from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.progress import ProgressDisplay
 from fl_dp.reporting.reports import OVER
-from fl_dp.reporting.run import FIRST, Run
+from fl_dp.reporting.run_files import FIRST, Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_progress import in_words
 

@@ -9,12 +9,12 @@ from fl_dp.clean_text import clean_json
 from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.ledger_place import way_on
-from fl_dp.launch.processes.processes import tail
+from fl_dp.launch.processes import tail
 from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import marked
 from fl_dp.reporting.reports import INTERRUPTED, OVER, RUN_EPSILON_SPENT
-from fl_dp.reporting.run import Run
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.wording import in_lines
 

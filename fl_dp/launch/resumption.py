@@ -14,7 +14,7 @@ from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.request import Engine
 from fl_dp.records import ARITHMETICS
-from fl_dp.reporting.run import Run
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 
 if TYPE_CHECKING:

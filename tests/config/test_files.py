@@ -7,7 +7,7 @@ import pytest
 
 from fl_dp.config.files import check_plain, read_json, read_toml
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.run import Run
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 
 

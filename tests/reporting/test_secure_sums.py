@@ -24,7 +24,7 @@ from fl_dp.reporting.budget_table import alone_line, budget_table, print_budgets
 from fl_dp.reporting.console import alone_words, round_line
 from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.reporting.reports import RoundReport, Summary
-from fl_dp.reporting.run import Run
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import to_line
 

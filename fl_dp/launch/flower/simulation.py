@@ -11,14 +11,14 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.client.settings import TEMPLATE_VARIABLE
 from fl_dp.federation.server.app import RESUMED_VARIABLE
 from fl_dp.launch.clients import write_client_template
+from fl_dp.launch.environment import child_environment, cores, thread_settings
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.outcome import RunEnd, conclude
-from fl_dp.launch.processes.environment import child_environment, cores, thread_settings
-from fl_dp.launch.processes.processes import Processes, ended
+from fl_dp.launch.processes import Processes, ended
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.console import RoundLines
-from fl_dp.reporting.run import Run
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.tracking import tracking
 

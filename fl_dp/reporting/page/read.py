@@ -34,7 +34,7 @@ from fl_dp.reporting.reports import (
     epsilon_from_json,
     of_this_run,
 )
-from fl_dp.reporting.run import Run
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 

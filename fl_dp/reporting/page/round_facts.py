@@ -11,7 +11,7 @@ from fl_dp.records import CLIENT_STATUSES, LEAST_CELL
 from fl_dp.reporting.page.by_part import BY_PART
 from fl_dp.reporting.page.facts import Measured, Round
 from fl_dp.reporting.reports import counted_clients, epsilon_from_json, of_this_run
-from fl_dp.reporting.run import Run
+from fl_dp.reporting.run_files import Run
 
 FEW = 20  # clients that are shown one by one
 QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)  # of the epsilons if there are more

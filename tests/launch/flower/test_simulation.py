@@ -4,13 +4,13 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.launch.environment import cores
 from fl_dp.launch.flower.simulation import (
     backend_settings,
     check_resources,
     clients_at_once,
     simulation_environment,
 )
-from fl_dp.launch.processes.environment import cores
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from launch.commands import is_alive, wait_for
 
-from fl_dp.launch.processes.processes import MARKER, Processes, end_launch, tail
+from fl_dp.launch.processes import MARKER, Processes, end_launch, tail
 
 # Prints its id into the folder, starts a child in a session of its own, and sleeps.
 CHILD = """
@@ -29,7 +29,7 @@ time.sleep(300)
 
 LAUNCHER = """
 import os, pathlib, sys, time
-from fl_dp.launch.processes.processes import Processes
+from fl_dp.launch.processes import Processes
 folder = pathlib.Path(sys.argv[1])
 processes = Processes()
 processes.start("child", sys.argv[2:], os.environ, folder.parent / "log")

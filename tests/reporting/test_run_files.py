@@ -9,7 +9,7 @@ import pytest
 from run_records import record
 
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.run import FIRST, Run
+from fl_dp.reporting.run_files import FIRST, Run
 from fl_dp.reporting.run_folder import RunFolder
 
 CLIENT = {

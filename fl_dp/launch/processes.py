@@ -1,6 +1,6 @@
 """The processes of one launch: each in its own session, all stopped when the launch ends.
 
-Runs as `python -m fl_dp.launch.processes.processes LAUNCH_ID SCRATCH`, the guard, which ends them if the
+Runs as `python -m fl_dp.launch.processes LAUNCH_ID SCRATCH`, the guard, which ends them if the
 launcher is killed before it can. The launcher holds the other end of its standard input, which closes however
 the launcher ends. The guard then ends what is left of the launch and deletes its scratch folder.
 """
@@ -51,7 +51,7 @@ class Processes:
                 sys.executable,
                 "-P",
                 "-m",
-                "fl_dp.launch.processes.processes",
+                "fl_dp.launch.processes",
                 self.launch_id,
                 str(self.scratch),
             ],

@@ -14,7 +14,7 @@ from fl_dp.config.flat import Auto, require, require_delta, require_own_accounta
 from fl_dp.config.inline import inline_table
 from fl_dp.config.schedule import check_schedule
 from fl_dp.config.secure import SECURE, require_secure
-from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, setting
+from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, abouts_of, setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.config.values import key_of
 from fl_dp.decoding import Range
@@ -40,20 +40,6 @@ PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
 KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
 SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
-# May change in the config of a resumed run: they say where and how long, not what is done.
-MAY_CHANGE = frozenset(
-    {
-        "memory-mib",
-        "clients-per-cpu",
-        "clients-per-gpu",
-        "client-timeout",
-        "round-timeout",
-        "grace",
-        "track",
-        "public-data",
-    }
-)
-
 
 _FEDERATION, _SERVER, _TRAINING = "Federation", "Server", "Training at the clients"
 _PRIVACY, _MACHINE = "Privacy", "Machine"
@@ -125,13 +111,13 @@ class RunConfig(TaskSettings):
         page="strategies.md#a-strategy-of-ones-own",
     )  # fmt: skip
     round_timeout: Seconds = setting(
-        3600.0, _SERVER, "seconds to wait for a round's replies, and for min-clients"
+        3600.0, _SERVER, "seconds to wait for a round's replies, and for min-clients", may_change=True
     )
     grace: Annotated[float, Range(0, 1e6)] = setting(
         2.0, _SERVER,
         "when more than half have answered, a round waits so many times as long again for the others, at "
         "least 10 s; a simulation and a secure sum have rules of their own",
-        page="strategies.md#when-a-round-is-closed",
+        page="strategies.md#when-a-round-is-closed", may_change=True,
     )  # fmt: skip
     evaluate: str = setting("server", _SERVER, "off: the server has no test data", choices=EVALUATE)
     evaluate_every: Annotated[int, Range(0, 10**6)] = setting(
@@ -164,6 +150,7 @@ class RunConfig(TaskSettings):
         1024,
         _TRAINING,
         "MiB that a step may take beside process, model and data; kernels fit it, auto batches too",
+        may_change=True,
     )
     learning_rate: Positive = setting(0.5, _TRAINING, "of the clients, in the first round", common=True)
     learning_rate_schedule: str = setting(
@@ -243,21 +230,27 @@ class RunConfig(TaskSettings):
     device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
     clients_per_cpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
         "auto", _MACHINE, "simulated clients that train at a time on a core; auto: one, if memory allows",
-        page="scale.md#resources",
+        page="scale.md#resources", may_change=True,
     )  # fmt: skip
     clients_per_gpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
-        "auto", _MACHINE, "the same on a GPU; auto: as many as fit its memory", page="scale.md#resources"
+        "auto",
+        _MACHINE,
+        "the same on a GPU; auto: as many as fit its memory",
+        page="scale.md#resources",
+        may_change=True,
     )
-    client_timeout: Seconds = setting(600.0, _MACHINE, "seconds that a simulated client may take")
+    client_timeout: Seconds = setting(
+        600.0, _MACHINE, "seconds that a simulated client may take", may_change=True
+    )
     public_data: bool = setting(
         False, _MACHINE, "the records are public, or made up: clients on this machine then keep a ledger of "
         "this run alone, where none is named. Nothing else follows from it",
-        page="ledger.md#one-ledger-for-each-machine",
+        page="ledger.md#one-ledger-for-each-machine", may_change=True,
     )  # fmt: skip
     out: str = setting("", _MACHINE, "folder of the run's files, which the command line names by --out")
     track: str = setting(
         "", _SERVER, "programs that the rounds' numbers are also written for; commas between",
-        choices=TRACKERS, checked=False, page="watching.md",
+        choices=TRACKERS, checked=False, page="watching.md", may_change=True,
     )  # fmt: skip
 
     @classmethod
@@ -341,6 +334,10 @@ class RunConfig(TaskSettings):
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,
             f"off beside personal = {self.personal!r}: the server has no trained values of these parameters",
         )  # fmt: skip
+
+
+# What may change in the config of a resumed run.
+MAY_CHANGE = frozenset(key_of(name) for name, about in abouts_of(RunConfig).items() if about.may_change)
 
 
 @dataclass(frozen=True, kw_only=True)

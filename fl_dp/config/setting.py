@@ -39,6 +39,7 @@ class About:
     checked against them; if not, the code that uses the value checks it. gone: former choices, each with the
     end of its error. own: why only our own files will do; empty: others will do too.
     also: another accepted form besides the choices. page: of docs/, with more. common: most runs set it.
+    may_change: in a resumed run, as it says where and how long, not what is done.
     """
 
     group: str
@@ -50,6 +51,7 @@ class About:
     also: str = ""
     page: str = ""
     common: bool = False
+    may_change: bool = False
 
 
 def setting(default: Value, group: str, meaning: str, **more: Any) -> Value:

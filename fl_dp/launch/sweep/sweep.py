@@ -24,7 +24,6 @@ from fl_dp.launch.resumption import Launch
 from fl_dp.launch.sweep.costs import SweepCost, cost_of
 from fl_dp.launch.sweep.jobs import Job, jobs_of, run_jobs
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
-from fl_dp.launch.sweep.request import RequestedRun, SweepRequest
 from fl_dp.launch.sweep.results import (
     Row,
     footer,
@@ -35,6 +34,7 @@ from fl_dp.launch.sweep.results import (
     write_csv,
     write_page,
 )
+from fl_dp.launch.sweep.sweep_file import RequestedRun, SweepRequest
 from fl_dp.launch.sweep.words import announce, check_affordable, needs_ledger
 from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.run_folder import RunFolder

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.launch.sweep.request import SweepRequest, read_sweep
+from fl_dp.launch.sweep.sweep_file import SweepRequest, read_sweep
 
 Read = Callable[[str], SweepRequest]
 

@@ -108,7 +108,7 @@ class RunConfig(TaskSettings):
     )
     strategy: str = setting(
         "", _SERVER, "parts of a strategy of one's own, FILE.py:NAME",
-        page="strategies.md#a-strategy-of-ones-own",
+        page="strategies.md#a-strategy-of-ones-own", path=True,
     )  # fmt: skip
     round_timeout: Seconds = setting(
         3600.0, _SERVER, "seconds to wait for a round's replies, and for min-clients", may_change=True
@@ -247,7 +247,9 @@ class RunConfig(TaskSettings):
         "this run alone, where none is named. Nothing else follows from it",
         page="ledger.md#one-ledger-for-each-machine", may_change=True,
     )  # fmt: skip
-    out: str = setting("", _MACHINE, "folder of the run's files, which the command line names by --out")
+    out: str = setting(
+        "", _MACHINE, "folder of the run's files, which the command line names by --out", path=True
+    )
     track: str = setting(
         "", _SERVER, "programs that the rounds' numbers are also written for; commas between",
         choices=TRACKERS, checked=False, page="watching.md", may_change=True,
@@ -336,8 +338,9 @@ class RunConfig(TaskSettings):
         )  # fmt: skip
 
 
-# What may change in the config of a resumed run.
-MAY_CHANGE = frozenset(key_of(name) for name, about in abouts_of(RunConfig).items() if about.may_change)
+_ABOUTS = {key_of(name): about for name, about in abouts_of(RunConfig).items()}
+MAY_CHANGE = frozenset(key for key, about in _ABOUTS.items() if about.may_change)
+PATHS = frozenset(key for key, about in _ABOUTS.items() if about.path)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,8 @@ class About:
     checked against them; if not, the code that uses the value checks it. gone: former choices, each with the
     end of its error. own: why only our own files will do; empty: others will do too.
     also: another accepted form besides the choices. page: of docs/, with more. common: most runs set it.
-    may_change: in a resumed run, as it says where and how long, not what is done.
+    may_change: in a resumed run, as it says where and how long, not what is done. path: may name a file or
+    folder of this machine.
     """
 
     group: str
@@ -52,6 +53,7 @@ class About:
     page: str = ""
     common: bool = False
     may_change: bool = False
+    path: bool = False
 
 
 def setting(default: Value, group: str, meaning: str, **more: Any) -> Value:

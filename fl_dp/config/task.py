@@ -47,12 +47,12 @@ class TaskSettings(DataSettings):
 
     task: str = setting(
         "", _TASK, "of one's own: FILE.py, FILE.py:NAME or package.module:NAME; it replaces what it defines",
-        page="tasks.md", common=True,
+        page="tasks.md", common=True, path=True,
     )  # fmt: skip
     model: str = setting(
         "linear", _TASK, "a name, torchvision:NAME, timm:NAME, hf:PATH, or code of one's own",
         choices=MODELS, checked=False, also="FILE.py:NAME or package.module:NAME", page="models.md",
-        common=True,
+        common=True, path=True,
     )  # fmt: skip
     loss: str = setting(
         "cross-entropy", _TASK,
@@ -61,7 +61,7 @@ class TaskSettings(DataSettings):
     )  # fmt: skip
     start: str = setting(
         "", _TASK, "file with the weights of the first round, public by declaration; empty: random ones",
-        page="models.md#start-weights-and-what-is-trained",
+        page="models.md#start-weights-and-what-is-trained", path=True,
     )  # fmt: skip
     trainable: str = setting(
         "", _TASK, 'patterns of parameters that are trained, "head.*,!head.bias"; empty: all',

@@ -19,7 +19,7 @@ from fl_dp.choices import TRACKERS
 from fl_dp.clean_text import one_line
 from fl_dp.config.files import read_json
 from fl_dp.config.flat import Scalar
-from fl_dp.config.run import RunConfig
+from fl_dp.config.run import PATHS, RunConfig
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.optional import require_package
@@ -29,10 +29,7 @@ from fl_dp.reporting.run_folder import RunFolder
 
 _MOST_BYTES = 120  # of a metric's name
 # Settings that name paths or people of this machine, not what is done.
-_NOT_TOLD = frozenset({
-    "out", "data", "data-root", "data-name", "schema", "columns", "task", "model", "start", "strategy",
-    "tokenizer", "track", "device",
-})  # fmt: skip
+_NOT_TOLD = {*PATHS, "data-name", "columns", "track", "device"}
 
 
 class TrackedRun(Protocol):

@@ -29,7 +29,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.kits.loopback import loopback_site
 from fl_dp.launch.client_processes import ClientStart
 from fl_dp.launch.clients import write_client_file
-from fl_dp.launch.processes.environment import child_environment, cores
+from fl_dp.launch.environment import child_environment, cores
 
 _FASHION = {
     "data": "fashion_mnist", "model": "tanh-cnn", "clients": 10, "min-clients": 10, "fit-clients": 10,

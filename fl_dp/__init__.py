@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 from fl_dp.steady_math import set_mode
 
 if TYPE_CHECKING:
-    from fl_dp.api.plan import plan
     from fl_dp.api.result import Result, load_run
-    from fl_dp.api.simulate import simulate
+    from fl_dp.api.simulate import plan, simulate
     from fl_dp.config.run import RunConfig
     from fl_dp.engine.bounds import split_bound
     from fl_dp.engine.clip_functions import clip_function
@@ -37,7 +36,7 @@ _HOMES = {
     "clipped_grad_sum": "fl_dp.engine.clipping",
     "empty_sum": "fl_dp.engine.clipping",
     "load_run": "fl_dp.api.result",
-    "plan": "fl_dp.api.plan",
+    "plan": "fl_dp.api.simulate",
     "poisson_draw": "fl_dp.engine.sampling",
     "probe": "fl_dp.engine.probe",
     "simulate": "fl_dp.api.simulate",

@@ -8,6 +8,7 @@ A dataclass declares by its annotations what an honest writer can have written; 
 | `int` | an integer below 2^53, exact in every JSON reader; not true or false |
 | `float` | a float, never an integer |
 | `X | None` | X, or None |
+| `X | Literal["auto"]` | X, or this text |
 | `Literal["a", "b"]` | one of these texts |
 | `tuple[X, ...]` | a list or tuple of them |
 | a dataclass | a table of its fields |
@@ -92,9 +93,17 @@ class By:
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class Field:
+    """What a field accepts. words: in an error, as ("an integer from 1 to 9", "auto").
+
+    kind, bounds: of a value that is not composed, besides None and texts.
+    """
+
     decoder: Decoder
-    required: bool
+    words: tuple[str, ...] = ()
+    kind: Any = None
+    bounds: Range | None = None
+    required: bool = True
 
 
 def length(exactly: int) -> Range:
@@ -124,7 +133,7 @@ def fields_of(
     """
     if not isinstance(found, Mapping):
         raise UnfitError(kind, "no table of fields")
-    known = {name: one for name, one in _fields(kind).items() if name not in apart}
+    known = {name: one for name, one in declared(kind).items() if name not in apart}
     unknown = () if others else found.keys() - known.keys()
     missing = [name for name, one in known.items() if (one.required or whole) and name not in found]
     if unknown or missing:
@@ -155,50 +164,65 @@ def some_names(names: Collection[Any]) -> list[str]:
 
 
 @cache
-def _fields(kind: Any) -> dict[str, _Field]:
+def declared(kind: Any) -> dict[str, Field]:
+    """What the record's annotations declare, by field."""
     hints = typing.get_type_hints(kind, include_extras=True)
     none = dataclasses.MISSING
     return {
-        one.name: _Field(_decoder(hints[one.name]), one.default is none and one.default_factory is none)
+        one.name: dataclasses.replace(
+            _field(hints[one.name]), required=one.default is none and one.default_factory is none
+        )
         for one in dataclasses.fields(kind)
         if one.init
     }
 
 
-def _decoder(hint: Any) -> Decoder:
+def _field(hint: Any) -> Field:
     marks: tuple[Any, ...] = ()
     if typing.get_origin(hint) is Annotated:
         hint, *metadata = typing.get_args(hint)
         marks = tuple(one for one in metadata if isinstance(one, Range | Digits | AtMost | By))
     for mark in marks:
         if isinstance(mark, By):
-            return mark.decoder
+            return Field(mark.decoder)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in _UNIONS:
-        (some,) = (part for part in parts if part is not types.NoneType)
-        return _or_none(_decoder(Annotated[some, *marks] if marks else some))
+        return _either(parts, marks)
     if origin is tuple:
         most = min((one.count for one in marks if isinstance(one, AtMost)), default=sys.maxsize)
         rest = [one for one in marks if not isinstance(one, AtMost)]
-        return _each(_decoder(Annotated[parts[0], *rest] if rest else parts[0]), most)
+        return _each(_field(Annotated[parts[0], *rest] if rest else parts[0]).decoder, most)
     if origin is typing.Literal:
-        return one_of(parts)
+        return Field(one_of(parts), parts)
     if dataclasses.is_dataclass(hint):
-        return lambda found: decode(typing.cast(type, hint), found)
-    return _bounded(_exactly(hint), marks)
+        return Field(lambda found: decode(typing.cast(type, hint), found))
+    return _plain(hint, marks)
 
 
-def _or_none(decoder: Decoder) -> Decoder:
-    return lambda found: None if found is None else decoder(found)
+def _either(parts: Collection[Any], marks: Collection[Any]) -> Field:
+    """One type, besides None and texts."""
+    texts = [text for part in parts for text in typing.get_args(part) if type(text) is str]
+    (some,) = (
+        part for part in parts if part is not types.NoneType and typing.get_origin(part) is not typing.Literal
+    )
+    field, optional = _field(Annotated[some, *marks] if marks else some), types.NoneType in parts
+
+    def value(found: Any) -> Any:
+        beside = optional if found is None else type(found) is str and found in texts
+        return found if beside else field.decoder(found)
+
+    return dataclasses.replace(field, decoder=value, words=(*field.words, *texts))
 
 
-def _each(decoder: Decoder, most: int) -> Decoder:
-    def each(found: Any) -> tuple[Any, ...]:
+def _each(decoder: Decoder, most: int) -> Field:
+    words = "a list" + (f" of at most {most}" if most < sys.maxsize else "")
+
+    def value(found: Any) -> tuple[Any, ...]:
         if not isinstance(found, list | tuple) or len(found) > most:
-            raise ValueError("expected a list" + (f" of at most {most}" if most < sys.maxsize else ""))
+            raise ValueError(f"expected {words}")
         return tuple(map(decoder, found))
 
-    return each
+    return Field(value, (words,))
 
 
 def _short(number: float) -> str:
@@ -216,30 +240,26 @@ def one_of(texts: Collection[Any]) -> Decoder:
     return one
 
 
-def _exactly(kind: Any) -> Decoder:
+_WORDS = {str: "a text", bytes: "bytes", bool: "true or false", int: "an integer", float: "a number"}
+_ANY = {int: Range(1 - EXACT, EXACT - 1)}  # of an integer without a range
+
+
+def _plain(kind: Any, marks: Collection[Any]) -> Field:
+    digits = next((one.count for one in marks if isinstance(one, Digits)), None)
+    bounds = next((one for one in marks if isinstance(one, Range)), None)
+    words = _WORDS.get(kind, str(kind))  # of a field that is stored elsewhere, any
+    if digits is not None:
+        words, bounds = f"{digits} hexadecimal digits", length(digits)
+    elif bounds is not None and kind in (str, bytes):
+        words += f" of a length from {_short(bounds.least)} to {_short(bounds.most)}"
+    elif bounds is not None:
+        words = bounds.in_words(whole=kind is int)
+    limits = bounds or _ANY.get(kind)
+
     def value(found: Any) -> Any:
-        if type(found) is not kind or (kind is int and abs(found) >= EXACT):
-            raise ValueError(f"expected {_WORDS[kind]}")
+        fits = type(found) is kind and (digits is None or _HEX.issuperset(found))
+        if not fits or not (limits is None or limits.holds(len(found) if kind in (str, bytes) else found)):
+            raise ValueError(f"expected {words}")
         return found
 
-    return value
-
-
-_WORDS = {str: "a text", bytes: "bytes", bool: "true or false", int: "an integer", float: "a number"}
-
-
-def _bounded(decoder: Decoder, marks: Collection[Any]) -> Decoder:
-    def value(found: Any) -> Any:
-        fit = decoder(found)
-        for mark in marks:
-            if isinstance(mark, Digits):
-                if len(fit) != mark.count or not _HEX.issuperset(fit):
-                    raise ValueError(f"expected {mark.count} hexadecimal digits")
-            elif isinstance(fit, str | bytes):
-                if not mark.holds(len(fit)):
-                    raise ValueError(f"expected {mark.in_words(whole=True)} letters or bytes")
-            elif not mark.holds(fit):
-                raise ValueError(f"expected {mark.in_words(whole=type(fit) is int)}")
-        return fit
-
-    return value if marks else decoder
+    return Field(value, (words,), kind, bounds)

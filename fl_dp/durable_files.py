@@ -2,6 +2,8 @@
 
 Also files that only their owner can read, because logs and a client's kept states may quote records.
 
+Lines that are appended to such a file are read as they come, by `NewLines`.
+
 Others may have write access to a run's folder. So no function here writes through a link unless asked to: a
 link put in a file's place could lead to any file of the user who runs this.
 """
@@ -12,7 +14,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import RawIOBase
 from pathlib import Path
 from typing import BinaryIO
@@ -108,6 +110,50 @@ def _write_all(file: RawIOBase, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[file.write(left) or 0 :]
+
+
+class NewLines:
+    """The lines of a file, each returned once, when it is complete.
+
+    A file that was truncated or replaced is read from its beginning. read: lines of the file so far.
+    """
+
+    def __init__(self, path: Path, older: Path | None = None, *, from_end: bool = False) -> None:
+        """older: where a full file is moved, which may then have got more lines. from_end: skip the present
+        ones.
+        """
+        self.path, self._older = path, older
+        self._file = self._offset = self.read = 0  # the file's inode
+        if from_end:
+            self.new()
+
+    def new(self) -> list[bytes]:
+        """The lines since the last call, without line ends; none if there is no file. OSError otherwise."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return []
+        moved = b""
+        with file:
+            there = os.fstat(file.fileno())
+            if there.st_ino != self._file or there.st_size < self._offset:
+                moved = self._moved()
+                self._file, self._offset, self.read = there.st_ino, 0, 0
+            file.seek(self._offset)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._offset += len(whole) + len(end)
+        lines = (moved + whole + end).split(b"\n")[:-1]
+        self.read += len(lines)
+        return lines
+
+    def _moved(self) -> bytes:
+        """What the file still got before it was moved."""
+        if self._older and self._file:
+            with suppress(OSError), self._older.open("rb") as file:
+                if os.fstat(file.fileno()).st_ino == self._file:
+                    file.seek(self._offset)
+                    return file.read()
+        return b""
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pytest
 
 from fl_dp import durable_files
 from fl_dp.durable_files import (
+    NewLines,
     append_text,
     exclusive,
     is_held,
@@ -235,3 +236,32 @@ def test_who_names_a_link_may_mean_it(tmp_path: Path) -> None:
     with open_private(tmp_path / "link", follow=True) as file:
         file.write(b"x")
     assert (tmp_path / "file").read_text() == "x"
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_lines_come_once_and_whole(tmp_path: Path, replaced: bool) -> None:
+    path = tmp_path / "lines"
+    lines = NewLines(path)
+    assert lines.new() == []
+    path.write_bytes(b"1\n\n2")
+    assert lines.new() == [b"1", b""]
+    assert lines.new() == []
+    with path.open("ab") as file:
+        file.write(b"nd\n3\n")
+    assert lines.new() == [b"2nd", b"3"]
+    assert (lines.new(), lines.read) == ([], 4)
+    other = tmp_path / "other" if replaced else path
+    other.write_bytes(b"anew\n")
+    other.replace(path)
+    assert (lines.new(), lines.read) == ([b"anew"], 1)
+
+
+def test_a_file_that_is_moved_when_it_is_full_loses_no_line(tmp_path: Path) -> None:
+    path, older = tmp_path / "lines", tmp_path / "older"
+    path.write_bytes(b"before\n")
+    lines = NewLines(path, older, from_end=True)
+    path.write_bytes(b"before\n1\n")
+    path.replace(older)
+    assert lines.new() == []
+    path.write_bytes(b"2\n")
+    assert lines.new() == [b"1", b"2"]

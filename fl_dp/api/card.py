@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fl_dp.api.result import Result
 from fl_dp.config.data import PERSON
+from fl_dp.config.run import PATHS
 from fl_dp.data.fixed_features import features_of
 from fl_dp.records import REFUTED
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS, WHERE
@@ -16,7 +17,6 @@ from fl_dp.reporting.reports import ALL_RUNS
 from fl_dp.weights_digest import weights_digest
 
 _PLACES = ("out", "data-root")  # of the machine, not of the model
-_PATHS = ("data", "task", "model", "schema", "start", "tokenizer")  # only the file's name is told
 _PIXELS = "numbers as they are; of images with pixels from 0 to 255, x / 127.5 - 1"
 _TOKENS = "int64 tokens"
 _FEATURES = "float32 features {name} of a record (fl_dp's docs/features.md), not the record itself"
@@ -75,7 +75,7 @@ def _settings(result: Result) -> dict[str, Any]:
     own = {key for key in ("model", "loss", "data") if not getattr(result.description, key)}
     left_out = {*_PLACES, *own}
     flat = {key: value for key, value in result.settings.to_flat().items() if key not in left_out}
-    return {key: _file_name(str(value)) if key in _PATHS else value for key, value in flat.items()}
+    return {key: _file_name(str(value)) if key in PATHS else value for key, value in flat.items()}
 
 
 def _file_name(value: str) -> str:

@@ -8,18 +8,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from fl_dp.api.own_models import check_own_models, own_parameters
 from fl_dp.api.rebuild import rebuilt
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.launch.resumption import kept_config
 from fl_dp.records import CLIENT_STATUSES
-from fl_dp.reporting.read_results import read_rounds, read_summary
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.description import ModelDescription
 from fl_dp.tasks.task import Task
+from fl_dp.training.kept import OWN, read_state
+from fl_dp.training.local_algorithm import has_own_models
 
 Row = dict[str, Any]
 
@@ -69,7 +71,7 @@ class Result:
 
         Metrics are columns by name; trained, declined, failed and idle count clients.
         """
-        return _table([_round(line) for line in read_rounds(RunFolder(self.folder).rounds)])
+        return _table([_round(line) for line in Run(RunFolder(self.folder)).rounds()])
 
     @cached_property
     def budgets(self) -> Any:
@@ -132,8 +134,7 @@ def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model:
     files = RunFolder(path)
     if not files.config.is_file():
         raise ConfigError(f"{path}: holds no run; there is no {files.config.name}.")
-    summary = read_summary(files.summary) if files.summary.exists() else {}
-    return Result(path, kept_config(files), summary, task, model)
+    return Result(path, kept_config(files), Run(files).summary() or {}, task, model)
 
 
 def _round(line: Mapping[str, Any]) -> Row:
@@ -150,3 +151,29 @@ def _table(rows: Sequence[Row]) -> Any:
     import pandas
 
     return pandas.DataFrame(rows)
+
+
+def check_own_models(settings: RunConfig, client: int) -> None:
+    """Raise ConfigError unless the run has that client, and clients have parameters of their own."""
+    if not has_own_models(settings.local_algorithm, settings.personal):
+        raise ConfigError(
+            f"local-algorithm = {settings.local_algorithm!r}, without personal parameters: the run's clients "
+            "have no model of their own; see local-algorithm = mr-mtl and personal."
+        )
+    if not 0 <= client < settings.clients:
+        raise ConfigError(f"client {client}: the run's clients are 0 to {settings.clients - 1}.")
+
+
+def own_parameters(folder: RunFolder, client: int) -> dict[str, Tensor]:
+    """The client's own parameters after its last round, by name; none if it was never chosen.
+
+    ConfigError if the folder holds no client's parameters.
+    """
+    kept = folder.clients / FOLDER
+    if not kept.is_dir():
+        raise ConfigError(
+            f"{kept}: no such folder; only simulations by Ray leave their clients' own models in the run's "
+            "folder. Other sites keep theirs beside their ledgers: client.py --evaluate measures them."
+        )
+    own: dict[str, Tensor] = read_state(KeptStates(kept).last(str(client))).get(OWN, {})
+    return own

@@ -14,8 +14,8 @@ import click
 
 from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import AUTO, FlatConfig, Scalar, places_in
-from fl_dp.config.mistakes import Mistake, SettingsError
 from fl_dp.config.run import RunConfig
+from fl_dp.config.values import Mistake, SettingsError
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.launch.request import Engine, RunRequest, read_config, request_of
 

@@ -27,12 +27,12 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import state_folder
 from fl_dp.federation.client.approval import approvals_folder
 from fl_dp.launch.client_checks import check_newest_ledger, check_task
-from fl_dp.launch.client_watch import JournalWatch
 from fl_dp.launch.files_first import check_files
 from fl_dp.reporting.console import marked
 
 if TYPE_CHECKING:
     from fl_dp.kits.kit import SiteKit
+    from fl_dp.launch.site import JournalWatch
 
 
 def main() -> None:
@@ -118,7 +118,7 @@ def join(
     own = own_settings(config, given, settings or (), ledger, site=None if kit is None else _site_of(kit))
     check_files(own, [own.client])
     if evaluate is not None:
-        from fl_dp.launch.own_evaluation import evaluate_file  # late: imports torch
+        from fl_dp.launch.site_models import evaluate_file  # late: imports torch
 
         say(evaluate_file(own, evaluate))
         return 0
@@ -136,7 +136,7 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
     if own.allow_unprotected:
         words = "a server may train on these data without protection; no epsilon holds then"
         say(marked(words, private=False))
-    from fl_dp.launch.site import run_client  # late: imports Flower
+    from fl_dp.launch.site import JournalWatch, run_client  # late: imports Flower
 
     if kit is None:
         say("without --kit: only a server of this user on this machine; a federation's site names its kit")
@@ -186,14 +186,14 @@ def _register_data(settings: ClientConfig) -> None:
         rounds.register([(settings, load_part(settings))])
 
 
-def _watchers(settings: ClientConfig, journal: JournalWatch) -> list[Callable[[], None]]:
+def _watchers(settings: ClientConfig, journal: "JournalWatch") -> list[Callable[[], None]]:
     """What runs here repeatedly beside the client."""
     watchers: list[Callable[[], None]] = [journal.look]
     if settings.approve:
         folder, told = approvals_folder(settings.ledger), set[str]()
         watchers.append(lambda: ask_on_console(folder, told))
     if settings.evaluate_received:
-        from fl_dp.launch.own_evaluation import OwnEvaluation  # late: imports torch
+        from fl_dp.launch.site_models import OwnEvaluation  # late: imports torch
 
         watchers.append(OwnEvaluation(settings, say).look)
     return watchers

@@ -10,8 +10,8 @@ from fl_dp.cli.arguments import placed, read_settings
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.files import read_toml
 from fl_dp.config.flat import places_in
-from fl_dp.config.mistakes import SettingsError
 from fl_dp.config.task import task_beside
+from fl_dp.config.values import SettingsError
 from fl_dp.errors import ConfigError
 from fl_dp.launch.client_checks import check_data_named
 from fl_dp.launch.resumption import Launch

@@ -1,8 +1,11 @@
-"""Shared by all commands: how they run, how their errors end, what their help looks like."""
+"""Shared by all commands: how they run, how they and their errors end, what their help looks like."""
 
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import click
@@ -11,7 +14,6 @@ from click.core import ParameterSource
 from typer.core import TyperCommand
 
 from fl_dp.choices import TRACKERS
-from fl_dp.cli.signals import stop_on_signals
 from fl_dp.durable_files import state_folder
 from fl_dp.errors import ConfigError, DataError, FlDpError, ModelError, TaskError
 from fl_dp.launch.exit_codes import ExitCode
@@ -150,3 +152,31 @@ class CommandWithoutMarkup(TyperCommand):
 
     def get_help(self, ctx: Any) -> str:
         return super().get_help(ctx).replace("\\[", "[")
+
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """Within the block, the first of the stopping signals raises KeyboardInterrupt.
+
+    Later ones are ignored: they would interrupt the clean-up that the first one started.
+    """
+    stopping = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopping
+        if not stopping:
+            stopping = True
+            raise KeyboardInterrupt
+
+    before = {one: signal.getsignal(one) for one in _STOPPING}
+    for one, handler in before.items():
+        if one != signal.SIGHUP or handler != signal.SIG_IGN:  # under nohup, ignore a closed terminal
+            signal.signal(one, stop)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -7,8 +7,8 @@ import typer
 
 from fl_dp.choices import Choices, nearest
 from fl_dp.cli.common import say, write_new
+from fl_dp.config.all_keys import Key, by_group, keys_of
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.keys import Key, by_group, keys_of
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
@@ -23,7 +23,7 @@ def keys(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/keys.md.")] = False,
 ) -> None:
     """Say what can be set, in a run config or a client's: keys, defaults, values, meanings."""
-    from fl_dp.config.written import keys_page
+    from fl_dp.config.all_keys import keys_page
 
     if markdown:
         typer.echo(keys_page(), nl=False)
@@ -52,7 +52,7 @@ def init(
 
     A client's says nothing of its data: these must be named.
     """
-    from fl_dp.config.written import client_file, run_file
+    from fl_dp.config.all_keys import client_file, run_file
 
     path = file or Path("client.toml" if client else "run.toml")
     text = (client_file if client else run_file)(path.name)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fl_dp.choices import SOURCES
-from fl_dp.cli.common import say
+from fl_dp.cli.common import say, write_new
 from fl_dp.config.data import ENCODINGS
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.wording import counted
@@ -69,15 +69,7 @@ def schema(
             )
     path = out or schema_beside(file)
     text = draft_schema(table, Wishes(label, group, public), file.name, separator, encoding)
-    try:
-        with path.open("x", encoding="utf-8") as target:
-            target.write(text)
-    except FileExistsError:
-        raise ConfigError(
-            f"{path}: is there already, and is not written over; --out names another."
-        ) from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}.") from None
+    write_new(path, text)
     say(f"{path}: a draft of {counted(len(table.names), 'column')}; " + _next(public))
 
 

@@ -54,7 +54,7 @@ def sweep(
 ) -> int:
     if file is not None:
         say(f"looking at {file}")
-    from fl_dp.launch.sweep.request import read_sweep
+    from fl_dp.launch.sweep.sweep_file import read_sweep
 
     request = None if file is None else read_sweep(file, CONFIGS)  # first, to report a wrong key at once
     from fl_dp.launch.sweep import sweep as sweeps  # late: imports torch

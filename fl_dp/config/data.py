@@ -5,8 +5,7 @@ from typing import Annotated
 
 from fl_dp.choices import FEATURES, PARTITIONS, SOURCES
 from fl_dp.config.flat import FlatConfig, require
-from fl_dp.config.ranges import Seed, Side
-from fl_dp.config.setting import setting
+from fl_dp.config.setting import Seed, Side, setting
 from fl_dp.decoding import Range
 from fl_dp.records import PROVEN, REFUTED, STEADY_ROWS
 
@@ -47,15 +46,21 @@ class DataSettings(FlatConfig):
     data: str = setting(
         "digits", _DATA,
         "a name, or KIND:PATH; with {client} in PATH each client has a file of its own",
-        choices=SOURCES, checked=False, page="data.md", common=True,
+        choices=SOURCES, checked=False, page="data.md", common=True, path=True,
     )  # fmt: skip
     data_name: str = setting(
         "", _DATA, "of the data in ledgers, where it is not that of data: a file that was moved keeps it",
         page="data.md",
     )  # fmt: skip
-    data_root: str = setting("data", _DATA, "folder of torchvision's sets, which are downloaded to it")
+    data_root: str = setting(
+        "data", _DATA, "folder of torchvision's sets, which are downloaded to it", path=True
+    )
     schema: str = setting(
-        "", _DATA, "of a table: its schema file, where it does not stand beside the table", page="tables.md"
+        "",
+        _DATA,
+        "of a table: its schema file, where it does not stand beside the table",
+        page="tables.md",
+        path=True,
     )
     columns: str = setting("", _DATA, "of a saved data set: INPUT,LABEL", page="data.md")
     image_size: Side = setting(0, _DATA, "pixels that images are brought to; 0: they have one size")
@@ -70,7 +75,7 @@ class DataSettings(FlatConfig):
         0, _DATA, "length of a text's example, in tokens; 0: the source's own", page="data.md"
     )
     tokenizer: str = setting(
-        "bytes", _DATA, "of texts: bytes, words:N, or the path of a tokenizer.json", page="data.md"
+        "bytes", _DATA, "of texts: bytes, words:N, or the path of a tokenizer.json", page="data.md", path=True
     )
     encoding: str = setting("utf-8", _DATA, "of text and CSV files", choices=ENCODINGS)
     unit: str = setting(

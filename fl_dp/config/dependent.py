@@ -8,7 +8,7 @@ fits. `physical-batch-size` is only ever lowered.
 from collections.abc import Mapping
 from typing import Any
 
-from fl_dp.config.ranges import MOST_CLIENTS
+from fl_dp.config.setting import MOST_CLIENTS
 
 _FOLLOWS = (("min-clients", "clients"), ("fit-clients", "clients"))  # if equal; otherwise lowered to it
 _AT_MOST = (*_FOLLOWS, ("physical-batch-size", "expected-batch-size"))

@@ -9,8 +9,7 @@ from typing import Any, Literal, Self
 
 from fl_dp.choices import ACCOUNTANTS, one_of
 from fl_dp.config.files import read_toml
-from fl_dp.config.mistakes import Mistake, SettingsError
-from fl_dp.config.values import key_of, typed_values, value_mistakes
+from fl_dp.config.values import Mistake, SettingsError, key_of, values_in
 from fl_dp.errors import ConfigError
 
 AUTO = "auto"
@@ -25,8 +24,8 @@ class FlatConfig:
     """Conversion between a frozen dataclass and a flat mapping with kebab-case keys."""
 
     def __post_init__(self) -> None:
-        if found := value_mistakes(type(self), vars(self)):
-            raise SettingsError(found)
+        if mistakes := values_in(type(self), self.to_flat())[1]:
+            raise SettingsError(mistakes)
 
     @classmethod
     def from_flat(cls, flat: Mapping[str, Any]) -> Self:
@@ -35,10 +34,9 @@ class FlatConfig:
         Errors in combinations of values, such as more clients a round than there are, are reported one at a
         time.
         """
-        values, mistakes = typed_values(cls, flat)
-        if mistakes := mistakes + value_mistakes(cls, values):
-            order = {key: number for number, key in enumerate(flat)}
-            raise SettingsError(sorted(mistakes, key=lambda one: order.get(one.key, len(order))))
+        values, mistakes = values_in(cls, flat)
+        if mistakes:
+            raise SettingsError(mistakes)
         try:
             return cls(**values)
         except SettingsError:

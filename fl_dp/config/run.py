@@ -12,10 +12,9 @@ from fl_dp.config.data import GONE_ARITHMETICS, require_not_proven
 from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
-from fl_dp.config.ranges import Clients, Examples, Mebibytes, Positive, Rounds, Seconds
 from fl_dp.config.schedule import check_schedule
 from fl_dp.config.secure import SECURE, require_secure
-from fl_dp.config.setting import setting
+from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, abouts_of, setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.config.values import key_of
 from fl_dp.decoding import Range
@@ -41,20 +40,6 @@ PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
 KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
 SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
-# May change in the config of a resumed run: they say where and how long, not what is done.
-MAY_CHANGE = frozenset(
-    {
-        "memory-mib",
-        "clients-per-cpu",
-        "clients-per-gpu",
-        "client-timeout",
-        "round-timeout",
-        "grace",
-        "track",
-        "public-data",
-    }
-)
-
 
 _FEDERATION, _SERVER, _TRAINING = "Federation", "Server", "Training at the clients"
 _PRIVACY, _MACHINE = "Privacy", "Machine"
@@ -123,16 +108,16 @@ class RunConfig(TaskSettings):
     )
     strategy: str = setting(
         "", _SERVER, "parts of a strategy of one's own, FILE.py:NAME",
-        page="strategies.md#a-strategy-of-ones-own",
+        page="strategies.md#a-strategy-of-ones-own", path=True,
     )  # fmt: skip
     round_timeout: Seconds = setting(
-        3600.0, _SERVER, "seconds to wait for a round's replies, and for min-clients"
+        3600.0, _SERVER, "seconds to wait for a round's replies, and for min-clients", may_change=True
     )
     grace: Annotated[float, Range(0, 1e6)] = setting(
         2.0, _SERVER,
         "when more than half have answered, a round waits so many times as long again for the others, at "
         "least 10 s; a simulation and a secure sum have rules of their own",
-        page="strategies.md#when-a-round-is-closed",
+        page="strategies.md#when-a-round-is-closed", may_change=True,
     )  # fmt: skip
     evaluate: str = setting("server", _SERVER, "off: the server has no test data", choices=EVALUATE)
     evaluate_every: Annotated[int, Range(0, 10**6)] = setting(
@@ -165,6 +150,7 @@ class RunConfig(TaskSettings):
         1024,
         _TRAINING,
         "MiB that a step may take beside process, model and data; kernels fit it, auto batches too",
+        may_change=True,
     )
     learning_rate: Positive = setting(0.5, _TRAINING, "of the clients, in the first round", common=True)
     learning_rate_schedule: str = setting(
@@ -244,21 +230,29 @@ class RunConfig(TaskSettings):
     device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
     clients_per_cpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
         "auto", _MACHINE, "simulated clients that train at a time on a core; auto: one, if memory allows",
-        page="scale.md#resources",
+        page="scale.md#resources", may_change=True,
     )  # fmt: skip
     clients_per_gpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
-        "auto", _MACHINE, "the same on a GPU; auto: as many as fit its memory", page="scale.md#resources"
+        "auto",
+        _MACHINE,
+        "the same on a GPU; auto: as many as fit its memory",
+        page="scale.md#resources",
+        may_change=True,
     )
-    client_timeout: Seconds = setting(600.0, _MACHINE, "seconds that a simulated client may take")
+    client_timeout: Seconds = setting(
+        600.0, _MACHINE, "seconds that a simulated client may take", may_change=True
+    )
     public_data: bool = setting(
         False, _MACHINE, "the records are public, or made up: clients on this machine then keep a ledger of "
         "this run alone, where none is named. Nothing else follows from it",
-        page="ledger.md#one-ledger-for-each-machine",
+        page="ledger.md#one-ledger-for-each-machine", may_change=True,
     )  # fmt: skip
-    out: str = setting("", _MACHINE, "folder of the run's files, which the command line names by --out")
+    out: str = setting(
+        "", _MACHINE, "folder of the run's files, which the command line names by --out", path=True
+    )
     track: str = setting(
         "", _SERVER, "programs that the rounds' numbers are also written for; commas between",
-        choices=TRACKERS, checked=False, page="watching.md",
+        choices=TRACKERS, checked=False, page="watching.md", may_change=True,
     )  # fmt: skip
 
     @classmethod
@@ -342,6 +336,11 @@ class RunConfig(TaskSettings):
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,
             f"off beside personal = {self.personal!r}: the server has no trained values of these parameters",
         )  # fmt: skip
+
+
+_ABOUTS = {key_of(name): about for name, about in abouts_of(RunConfig).items()}
+MAY_CHANGE = frozenset(key for key, about in _ABOUTS.items() if about.may_change)
+PATHS = frozenset(key for key, about in _ABOUTS.items() if about.path)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,31 @@
-"""What a setting means, stated beside the setting itself: errors, `fl-dp keys` and written files read it."""
+"""How a setting is declared: its range, and what it means. Errors, `fl-dp keys` and written files read it.
+
+Every number of a config has a range. So none reaches a library that cannot hold it, and none asks for more
+memory or time than any machine has.
+"""
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fl_dp.choices import Choices
+from fl_dp.decoding import Range, declared
+from fl_dp.records import MOST_RECORDS
+
+MOST_SEED = 2**63 - 1  # the largest that messages and libraries take
+MOST_CLIENTS = 10**6
+Clients = Annotated[int, Range(1, MOST_CLIENTS)]
+Rounds = Annotated[int, Range(1, 10**6)]
+Examples = Annotated[int, Range(1, 2**30)]  # in one step
+Mebibytes = Annotated[int, Range(1, 2**24)]  # 16 TiB
+Side = Annotated[int, Range(0, 2**16)]  # pixels, tokens or ranks
+Seed = Annotated[int, Range(0, MOST_SEED)]
+Records = Annotated[int, Range(1, MOST_RECORDS)]
+Seconds = Annotated[float, Range(0, 1e8, open=True)]  # three years: no system call waits longer
+Positive = Annotated[float, Range(0, 1e12, open=True)]
 
 Value = TypeVar("Value")
 _ABOUT = "fl_dp"  # key in the metadata of a field
@@ -21,6 +39,8 @@ class About:
     checked against them; if not, the code that uses the value checks it. gone: former choices, each with the
     end of its error. own: why only our own files will do; empty: others will do too.
     also: another accepted form besides the choices. page: of docs/, with more. common: most runs set it.
+    may_change: in a resumed run, as it says where and how long, not what is done. path: may name a file or
+    folder of this machine.
     """
 
     group: str
@@ -32,6 +52,8 @@ class About:
     also: str = ""
     page: str = ""
     common: bool = False
+    may_change: bool = False
+    path: bool = False
 
 
 def setting(default: Value, group: str, meaning: str, **more: Any) -> Value:
@@ -46,16 +68,13 @@ def about(group: str, meaning: str, **more: Any) -> Mapping[str, About]:
 
 @cache
 def abouts_of(kind: type) -> dict[str, About]:
-    """What each field of a config, a dataclass, means; TypeError for a field without explanation."""
+    """What each field of a config, a dataclass, means; TypeError for one without meaning or range."""
     found: dict[str, About] = {}
     for field in dataclasses.fields(kind):
         if _ABOUT not in field.metadata:
             raise TypeError(f"{kind.__name__}.{field.name}: a setting needs its meaning, see fl_dp/config.")
         found[field.name] = field.metadata[_ABOUT]
+    for name, accepted in declared(kind).items():
+        if accepted.kind in (int, float) and accepted.bounds is None:
+            raise TypeError(f"{kind.__name__}.{name}: a number needs a range.")
     return found
-
-
-@cache
-def needed(kind: type) -> frozenset[str]:
-    """The fields of a config that have no default."""
-    return frozenset(one.name for one in dataclasses.fields(kind) if one.default is MISSING)

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from fl_dp.choices import AUGMENTATIONS, LOSSES, MODELS
 from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import require
-from fl_dp.config.ranges import Side
-from fl_dp.config.setting import setting
+from fl_dp.config.setting import Side, setting
 from fl_dp.decoding import Range
 from fl_dp.errors import ConfigError
 
@@ -48,12 +47,12 @@ class TaskSettings(DataSettings):
 
     task: str = setting(
         "", _TASK, "of one's own: FILE.py, FILE.py:NAME or package.module:NAME; it replaces what it defines",
-        page="tasks.md", common=True,
+        page="tasks.md", common=True, path=True,
     )  # fmt: skip
     model: str = setting(
         "linear", _TASK, "a name, torchvision:NAME, timm:NAME, hf:PATH, or code of one's own",
         choices=MODELS, checked=False, also="FILE.py:NAME or package.module:NAME", page="models.md",
-        common=True,
+        common=True, path=True,
     )  # fmt: skip
     loss: str = setting(
         "cross-entropy", _TASK,
@@ -62,7 +61,7 @@ class TaskSettings(DataSettings):
     )  # fmt: skip
     start: str = setting(
         "", _TASK, "file with the weights of the first round, public by declaration; empty: random ones",
-        page="models.md#start-weights-and-what-is-trained",
+        page="models.md#start-weights-and-what-is-trained", path=True,
     )  # fmt: skip
     trainable: str = setting(
         "", _TASK, 'patterns of parameters that are trained, "head.*,!head.bias"; empty: all',

@@ -1,76 +1,118 @@
-"""Checks each value of a config alone: its type, range and choices, and that files can hold its text."""
+"""Checks each value of a config alone: its type, range and choices, and that files can hold its text.
 
-import dataclasses
-import types
-import typing
-from collections.abc import Iterator, Mapping
-from functools import cache
+A setting's annotation declares type and range, as `decoding` reads them; an integer will do for any number.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Literal
+from typing import Any
 
 from fl_dp.choices import Choices, nearest, one_of
-from fl_dp.config.mistakes import Mistake, SettingsError
-from fl_dp.config.ranges import range_problem, ranges_of
-from fl_dp.config.setting import About, abouts_of, needed
-from fl_dp.config.texts import text_problem
-from fl_dp.decoding import Range
+from fl_dp.config.setting import About, abouts_of
+from fl_dp.decoding import Field, declared
 from fl_dp.errors import ConfigError
 
-_UNIONS = (typing.Union, types.UnionType)
-_WORDS = {str: "a text", bool: "true or false", int: "an integer", float: "a number"}
+LONGEST = 4096  # bytes of a path on most systems
 _SHOWN = 40  # characters of a text quoted in an error
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """key: of the setting. words: a sentence that begins with the key."""
+
+    key: str
+    words: str
+
+
+class SettingsError(ConfigError):
+    """One or several errors, one per line."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__(_in_lines([one.words for one in self.mistakes]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.mistakes,)
+
+    def placed(self, told: Callable[[Mistake], str]) -> "SettingsError":
+        """The same errors in the words that `told` gives, which add the place."""
+        return SettingsError(Mistake(one.key, told(one)) for one in self.mistakes)
+
+
+def _in_lines(sentences: Sequence[str]) -> str:
+    if len(sentences) == 1:
+        return sentences[0]
+    return "\n  ".join((f"{len(sentences)} mistakes:", *sentences))
 
 
 def key_of(field: str) -> str:
     return field.replace("_", "-")
 
 
-def typed_values(kind: type, flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:
-    """The values of a flat mapping that have the right type, by field; and the errors of the others."""
-    hints = {field.name: _hints(kind)[field.name] for field in dataclasses.fields(kind)}
-    known = {key_of(name): name for name in hints}
+def values_in(kind: type, flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:
+    """The right values of a flat mapping, by field; and what is wrong with others, unknown or missing."""
+    fields, abouts = declared(kind), abouts_of(kind)
+    names = {key_of(name): name for name in fields}
     values: dict[str, Any] = {}
     mistakes: list[Mistake] = []
     for key, value in flat.items():
-        name = known.get(key)
-        if name is None:
+        if key not in names:
             mistakes.append(Mistake(key, f"{key}: {_unknown(kind, key)}"))
             continue
+        name = names[key]
         try:
-            values[name] = _typed(kind, name, value, hints[name])
-        except SettingsError as error:
-            mistakes += error.mistakes
-    missing = sorted(needed(kind) - {known.get(key) for key in flat})
-    return values, mistakes + [Mistake(key_of(name), f"{key_of(name)}: is missing.") for name in missing]
+            values[name] = _value(key, value, fields[name], abouts[name])
+        except ValueError as error:
+            mistakes.append(Mistake(key, str(error)))
+    missing = sorted(key for key, name in names.items() if fields[name].required and key not in flat)
+    return values, mistakes + [Mistake(key, f"{key}: is missing.") for key in missing]
 
 
-def value_mistakes(kind: type, values: Mapping[str, Any]) -> list[Mistake]:
-    """The errors in the values, by field, of a config of that kind."""
-    abouts, ranges = abouts_of(kind), ranges_of(kind)
-    return [
-        Mistake(key_of(name), words)
-        for name, value in values.items()
-        if name in abouts
-        for words in _problems(key_of(name), value, abouts[name], ranges.get(name))
-    ]
+def _value(key: str, value: Any, field: Field, about: About) -> Any:
+    """The value in its type; ValueError, whose words begin with the key."""
+    value = _in_its_type(key, value, field)
+    if isinstance(value, str):
+        problem = _text_problem(value) or (about.checked and _choice_problem(value, about))
+        if problem:
+            raise ValueError(problem if problem.startswith(key) else f"{key} = {value[:_SHOWN]!r}: {problem}")
+    return value
 
 
-def expected_in_words(kind: type, field: str) -> str:
-    """What the setting accepts: "an integer from 1 to 100, or auto"."""
-    bounds = ranges_of(kind).get(field)
-    words = [_in_words(option, bounds) for option in _options(_hints(kind)[field])]
-    return ", or ".join(words)
+def _in_its_type(key: str, value: Any, field: Field) -> Any:
+    with suppress(ValueError):
+        return field.decoder(value)
+    if type(value) is int:
+        with suppress(ValueError, OverflowError):
+            return field.decoder(float(value))
+    long = isinstance(value, int) and abs(value) >= 10**30
+    shown = "a number of more than 30 digits" if long else repr(value)
+    near = ""
+    if isinstance(value, str):
+        shown, near = repr(value[:_SHOWN]), nearest(value, field.words[1:])
+    meant = f"; did you mean {near}?" if near else "."
+    raise ValueError(f"{key} = {shown}: expected {', or '.join(field.words)}{meant}")
 
 
-def _problems(key: str, value: Any, about: About, bounds: Range | None) -> Iterator[str]:
-    if bounds is not None and (problem := range_problem(bounds, value)):
-        yield f"{key} = {problem}."
-    if not isinstance(value, str):
-        return
-    if problem := text_problem(value):
-        yield f"{key} = {value[:_SHOWN]!r}: {problem}."
-    elif about.checked and about.choices and (problem := _choice_problem(value, about)):
-        yield problem if problem.startswith(key) else f"{key} = {value[:_SHOWN]!r}: {problem}"
+def _text_problem(text: str) -> str:
+    """The problem with a text that no file or path can hold; else empty. Other files quote it."""
+    if len(text) > LONGEST:
+        return f"expected {LONGEST} characters at most."
+    if "\0" in text:
+        return "expected a text without the character 0."
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "expected a text in UTF-8."
+    for path in (text, text.partition(":")[2]):
+        if path.startswith("~"):
+            try:
+                Path(path).expanduser()
+            except RuntimeError:
+                return f"{path.partition('/')[0]} is no user here."
+    return ""
 
 
 def _choice_problem(value: str, about: About) -> str:
@@ -78,7 +120,8 @@ def _choice_problem(value: str, about: About) -> str:
         if value == gone:
             return words
     if not isinstance(about.choices, Choices):
-        return "" if value in about.choices else one_of(value, [one for one in about.choices if one])
+        fits = not about.choices or value in about.choices
+        return "" if fits else one_of(value, [one for one in about.choices if one])
     try:
         if about.own:
             about.choices.check_built_in(value, about.own)
@@ -87,48 +130,6 @@ def _choice_problem(value: str, about: About) -> str:
     except ConfigError as error:
         return str(error)
     return ""
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _options(hint: Any) -> tuple[Any, ...]:
-    return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
-
-
-def _in_words(option: Any, bounds: Range | None) -> str:
-    if typing.get_origin(option) is Literal:
-        return str(typing.get_args(option)[0])
-    return bounds.in_words(whole=option is int) if bounds else _WORDS[option]
-
-
-def _typed(kind: type, name: str, value: Any, hint: Any) -> Any:
-    """`value` as the type that `hint` declares; an int is accepted for a float."""
-    for option in _options(hint):
-        if typing.get_origin(option) is Literal:
-            if value in typing.get_args(option):
-                return value
-        elif option is float and type(value) in (int, float):
-            return _float(key_of(name), value)
-        elif type(value) is option:  # not isinstance: a bool must not pass for an int
-            return value
-    words = [one for option in _options(hint) for one in typing.get_args(option)]
-    near = nearest(value, words) if isinstance(value, str) else ""
-    meant = f"; did you mean {near}?" if near else "."
-    raise _mistake(key_of(name), f"= {value!r}: expected {expected_in_words(kind, name)}{meant}")
-
-
-def _float(key: str, value: int | float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise _mistake(key, ": expected a number, not one of more than 300 digits.") from None
-
-
-def _mistake(key: str, words: str) -> SettingsError:
-    return SettingsError([Mistake(key, f"{key}{'' if words.startswith(':') else ' '}{words}")])
 
 
 def _unknown(kind: type, key: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fl_dp.durable_files import write_whole
 from fl_dp.launch.logs import OwnersLog
-from fl_dp.launch.processes.processes import Processes
+from fl_dp.launch.processes import Processes
 from fl_dp.records import Entry
 
 _ANY = Entry(0.01, 1.0, 1)  # its epsilon is computed only to import what that needs
@@ -148,7 +148,7 @@ def _log_to(path: Path) -> OwnersLog:
 
 def _tell_end(client: ClientStart, code: int) -> None:
     from fl_dp.federation.client.loop import told_to
-    from fl_dp.launch.processes.processes import ended
+    from fl_dp.launch.processes import ended
 
     told_to(Path(client.events), client.name)("ended", ended(code))
 

@@ -2,17 +2,24 @@
 usual.
 """
 
+import json
+from collections.abc import Callable, Collection
+from pathlib import Path
+
 from fl_dp.config.run import RunConfig
+from fl_dp.durable_files import NewLines
+from fl_dp.errors import LaunchError
 from fl_dp.launch.client_processes import ClientStart, start_clients
-from fl_dp.launch.client_watch import ClientWatch
 from fl_dp.launch.clients import write_client_files
+from fl_dp.launch.environment import child_environment, cores
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.processes.environment import child_environment, cores
-from fl_dp.launch.processes.processes import Processes
+from fl_dp.launch.processes import Processes, ended, tail
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import counted
+
+Say = Callable[[str], None]
 
 HOST = "127.0.0.1"
 _CLIENTS = "clients"
@@ -51,3 +58,33 @@ def deploy(
             start_clients(processes, _CLIENTS, starts, env, folder.clients / "starts.json", log)
             watch = ClientWatch(processes, _CLIENTS, log, events, [one.name for one in starts], tell.say)
             return served.run(config, folder, tell, resumed=resumed, on_wait=watch.look)
+
+
+class ClientWatch:
+    """Reports which clients have ended. process: that runs them all; events: the file that they write.
+
+    `look` raises LaunchError when the last client has ended.
+    """
+
+    def __init__(
+        self,
+        processes: Processes,
+        process: str,
+        log: Path,
+        events: Path,
+        clients: Collection[str],
+        say: Say,
+    ) -> None:
+        self._processes, self._process, self._log, self._say = processes, process, log, say
+        self._lines = NewLines(events)
+        self._alive = set(clients)
+
+    def look(self) -> None:
+        for line in map(json.loads, self._lines.new()):
+            if line["what"] == "ended":
+                self._alive.discard(line["client"])
+                self._say(f"client {line['client']} {line['words']}; going on without it")
+        code = self._processes.exit_code(self._process)
+        if code is not None or not self._alive:
+            how = "have stopped" if code is None else ended(code)
+            raise LaunchError(f"Every client has stopped: {how}. The end of {self._log}:\n{tail(self._log)}")

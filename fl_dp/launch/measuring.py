@@ -34,8 +34,8 @@ from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.federation.wire.round_arrays import shared_specs
 from fl_dp.form import names_of
 from fl_dp.launch.clients import client_config
+from fl_dp.launch.environment import cores
 from fl_dp.launch.forecast import Forecast, Timing
-from fl_dp.launch.processes.environment import cores
 from fl_dp.records import MOST_EPSILON, Entry, Refusal, RoundPlan
 from fl_dp.simulation.actor.process_memory import own_bytes
 from fl_dp.tasks.load import new_model, task_of

@@ -9,12 +9,12 @@ from fl_dp.clean_text import clean_json
 from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.ledger_place import way_on
-from fl_dp.launch.processes.log_tail import tail
+from fl_dp.launch.processes import tail
 from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import marked
-from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.reports import INTERRUPTED, OVER, RUN_EPSILON_SPENT
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.wording import in_lines
 
@@ -60,11 +60,12 @@ def conclude(
     """
     no_page = quiet or watched
     log = folder.log(SERVER_LOG)
-    if not folder.summary.exists():
+    found = Run(folder).summary(whole=True)
+    if found is None:
         raise LaunchError(
             f"The server ended without a result. {end.details}\nThe end of its log, {log}:\n{tail(log)}"
         )
-    summary = clean_json(read_summary(folder.summary, whole=True))  # names and reasons come from clients
+    summary = clean_json(found)  # names and reasons come from clients
     private: bool = summary["private"]
     if summary["status"] not in OVER:
         if not no_page:

@@ -16,8 +16,8 @@ from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import private_folder
 from fl_dp.errors import AccountingError, ConfigError, DataError, LedgerError, ModelError
+from fl_dp.launch.environment import cores
 from fl_dp.launch.ledger_place import check_copies
-from fl_dp.launch.processes.environment import cores
 from fl_dp.models.names import absolute_model, check_name, is_own_code
 from fl_dp.records import ClientProfile
 from fl_dp.reporting.tracking import check_trackers

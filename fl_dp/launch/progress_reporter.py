@@ -12,15 +12,15 @@ from typing import Any
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.resumption import check_unfinished, go_on_with
+from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.progress import ProgressDisplay
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_progress import RunProgress
+from fl_dp.reporting.run_progress import KEPT, RunProgress
 
 logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
 
 WRITE_SECONDS = 0.5  # between two versions of the file, unless the run does something else
-KEPT = ("doing", "server_round", "asked", "answered", "speed", "since")  # the rest is in other files
 
 
 class ProgressReporter:
@@ -32,7 +32,7 @@ class ProgressReporter:
     def __init__(self, say: Say, *, quiet: bool = False) -> None:
         self._say = say
         self._display = ProgressDisplay(quiet=quiet)
-        self._progress = RunProgress()
+        self._progress, self._lines = RunProgress(), RoundLines()
         self._file: Path | None = None
         self._folder: RunFolder | None = None
         self._written = 0.0
@@ -84,7 +84,9 @@ class ProgressReporter:
         self._tell(replace(self._progress, answered=over, speed=speed))
 
     def round_over(self, record: Mapping[str, Any]) -> None:
+        """Print the round's line, too."""
         self._tell(self._progress.after(record))
+        self.say(self._lines.of(record, self._progress.rounds, self._progress.budget or 0.0))
 
     def end(self) -> None:
         """Stop drawing and delete the file: the run is over, or could not begin."""

@@ -18,7 +18,6 @@ from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.ray_ahead import RayAhead
 from fl_dp.launch.resumption import Launch
-from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import append_line, write_statements
@@ -44,15 +43,12 @@ def simulate(
 ) -> ExitCode:
     """Run the federation; FlDpError when it fails. resumed: as in `run_federation`. quiet: no table."""
 
-    lines = RoundLines()
-
     def on_kept(server_round: int) -> None:
         grid.erase_keys(run, server_round)
 
     def on_round(report: RoundReport) -> None:
         record = report.to_dict()
         tell.round_over(record)
-        tell.say(lines.of(record, config.rounds, config.epsilon))
         tracked.round_over(record)
 
     def on_model(arrays: Mapping[str, NDArray]) -> None:

@@ -14,8 +14,7 @@ from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.request import Engine
 from fl_dp.records import ARITHMETICS
-from fl_dp.reporting.read_results import read_summary
-from fl_dp.reporting.reports import OVER
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 
 if TYPE_CHECKING:
@@ -117,11 +116,9 @@ def check_served(folder: RunFolder, kit: Path | None) -> None:
 
 def check_unfinished(folder: RunFolder) -> None:
     """Raise ConfigError if the run is over. A failed or interrupted run is not."""
-    if not folder.summary.exists():
-        return
-    status = read_summary(folder.summary)["status"]
-    if status in OVER:
-        how = "has completed" if status == "completed" else "has spent its clients' privacy budgets"
+    run = Run(folder)
+    if run.is_over:
+        how = "has completed" if run.status == "completed" else "has spent its clients' privacy budgets"
         raise ConfigError(f"--resume {folder.shown}: there is nothing to resume, the run {how}.")
 
 
@@ -129,7 +126,7 @@ def check_going_on(folder: RunFolder) -> None:
     """Raise ConfigError unless the folder holds a run that is going on or can be resumed."""
     if not folder.config.exists():
         raise ConfigError(f"{folder.shown}: holds no run; name the folder that the server has named.")
-    if folder.summary.exists() and read_summary(folder.summary)["status"] in OVER:
+    if Run(folder).is_over:
         raise ConfigError(f"{folder.shown}: the run is over; nobody is asked any more.")
 
 

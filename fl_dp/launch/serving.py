@@ -30,7 +30,6 @@ from fl_dp.launch.metrics import RunMetrics, metrics_served
 from fl_dp.launch.outcome import conclude, tried
 from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
-from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_folder import SECURITY_LOG, SERVER_LOG, RunFolder
 from fl_dp.reporting.run_results import write_statements
@@ -69,12 +68,9 @@ class Serving:
     ) -> ExitCode:
         """Run the federation; FlDpError if it fails. on_wait: called repeatedly while it waits."""
 
-        lines = RoundLines()
-
         def on_round(report: RoundReport) -> None:
             record = report.to_dict()
             tell.round_over(record)
-            tell.say(lines.of(record, config.rounds, config.epsilon))
             tracked.round_over(record)
 
         def while_waiting() -> None:

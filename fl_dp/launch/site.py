@@ -1,20 +1,26 @@
 """One real client, from its settings to an exit code."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.durable_files import exclusive
+from fl_dp.durable_files import NewLines, exclusive
 from fl_dp.errors import LaunchError
+from fl_dp.federation.client.journal import journal_folder, new_lines
+from fl_dp.federation.client.journal_line import Line
+from fl_dp.federation.client.journal_words import in_words, spent_in_words
 from fl_dp.kits.ending import ending
 from fl_dp.kits.kit import SiteKit, own_folder
 from fl_dp.launch.client_processes import ClientStart, start_clients
 from fl_dp.launch.clients import write_client_file
+from fl_dp.launch.environment import child_environment, cores
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.processes.environment import child_environment, cores
-from fl_dp.launch.processes.log_tail import JsonLines, tail
-from fl_dp.launch.processes.processes import Processes, ended
+from fl_dp.launch.processes import Processes, ended, tail
+from fl_dp.reporting.wording import counted
+
+Say = Callable[[str], None]
 
 _POLL_SECONDS = 0.5
 _PROCESS = "client"
@@ -60,10 +66,10 @@ def run_client(
         say(f"joining {kit.roster.federation} at {where}; Ctrl-C ends it; log: {log}")
         for words in ending(kit):
             say(words)
-        lines, code = JsonLines(events), None
+        lines, code = NewLines(events), None
         while code is None:
             code = processes.exit_code(_PROCESS)  # asked first: once it has ended, its last lines are there
-            for line in lines.new():
+            for line in map(json.loads, lines.new()):
                 more = _of_event(line["what"], settings, at_the_end)
                 say(f"{line['words']}; {more}" if more else line["words"])
             for watch in watchers:
@@ -79,3 +85,42 @@ def _of_event(what: str, settings: ClientConfig, at_the_end: Callable[[], str]) 
     if what == "model":
         return f"it is in {settings.save_model}" if settings.save_model else ""
     return at_the_end() if what == "over" else ""
+
+
+class JournalWatch:
+    """Prints each line that is written from now on about this client and its data.
+
+    Lines about other data are skipped: in another federation, another client may have the same name.
+    """
+
+    def __init__(self, settings: ClientConfig, say: Say) -> None:
+        from fl_dp.federation.client.registration import dataset_name  # late: it brings parts of data
+
+        self._client, self._say = settings.client, say
+        self._datasets = "", dataset_name(settings)  # a message may fail before the data are known
+        self._new_lines = new_lines(journal_folder(settings.ledger))
+        self._trained = 0  # rounds trained in the current run
+        self._last = ""  # the last known spending
+
+    def look(self) -> None:
+        """Print what has come since the last look."""
+        new = self._new_lines()
+        lines = [one for one in new if one.client == self._client and one.dataset in self._datasets]
+        for line in lines:
+            self._trained += line.event == "trained"
+            self._last = spent_in_words(line) or self._last
+        for line in _worth_saying(lines):
+            self._say(in_words(line))
+
+    def at_the_end(self) -> str:
+        """What the finished run came to here; counting then starts again for the next run."""
+        self.look()
+        rounds, self._trained = self._trained, 0
+        what = f"{counted(rounds, 'round')} trained here" if rounds else "nothing was trained here"
+        return f"{what} ({self._last})" if self._last else what
+
+
+def _worth_saying(lines: Sequence[Line]) -> list[Line]:
+    """Leave out requests that have been answered since."""
+    answered = {line.process for line in lines if line.event != "asked"}
+    return [line for line in lines if line.event != "asked" or line.process not in answered]

@@ -8,6 +8,14 @@ from typing import Any, Self
 
 from fl_dp.reporting.wording import counted
 
+KEPT = (
+    "doing",
+    "server_round",
+    "asked",
+    "answered",
+    "speed",
+    "since",
+)  # in progress.json; the rest is elsewhere
 LATEST = 5  # rounds from which the remaining time is estimated
 
 

@@ -20,8 +20,8 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.settings import Overrides, audit_own_model
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
+from fl_dp.config.all_keys import keys_of
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.keys import keys_of
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData

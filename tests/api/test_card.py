@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from fl_dp.api import card
+from fl_dp.config.run import PATHS
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,8 @@ def test_of_a_path_the_files_name_is_told(value, told):
 
 
 def test_every_setting_that_may_be_a_path_is_shortened_or_left_out():
-    shortened = {"data", "task", "model", "schema", "start", "tokenizer"}
-    assert set(card._PATHS) == shortened
+    shortened = {"data", "task", "model", "schema", "start", "tokenizer", "strategy"}
+    assert set(card._PLACES) | shortened == PATHS
     assert {"data-root", "out"} <= set(card._PLACES)
 
 

@@ -23,7 +23,7 @@ from fl_dp.reporting.page.over import together
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.words import clauses, headline
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.tracker import numbers_of
+from fl_dp.reporting.tracking import numbers_of
 from fl_dp.verify.check import Evidence
 from fl_dp.verify.findings import Outcome
 from fl_dp.verify.running import checked

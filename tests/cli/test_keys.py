@@ -10,8 +10,8 @@ import pytest
 from fl_dp.cli.client_settings import own_settings
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
+from fl_dp.config.all_keys import keys_page
 from fl_dp.config.run import RunConfig
-from fl_dp.config.written import keys_page
 from fl_dp.errors import ConfigError
 from fl_dp.launch.request import read_config
 

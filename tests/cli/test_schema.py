@@ -22,7 +22,7 @@ def test_a_draft_is_written_beside_the_table(table, capsys):
     assert tomllib.loads(draft)["columns"]["age"] == {"kind": "number", "range": []}
     assert "fill in the ranges" in capsys.readouterr().out
     assert run_command(app, ["schema", str(table)]) == 2
-    assert "is there already, and is not written over" in capsys.readouterr().err
+    assert "is there, and is not overwritten" in capsys.readouterr().err
     assert table.with_name("t.schema.toml").read_text() == draft
 
 

@@ -7,23 +7,31 @@ import pytest
 
 from fl_dp.config.files import check_plain, read_json, read_toml
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.new_rounds import NewRounds
-from fl_dp.reporting.read_results import each_round, read_summary
+from fl_dp.reporting.run_files import Run
+from fl_dp.reporting.run_folder import RunFolder
+
+
+def run_of(file):
+    return Run(RunFolder(file.parent))
+
 
 READERS = pytest.mark.parametrize(
-    "read",
+    ("read", "name"),
     [
-        read_json, read_toml, read_summary, lambda path: list(each_round(path)),
-        lambda path: NewRounds(path).new(),
+        (read_json, "summary.json"),
+        (read_toml, "config.toml"),
+        (lambda file: run_of(file).summary(), "summary.json"),
+        (lambda file: list(run_of(file).rounds()), "rounds.jsonl"),
+        (lambda file: run_of(file).new_rounds(), "rounds.jsonl"),
     ],
-)  # fmt: skip
+)
 
 
 @READERS
-def test_a_pipe_is_not_waited_for(read, tmp_path):
-    os.mkfifo(tmp_path / "summary.json")
-    with pytest.raises(ConfigError, match=r"summary\.json: cannot be read: it is no plain file"):
-        read(tmp_path / "summary.json")
+def test_a_pipe_is_not_waited_for(read, name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ConfigError, match=f"{name}: cannot be read: it is no plain file"):
+        read(tmp_path / name)
 
 
 def test_what_is_not_there_is_for_others_to_say(tmp_path):
@@ -46,31 +54,30 @@ def test_a_number_that_is_none_is_damage(key, number, words, tmp_path):
     file = tmp_path / "summary.json"
     file.write_text(f'{{"status": "completed", "{key}": {number}}}')
     with pytest.raises(ConfigError, match=f"is damaged: {words}"):
-        read_summary(file)
+        run_of(file).summary()
+    file = tmp_path / "rounds.jsonl"
     file.write_text(f'{{"clients": {{}}, "metrics": {{}}, "epsilon": {number}}}\n')
     with pytest.raises(ConfigError, match="line 1: is damaged"):
-        list(each_round(file))
+        list(run_of(file).rounds())
 
 
 @READERS
-def test_no_link_leads_out_of_a_folder_that_others_gave(read, tmp_path):
+def test_no_link_leads_out_of_a_folder_that_others_gave(read, name, tmp_path):
     (tmp_path / "passwords").write_text("{}")
     folder = tmp_path / "run"
     folder.mkdir()
     for target in (tmp_path / "passwords", Path("../passwords"), Path("/dev/null"), Path("../nothing")):
-        (folder / "summary.json").symlink_to(target)
-        with pytest.raises(
-            ConfigError, match=r"summary\.json: cannot be read: it is a link that leads out of"
-        ):
-            read(folder / "summary.json")
-        (folder / "summary.json").unlink()
+        (folder / name).symlink_to(target)
+        with pytest.raises(ConfigError, match=f"{name}: cannot be read: it is a link that leads out of"):
+            read(folder / name)
+        (folder / name).unlink()
 
 
 @READERS
-def test_a_link_to_itself_is_no_file(read, tmp_path):
-    (tmp_path / "summary.json").symlink_to("summary.json")
+def test_a_link_to_itself_is_no_file(read, name, tmp_path):
+    (tmp_path / name).symlink_to(name)
     with pytest.raises(ConfigError, match="leads nowhere"):
-        read(tmp_path / "summary.json")
+        read(tmp_path / name)
 
 
 def test_a_link_within_the_folder_and_one_that_somebody_has_named_are_followed(tmp_path):

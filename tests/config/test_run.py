@@ -62,7 +62,7 @@ def test_a_client_assumes_what_a_run_assumes():
     ],
 )
 def test_a_bad_setting_is_refused_by_name(kind, key, value):
-    """Beside test_ranges.py, which has every number, and test_values.py with the words."""
+    """Beside test_setting.py, which has every number, and test_values.py with the words."""
     with pytest.raises(ConfigError, match=f"^{key} = "):
         kind.from_flat({**(CLIENT if kind is ClientConfig else {}), key: value})
 

@@ -7,8 +7,9 @@ import pytest
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import GONE_ARITHMETICS
 from fl_dp.config.flat import places_in
-from fl_dp.config.mistakes import SettingsError
 from fl_dp.config.run import RunConfig
+from fl_dp.config.values import SettingsError
+from fl_dp.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -83,3 +84,25 @@ def test_where_keys_stand_in_a_file(tmp_path):
     assert places_in(file) == {
         key: f"{file}, line {line}" for key, line in {"rounds": 2, "epsilon": 4, "extra": 5, "x": 6}.items()
     }
+
+
+@pytest.mark.parametrize("key", ["data", "data-root", "schema", "start", "task", "out", "tokenizer"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("npz:a\0b", "without the character 0"),
+        ("npz:a\udc80b", "expected a text in UTF-8"),
+        ("npz:~no-such-user/a", "~no-such-user is no user here"),
+        ("~no-such-user/a", "~no-such-user is no user here"),
+        ("a" * 5000, "expected 4096 characters at most"),
+    ],
+)
+def test_a_text_that_names_no_file_is_refused(key, text, words):
+    with pytest.raises(ConfigError, match=rf"^{key} = .*{words}"):
+        RunConfig.from_flat({key: text})
+
+
+def test_a_clients_ledger_is_held_to_it_as_well():
+    ClientConfig(client="a", ledger="~/ledger.sqlite")
+    with pytest.raises(ConfigError, match="ledger = "):
+        ClientConfig(client="a", ledger="~no-such-user/ledger.sqlite")

@@ -13,9 +13,9 @@ from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.wire.round_arrays import shared_specs
 from fl_dp.form import Form
 from fl_dp.launch import measuring
+from fl_dp.launch.environment import cores
 from fl_dp.launch.forecast import Forecast, Timing, forecast_of
 from fl_dp.launch.measuring import random_data, timing_of
-from fl_dp.launch.processes.environment import cores
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.training.rows import expected_passes
 

@@ -55,7 +55,9 @@ def test_the_file_follows_the_run_and_is_gone_at_its_end(folder):
         tell.say("a line")
         folder.summary.write_text('{"status": "completed"}')  # of a run that is over nothing more is said
 
-    assert interrupted(work) == ["a line"]
+    line, *others = interrupted(work)
+    assert line.splitlines()[-1].startswith("round 1/4  eps 2.00 of 3.00")
+    assert others == ["a line"]
     assert not folder.progress.exists()
 
 
@@ -94,7 +96,7 @@ def test_who_interrupts_a_run_is_told_how_to_go_on(folder, command):
 
     here = "run" in command.split()
     where = f"fl-dp ledger show {folder.shown}" if here else "fl-dp ledger show, at each site"
-    (words,) = interrupted(work)
+    _, words = interrupted(work)
     assert words.splitlines() == [
         "stopped after 6 of 9 rounds; what clients have begun is paid for",
         f"what is paid: {where}",

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from fl_dp.errors import ConfigError, FederationError
-from fl_dp.launch.processes.processes import MARKER
+from fl_dp.launch.processes import MARKER
 from fl_dp.launch.ray_ahead import ray_ahead
 
 

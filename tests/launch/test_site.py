@@ -2,13 +2,20 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from fl_dp.config.client import ClientConfig
+from fl_dp.federation.client.journal import Line, append, journal_folder
+from fl_dp.federation.client.journal_words import in_words
 from fl_dp.kits.loopback import loopback_server, loopback_site
 from fl_dp.launch import site as module
 from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.launch.site import JournalWatch
 
 
 def test_the_end_of_a_run_is_said_with_what_came_of_it(tmp_path, monkeypatch):
@@ -31,3 +38,47 @@ def test_the_end_of_a_run_is_said_with_what_came_of_it(tmp_path, monkeypatch):
     )  # fmt: skip
     assert code == ExitCode.TRAINED
     assert said[-2:] == ["joined the server", "the run is over; nothing was trained here"]
+
+
+LINE = Line(
+    event="trained", at="2026-01-31T12:00:00", client="north", run="r", round=3, steps=12,
+    before=0.404, after=0.5101, budget=2.0, seconds=0.81, process=7,
+)  # fmt: skip
+
+
+@pytest.fixture
+def north(tmp_path: Path) -> SimpleNamespace:
+    """A client's watch, what it said, and the folder of its journal, which begins later."""
+    settings = ClientConfig(client="north", ledger=str(tmp_path / "deep" / "ledger.sqlite"))
+    said: list[str] = []
+    watch = JournalWatch(settings, said.append)
+    return SimpleNamespace(settings=settings, watch=watch, said=said, folder=journal_folder(settings.ledger))
+
+
+def test_only_what_is_new_of_this_client_is_said_and_no_question_that_is_answered(north):
+    north.watch.look()
+    append(north.folder, LINE)
+    north.watch.look()
+    assert north.said == [in_words(LINE)]
+    append(north.folder, replace(LINE, event="asked", round=4))
+    append(north.folder, replace(LINE, round=4))
+    append(north.folder, replace(LINE, event="asked", round=5, process=8))
+    append(north.folder, replace(LINE, client="south", round=9))
+    append(north.folder, replace(LINE, dataset="of another federation", round=9))
+    north.watch.look()
+    append(north.folder, replace(LINE, event="declined", round=5, process=8, after=None, reason="no"))
+    north.watch.look()
+    north.watch.look()
+    told = ["round 5 of run r: asked for 12 steps", "round 5 of run r: declined: no"]
+    assert north.said[1:] == [in_words(replace(LINE, round=4)), *told]
+    JournalWatch(north.settings, pytest.fail).look()  # nothing is new to who looks from now on
+
+
+def test_at_the_end_of_a_run_it_says_whether_anything_was_trained(north):
+    assert north.watch.at_the_end() == "nothing was trained here"  # without a journal nothing of a budget
+    for line in (LINE, replace(LINE, round=4, after=2.0), replace(LINE, client="south", round=4)):
+        append(north.folder, line)
+    assert north.watch.at_the_end() == "2 rounds trained here (epsilon 2.00 of 2.00 is spent)"
+    assert north.said[0] == in_words(LINE)  # what came before it is said before it
+    append(north.folder, replace(LINE, event="registered", run="", after=2.0))
+    assert north.watch.at_the_end() == "nothing was trained here (epsilon 2.00 of 2.00 is spent)"

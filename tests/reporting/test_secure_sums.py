@@ -23,8 +23,9 @@ from fl_dp.records import ClientProfile, Entry
 from fl_dp.reporting.budget_table import alone_line, budget_table, print_budgets
 from fl_dp.reporting.console import alone_words, round_line
 from fl_dp.reporting.ledger_report import account_reports
-from fl_dp.reporting.read_results import read_round, read_summary
 from fl_dp.reporting.reports import RoundReport, Summary
+from fl_dp.reporting.run_files import Run
+from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import to_line
 
 PLAIN, SHARED = Entry(0.1, 6.0, 5), Entry(0.1, 6.0, 5, 8)
@@ -67,13 +68,15 @@ def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
     assert f" (alone {alone_words(alone)}) of 3.00 " in round_line(line, rounds=3, budget=3.0)
 
 
-def test_a_run_without_secure_sums_is_written_as_before():
+def test_a_run_without_secure_sums_is_written_as_before(tmp_path):
     plain = client("a", (PLAIN,), PLAIN)
     line = to_line(report_of(plain, step=PLAIN))
     for word in ("alone", "shares", "copies"):
         assert word not in line + summary_of(plain)
     assert "alone" not in round_line(json.loads(line), rounds=3, budget=3.0)
-    assert "epsilon_alone" not in read_round(line, "here", whole=True)["federation"]
+    (tmp_path / "rounds.jsonl").write_text(f"{line}\n")
+    (found,) = Run(RunFolder(tmp_path)).rounds(whole=True)
+    assert "epsilon_alone" not in found["federation"]
 
 
 def test_of_a_person_at_several_clients_both_epsilons_add_up():
@@ -101,7 +104,7 @@ def test_what_is_of_no_use_is_never_a_number(value, words):
 def test_the_console_shows_both_columns_and_says_which_is_which(tmp_path):
     both = client("a", (SHARED,), epsilon_alone=5.0), client("b", (PLAIN,))
     (tmp_path / "summary.json").write_text(summary_of(*both))
-    summary = read_summary(tmp_path / "summary.json", whole=True)
+    summary = Run(RunFolder(tmp_path)).summary(whole=True)
     assert summary["clients"]["a"]["budget_alone"] == 5.0
     assert budget_table(summary)[0][2] == "alone"
     file = io.StringIO()

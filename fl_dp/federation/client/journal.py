@@ -11,12 +11,13 @@ import logging
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fl_dp.durable_files import open_private, private_folder
+from fl_dp.durable_files import NewLines, open_private, private_folder
 from fl_dp.federation.client.journal_line import Event, Line
 from fl_dp.federation.client.journal_words import in_words
 
@@ -79,39 +80,16 @@ def read_journal(folder: Path) -> list[Line]:
     return [line for name in (OLDER, NAME) for line in _lines(_content(folder / name))]
 
 
-class NewLines:
-    """Follows a journal: returns each line that is appended from now on once."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._file = folder, _identity(folder / NAME)
-        self._offset = len(_content(folder / NAME))
-
-    def new(self) -> list[Line]:
-        """The lines since the last call, those included that a rotated file still got."""
-        now = _identity(self._folder / NAME)
-        found = b""
-        if now != self._file:
-            if self._file and _identity(self._folder / OLDER) == self._file:
-                found = _content(self._folder / OLDER, self._offset)
-            self._file, self._offset = now, 0
-        whole = _content(self._folder / NAME, self._offset)
-        whole = whole[: whole.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return _lines(found + whole)
+def new_lines(folder: Path) -> Callable[[], list[Line]]:
+    """Follows a journal: each call returns the lines that were appended since the last one."""
+    lines = NewLines(folder / NAME, folder / OLDER, from_end=True)
+    return lambda: _lines(b"\n".join(lines.new()))
 
 
 def _ends_a_line(file: Path) -> bool:
     """False if a full disk has cut the last line off."""
     size = file.stat().st_size
     return size == 0 or _content(file, size - 1) == b"\n"
-
-
-def _identity(file: Path) -> int:
-    """The inode, which identifies a renamed file; 0 if there is no file."""
-    try:
-        return file.stat().st_ino
-    except OSError:
-        return 0
 
 
 def _content(file: Path, offset: int = 0) -> bytes:

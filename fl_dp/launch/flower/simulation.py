@@ -11,14 +11,13 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.client.settings import TEMPLATE_VARIABLE
 from fl_dp.federation.server.app import RESUMED_VARIABLE
 from fl_dp.launch.clients import write_client_template
+from fl_dp.launch.environment import child_environment, cores, thread_settings
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.outcome import RunEnd, conclude
-from fl_dp.launch.processes.environment import child_environment, cores, thread_settings
-from fl_dp.launch.processes.log_tail import JsonLines
-from fl_dp.launch.processes.processes import Processes, ended
+from fl_dp.launch.processes import Processes, ended
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch
-from fl_dp.reporting.console import RoundLines
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.tracking import tracking
 
@@ -38,14 +37,12 @@ def simulate_with_flower(
         command = [sys.executable, "-P", "-m", "fl_dp.launch.flower.simulation_process", str(folder.path)]
         processes.start(SERVER_LOG, command, env, folder.log(SERVER_LOG))
         tell.doing("Flower's simulation is at work; it tells of a round when that is over")
-        found, lines = JsonLines(folder.rounds), RoundLines()
-        code = None
+        run, code = Run(folder), None
         while code is None:
             code = processes.exit_code(SERVER_LOG)  # asked first: once it has ended, its last line is there
-            for line in found.new():
-                tell.round_over(line)
-                tell.say(lines.of(line, config.rounds, config.epsilon))
-                tracked.round_over(line)
+            for record in run.new_rounds():
+                tell.round_over(record)
+                tracked.round_over(record)
             time.sleep(_POLL_SECONDS)
         tracked.completed = code == 0
     end = RunEnd(completed=code == 0, details="" if code == 0 else f"It {ended(code)}.")

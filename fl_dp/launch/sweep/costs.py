@@ -22,7 +22,7 @@ from fl_dp.launch.spending import (
     spendings_of,
     takes_every_round,
 )
-from fl_dp.launch.sweep.request import RequestedRun
+from fl_dp.launch.sweep.sweep_file import RequestedRun
 from fl_dp.records import ClientProfile
 
 

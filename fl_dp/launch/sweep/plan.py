@@ -16,7 +16,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.sweep.costs import SweepCost
-from fl_dp.launch.sweep.request import RequestedRun
+from fl_dp.launch.sweep.sweep_file import RequestedRun
 from fl_dp.reporting.provenance import utc_now
 from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.run_folder import RunFolder

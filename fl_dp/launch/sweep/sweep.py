@@ -19,14 +19,22 @@ from fl_dp.launch.preflight import (
     split,
     with_absolute_paths,
 )
-from fl_dp.launch.processes.log_tail import tail
+from fl_dp.launch.processes import tail
 from fl_dp.launch.resumption import Launch
 from fl_dp.launch.sweep.costs import SweepCost, cost_of
+from fl_dp.launch.sweep.jobs import Job, jobs_of, run_jobs
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
-from fl_dp.launch.sweep.processes import Job, jobs_of, run_jobs
-from fl_dp.launch.sweep.request import RequestedRun, SweepRequest
-from fl_dp.launch.sweep.results import Row, rows_of, total_epsilon
-from fl_dp.launch.sweep.table import footer, print_results, result_line, write_csv, write_page
+from fl_dp.launch.sweep.results import (
+    Row,
+    footer,
+    print_results,
+    result_line,
+    rows_of,
+    total_epsilon,
+    write_csv,
+    write_page,
+)
+from fl_dp.launch.sweep.sweep_file import RequestedRun, SweepRequest
 from fl_dp.launch.sweep.words import announce, check_affordable, needs_ledger
 from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.run_folder import RunFolder

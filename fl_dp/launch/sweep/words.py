@@ -7,7 +7,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.launch.spending import ClientSpending
 from fl_dp.launch.sweep.costs import SweepCost, noise_for_all
 from fl_dp.launch.sweep.plan import SweepPlan
-from fl_dp.launch.sweep.request import RequestedRun
+from fl_dp.launch.sweep.sweep_file import RequestedRun
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fl_dp.config.data import CLIENT, PERSON
 from fl_dp.kits.signed import Signature
-from fl_dp.reporting.page.facts import DataSet, Named, Run, Site
+from fl_dp.reporting.page.facts import DataSet, Named, RunFacts, Site
 from fl_dp.reporting.page.numbers import UNKNOWN
 from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.wording import counted, some
@@ -14,13 +14,13 @@ _CLASSES = 40  # named in one line
 _NAMES = 6  # data names in one line
 
 
-def operators_word(run: Run) -> str:
+def operators_word(run: RunFacts) -> str:
     """The server operator's name for the data: "csv", "ward 7 (csv)". Each site has settings of its own."""
     named, kind = run.setting("data-name"), _operators_kind(run)
     return f"{named} ({kind})" if named else kind
 
 
-def data_words(run: Run) -> str:
+def data_words(run: RunFacts) -> str:
     """What the holders call the data, and who says so; otherwise what the operator calls them."""
     found = [words for site in run.stating if site.signed is not Signature.WRONG for words in _stated(site)]
     silent = len({one.name for one in run.clients} - {client for client, _ in found})
@@ -31,7 +31,7 @@ def data_words(run: Run) -> str:
     return "; ".join(parts) or f"{operators_word(run)}, in the word of the server's operator alone"
 
 
-def other_words(run: Run) -> str:
+def other_words(run: RunFacts) -> str:
     """Names that sites state for their data and that differ from the operator's; empty if none do."""
     kind, name = _operators_kind(run), run.setting("data-name")
     others = Counter(
@@ -43,7 +43,7 @@ def other_words(run: Run) -> str:
     return ", ".join(words for words, _ in others.most_common(_NAMES))
 
 
-def _operators_kind(run: Run) -> str:
+def _operators_kind(run: RunFacts) -> str:
     """From model.json, which says what the task has read; without it, from the setting."""
     if data := run.described.get("data"):
         return data
@@ -80,7 +80,7 @@ def _most(found: Sequence[tuple[str, str]]) -> list[tuple[str, int]]:
     return [*counts[:_NAMES], *([("others", rest)] if rest else [])]
 
 
-def about_data(run: Run) -> Named:
+def about_data(run: RunFacts) -> Named:
     """Names and values."""
     found = [
         ("Data", data_words(run)),
@@ -101,14 +101,14 @@ def about_data(run: Run) -> Named:
     return tuple(found)
 
 
-def columns(run: Run) -> Table:
+def columns(run: RunFacts) -> Table:
     """The columns of a table's schema."""
     heads = ("column", "kind", "what it may hold")
     caption = "Columns, as the schema declares them in public"
     return Table("columns", caption, heads, run.data.columns, frozenset(heads))
 
 
-def sizes(run: Run) -> str:
+def sizes(run: RunFacts) -> str:
     """The total over all clients."""
     sizes = [one.public_size for one in run.clients]
     if not sizes or not all(sizes):
@@ -116,6 +116,6 @@ def sizes(run: Run) -> str:
     return f"{counted(sum(sizes), run.unit)} at {counted(len(sizes), 'client')}"
 
 
-def _operators(run: Run) -> str:
+def _operators(run: RunFacts) -> str:
     others = other_words(run)
     return operators_word(run) + (f". NOT what sites have stated: {others}" if others else "")

@@ -2,7 +2,7 @@
 
 from fl_dp.config.data import CLIENT, PERSON
 from fl_dp.records import ARITHMETICS, PROVEN, STEADY_ROWS, Entry
-from fl_dp.reporting.page.facts import Client, Run
+from fl_dp.reporting.page.facts import Client, RunFacts
 from fl_dp.reporting.page.over import only_of_one_run
 from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.page.secure_sums import if_parts_seen
@@ -10,7 +10,7 @@ from fl_dp.reporting.refuted import arithmetic_words, sentence
 from fl_dp.reporting.wording import counted
 
 
-def arithmetic(run: Run) -> Clause:
+def arithmetic(run: RunFacts) -> Clause:
     """What is known about rounding, for everything that the accounts have paid."""
     title, mode = "Rounding errors", f" The name of this mode: {arithmetic_words(run.arithmetic)}."
     if not any(one.charges for one in run.clients):
@@ -40,7 +40,7 @@ _STEADY = (
 )
 
 
-def assumed(run: Run) -> Clause:
+def assumed(run: RunFacts) -> Clause:
     """All assumptions of the guarantee, besides the arithmetic and the secrecy of sums."""
     clauses = "“Rounding errors”"
     if run.epsilon_alone is not None:
@@ -54,7 +54,7 @@ def assumed(run: Run) -> Clause:
     )
 
 
-def _choices(run: Run) -> tuple[str, ...]:
+def _choices(run: RunFacts) -> tuple[str, ...]:
     mixed = sum(
         len({(e.sample_rate, e.noise_multiplier, e.copies) for e in _told_charges(run, one)}) > 1
         for one in run.clients
@@ -75,7 +75,7 @@ def _choices(run: Run) -> tuple[str, ...]:
     )
 
 
-def _of_the_sites(run: Run) -> tuple[str, ...]:
+def _of_the_sites(run: RunFacts) -> tuple[str, ...]:
     named = ", but for those under “All runs on these data”"
     retired = named if any(one.retired for one in run.clients) else ""
     kept = "Each client's ledger was kept" if run.local else "Each site has kept its ledger"
@@ -89,7 +89,7 @@ def _of_the_sites(run: Run) -> tuple[str, ...]:
     )
 
 
-def _declared(run: Run) -> str:
+def _declared(run: RunFacts) -> str:
     """Parts that are cut on one machine are declared as they were counted (docs/ledger.md)."""
     if sizes_counted(run):
         return (
@@ -103,12 +103,12 @@ def _declared(run: Run) -> str:
     )
 
 
-def sizes_counted(run: Run) -> bool:
+def sizes_counted(run: RunFacts) -> bool:
     """Whether this launch split one data set into parts, and declared the counted size of each."""
     return run.local and CLIENT not in run.setting("data") and len(run.clients) > 1
 
 
-def _of_the_code(run: Run) -> tuple[str, ...]:
+def _of_the_code(run: RunFacts) -> tuple[str, ...]:
     who, whose = ("This launch", "this machine's") if run.local else ("Each site", "each site's")
     found = [
         f"{who} ran fl_dp's own code, unchanged.",
@@ -127,12 +127,12 @@ def _of_the_code(run: Run) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _told_charges(run: Run, one: Client) -> tuple[Entry, ...]:
+def _told_charges(run: RunFacts, one: Client) -> tuple[Entry, ...]:
     """The charges that the federation's epsilon counts."""
     return (one.own_charges or ()) if run.of_this_run else one.charges
 
 
-def _each_person(run: Run) -> str:
+def _each_person(run: RunFacts) -> str:
     if run.unit != PERSON and run.clients_per_person == 1:
         return ""
     return f"A person is at {counted(run.clients_per_person, 'client')} at most."

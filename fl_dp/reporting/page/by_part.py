@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from fl_dp.reporting.page.facts import Measured, Run
+from fl_dp.reporting.page.facts import Measured, RunFacts
 from fl_dp.reporting.page.numbers import UNKNOWN
 from fl_dp.reporting.page.pieces import Table
 
@@ -35,13 +35,13 @@ BY_PART = {
 }
 
 
-def part_tables(runs: Sequence[Run]) -> tuple[Table, ...]:
+def part_tables(runs: Sequence[RunFacts]) -> tuple[Table, ...]:
     """A table for each metric reported by parts: a row for each part, a column for each run that has it."""
     found = (_table(runs, metric, said) for metric, said in BY_PART.items())
     return tuple(table for table in found if table.rows)
 
 
-def _table(runs: Sequence[Run], metric: str, said: ByPart) -> Table:
+def _table(runs: Sequence[RunFacts], metric: str, said: ByPart) -> Table:
     """Rows for all records, for each part and for the worst; a column for each run."""
     told = [(place, run) for place, run in enumerate(runs, 1) if metric in run.by_part]
     shown = told[:_RUNS]
@@ -65,7 +65,7 @@ def _table(runs: Sequence[Run], metric: str, said: ByPart) -> Table:
     return Table(said.key, caption, (said.part, *heads), rows if told else (), frozenset({said.part}))
 
 
-def _head(place: int, run: Run) -> str:
+def _head(place: int, run: RunFacts) -> str:
     return f"run {place}" if run.private else f"run {place}, NOT PRIVATE"
 
 

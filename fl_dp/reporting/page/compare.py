@@ -8,7 +8,7 @@ from typing import Any
 from fl_dp.config.data import PERSON
 from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.described import SEEDS
-from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import UNKNOWN, Shown, alone, charged, measured, number, seconds
 from fl_dp.reporting.page.over import of_one_run, only_of_one_run
 from fl_dp.reporting.page.pieces import Table
@@ -46,7 +46,7 @@ class Group:
 
     name: str
     what: str
-    runs: tuple[Run, ...]
+    runs: tuple[RunFacts, ...]
     numbers: tuple[int, ...]
 
     @property
@@ -58,7 +58,7 @@ class Group:
         return all(one.private for one in self.runs)
 
 
-def of_several(runs: Sequence[Run]) -> dict[str, Any]:
+def of_several(runs: Sequence[RunFacts]) -> dict[str, Any]:
     """The template's values, without figures."""
     groups = groups_of(runs)
     return {
@@ -78,7 +78,7 @@ def of_several(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _headline(runs: Sequence[Run], groups: Sequence[Group]) -> str:
+def _headline(runs: Sequence[RunFacts], groups: Sequence[Group]) -> str:
     unprotected = [f"run {place}" for place, run in enumerate(runs, 1) if not run.private]
     kinds = f"{counted(len(groups), 'kind')} of runs"
     text = f"{len(runs)} runs, {kinds} once seeds are set aside."
@@ -91,21 +91,21 @@ def _headline(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     return text
 
 
-def _promise(runs: Sequence[Run]) -> str:
+def _promise(runs: Sequence[RunFacts]) -> str:
     protected = [run for run in runs if run.private]
     if not protected:
         return NO_PROMISE
     return PROMISE_OF_PERSONS if all(run.unit == PERSON for run in protected) else PROMISE
 
 
-def differing(runs: Sequence[Run], *, asked: bool = False) -> tuple[str, ...]:
+def differing(runs: Sequence[RunFacts], *, asked: bool = False) -> tuple[str, ...]:
     """Keys whose values differ between runs, seeds left out. asked: compare settings as requested."""
     found = [_settings(run, asked) for run in runs]
     keys = dict.fromkeys(key for one in found for key in one)
     return tuple(key for key in keys if len({one.get(key, "") for one in found}) > 1)
 
 
-def groups_of(runs: Sequence[Run]) -> tuple[Group, ...]:
+def groups_of(runs: Sequence[RunFacts]) -> tuple[Group, ...]:
     """The groups, in the order of their first runs."""
     # otherwise runs of one plan whose "auto" values differ slightly would form separate groups
     named = differing(runs, asked=True)
@@ -129,14 +129,14 @@ def groups_of(runs: Sequence[Run]) -> tuple[Group, ...]:
     )
 
 
-def copies(runs: Sequence[Run]) -> dict[int, int]:
+def copies(runs: Sequence[RunFacts]) -> dict[int, int]:
     """Maps the number of each run that copies an earlier one's files to that one's number; both from 1."""
     first: dict[str, int] = {}
     found = {place: first.setdefault(run.digest, place) for place, run in enumerate(runs, 1)}
     return {place: earlier for place, earlier in found.items() if place != earlier}
 
 
-def _telling(runs: Sequence[Run], named: Sequence[str]) -> tuple[str, ...]:
+def _telling(runs: Sequence[RunFacts], named: Sequence[str]) -> tuple[str, ...]:
     """The keys that best tell these runs apart; each next one splits them into the most kinds.
 
     Ties go to keys about what was promised and learned.
@@ -163,7 +163,7 @@ def _kinds(asked: Sequence[Mapping[str, str]], chosen: Sequence[str], key: str) 
     return len(set(found)), len({one[-1] for one in found})
 
 
-def _folders(runs: Sequence[Run], places: Sequence[int]) -> str:
+def _folders(runs: Sequence[RunFacts], places: Sequence[int]) -> str:
     """The name of the first run's folder, with its number if others have the same name."""
     name = runs[places[0]].name
     text = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
@@ -172,7 +172,7 @@ def _folders(runs: Sequence[Run], places: Sequence[int]) -> str:
     return text + (f" and {len(places) - 1} more" if len(places) > 1 else "")
 
 
-def differences(runs: Sequence[Run]) -> Table:
+def differences(runs: Sequence[RunFacts]) -> Table:
     """A row for each key that differs, a column for each run; with many runs only the number of values."""
     found = [_settings(run, asked=False) for run in runs]
     same: dict[tuple[str, ...], list[str]] = {}
@@ -187,7 +187,7 @@ def differences(runs: Sequence[Run]) -> Table:
     return Table("differences", "What differs", columns, rows, frozenset(columns))
 
 
-def side_by_side(runs: Sequence[Run], groups: Sequence[Group]) -> Table:
+def side_by_side(runs: Sequence[RunFacts], groups: Sequence[Group]) -> Table:
     """A row for each run."""
     what = {number: group.what for group in groups for number in group.numbers}
     what |= {place: f"a copy of run {earlier}" for place, earlier in copies(runs).items()}
@@ -228,7 +228,7 @@ def side_by_side(runs: Sequence[Run], groups: Sequence[Group]) -> Table:
     return Table("runs", "The runs", columns, rows, frozenset({"folder", "what differs"}))
 
 
-def launches(runs: Sequence[Run]) -> Table:
+def launches(runs: Sequence[RunFacts]) -> Table:
     """How each run was launched, and who has signed what its data have spent."""
     columns = ("run", "folder", *_beside(runs[0]), "signed by")
     rows = tuple(
@@ -237,14 +237,14 @@ def launches(runs: Sequence[Run]) -> Table:
     return Table("launches", "How they were run, and who has signed", columns, rows, frozenset(columns))
 
 
-def _signers(run: Run) -> str:
+def _signers(run: RunFacts) -> str:
     names = [one.client for one in run.signed]
     more = f" and {len(names) - _SIGNERS} more" if len(names) > _SIGNERS else ""
     keys = ", by keys of this launch alone" if names and run.local else ""
     return (", ".join(names[:_SIGNERS]) or "nobody") + more + keys
 
 
-def _beside(run: Run) -> dict[str, str]:
+def _beside(run: RunFacts) -> dict[str, str]:
     """What runs can differ in besides their settings. Each value is clear without its key."""
     data = ", ".join(sorted({one.name or one.kind for one in run.signed}))
     return {
@@ -255,19 +255,19 @@ def _beside(run: Run) -> dict[str, str]:
     }
 
 
-def _launched(run: Run) -> str:
+def _launched(run: RunFacts) -> str:
     if run.simulated:
         return "simulated"
     return "one machine" if run.local else "by others, or not known"
 
 
-def _ledgers(run: Run) -> str:
+def _ledgers(run: RunFacts) -> str:
     if not of_one_run(run):
         return "lasting ledgers"
     return "one-run ledgers" if only_of_one_run(run) else "some one-run ledgers"
 
 
-def _masks(run: Run) -> str:
+def _masks(run: RunFacts) -> str:
     if run.masked is None:
         return "no sums"
     if not run.masked:
@@ -275,7 +275,7 @@ def _masks(run: Run) -> str:
     return "masked sums" if parts_hidden(run) else "simulated masks"
 
 
-def _epsilons(run: Run, in_sums: bool) -> tuple[str, ...]:
+def _epsilons(run: RunFacts, in_sums: bool) -> tuple[str, ...]:
     """in_sums: some run has two epsilons. A run without secure sums has one, whatever fails."""
     if not run.private:
         return (Shown(NOT_PRIVATE, math.inf),) * (1 + in_sums)
@@ -283,22 +283,22 @@ def _epsilons(run: Run, in_sums: bool) -> tuple[str, ...]:
     return (first, *((first if run.epsilon_alone is None else alone(run.epsilon_alone),) if in_sums else ()))
 
 
-def digests(runs: Sequence[Run]) -> Table:
+def digests(runs: Sequence[RunFacts]) -> Table:
     """The files that each row stands for."""
     rows = tuple((f"run {place}", run.digest) for place, run in enumerate(runs, 1))
     return Table("digests", "Digest of each run's report", ("run", "SHA-256"), rows, frozenset({"SHA-256"}))
 
 
-def _first_metric(runs: Sequence[Run]) -> str:
+def _first_metric(runs: Sequence[RunFacts]) -> str:
     return next((name for run in runs for name in run.metrics), "metric")
 
 
-def _settings(run: Run, asked: bool) -> dict[str, str]:
+def _settings(run: RunFacts, asked: bool) -> dict[str, str]:
     found = {one.key: one.asked if asked else one.became for one in run.settings if one.key not in SEEDS}
     return found | _beside(run)
 
 
-def _what(run: Run, keys: Sequence[str]) -> str:
+def _what(run: RunFacts, keys: Sequence[str]) -> str:
     asked = _settings(run, asked=True)
     shown = [
         asked[key] if key in _BESIDE else f"{key} {asked.get(key) or 'empty'}"

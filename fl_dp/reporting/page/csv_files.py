@@ -11,7 +11,7 @@ from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.page import about_data, tables
 from fl_dp.reporting.page.compare import digests, groups_of, launches, side_by_side
-from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import Shown, measured
 from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.read import read_run
@@ -51,7 +51,7 @@ def write_csv_files(folders: Sequence[RunFolder], out: Path) -> None:
         raise ConfigError(f"--csv {out}: cannot be written: {error.strerror}.") from None
 
 
-def csv_texts(runs: Sequence[Run]) -> dict[str, str]:
+def csv_texts(runs: Sequence[RunFacts]) -> dict[str, str]:
     """A CSV text for each table, by key. A table holds the rows of all runs, each with its run's marks."""
     of_all = (side_by_side(runs, groups_of(runs)), launches(runs), digests(runs))
     found = {table.key: [_row(table, row) for row in table.rows] for table in of_all}
@@ -79,7 +79,7 @@ def _row(table: Table, row: Sequence[str]) -> Row:
     return {**dict(zip(table.columns, bare, strict=True)), _REFUTED: refuted}
 
 
-def _parts(run: Run) -> Table:
+def _parts(run: RunFacts) -> Table:
     """Metrics of classes and subgroups, one per line; the page has a table for each metric."""
     rows = tuple(
         (metric, part, measured(value)) for metric, values in run.by_part.items() for part, value in values

@@ -132,7 +132,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunFacts:
     """One run. over: it has a summary. status: as in the summary, "interrupted", or "not finished".
 
     epsilon, delta: the federation's: what this run has cost if of_this_run; in files of an older fl_dp, all

@@ -2,7 +2,7 @@
 
 import math
 
-from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import UNKNOWN, best_guess, epsilon, odds_ratio, percent, plain
 from fl_dp.reporting.page.over import only_of_one_run, whose
 from fl_dp.reporting.page.pieces import Clause
@@ -12,7 +12,7 @@ _COMPARED = (0.1, 1.0, 3.0)
 _NEARLY_SURE = 0.99  # a bound above it says almost nothing
 
 
-def amount(run: Run) -> Clause:
+def amount(run: RunFacts) -> Clause:
     """Epsilon and delta, whom they protect, and who computed them."""
     heading = "How much, and for whom"
     if not math.isfinite(run.epsilon):
@@ -38,7 +38,7 @@ def amount(run: Run) -> Clause:
     return Clause(heading, text + second_epsilon(run))
 
 
-def meaning(run: Run) -> Clause:
+def meaning(run: RunFacts) -> Clause:
     """What the numbers mean for somebody who guesses.
 
     The bound holds for every test between "there" and "not there": its false alarms plus e^epsilon times its
@@ -64,7 +64,7 @@ def meaning(run: Run) -> Clause:
     return Clause(heading, text)
 
 
-def _of_whom(run: Run) -> str:
+def _of_whom(run: RunFacts) -> str:
     """What the guesser has seen; empty if it is everything."""
     seen = ["this run alone"] if run.of_this_run or only_of_one_run(run) else []
     seen += ["no client's part of a sum"] if run.epsilon_alone is not None else []

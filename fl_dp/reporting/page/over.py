@@ -4,14 +4,14 @@ import heapq
 import math
 
 from fl_dp.config.data import PERSON
-from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import epsilon, known_epsilon
 from fl_dp.reporting.wording import counted
 
 _ALL, _ALONE = "over all runs", "over this run alone"
 
 
-def whose(run: Run) -> str:
+def whose(run: RunFacts) -> str:
     """ "one record at one client", "one person with data at up to 2 clients"."""
     one = f"one {run.unit}"
     if run.clients_per_person == 1:
@@ -20,12 +20,12 @@ def whose(run: Run) -> str:
     return f"one person with {what} at up to {run.clients_per_person} clients"
 
 
-def whose_limit(run: Run) -> str:
+def whose_limit(run: RunFacts) -> str:
     """Who set the budgets."""
     return "the limit that whoever started this launch set" if run.local else "its own site's limit"
 
 
-def knows_others(run: Run) -> dict[str, bool | None]:
+def knows_others(run: RunFacts) -> dict[str, bool | None]:
     """By client: whether its ledger knows of other runs, or was made for this run alone.
 
     Taken from the client's own statement, or without one from how the run was launched. None if the files do
@@ -36,23 +36,23 @@ def knows_others(run: Run) -> dict[str, bool | None]:
     return {one.name: not stated[one.name] if one.name in stated else launched for one in run.clients}
 
 
-def of_one_run(run: Run) -> int:
+def of_one_run(run: RunFacts) -> int:
     """Number of clients whose ledgers were made for this run alone, and know of no other."""
     return _knowing(run).count(False)
 
 
-def _knowing(run: Run) -> list[bool | None]:
+def _knowing(run: RunFacts) -> list[bool | None]:
     """`knows_others` of the clients in the federation's figures, so that no other client changes it."""
     known = knows_others(run)
     return [known[one.name] for one in run.counted or run.clients]
 
 
-def only_of_one_run(run: Run) -> bool:
+def only_of_one_run(run: RunFacts) -> bool:
     """Whether all ledgers were made for this run alone."""
     return bool(run.clients) and set(_knowing(run)) == {False}
 
 
-def over_runs(run: Run) -> str:
+def over_runs(run: RunFacts) -> str:
     """As part of the guarantee."""
     if run.of_this_run or only_of_one_run(run):
         return "this run"
@@ -60,7 +60,7 @@ def over_runs(run: Run) -> str:
     return f"{_ALL} on these ledgers" + (f", {alone} of which were made for this run alone" if alone else "")
 
 
-def with_other_runs(run: Run) -> str:
+def with_other_runs(run: RunFacts) -> str:
     """What the page knows of other runs on the same data, no full stop; empty if epsilon counts them."""
     if only_of_one_run(run):
         return (
@@ -79,7 +79,7 @@ def with_other_runs(run: Run) -> str:
     return f"Together with what the ledgers show of other runs{claim}: {together(run)}"
 
 
-def together(run: Run) -> str:
+def together(run: RunFacts) -> str:
     """The most that ledgers show for this run and others, "up to 1.49 (budget 1.50)"."""
     largest = heapq.nlargest(run.clients_per_person, run.counted, key=lambda one: one.epsilon)
     most = sum(one.epsilon for one in largest)
@@ -89,7 +89,7 @@ def together(run: Run) -> str:
     return f"up to {epsilon(most)} (budget {budgets}{' at each client' if len(largest) > 1 else ''})"
 
 
-def over_runs_in_short(*runs: Run) -> str:
+def over_runs_in_short(*runs: RunFacts) -> str:
     """A short form for an axis; of several runs what holds for all of them."""
     if all(map(only_of_one_run, runs)):
         return _ALONE
@@ -98,7 +98,7 @@ def over_runs_in_short(*runs: Run) -> str:
     return "as each ledger has it" if any(map(of_one_run, runs)) else _ALL
 
 
-def counted_runs(run: Run) -> str:
+def counted_runs(run: RunFacts) -> str:
     """What the epsilon counts, and what it leaves out; ends in a space."""
     alone = of_one_run(run)
     left_out = "what other runs have spent on the same data is NOT in the epsilon, and adds to it. "

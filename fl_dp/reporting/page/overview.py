@@ -7,7 +7,7 @@ from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.about_data import data_words, sizes
-from fl_dp.reporting.page.facts import Named, Run, Site
+from fl_dp.reporting.page.facts import Named, RunFacts, Site
 from fl_dp.reporting.page.figures.of_one import where_time_went
 from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number, plain
 from fl_dp.reporting.page.over import only_of_one_run, over_runs, together, whose_limit
@@ -21,7 +21,7 @@ _SAME = 1e-6  # epsilons of two machines that differ by less count as equal
 _NAMED = 12  # clients named in one line
 
 
-def overview(run: Run) -> Named:
+def overview(run: RunFacts) -> Named:
     """What was trained, by whom, when."""
     found = [
         ("Run", run.called),
@@ -46,24 +46,24 @@ def overview(run: Run) -> Named:
     return tuple(found)
 
 
-def _quality(run: Run) -> tuple[str, str]:
+def _quality(run: RunFacts) -> tuple[str, str]:
     """The first metric, or the loss of a task without metrics."""
     name, value = next(iter(run.metrics.items()), ("Loss", run.loss))
     return (f"{name}, on {_tested(run)}" if run.measured else "How good the model is", measured(value))
 
 
-def _rounds(run: Run) -> str:
+def _rounds(run: RunFacts) -> str:
     planned = f" of {run.planned_rounds}" if run.planned_rounds else ""
     if run.begun:
         return f"{run.rounds}{planned} finished, 1 begun and paid for; {run.lost_rounds} lost"
     return f"{run.rounds}{planned}, {run.lost_rounds} of them lost"
 
 
-def _unit(run: Run) -> str:
+def _unit(run: RunFacts) -> str:
     return "one person" if run.unit == PERSON else "one record (not one person)"
 
 
-def _of_other_runs(run: Run) -> Named:
+def _of_other_runs(run: RunFacts) -> Named:
     if not run.private or run.released_nothing or not run.counted:
         return ()
     if only_of_one_run(run):
@@ -73,21 +73,21 @@ def _of_other_runs(run: Run) -> Named:
     return (("Epsilon, this run and others in the ledgers", together(run)),) if run.of_this_run else ()
 
 
-def _if_parts_seen(run: Run) -> Named:
+def _if_parts_seen(run: RunFacts) -> Named:
     if not run.private or run.epsilon_alone is None:
         return ()
     when = if_parts_seen(run)
     return ((f"Epsilon, {when[0].lower()}{when[1:]}", alone_words(run.epsilon_alone)),)
 
 
-def _delta(run: Run) -> str:
+def _delta(run: RunFacts) -> str:
     if not run.private:
         return "none holds"
     nothing = run.spent_nothing or (run.released_nothing and run.clients)
     return _NOTHING_TRAINED if nothing else plain(run.delta)
 
 
-def _built_in(run: Run, key: str) -> str:
+def _built_in(run: RunFacts, key: str) -> str:
     """From model.json if it exists: a task may bring its own, whatever the setting."""
     if run.described:
         return run.described.get(key) or "of the task's own"
@@ -95,7 +95,7 @@ def _built_in(run: Run, key: str) -> str:
     return f"{UNKNOWN}; the setting says {setting}" if run.setting("task") else setting
 
 
-def verdict(run: Run) -> str:
+def verdict(run: RunFacts) -> str:
     """What the files say of budgets and signatures. They cannot say whether they are to be believed."""
     so_far = "" if run.over else f"After round {run.rounds}: "
     found = [so_far + _budgets(run) if run.private else f"{NOT_PRIVATE}: no epsilon holds."]
@@ -118,7 +118,7 @@ def verdict(run: Run) -> str:
     return " ".join(found)
 
 
-def _budgets(run: Run) -> str:
+def _budgets(run: RunFacts) -> str:
     known = [one for one in run.clients if one.budget is not None]
     above = sum(one.epsilon > (one.budget or 0.0) + _SAME for one in known)
     if not known:
@@ -140,7 +140,7 @@ def _budgets(run: Run) -> str:
     )
 
 
-def _epsilon(run: Run) -> str:
+def _epsilon(run: RunFacts) -> str:
     if run.private and not run.clients:
         return "none: no client was there"
     if run.private and (run.released_nothing or run.spent_nothing):
@@ -150,7 +150,7 @@ def _epsilon(run: Run) -> str:
     return charged(run.epsilon, run.arithmetic)
 
 
-def results(run: Run) -> Named:
+def results(run: RunFacts) -> Named:
     """How good the model is, and what it took."""
     unchanged = 0 < run.rounds == run.lost_rounds
     kept = {
@@ -166,13 +166,13 @@ def results(run: Run) -> Named:
     )
 
 
-def _tested(run: Run) -> str:
+def _tested(run: RunFacts) -> str:
     if run.kept == "best":
         return "the half of the server's test data that it was not chosen on"
     return "the server's test data"
 
 
-def provenance(run: Run) -> Named:
+def provenance(run: RunFacts) -> Named:
     """Seeds, versions, digests."""
     return (
         (
@@ -188,11 +188,11 @@ def provenance(run: Run) -> Named:
     )
 
 
-def _identity(run: Run) -> str:
+def _identity(run: RunFacts) -> str:
     return run.task or (UNKNOWN if not run.over or run.setting("task") else "all of it is built in")
 
 
-def _bound(run: Run) -> str:
+def _bound(run: RunFacts) -> str:
     if not run.private:
         return "none: nothing is clipped"
     following = run.setting("adaptive-clipping")
@@ -204,7 +204,7 @@ def _bound(run: Run) -> str:
     )
 
 
-def commitments(run: Run) -> Table:
+def commitments(run: RunFacts) -> Table:
     """A row for each statement."""
     rows = tuple(
         (
@@ -219,7 +219,7 @@ def commitments(run: Run) -> Table:
     return Table("commitments", "Statements of the sites", columns, rows, frozenset(columns))
 
 
-def stated(run: Run) -> str:
+def stated(run: RunFacts) -> str:
     """Who has vouched for the sizes and epsilons below."""
     if not run.sites:
         return (
@@ -252,17 +252,17 @@ def _how_many(signed: int, of: int) -> str:
     return f"{'both' if of == 2 else 'all'} are signed, each by the key beside it."
 
 
-def any_signed(run: Run) -> bool:
+def any_signed(run: RunFacts) -> bool:
     """Whether any statement of this run and model has a valid signature."""
     return any(site.vouches for site in run.sites)
 
 
-def _unreliable(run: Run) -> int:
+def _unreliable(run: RunFacts) -> int:
     """Number of statements with a wrong signature, or about another run."""
     return sum(site.signed is Signature.WRONG or bool(site.problem) for site in run.sites)
 
 
-def _stated_more(run: Run) -> list[float]:
+def _stated_more(run: RunFacts) -> list[float]:
     """Epsilons that sites of this run have stated and that are above those in the run's own files."""
     recorded = {one.name: one.epsilon for one in run.clients}
     return [
@@ -277,7 +277,7 @@ def _up_to(largest: float) -> str:
     return f"up to epsilon {epsilon(largest)}" if math.isfinite(largest) else "and one that no epsilon holds"
 
 
-def _how(run: Run) -> str:
+def _how(run: RunFacts) -> str:
     if run.simulated:
         return "simulated: one launch played all clients"
     if run.local:

@@ -18,7 +18,7 @@ from fl_dp.reporting.page.described import (
     read_settings,
 )
 from fl_dp.reporting.page.digest import page_digest
-from fl_dp.reporting.page.facts import DataSet, Named, Run, Setting, Site
+from fl_dp.reporting.page.facts import DataSet, Named, RunFacts, Setting, Site
 from fl_dp.reporting.page.round_facts import (
     History,
     by_part,
@@ -27,7 +27,6 @@ from fl_dp.reporting.page.round_facts import (
     of_one_class,
     read_history,
 )
-from fl_dp.reporting.read_results import read_summary
 from fl_dp.reporting.reports import (
     INTERRUPTED,
     THIS_RUN,
@@ -35,6 +34,7 @@ from fl_dp.reporting.reports import (
     epsilon_from_json,
     of_this_run,
 )
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 
@@ -59,12 +59,13 @@ _AS_WRITTEN = dict.fromkeys(
 )  # fmt: skip
 
 
-def read_run(folder: RunFolder) -> Run:
+def read_run(folder: RunFolder) -> RunFacts:
     """The facts of the run in the folder; ConfigError if there is none, or if a file is damaged."""
     if not folder.summary.exists() and not folder.rounds.exists():
         raise ConfigError(f"{folder.shown}: holds no run: neither summary.json nor rounds.jsonl is there.")
-    summary = read_summary(folder.summary, whole=True) if folder.summary.exists() else None
-    history = read_history(folder, sorted(summary["clients"], key=natural) if summary else None)
+    run = Run(folder)
+    summary = run.summary(whole=True)
+    history = read_history(run, sorted(summary["clients"], key=natural) if summary else None)
     return _run(folder, summary or _so_far(history), history, over=summary is not None)
 
 
@@ -83,7 +84,7 @@ def _so_far(history: History) -> dict[str, Any]:
     }
 
 
-def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: bool) -> Run:
+def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: bool) -> RunFacts:
     settings = read_settings(folder)
     launch = read_toml(folder.launch) if folder.launch.exists() else {}
     federation = said["federation"] or {}
@@ -93,7 +94,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
     privacy = next((one.became for one in settings if one.key == "privacy"), "on")
     if (said["status"], said["reason"]) == ("failed", INTERRUPTED):
         said = {**said, "status": INTERRUPTED, "reason": ""}
-    return Run(
+    return RunFacts(
         **as_written(said, _AS_WRITTEN),
         name=clean(folder.path.name),
         called=name_of_run(folder) or clean(said["run"]) or "of no name",

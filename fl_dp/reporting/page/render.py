@@ -17,7 +17,7 @@ from fl_dp.reporting.page import about_data, overview, signing, tables
 from fl_dp.reporting.page.assumptions import sizes_counted
 from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.compare import of_several
-from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.words import clauses, ending, headline
 from fl_dp.reporting.provenance import drawn_by
@@ -40,7 +40,7 @@ def render_page(folders: Sequence[RunFolder]) -> str:
     return _environment().get_template(name).render(**values, drawn_by=versions)
 
 
-def _of_one(run: Run) -> dict[str, Any]:
+def _of_one(run: RunFacts) -> dict[str, Any]:
     approval, lines = signing.approval_lines(run), signing.site_lines(run)
     return {
         "private": run.private,
@@ -81,7 +81,7 @@ def _of_one(run: Run) -> dict[str, Any]:
     }
 
 
-def _of_several(runs: Sequence[Run]) -> dict[str, Any]:
+def _of_several(runs: Sequence[RunFacts]) -> dict[str, Any]:
     from fl_dp.reporting.page.figures.canvas import drawing
     from fl_dp.reporting.page.figures.side_by_side import MOST, compared
 
@@ -101,7 +101,7 @@ def _of_several(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _figures(run: Run) -> list[Any]:
+def _figures(run: RunFacts) -> list[Any]:
     from fl_dp.reporting.page.figures.canvas import drawing
     from fl_dp.reporting.page.figures.of_one import attendance, budget, quality, time_spent, tradeoff
 

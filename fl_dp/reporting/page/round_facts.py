@@ -10,9 +10,8 @@ from fl_dp.clean_text import clean
 from fl_dp.records import CLIENT_STATUSES, LEAST_CELL
 from fl_dp.reporting.page.by_part import BY_PART
 from fl_dp.reporting.page.facts import Measured, Round
-from fl_dp.reporting.read_results import each_round
 from fl_dp.reporting.reports import counted_clients, epsilon_from_json, of_this_run
-from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_files import Run
 
 FEW = 20  # clients that are shown one by one
 QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)  # of the epsilons if there are more
@@ -33,14 +32,14 @@ class History:
     masked: bool | None
 
 
-def read_history(folder: RunFolder, order: Sequence[str] | None = None) -> History:
+def read_history(run: Run, order: Sequence[str] | None = None) -> History:
     """The rounds of a run. order: the clients' names; without it, those of each round.
 
     ConfigError, naming file and line, if one is damaged. Only one round at a time is in memory.
     """
     rounds, reasons, last, private = [], Counter[tuple[str, str]](), None, True
     masked = set[bool]()
-    for last in each_round(folder.rounds, whole=True):
+    for last in run.rounds(whole=True):
         private = private and bool(last["private"])
         clients = last["clients"]
         masked |= {bool(last["secure_sum"]["masked"])} if last.get("secure_sum") else set()

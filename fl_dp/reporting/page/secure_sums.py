@@ -2,14 +2,14 @@
 
 from fl_dp.records import Entry
 from fl_dp.reporting.console import alone_words
-from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import epsilon
 from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.reports import BEYOND_USE
 from fl_dp.reporting.wording import counted
 
 
-def secure_sums(run: Run) -> tuple[Clause, ...]:
+def secure_sums(run: RunFacts) -> tuple[Clause, ...]:
     """One clause; none if no data of these clients were ever in such sums."""
     found = [one for client in run.clients for one in client.charges if one.shared]
     if run.epsilon_alone is None or not found:
@@ -41,14 +41,14 @@ def secure_sums(run: Run) -> tuple[Clause, ...]:
     return (Clause(if_parts_seen(run), text),)
 
 
-def if_parts_seen(run: Run) -> str:
+def if_parts_seen(run: RunFacts) -> str:
     """A heading: when the second epsilon holds."""
     if parts_hidden(run):
         return "If the assumption behind secure sums fails"
     return "Against anyone who sees the parts of the sums"
 
 
-def second_epsilon(run: Run) -> str:
+def second_epsilon(run: RunFacts) -> str:
     """The second epsilon, for the headline; empty if no data were in such sums."""
     if run.epsilon_alone is None:
         return ""
@@ -60,7 +60,7 @@ def second_epsilon(run: Run) -> str:
     return f" {masks}: whoever ran this saw each client's part; against them {holds}."
 
 
-def parts_hidden(run: Run) -> bool:
+def parts_hidden(run: RunFacts) -> bool:
     """Whether masks hid each client's part from the server. A launch that plays all of them sees it."""
     return run.masked is not False and not run.simulated
 

@@ -3,7 +3,7 @@
 import datetime
 
 from fl_dp.reporting.page.approval import day
-from fl_dp.reporting.page.facts import Named, Run
+from fl_dp.reporting.page.facts import Named, RunFacts
 from fl_dp.reporting.wording import counted, some
 
 ONE_SHEET = 8  # sites that fit on the first sheet
@@ -13,7 +13,7 @@ _SITES = 20  # with a line of their own
 _NAMED = 6  # clients named in one line
 
 
-def approval_lines(run: Run) -> Named:
+def approval_lines(run: RunFacts) -> Named:
     """The fields of a record of processing; empty ones are lines to fill in by hand.
 
     The result of `fl-dp verify` is always empty: it compares this page, which cannot contain that result.
@@ -58,7 +58,7 @@ def _earliest_day(moment: str) -> datetime.date | None:
         return None
 
 
-def site_lines(run: Run) -> tuple[str, ...]:
+def site_lines(run: RunFacts) -> tuple[str, ...]:
     """A name for each site that has to sign; empty if one launch played or started all clients itself."""
     if run.local:
         return ()

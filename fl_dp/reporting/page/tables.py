@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from fl_dp.kits.signed import Signature
 from fl_dp.records import CLIENT_STATUSES, total_steps
 from fl_dp.reporting.page import about_data
-from fl_dp.reporting.page.facts import Client, DataSet, Run, Setting, Site
+from fl_dp.reporting.page.facts import Client, DataSet, RunFacts, Setting, Site
 from fl_dp.reporting.page.numbers import (
     NOT_USED,
     Shown,
@@ -31,7 +31,7 @@ _ENDS = 10  # clients at either end of a ranking
 _QUANTILE_NAMES = ("least", "10 % have at most", "median", "90 % have at most", "largest")
 
 
-def clients(run: Run) -> Table:
+def clients(run: RunFacts) -> Table:
     """Budgets and statuses at the end."""
     in_sums = run.epsilon_alone is not None
     return _of_clients(
@@ -70,20 +70,20 @@ def clients(run: Run) -> Table:
     )
 
 
-def _claimant(run: Run) -> str:
+def _claimant(run: RunFacts) -> str:
     return "ledger shows" if run.local else "site claims"
 
 
-def _steps_in_all(run: Run) -> str:
+def _steps_in_all(run: RunFacts) -> str:
     return f"steps in all: those of this run, and those of others as its {_claimant(run)}"
 
 
-def _used(run: Run, one: Client | DataSet, cell: str) -> str:
+def _used(run: RunFacts, one: Client | DataSet, cell: str) -> str:
     """Cells about epsilon say nothing of data that were trained without one."""
     return cell if run.private or math.isfinite(one.epsilon) else Shown(NOT_USED, None)
 
 
-def _claimed(run: Run, one: Client) -> Shown:
+def _claimed(run: RunFacts, one: Client) -> Shown:
     """0 if all that its ledger shows is this run's and the ledger knows of other runs."""
     if not run.of_this_run or one.own_charges != one.charges:
         return known_epsilon(one.claimed_epsilon)
@@ -95,7 +95,7 @@ def _alone(one: Client) -> Shown:
     return alone(one.epsilon if one.epsilon_alone is None else one.epsilon_alone)
 
 
-def mechanisms(run: Run) -> Table:
+def mechanisms(run: RunFacts) -> Table:
     """Noise, rate, batch and steps."""
     return _of_clients(
         "mechanisms",
@@ -126,7 +126,7 @@ def mechanisms(run: Run) -> Table:
     )
 
 
-def ranked(run: Run) -> tuple[Table, ...]:
+def ranked(run: RunFacts) -> tuple[Table, ...]:
     """For many clients: how epsilon is spread, and both ends of the ranking."""
     if len(run.clients) <= FEW:
         return ()
@@ -164,12 +164,12 @@ def ranked(run: Run) -> tuple[Table, ...]:
     )
 
 
-def _told(run: Run, one: Client) -> float:
+def _told(run: RunFacts, one: Client) -> float:
     """The client's epsilon that enters the federation's."""
     return one.own_epsilon if run.of_this_run and one.own_epsilon is not None else one.epsilon
 
 
-def rounds(run: Run) -> Table:
+def rounds(run: RunFacts) -> Table:
     names = [*run.history[0].metrics] if run.history else []
     return Table(
         "rounds",
@@ -191,14 +191,14 @@ def rounds(run: Run) -> Table:
     )
 
 
-def reasons(run: Run) -> Table:
+def reasons(run: RunFacts) -> Table:
     rows = tuple((status, reason, str(count)) for status, reason, count in run.reasons)
     return Table(
         "reasons", "Why clients did not train", ("what", "reason", "times"), rows, frozenset({"reason"})
     )
 
 
-def data_sets(run: Run) -> Table:
+def data_sets(run: RunFacts) -> Table:
     """From the statements; without any, from the summary."""
     columns = ("client", "data", "declared size", "unit", "epsilon", "budget", "delta", "stated by")
     stated = [
@@ -216,7 +216,7 @@ def data_sets(run: Run) -> Table:
     return Table("data", "Data sets, by client", columns, tuple(stated + silent), words)
 
 
-def _account(run: Run, one: Client | DataSet, unit: str) -> tuple[str, ...]:
+def _account(run: RunFacts, one: Client | DataSet, unit: str) -> tuple[str, ...]:
     return (
         size(one.public_size),
         unit,
@@ -226,13 +226,13 @@ def _account(run: Run, one: Client | DataSet, unit: str) -> tuple[str, ...]:
     )
 
 
-def settings(run: Run) -> Table:
+def settings(run: RunFacts) -> Table:
     rows = tuple((one.key, one.asked, _what_ran(run, one)) for one in run.settings)
     columns = ("key", "asked for", "what was to run" if run.released_nothing else "what ran")
     return Table("settings", "Settings", columns, rows, frozenset(columns))
 
 
-def _what_ran(run: Run, one: Setting) -> str:
+def _what_ran(run: RunFacts, one: Setting) -> str:
     """The range if each client had its own noise, as the setting itself then stays "auto"."""
     if not run.private and one.key in _OF_EPSILON:
         return NOT_USED

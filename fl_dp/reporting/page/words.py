@@ -9,7 +9,7 @@ import math
 from fl_dp.config.data import PERSON
 from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.assumptions import arithmetic, assumed
-from fl_dp.reporting.page.facts import Run
+from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.meaning import amount, meaning
 from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, plain
 from fl_dp.reporting.page.over import (
@@ -28,7 +28,7 @@ from fl_dp.reporting.reports import BEYOND_USE, INTERRUPTED, NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
 
-def headline(run: Run) -> str:
+def headline(run: RunFacts) -> str:
     """The guarantee in one line."""
     if not run.private and run.released_nothing:
         return f"{NOT_PRIVATE}: no protection was asked for. Nothing was trained, by this run's files."
@@ -57,7 +57,7 @@ def headline(run: Run) -> str:
     return f"For {whose(run)}: {bound}, {what}{retired}.{alone}{so_far}{sentence(run.arithmetic)}"
 
 
-def ending(run: Run) -> str:
+def ending(run: RunFacts) -> str:
     """How a run ended that has not completed."""
     planned = f" of {run.planned_rounds}" if run.planned_rounds else ""
     whose = "" if run.local else "own sites' "
@@ -75,7 +75,7 @@ def ending(run: Run) -> str:
     }.get(run.status, "This run has no summary: it is still going on, or was killed.")
 
 
-def _begun(run: Run) -> str:
+def _begun(run: RunFacts) -> str:
     """For a run with a summary, which counts everything requested."""
     if run.released_nothing or run.rounds == run.planned_rounds:
         return ""
@@ -89,7 +89,7 @@ def _begun(run: Run) -> str:
     )
 
 
-def _spent_earlier(run: Run) -> str:
+def _spent_earlier(run: RunFacts) -> str:
     if not any(one.charges for one in run.clients) or not run.private:
         return ""
     if run.of_this_run:
@@ -102,7 +102,7 @@ def _spent_earlier(run: Run) -> str:
     )
 
 
-def clauses(run: Run) -> tuple[Clause, ...]:
+def clauses(run: RunFacts) -> tuple[Clause, ...]:
     """What is promised and what is not, in the order of the page."""
     if run.released_nothing:
         return (_nothing(run),)
@@ -128,7 +128,7 @@ def _no_promise() -> Clause:
     return Clause("What is promised", NO_PROMISE)
 
 
-def _nothing(run: Run) -> Clause:
+def _nothing(run: RunFacts) -> Clause:
     text = (
         "No round was run, and no account holds more than before: there is no model, and nothing to bound. "
         "That clients were there, their declared sizes and what their ledgers had spent did leave them."
@@ -138,7 +138,7 @@ def _nothing(run: Run) -> Clause:
     return Clause("What this means", text + _spent_earlier(run))
 
 
-def _what_was_spent_without(run: Run) -> Clause:
+def _what_was_spent_without(run: RunFacts) -> Clause:
     held = sum(math.isfinite(one.epsilon) for one in run.clients)
     allowed = (
         "Whoever started this launch allowed this for every client"
@@ -155,7 +155,7 @@ def _what_was_spent_without(run: Run) -> Clause:
     return Clause("What this means", text)
 
 
-def _declined_since(run: Run) -> str:
+def _declined_since(run: RunFacts) -> str:
     if alone := of_one_run(run):
         return (
             f"The ledgers of {counted(alone, 'client')} were made for this run alone: no other ledger "
@@ -164,11 +164,11 @@ def _declined_since(run: Run) -> str:
     return "Private training on the same data is declined from then on, until the account is retired."
 
 
-def _promise(run: Run) -> Clause:
+def _promise(run: RunFacts) -> Clause:
     return Clause("What is promised", PROMISE_OF_PERSONS if run.unit == PERSON else PROMISE)
 
 
-def _neighbours(run: Run) -> Clause:
+def _neighbours(run: RunFacts) -> Clause:
     if run.unit == PERSON:
         return Clause(
             "Unit and neighbours",
@@ -186,13 +186,13 @@ def _neighbours(run: Run) -> Clause:
     )
 
 
-def _counting(run: Run) -> str:
+def _counting(run: RunFacts) -> str:
     """How many records of a person count, if the settings say so."""
     most = run.records_per_person
     return f" In a step at most {counted(most, 'record')} of a person count." if most else ""
 
 
-def _adversary(run: Run) -> Clause:
+def _adversary(run: RunFacts) -> Clause:
     text = (
         f"{_what_holds(run)} against everybody but the client itself: a server that chooses every message, "
         f"that sees everything that is sent, and that knows every other {run.unit} of this client and all "
@@ -222,7 +222,7 @@ def _adversary(run: Run) -> Clause:
     return Clause("Against whom", text)
 
 
-def _what_holds(run: Run) -> str:
+def _what_holds(run: RunFacts) -> str:
     if run.epsilon_alone is None or parts_hidden(run):
         return "The guarantee holds"
     if run.epsilon_alone > BEYOND_USE:
@@ -236,7 +236,7 @@ _SEVERAL = (
 )
 
 
-def _not_protected(run: Run) -> Clause:
+def _not_protected(run: RunFacts) -> Clause:
     persons = run.unit == PERSON
     items = (
         "That a client takes part, in which rounds, when it answers, how long it takes, and that it failed.",
@@ -256,7 +256,7 @@ def _not_protected(run: Run) -> Clause:
     return Clause("What is not protected", "", items)
 
 
-def _accounts(run: Run) -> Clause:
+def _accounts(run: RunFacts) -> Clause:
     own = [math.inf if one.own_epsilon is None else one.own_epsilon for one in run.clients]
     earlier = sum(bool(one.before) for one in run.clients)
     retired = sum(one.retired > 0 for one in run.clients)
@@ -288,7 +288,7 @@ def _accounts(run: Run) -> Clause:
     return Clause("This run alone" if only_of_one_run(run) else "All runs on these data", text.strip())
 
 
-def _chosen(run: Run) -> Clause:
+def _chosen(run: RunFacts) -> Clause:
     endless = math.isinf(run.epsilon)  # then no budget holds either
     planned = UNKNOWN if run.planned_epsilon is None and not endless else epsilon(run.planned_epsilon)
     walls = run.budget is not None and all(one.epsilon <= (one.budget or 0.0) for one in run.clients)
@@ -311,14 +311,14 @@ def _chosen(run: Run) -> Clause:
     return Clause("If somebody stopped the run, or chose the model, because of its results", why + rule)
 
 
-def _planned_end(run: Run) -> str:
+def _planned_end(run: RunFacts) -> str:
     if run.status == "completed":
         return "This run ended as planned. "
     rounds = counted(run.rounds, "round")
     return f"This run ended after {rounds} because budgets were spent, not because of results. "
 
 
-def _withdrawal(run: Run) -> Clause:
+def _withdrawal(run: RunFacts) -> Clause:
     text = (
         "A person who withdraws takes part in no later round, once the client's data no longer hold that "
         "person's records. What was released stays released: models and updates that were sent cannot be "

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_dp.config.flat import Scalar
-from fl_dp.reporting.tracker import Tracker
+from fl_dp.reporting.tracking import Tracker
 
 _EXPERIMENT = "fl-dp"
 _NOWHERE = "mlflow-artifacts:/fl-dp"  # for artifacts: there are none, but their path would be written

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fl_dp.config.flat import Scalar
-from fl_dp.reporting.tracker import Tracker
+from fl_dp.reporting.tracking import Tracker
 
 _VERSION = "brain.Event:2"  # readers expect it in a file's first event
 _TEXT = "text"  # TensorBoard's plugin for texts

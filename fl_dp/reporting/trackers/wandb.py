@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fl_dp.config.flat import Scalar
-from fl_dp.reporting.tracker import Tracker
+from fl_dp.reporting.tracking import Tracker
 
 _PREFIX = "WANDB_"
 _PROJECT = "fl-dp"

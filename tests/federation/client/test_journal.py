@@ -14,7 +14,7 @@ from flwr.app import RecordDict
 from fl_dp.errors import CallError, DataError, LedgerError, TaskError
 from fl_dp.federation.client import app as app_module
 from fl_dp.federation.client import journal
-from fl_dp.federation.client.journal import NAME, OLDER, Line, NewLines, append, journal_folder, read_journal
+from fl_dp.federation.client.journal import NAME, OLDER, Line, append, journal_folder, new_lines, read_journal
 from fl_dp.records import Refusal
 from fl_dp.reporting.console import rounded_up
 from fl_dp.tasks import records
@@ -118,16 +118,16 @@ def test_it_is_bounded_and_what_is_new_is_read_across_its_end(
 ) -> None:
     monkeypatch.setattr(journal, "MOST_BYTES", 2000)
     append(tmp_path, replace(LINE, round=0))
-    reader, found = NewLines(tmp_path), []
+    new, found = new_lines(tmp_path), []
     for number in range(1, 40):
         append(tmp_path, replace(LINE, round=number))
         if number % 3 == 0:
-            found += reader.new()
+            found += new()
     assert [line.round for line in found] == list(range(1, 40))
     assert {file.name for file in tmp_path.glob("*.jsonl")} == {NAME, OLDER}
     assert all(file.stat().st_size <= 2000 for file in tmp_path.glob("*.jsonl"))
     assert [line.round for line in read_journal(tmp_path)][-5:] == [35, 36, 37, 38, 39]
-    assert reader.new() == []
+    assert new() == []
 
 
 def test_processes_at_once_lose_no_line(tmp_path: Path) -> None:

@@ -1,16 +1,26 @@
+import sys
 from pathlib import Path
 
 import pytest
+from run_records import record
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.launch.environment import cores
+from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.flower.simulation import (
     backend_settings,
     check_resources,
     clients_at_once,
+    simulate_with_flower,
     simulation_environment,
 )
-from fl_dp.launch.processes.environment import cores
+from fl_dp.launch.processes import Processes
+from fl_dp.launch.progress_reporter import ProgressReporter
+from fl_dp.launch.resumption import Launch
+from fl_dp.reporting.reports import ClientBudget, Summary
+from fl_dp.reporting.run_folder import claim_folder
+from fl_dp.reporting.run_results import RunResults, append_line
 
 
 @pytest.mark.parametrize(
@@ -39,3 +49,25 @@ def test_settings_and_environment():
     env = simulation_environment(config, Path("/out/simulation.toml"), Path("/tmp/x"))
     assert env["OMP_NUM_THREADS"] == "1"
     assert env["FL_DP_CLIENT_CONFIG"] == "/out/simulation.toml"
+
+
+def test_each_round_that_flowers_process_writes_is_said_once(tmp_path, monkeypatch):
+    """The process itself does nothing here."""
+    folder, config, said = claim_folder(tmp_path / "run"), RunConfig(rounds=2), list[str]()
+    start = Processes.start
+
+    def write(self, name, command, env, log):
+        for number in (1, 2):
+            append_line(folder.rounds, record(number))
+        client = ClientBudget(2.0, "pld", 3.0, 1e-5, 10, 2, 0, "trained")
+        summary = Summary("completed", True, 2, 2.0, 1e-5, None, 0.9, 0.5, 9.0, {"0": client})
+        RunResults(folder.path, resumed=True).write_summary(summary)
+        start(self, name, [sys.executable, "-c", ""], env, log)
+
+    monkeypatch.setattr(Processes, "start", write)
+    tell = ProgressReporter(said.append, quiet=True)
+    tell.run(config, folder)
+    launched = Launch("flower", folder.ledgers, "")
+    assert simulate_with_flower(config, folder, launched, tell, resumed=False) == ExitCode.TRAINED
+    rounds = [line for text in said for line in text.splitlines() if line.startswith("round ")]
+    assert [line.split("  ")[0] for line in rounds] == ["round 1/2", "round 2/2"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_dp.launch.sweep.request import SweepRequest, read_sweep
+from fl_dp.launch.sweep.sweep_file import SweepRequest, read_sweep
 
 DIGITS = 'config = "digits.toml"\n'
 

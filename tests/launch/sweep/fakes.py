@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fl_dp.config.run import RunConfig
+from fl_dp.launch.sweep.jobs import Job
 from fl_dp.launch.sweep.plan import SweepFolder
-from fl_dp.launch.sweep.processes import Job
-from fl_dp.launch.sweep.request import RequestedRun
+from fl_dp.launch.sweep.sweep_file import RequestedRun
 
 
 def looked_at(

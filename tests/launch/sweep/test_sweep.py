@@ -16,7 +16,7 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.resumption import Launch
 from fl_dp.launch.sweep import sweep
 from fl_dp.launch.sweep.plan import SweepFolder, SweepPlan
-from fl_dp.launch.sweep.request import SweepRequest
+from fl_dp.launch.sweep.sweep_file import SweepRequest
 from fl_dp.reporting.run_folder import RunFolder
 
 GRID = "[grid]\nnoise-multiplier = [4, 6]\n"

@@ -8,8 +8,8 @@ import pytest
 from run_records import record
 from tracked import WORD, pretend, told_of_this_machine
 
-from fl_dp.reporting.tracker import numbers_of
 from fl_dp.reporting.trackers.mlflow import TRACKER
+from fl_dp.reporting.tracking import numbers_of
 
 pytest.importorskip("mlflow", reason="MLflow is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fl_dp.records import CLIENT_STATUSES
-from fl_dp.reporting.page.facts import Round, Run
+from fl_dp.reporting.page.facts import Round, RunFacts
 from fl_dp.reporting.page.figures.canvas import (
     GRID,
     HATCHES,
@@ -34,7 +34,7 @@ _LONGEST = 16  # characters of a name in a legend
 _SPREAD = ("least", "10 %", "median", "90 %", "largest")
 
 
-def quality(run: Run) -> list[Figure]:
+def quality(run: RunFacts) -> list[Figure]:
     """A figure for each of the first metrics, and one for the loss; none if nothing was measured."""
     names = [*run.history[0].metrics][:_MOST_METRICS] if run.history else []
     lines = [(name, [one.metrics.get(name) for one in run.history]) for name in names]
@@ -43,7 +43,7 @@ def quality(run: Run) -> list[Figure]:
     return [one for one in found if one is not None]
 
 
-def _line(run: Run, key: str, name: str, values: list[float | None]) -> Figure | None:
+def _line(run: RunFacts, key: str, name: str, values: list[float | None]) -> Figure | None:
     points = [
         (one.number, value) for one, value in zip(run.history, values, strict=True) if value is not None
     ]
@@ -61,7 +61,7 @@ def _line(run: Run, key: str, name: str, values: list[float | None]) -> Figure |
     return framed(axes, "f-loss" if name == "loss" else key, f"{name} over the rounds", text)
 
 
-def budget(run: Run) -> Figure | None:
+def budget(run: RunFacts) -> Figure | None:
     """Epsilon of each client, or for many their spread, and of the federation, with the budgets.
 
     None without a round whose epsilon is finite, as in a run without privacy.
@@ -109,7 +109,7 @@ def _short(name: str) -> str:
     return f" {short}" if short.startswith("_") else short
 
 
-def _epsilons(run: Run, few: bool) -> Table:
+def _epsilons(run: RunFacts, few: bool) -> Table:
     names = tuple(one.name for one in run.clients) if few else _SPREAD
     rows = tuple(
         (str(one.number), epsilon(one.epsilon), *("" if math.isnan(v) else epsilon(v) for v in one.epsilons))
@@ -118,7 +118,7 @@ def _epsilons(run: Run, few: bool) -> Table:
     return Table("epsilons", "Epsilon after each round", ("round", "federation", *names), rows)
 
 
-def tradeoff(run: Run) -> Figure | None:
+def tradeoff(run: RunFacts) -> Figure | None:
     """Quality against cost: the first metric, or else the loss, over the federation's epsilon.
 
     None without privacy, or if fewer than two rounds were measured.
@@ -142,7 +142,7 @@ def tradeoff(run: Run) -> Figure | None:
     return framed(axes, "f-tradeoff", f"{name} over epsilon", text)
 
 
-def attendance(run: Run) -> Figure | None:
+def attendance(run: RunFacts) -> Figure | None:
     """How many clients trained, declined, failed or were idle in each round; None without rounds."""
     if not run.history:
         return None
@@ -159,7 +159,7 @@ def attendance(run: Run) -> Figure | None:
     return framed(axes, "f-attendance", "Who trained", text)
 
 
-def time_spent(run: Run) -> Figure | None:
+def time_spent(run: RunFacts) -> Figure | None:
     """None without rounds."""
     if not run.history:
         return None
@@ -170,7 +170,7 @@ def time_spent(run: Run) -> Figure | None:
     return framed(axes, "f-seconds", "Seconds of each round", text)
 
 
-def where_time_went(run: Run) -> str:
+def where_time_went(run: RunFacts) -> str:
     """Time of the rounds, with their wait for clients, and of the rest."""
     inside = sum(one.seconds for one in run.history)
     if run.seconds is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fl_dp.reporting.page.compare import Group
-from fl_dp.reporting.page.facts import Round, Run
+from fl_dp.reporting.page.facts import Round, RunFacts
 from fl_dp.reporting.page.figures.canvas import (
     INK,
     Figure,
@@ -128,7 +128,7 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
     return framed(axes, key, title, text)
 
 
-def _parts_seen(run: Run) -> bool:
+def _parts_seen(run: RunFacts) -> bool:
     """Whether somebody saw each part of its secure sums; its epsilon does not hold against them."""
     return run.epsilon_alone is not None and not parts_hidden(run)
 
@@ -148,6 +148,6 @@ def _ticks(least: float, largest: float) -> list[float]:
     return [float(one) for one in MaxNLocator(nbins=6).tick_values(least, largest)]
 
 
-def _end(run: Run, value: Value) -> tuple[float, float] | None:
+def _end(run: RunFacts, value: Value) -> tuple[float, float] | None:
     found = [one for one in run.history if (last := value(one)) is not None and math.isfinite(last)]
     return (found[-1].epsilon, value(found[-1]) or 0.0) if found else None

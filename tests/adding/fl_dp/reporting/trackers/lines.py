@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fl_dp.config.flat import Scalar
-from fl_dp.reporting.tracker import Tracker
+from fl_dp.reporting.tracking import Tracker
 
 
 class _Run:

@@ -6,8 +6,14 @@ import pytest
 from launch.sweep.fakes import leave
 
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
-from fl_dp.launch.sweep.results import rows_of
-from fl_dp.launch.sweep.table import footer, print_results, result_line, write_csv, write_page
+from fl_dp.launch.sweep.results import (
+    footer,
+    print_results,
+    result_line,
+    rows_of,
+    write_csv,
+    write_page,
+)
 from fl_dp.reporting.page import write
 
 

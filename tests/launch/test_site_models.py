@@ -14,7 +14,7 @@ from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 from fl_dp.form import Form
-from fl_dp.launch.own_evaluation import OwnEvaluation, evaluate_file
+from fl_dp.launch.site_models import OwnEvaluation, evaluate_file
 from fl_dp.models.build import build_model
 from fl_dp.records import LocalUpdate
 from fl_dp.tasks.load import new_model, task_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from launch.commands import is_alive, wait_for
 
-from fl_dp.launch.processes.processes import MARKER, Processes, end_launch
+from fl_dp.launch.processes import MARKER, Processes, end_launch, tail
 
 # Prints its id into the folder, starts a child in a session of its own, and sleeps.
 CHILD = """
@@ -29,7 +29,7 @@ time.sleep(300)
 
 LAUNCHER = """
 import os, pathlib, sys, time
-from fl_dp.launch.processes.processes import Processes
+from fl_dp.launch.processes import Processes
 folder = pathlib.Path(sys.argv[1])
 processes = Processes()
 processes.start("child", sys.argv[2:], os.environ, folder.parent / "log")
@@ -106,3 +106,10 @@ def test_exit_codes_and_output_of_processes_with_a_session_each(tmp_path):
 def test_nothing_to_end_is_no_error():
     assert end_launch("a launch that never was") == set()
     assert MARKER not in os.environ
+
+
+def test_tail_of_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    assert tail(path) == "  (no output)"
+    path.write_bytes(b"one\ntwo \xff\nthree\n")
+    assert tail(path, 2) == "  two \N{REPLACEMENT CHARACTER}\n  three"

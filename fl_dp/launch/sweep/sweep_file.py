@@ -11,8 +11,8 @@ from typing import Any
 from fl_dp.choices import nearest
 from fl_dp.config.files import read_toml
 from fl_dp.config.flat import Scalar
-from fl_dp.config.ranges import MOST_SEED
 from fl_dp.config.run import RunConfig
+from fl_dp.config.setting import MOST_SEED
 from fl_dp.errors import ConfigError
 from fl_dp.launch.request import read_config, request_of
 

@@ -11,8 +11,8 @@ import pytest
 from launch.commands import wait_for
 
 from fl_dp.errors import ConfigError
-from fl_dp.launch.sweep import processes
-from fl_dp.launch.sweep.processes import Job, jobs_of, run_jobs
+from fl_dp.launch.sweep import jobs
+from fl_dp.launch.sweep.jobs import Job, jobs_of, run_jobs
 
 
 def job(name: str, code: str, folder: Path) -> Job:
@@ -67,8 +67,8 @@ def test_ctrl_c_interrupts_those_that_run_waits_and_starts_no_more(tmp_path):
 
 @pytest.fixture
 def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "cores", lambda: 4)
-    monkeypatch.setattr(processes, "_DIVIDED", True)
+    monkeypatch.setattr(jobs, "cores", lambda: 4)
+    monkeypatch.setattr(jobs, "_DIVIDED", True)
 
 
 @pytest.mark.parametrize(

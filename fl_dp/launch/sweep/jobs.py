@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_dp.errors import ConfigError
-from fl_dp.launch.processes.environment import cores
-from fl_dp.launch.processes.processes import Processes
+from fl_dp.launch.environment import cores
+from fl_dp.launch.processes import Processes
 
 _POLL_SECONDS = 0.2
 STOPPING_SECONDS = 30.0  # for a run to end its own processes and leave its folder resumable

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.launch.sweep.request import SweepRequest, read_sweep
+from fl_dp.launch.sweep.sweep_file import SweepRequest, read_sweep
 
 Read = Callable[[str], SweepRequest]
 
@@ -51,7 +51,7 @@ def test_names_are_those_of_files(read):
         ("[grid]\nepsilon = 1\n", "[grid] epsilon = 1: expected a list"),
         ("[grid]\nepsilon = []\n", "[grid] epsilon = []: expected a list"),
         ("[grid]\nepsilon = [[1]]\n", "[grid] epsilon = [1]: expected one number"),
-        ("[grid]\nepsilon = [-1]\n", "epsilon=-1: epsilon = -1.0: expected a number > 0"),
+        ("[grid]\nepsilon = [-1]\n", "epsilon=-1: epsilon = -1: expected a number > 0"),
         ('[grid]\nepsilon = ["x"]\n', "epsilon=x: epsilon = 'x': expected "),
         ('[grid]\nmodel = ["linaer"]\n[base]\nmodel = "mlp"\n', "[base] model: model=linaer sets it, too"),
         ("[grid]\nseed = [1]\n", "[grid] seed: the sweep sets it; seeds = [0, 1]"),

@@ -1,7 +1,13 @@
-"""The processes of one launch: each in its own session, all stopped when the launch ends."""
+"""The processes of one launch: each in its own session, all stopped when the launch ends.
+
+Runs as `python -m fl_dp.launch.processes LAUNCH_ID SCRATCH`, the guard, which ends them if the
+launcher is killed before it can. The launcher holds the other end of its standard input, which closes however
+the launcher ends. The guard then ends what is left of the launch and deletes its scratch folder.
+"""
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,7 +47,14 @@ class Processes:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         self.scratch = Path(tempfile.mkdtemp(prefix="fl-dp-"))
         self._guard = subprocess.Popen(
-            [sys.executable, "-P", "-m", "fl_dp.launch.processes.guard", self.launch_id, str(self.scratch)],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "fl_dp.launch.processes",
+                self.launch_id,
+                str(self.scratch),
+            ],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
@@ -166,3 +179,22 @@ def _environment(pid: int) -> list[bytes]:
 def ended(code: int) -> str:
     """How a process ended, in words."""
     return f"stopped (signal {-code})" if code < 0 else f"stopped (exit code {code})"
+
+
+def tail(path: Path, lines: int = 15) -> str:
+    """The last lines of a log, indented, for an error message."""
+    if not path.exists():
+        return "  (no output)"
+    last = path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+    return "\n".join(f"  {line}" for line in last) or "  (no output)"
+
+
+def _guard() -> None:
+    launch_id, scratch = sys.argv[1:]
+    sys.stdin.buffer.read()
+    end_launch(launch_id)
+    shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    _guard()

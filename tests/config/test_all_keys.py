@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from fl_dp.config.all_keys import by_group, client_file, keys_of, keys_page, run_file, toml_value
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.keys import keys_of
 from fl_dp.config.run import RunConfig
-from fl_dp.config.written import client_file, keys_page, run_file
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -54,3 +53,20 @@ def test_a_file_has_every_key_with_its_default(kind, text):
     filled = {**found, "client": "a", "ledger": "l"}
     assert ClientConfig.from_flat(filled) == ClientConfig(client="a", ledger="l")
     assert filled.keys() == ClientConfig(client="a", ledger="l").to_flat().keys()
+
+
+def test_all_keys_are_there_once_and_those_of_a_group_together():
+    keys = keys_of(RunConfig)
+    assert {key.name for key in keys} == RunConfig().to_flat().keys()
+    groups = [group for group, _ in by_group(keys)]
+    assert len(groups) == len(set(groups))
+    first, *others = by_group(keys, common_first=True)
+    assert {"data", "clients", "rounds", "epsilon", "noise-multiplier"} <= {key.name for key in first[1]}
+    named = [key.name for _, members in (first, *others) for key in members]
+    assert sorted(named) == sorted(key.name for key in keys)
+
+
+def test_values_as_toml():
+    assert [toml_value(one) for one in (True, 'a "b"', 1, 0.5, float("inf"))] == [
+        "true", '"a \\"b\\""', "1", "0.5", "inf",
+    ]  # fmt: skip

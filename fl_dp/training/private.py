@@ -36,7 +36,7 @@ from fl_dp.training.passes import Passes
 from fl_dp.training.precision import check_precision
 from fl_dp.training.recorder import Recorder
 from fl_dp.training.rehearsing import chooser_that_fits, quickest_rows, steady_rows
-from fl_dp.training.rows import filled, steady
+from fl_dp.training.rows import filled, most_rows, steady
 
 logger = logging.getLogger("fl_dp")
 
@@ -140,7 +140,7 @@ class PrivateTrainer:
 
         Tried with random numbers, random weights and the kernels in use, once for each combination.
         """
-        rows = steady(rows)  # as in `step`
+        rows = self._steady_rows(rows)  # as in `step`
         if self.plan.one_by_one or rows == 1 or (rows, *self.kernels.items()) in self._steady:
             return
 
@@ -278,7 +278,7 @@ class PrivateTrainer:
         if self.plan.one_by_one:
             # an empty draw has no pass: torch.split would give one, with no example
             return self._one_by_one(self.examples(data, draw[i : i + 1]) for i in range(len(draw)))
-        rows = steady(physical_batch_size)
+        rows = self._steady_rows(physical_batch_size)
         try:
             clipped = None
             for indices in physical_batches(draw, rows):
@@ -298,9 +298,12 @@ class PrivateTrainer:
 
     def _fewer(self, rows: int) -> int:
         """Half as many rows, or fewer until rows are steady; with one row nothing depends on a place."""
-        while (rows := steady(rows // 2)) > 1 and not self._is_steady(rows):
+        while (rows := self._steady_rows(rows // 2)) > 1 and not self._is_steady(rows):
             pass
         return rows
+
+    def _steady_rows(self, rows: int) -> int:
+        return steady(rows, most_rows(self.device))
 
     def _is_steady(self, rows: int) -> bool:
         """Whether an example's bits do not depend on its place, and there is enough memory to see that."""

@@ -11,7 +11,7 @@ from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import room_in
 from fl_dp.engine.kernel_choice.plan import Plan, fitted
 from fl_dp.errors import UnsteadyError
-from fl_dp.training.rows import best_rows, instead_of
+from fl_dp.training.rows import best_rows, instead_of, most_rows
 
 logger = logging.getLogger("fl_dp")
 
@@ -38,7 +38,7 @@ def quickest_rows(
 
     while True:
         try:
-            return best_rows(seconds, expected_batch_size, at_most)
+            return best_rows(seconds, expected_batch_size, at_most, most_rows(device))
         except RuntimeError as error:
             if at_most == 1 or not is_out_of_memory(error):
                 raise

@@ -12,21 +12,27 @@ and any other would not (`tests/attacks/test_a_filling_that_decides.py`).
 import math
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 
 _STEP = 8  # numbers of rows are multiples of it
-_MOST = 128  # rows: larger numbers were not tested for steady rows
+_MOST, _MOST_ON_GPU = 128, 1024  # rows: on CPUs, larger numbers were not tested for steady rows
 _FEW, _LONG = 16, 0.2  # rows to try if a pass with the largest number takes this many seconds
 
 
-def steady(rows: int) -> int:
+def most_rows(device: torch.device) -> int:
+    """The most rows of a pass. Rounding sets no limit (`sum_error.py`), and a start tests those it takes."""
+    return _MOST if device.type == "cpu" else _MOST_ON_GPU
+
+
+def steady(rows: int, most: int = _MOST) -> int:
     """The largest number of rows, up to `rows`, at which a row's bits were seen not to depend on its place.
 
     That is a multiple of 8, or 4, or 1. At other numbers, with one output, a row's bits do depend on its
-    place (5 to 100 rows, MKL's strict mode).
+    place (5 to 100 rows, MKL's strict mode). most: see `most_rows`.
     """
     if rows >= _STEP:
-        return min(rows, _MOST) // _STEP * _STEP
+        return min(rows, most) // _STEP * _STEP
     return 4 if rows >= 4 else 1
 
 
@@ -51,13 +57,13 @@ def filled(rows: int, batch: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple(full)
 
 
-def best_rows(seconds: Callable[[int], float], expected: int, at_most: int) -> int:
+def best_rows(seconds: Callable[[int], float], expected: int, at_most: int, most: int = _MOST) -> int:
     """The `steady` number of rows, up to `at_most`, with which a step of `expected` records is fastest.
 
     seconds: time of a pass, by its rows. With few rows, less is wasted if a draw ends in the middle of a
     pass; with many, few passes are needed. If a pass takes long, only two sizes are tried.
     """
-    largest = steady(min(at_most, _ceil(expected + 3 * math.sqrt(expected), _STEP) * _STEP))
+    largest = steady(min(at_most, _ceil(expected + 3 * math.sqrt(expected), _STEP) * _STEP), most)
     if largest <= _STEP:
         return largest
     taken = {largest: seconds(largest)}

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fl_dp.training.rows import best_rows, expected_passes, filled, steady
+from fl_dp.training.rows import best_rows, expected_passes, filled, most_rows, steady
 
 
 @pytest.mark.parametrize("there", [1, 3, 5])
@@ -66,3 +66,10 @@ def test_waste_is_small_where_a_row_costs():
 def test_numbers_of_rows_are_those_at_which_rows_are_steady():
     wanted = {1: 1, 3: 1, 4: 4, 7: 4, 8: 8, 15: 8, 33: 32, 100: 96, 127: 120, 128: 128, 10**9: 128}
     assert {rows: steady(rows) for rows in wanted} == wanted
+
+
+def test_a_device_takes_more_rows():
+    cpu, gpu = most_rows(torch.device("cpu")), most_rows(torch.device("cuda"))
+    assert [steady(rows, gpu) for rows in (7, 200, 5000)] == [4, 200, 1024]
+    assert best_rows(lambda size: 1e-3, 5000, 5000, cpu) == 128
+    assert best_rows(lambda size: 1e-3, 5000, 5000, gpu) == 1024

@@ -59,12 +59,14 @@ class Rows(GradientLayout):
     def _combine(self, factors: Tensor, rows: Tensor, sums: Tensor) -> Tensor:
         weighted = weighted_rows(factors, sums)
         table = weighted.new_zeros(self.shape)
-        return table.index_add_(0, rows.flatten(), weighted.flatten(0, 1))
+        return add_rows(table, rows.flatten(), weighted.flatten(0, 1))
 
     def instantiate(self) -> Tensor:
         N, T, d = self.grads.shape
-        tables = self.grads.new_zeros(N, self.num_rows, d)
-        return tables.scatter_add_(1, self.indices[:, :, None].expand(N, T, d), self.grads)
+        tables = self.grads.new_zeros(N * self.num_rows, d)
+        starts = self.num_rows * torch.arange(N, device=self.device)
+        add_rows(tables, (self.indices + starts[:, None]).flatten(), self.grads.reshape(N * T, d))
+        return tables.view(N, self.num_rows, d)
 
     def first(self, num_examples: int) -> "Rows":
         return Rows(self.indices[:num_examples], self.grads[:num_examples], self.num_rows)
@@ -77,6 +79,16 @@ def _squared_lengths(sums: Tensor) -> Tensor:
         return sums.new_zeros(N)
     of_rows = squared_lengths(sums.view(N * T, d)).view(N, T)
     return of_rows.cumsum(1, dtype=torch.float64)[:, -1].to(sums.dtype)
+
+
+def add_rows(table: Tensor, places: Tensor, rows: Tensor) -> Tensor:
+    """Add rows (n, d) to the table's rows `places`, in place and in a fixed order.
+
+    On GPUs `index_add_` has none. `index_put_` sorts first, and takes longer on CPUs.
+    """
+    if table.device.type == "cpu":
+        return table.index_add_(0, places, rows)
+    return table.index_put_((places,), rows, accumulate=True)
 
 
 def joined_positions(indices: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,5 +106,5 @@ def joined_positions(indices: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
     rows = torch.zeros_like(indices).scatter_(1, places, indices)
     places += T * torch.arange(N, device=indices.device)[:, None]  # all examples' rows one after the other
     sums = grads.new_zeros(N * T, d, dtype=wide_type(grads.dtype))
-    sums.index_add_(0, places.flatten(), grads.flatten(0, 1).to(sums.dtype))
+    add_rows(sums, places.flatten(), grads.flatten(0, 1).to(sums.dtype))
     return rows, sums.view(N, T, d)

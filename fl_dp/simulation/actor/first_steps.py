@@ -14,7 +14,7 @@ from fl_dp.data.persons import Examples
 from fl_dp.simulation.work import ClientWork
 from fl_dp.training.local_algorithm import has_own_models
 from fl_dp.training.private import PrivateTrainer
-from fl_dp.training.rows import steady
+from fl_dp.training.rows import most_rows, steady
 
 TOGETHER = 128  # examples in one pass; more would save hardly any time
 _LITTLE_BYTES = 2**24  # of a step's tensors; a larger step spends its time on arithmetic anyway
@@ -75,7 +75,8 @@ def begin_together(clients: Sequence[tuple[PrivateTrainer, Examples, float]], ro
     one model, which holds the weights that they start from.
     """
     # The one with the largest batch: what it adds in float32 is small enough for all.
-    first, rows = max((trainer for trainer, _, _ in clients), key=lambda trainer: trainer.most), steady(rows)
+    first = max((trainer for trainer, _, _ in clients), key=lambda trainer: trainer.most)
+    rows = steady(rows, most_rows(first.device))
     draws = [trainer.examples(data, trainer.draw(data, rate)) for trainer, data, rate in clients]
     sums = [first.nothing() for _ in clients]
     masks = first.masks.child("together", *(trainer.masks.key for trainer, _, _ in clients))

@@ -125,7 +125,7 @@ def test_the_physical_batch_is_chosen_for_a_memory_from_shapes_alone(tmp_path, d
 
     monkeypatch.setattr(private.PrivateTrainer, "step", step)
     # else by how long passes take, which is not the same twice
-    monkeypatch.setattr(rehearsing, "best_rows", lambda seconds, expected, at_most: at_most)
+    monkeypatch.setattr(rehearsing, "best_rows", lambda seconds, expected, at_most, most: at_most)
     other = TensorData(data.x[:1] * 1e30, data.y[:1], data.classes)
     plan = dataclasses.replace(PLAN, steps=1, expected_batch_size=50)
     for name, memory_mib, records in (("one", 2, data), ("other", 2, other), ("large", 6, data)):

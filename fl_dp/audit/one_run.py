@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.alone import compute_epsilon_alone
@@ -20,7 +21,6 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Arrays, Canaries
-from fl_dp.audit.given_task import GivenTask
 from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_by_f_dp, find_epsilon_in_runs
 from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.audit.sums import MakeWay, View, seen_entry
@@ -32,8 +32,20 @@ from fl_dp.engine.noise.generators import system_generator
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import Entry, LocalUpdate, RoundPlan, total_steps
+from fl_dp.tasks.task import Task
 
 _PHYSICAL_BATCH = 64
+
+
+class GivenTask(Task, built_in=True):
+    """A task with an audit's own model, trained in place. settings: of the loss and of the unit."""
+
+    def __init__(self, model: nn.Module, settings: TaskSettings) -> None:
+        super().__init__(settings)
+        self._model = model
+
+    def model(self) -> nn.Module:
+        return self._model
 
 
 @dataclass(frozen=True, slots=True)

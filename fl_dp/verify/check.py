@@ -1,4 +1,4 @@
-"""A check: one file of `checks/`, found by its name."""
+"""A check, one file of `checks/`, and the run of all of them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fl_dp.errors import ConfigError
+from fl_dp.choices import CHECKS
+from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.kits.roster import Roster
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.verify.claims import Claim, round_claims, summary_claim
@@ -66,3 +67,19 @@ class Checked:
     name: str
     findings: tuple[Finding, ...]
     signed: Mapping[str, bool]
+
+
+def checked(evidence: Evidence) -> Iterator[Checked]:
+    """The findings of each of our checks, in order; whatever the files hold, each check ends with findings.
+
+    No other package's check runs: the verdict is ours.
+    """
+    checks = {name: CHECKS.load(name, Check) for name in CHECKS.built_in()}
+    for name, check in sorted(checks.items(), key=lambda one: one[1].place):
+        found = Found()
+        evidence.progress(f"checking {name}")
+        try:
+            check.run(evidence, found)
+        except FlDpError as error:
+            found.differs(str(error).rstrip("."), "", "it could not be checked any further")
+        yield Checked(name, found.all(), dict(found.signed))

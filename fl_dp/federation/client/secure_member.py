@@ -98,7 +98,7 @@ def _check(message: Message, config: ClientConfig, identity: Identity, kept: byt
 
 
 def _mask(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
-    from fl_dp.federation.client.masked_training import MaskedTraining  # late: it imports torch
+    from fl_dp.federation.client.own_training import MaskedTraining  # late: it imports torch
 
     participant = Participant.from_bytes(kept, identity.key)
     participant.accept(Checks.from_fields(wire.said(message.content)))

@@ -25,8 +25,7 @@ from fl_dp.reporting.ledger_table import print_accounts
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.refuted import ADVICE
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.verify.check import Evidence, checked
-from fl_dp.verify.findings import Outcome
+from fl_dp.verify.check import Evidence, Outcome, checked
 from fl_dp.verify.ledger_file import read_ledger
 from fl_dp.verify.verdict import verdict
 from scripts.samples.__main__ import EXPECTED, digest

@@ -23,8 +23,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Arrays, Canaries
 from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_by_f_dp, find_epsilon_in_runs
 from fl_dp.audit.noise_family import NoiseFamily
-from fl_dp.audit.sums import MakeWay, View, seen_entry
-from fl_dp.audit.ways import Deployed
+from fl_dp.audit.ways import Deployed, MakeWay, View, seen_entry
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import DataSettings
 from fl_dp.config.task import TaskSettings

@@ -12,8 +12,7 @@ from fl_dp.audit.canaries import Canaries, GradientCanaries
 from fl_dp.audit.hostile import LOSS, HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit
-from fl_dp.audit.sums import MakeWay, View, in_sums, seen_entry
-from fl_dp.audit.ways import Deployed
+from fl_dp.audit.ways import Deployed, MakeWay, View, in_sums, seen_entry
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig

@@ -6,8 +6,7 @@ from pathlib import Path
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import LaunchError
 from fl_dp.federation.client.journal import NewLines, journal_folder
-from fl_dp.federation.client.journal_line import Line
-from fl_dp.federation.client.journal_words import in_words, spent_in_words
+from fl_dp.federation.client.journal_line import Line, in_words, spent_in_words
 from fl_dp.launch.processes.log_tail import JsonLines, tail
 from fl_dp.launch.processes.processes import Processes, ended
 from fl_dp.reporting.wording import counted

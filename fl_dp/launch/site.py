@@ -7,8 +7,7 @@ from pathlib import Path
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import LaunchError
-from fl_dp.kits.ending import ending
-from fl_dp.kits.kit import SiteKit, own_folder
+from fl_dp.kits.kit import SiteKit, ending, own_folder
 from fl_dp.launch.client_processes import ClientStart, start_clients
 from fl_dp.launch.clients import write_client_file
 from fl_dp.launch.exit_codes import ExitCode

@@ -28,10 +28,9 @@ from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.cluster.resources import Node, Share, fitting, places, share
-from fl_dp.simulation.given_task import given_task
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.masked_sum import MaskedSums
-from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
+from fl_dp.simulation.work import ActorSettings, Measured, RoundWork, given_task
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import known_as_read, load_parts
 from fl_dp.training.local_algorithm import has_own_models

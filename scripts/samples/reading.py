@@ -33,8 +33,7 @@ from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.simulation.actor.keys import kept_secret
 from fl_dp.training.kept import read_state as read_kept_state
-from fl_dp.verify.check import Evidence, checked
-from fl_dp.verify.findings import Outcome
+from fl_dp.verify.check import Evidence, Outcome, checked
 from fl_dp.verify.verdict import verdict
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ import pytest
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import LaunchError
 from fl_dp.federation.client.journal import Line, append, journal_folder
-from fl_dp.federation.client.journal_words import in_words
+from fl_dp.federation.client.journal_line import in_words
 from fl_dp.launch.client_watch import ClientWatch, JournalWatch
 
 

@@ -33,8 +33,7 @@ from fl_dp.reporting.reports import (
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults, to_line, write_statements
 from fl_dp.statements import PURPOSE, AccountStatement, Stated, Statement, commitment
-from fl_dp.verify.check import Checked, Evidence, checked
-from fl_dp.verify.findings import Finding, Outcome
+from fl_dp.verify.check import Checked, Evidence, Finding, Outcome, checked
 from fl_dp.weights_digest import weights_digest
 
 RUN, SIZE, BATCH, NOISE, STEPS, ROUNDS, DELTA, BUDGET = "7001", 640, 64, 1.5, 20, 3, 1e-5, 3.0

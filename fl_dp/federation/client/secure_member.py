@@ -28,8 +28,7 @@ from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import ClientRounds
 from fl_dp.federation.client.stages import AcceptedRound, Client
 from fl_dp.federation.secure_sum import wire
-from fl_dp.federation.secure_sum.identity import Identity
-from fl_dp.federation.secure_sum.limits import Limits
+from fl_dp.federation.secure_sum.limits import Identity, Limits
 from fl_dp.federation.secure_sum.messages import Checks, Complaint, Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head, Terms

@@ -11,9 +11,8 @@ from fl_dp.records import REFUTED, total_steps
 from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import Statement, commitment, stated_in
-from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import Charges, Claim, ClientClaim, merged, missing
-from fl_dp.verify.findings import Found
 from fl_dp.verify.independent import can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import LedgerFile, read_ledger
 from fl_dp.verify.reading import is_there, read_json

@@ -16,8 +16,7 @@ from fl_dp.federation.server.state import STATE, ServerState, read_state, write_
 from fl_dp.reporting.reports import INTERRUPTED
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
-from fl_dp.verify.check import Evidence, checked
-from fl_dp.verify.findings import Outcome
+from fl_dp.verify.check import Evidence, Outcome, checked
 
 # `fl_dp.federation.server.app` is the module and, within it, Flower's app
 server = importlib.import_module("fl_dp.federation.server.app")

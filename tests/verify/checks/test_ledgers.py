@@ -13,7 +13,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.export import to_export
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.statements import Statement, commitment
-from fl_dp.verify.findings import Finding, Outcome
+from fl_dp.verify.check import Finding, Outcome
 
 
 @pytest.fixture

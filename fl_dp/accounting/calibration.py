@@ -94,27 +94,23 @@ def calibrate_plan(
 
 
 def steps_that_fit(
-    sample_rate: float,
-    noise_multiplier: float,
-    planned: int,
+    planned: Entry,
     epsilon: float,
     delta: float,
     *,
     spent: Iterable[Entry] = (),
     accountant: str = DEFAULT_ACCOUNTANT,
-    shares: int = 1,
-    copies: int = 1,
 ) -> int:
-    """The largest number of steps, 0 to `planned`, with which the total stays within `epsilon` at `delta`.
+    """The largest number of the planned steps with which the total stays within `epsilon` at `delta`.
 
     It takes one computation if all fit, two if none does, else about seven.
     """
     spent = merge(spent)
 
     def history(steps: int) -> History:
-        return (*spent, Entry(sample_rate, noise_multiplier, steps, shares, copies))
+        return (*spent, planned.taking(steps))
 
-    return _most_that_fit(history, planned, epsilon, delta, accountant)
+    return _most_that_fit(history, planned.steps, epsilon, delta, accountant)
 
 
 def rounds_that_fit(

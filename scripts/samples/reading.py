@@ -149,8 +149,7 @@ def _repeatable(ledger: Ledger) -> list[tuple[int, ReservationRequest]]:
         (
             paid.id,
             ReservationRequest(
-                account.dataset, paid.run, paid.server_round,
-                (paid.entry.sample_rate, paid.entry.noise_multiplier), paid.entry.steps, None, paid.inputs,
+                account.dataset, paid.run, paid.server_round, paid.entry, None, paid.inputs
             ),
         )
         for account in ledger.accounts()

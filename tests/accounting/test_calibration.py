@@ -55,16 +55,16 @@ def test_what_cannot_be_calibrated_is_refused(calibrate, error, words):
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
 @pytest.mark.parametrize("spent", [(), SPENT])
 def test_the_steps_fit_and_one_more_does_not(spent, accountant):
-    steps = steps_that_fit(0.1, 1.0, 10**9, 3.0, 1e-5, spent=spent, accountant=accountant)
+    steps = steps_that_fit(Entry(0.1, 1.0, 10**9), 3.0, 1e-5, spent=spent, accountant=accountant)
 
     def cost(count: int) -> float:
         return compute_epsilon([*spent, Entry(0.1, 1.0, count)], 1e-5, accountant)
 
     assert 0 < steps < 500
     assert cost(steps) <= 3.0 < cost(steps + 1)
-    assert steps_that_fit(0.1, 1.0, steps, 3.0, 1e-5, spent=spent, accountant=accountant) == steps
-    for planned in (0, 1, 50):
-        assert steps_that_fit(0.1, 1.0, planned, 0.1, 1e-5, spent=SPENT, accountant=accountant) == 0
+    assert steps_that_fit(Entry(0.1, 1.0, steps), 3.0, 1e-5, spent=spent, accountant=accountant) == steps
+    for planned in (1, 50):
+        assert steps_that_fit(Entry(0.1, 1.0, planned), 0.1, 1e-5, spent=SPENT, accountant=accountant) == 0
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])

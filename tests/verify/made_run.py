@@ -237,7 +237,7 @@ def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:
         budget = Budget(BUDGET, DELTA)
         for number in (1, 2, 3) if site == "north" else (1, 3):
             request = ReservationRequest(
-                f"{site}'s data", RUN, number, (RATE, NOISE), STEPS, budget, shares=made.shares
+                f"{site}'s data", RUN, number, Entry(RATE, NOISE, STEPS, made.shares), budget
             )
             ledger.commit_all(ledger.reserve_all([request]))
         head = ledger.head()

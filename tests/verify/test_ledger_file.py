@@ -12,6 +12,7 @@ from fl_dp.accounting.ledger.event_log import FORMAT
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import ConfigError
+from fl_dp.records import Entry
 from fl_dp.verify import ledger_file
 from fl_dp.verify.ledger_file import kept_rows, read_ledger
 
@@ -78,7 +79,11 @@ def test_a_ledger_that_has_paid_is_one_with_the_secrets_that_lie_beside_its_entr
     with Ledger.open(path) as ledger:
         ledger.register("mine", "contents", 100, digests=lambda: [bytes(32)])
         ledger.reserve_all(
-            [ReservationRequest("mine", "a run", 1, (0.1, 1.0), 5, Budget(8.0, 1e-5), inputs="of the round")]
+            [
+                ReservationRequest(
+                    "mine", "a run", 1, Entry(0.1, 1.0, 5), Budget(8.0, 1e-5), inputs="of the round"
+                )
+            ]
         )
         rows = ledger.rows()
     with sqlite3.connect(path) as file:

@@ -132,9 +132,7 @@ def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
     one = accepted.entry
     before = budget.epsilon_of(spent) if spent else 0.0
     after = budget.epsilon_of((*spent, one))
-    fit = budget.steps_that_fit(
-        one.sample_rate, one.noise_multiplier, 1000 * plan.steps, spent, one.shares, one.copies
-    )
+    fit = budget.steps_that_fit(one.taking(1000 * plan.steps), spent)
     rounds = (
         f"{fit // plan.steps} such rounds fit" if fit < 1000 * plan.steps else "more than 1000 rounds fit"
     )

@@ -57,7 +57,7 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         except ConfigError as error:
             raise FederationError(str(error).rstrip(".")) from error
     if not profile.vary_mechanism:
-        reason = conflict(mechanism.sample_rate, mechanism.noise_multiplier, profile.spent, copies)
+        reason = conflict(mechanism, profile.spent)
         if reason:
             raise FederationError(reason)
     return mechanism

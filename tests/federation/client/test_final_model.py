@@ -107,7 +107,7 @@ def test_what_the_data_have_spent_is_stated(tmp_path: Path, one_run: bool) -> No
     assert account.public_size == site.register().public_size
     assert account.other_runs == ()
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
-        ledger.reserve(ledger.accounts()[0].dataset, "another", 1, (0.5, 9.0), 2, Budget(3.0, 1e-5))
+        ledger.reserve(ledger.accounts()[0].dataset, "another", 1, Entry(0.5, 9.0, 2), Budget(3.0, 1e-5))
     (account,) = Statement.from_text(str(sent(site)[STATEMENT]["text"])).accounts
     assert account.other_runs == (Entry(0.5, 9.0, 2),)
     assert set(account.spent) == {*update.spent, *account.other_runs}

@@ -23,7 +23,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Arrays, Canaries
 from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_by_f_dp, find_epsilon_in_runs
 from fl_dp.audit.noise_family import NoiseFamily
-from fl_dp.audit.ways import Deployed, MakeWay, View, seen_entry
+from fl_dp.audit.ways import Deployed, MakeWay, View
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import DataSettings
 from fl_dp.config.task import TaskSettings
@@ -135,7 +135,7 @@ def run_audit(
         included = torch.rand(canaries.count, generator=coins) < 0.5
         scores, last = _train(canaries, included, server, settings, way)
         seen.append((scores, included.numpy()))
-    there = seen_entry(whole, view)
+    there = whole.alone() if view == "alone" else whole  # the noise that protects in that view
     family, first = NoiseFamily(there, delta), seen[0]
     claimed = last.epsilon
     if view == "alone":

@@ -12,7 +12,7 @@ from fl_dp.audit.canaries import Canaries, GradientCanaries
 from fl_dp.audit.hostile import LOSS, HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit
-from fl_dp.audit.ways import Deployed, MakeWay, View, in_sums, seen_entry
+from fl_dp.audit.ways import Deployed, MakeWay, View, in_sums
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
@@ -22,7 +22,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.client.registration import auto_size
 from fl_dp.federation.server.planning import expected_batch, members_shares, steps_of_round
 from fl_dp.models.start import load_start
-from fl_dp.records import RESET, Entry, RoundPlan
+from fl_dp.records import RESET, RoundPlan
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import SERVER, load_part, of_client, records_of
 from fl_dp.tasks.task import Task
@@ -97,8 +97,8 @@ def audit_hostile_gradients(
     own_size = _declared(config, own_part(config))
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
     rounds, plan = plan.steps * config.rounds, _hostile(plan, plan.max_grad_norm)
-    there = seen_entry(Entry(1.0, plan.noise_multiplier, 1, plan.shares or 1), view)
-    watched = dataclasses.replace(plan, noise_multiplier=there.noise_multiplier)
+    seen = plan.own_multiplier if view == "alone" else plan.noise_multiplier
+    watched = dataclasses.replace(plan, noise_multiplier=seen)
     canaries = WatchedGradients(count, max(count, own_size), watched, config)
     way = in_sums(way, view, canaries.of_member) if view else way
     return _audit(canaries, plan, config, overrides, own_size, way, hostile_rounds=rounds, view=view)

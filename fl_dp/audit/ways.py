@@ -24,7 +24,7 @@ from fl_dp.federation.client.round import ClientRounds, play
 from fl_dp.federation.wire.arrays import NDArray, digest_of, encode
 from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum
-from fl_dp.records import Entry, LocalUpdate, Refusal, RoundPlan
+from fl_dp.records import LocalUpdate, Refusal, RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
@@ -113,11 +113,6 @@ def _update(answer: LocalUpdate | Refusal) -> LocalUpdate:
     return answer
 
 
-def seen_entry(whole: Entry, view: View | None) -> Entry:
-    """The noise that protects in that view: all shares, or the client's own. None: no secure sum."""
-    return whole.alone() if view == "alone" else whole
-
-
 def in_sums(make: MakeWay, view: View, others: Callable[[int], Examples]) -> MakeWay:
     """A way to train into secure sums. make: how each member trains; others: data of members 1, 2, ..."""
     return partial(_InSums, make, view, others)
@@ -158,8 +153,8 @@ class _InSums:
         for member in self._others(plan):
             for name, share in member.train(plan, weights).arrays.items():
                 total[name] = total[name] + share
-        multiplier = seen_entry(Entry(1.0, plan.noise_multiplier, 1, plan.shares), "alone").noise_multiplier
-        spacing = noise_grid(plan.max_grad_norm, multiplier, sum(one.size for one in total.values())).spacing
+        numbers = sum(one.size for one in total.values())
+        spacing = noise_grid(plan.max_grad_norm, plan.own_multiplier, numbers).spacing
         step = plan.learning_rate / plan.expected_batch_size * spacing
         arrays = {name: weights[name] - step * whole for name, whole in total.items()}
         return replace(

@@ -36,8 +36,8 @@ def conflict(planned: Entry, spent: Iterable[Entry]) -> str:
 
     Shares are not compared: under the assumption of a secure sum they change nothing.
     """
-    asked = _compared(planned)
-    held = sorted(set(map(_compared, spent)))
+    asked = without_shares(planned)
+    held = sorted(set(map(without_shares, spent)))
     if held in ([], [asked]):
         return ""
     mechanisms = " and ".join(_words(*mechanism) for mechanism in held)
@@ -48,7 +48,8 @@ def conflict(planned: Entry, spent: Iterable[Entry]) -> str:
     )
 
 
-def _compared(entry: Entry) -> tuple[float, float, int]:
+def without_shares(entry: Entry) -> tuple[float, float, int]:
+    """The mechanism as those see it who see no more than sums."""
     return entry.sample_rate, entry.noise_multiplier, entry.copies
 
 

@@ -73,8 +73,9 @@ from pathlib import Path
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
-from fl_dp.records import total_steps
+from fl_dp.records import Entry, total_steps
 
+ENTRY = Entry(0.001, 50.0, 1)
 disk, budget = Path(sys.argv[1]), Budget(100.0, 1e-5, "rdp")
 refused = spent = 0
 path, ballast = disk / "ledger.sqlite", disk / "ballast"
@@ -92,7 +93,7 @@ for pages in range(14):  # that are left free, of 4096 bytes
     released, reserved = 0, 0
     try:
         with Ledger.open(path) as ledger:
-            reservation = ledger.reserve("digits", f"run {pages}", 1, (0.001, 50.0), 1, budget)
+            reservation = ledger.reserve("digits", f"run {pages}", 1, ENTRY, budget)
             reserved = 1
             ledger.commit(reservation)
             released = 1
@@ -106,7 +107,7 @@ print("refused", refused, "of 14")
 os.system(f"mount -o remount,ro {disk}")
 try:
     with Ledger.open(path) as ledger:
-        ledger.reserve("digits", "read-only", 1, (0.001, 50.0), 1, budget)
+        ledger.reserve("digits", "read-only", 1, ENTRY, budget)
 except LedgerError as error:
     print("read-only:", error)
 """

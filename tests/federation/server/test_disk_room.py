@@ -22,7 +22,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 
 @pytest.fixture
 def two(fakes):
-    return fakes.Grid({1: fakes.Client("0"), 2: fakes.Client("1")})
+    return short_run.two(fakes)
 
 
 @pytest.fixture

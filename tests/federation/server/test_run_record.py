@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 from federation.server import short_run
+from federation.server.short_run import Killed, two
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server import run_record
@@ -23,15 +24,7 @@ server = importlib.import_module("fl_dp.federation.server.app")
 leave = server.leave
 
 
-class Killed(BaseException):
-    """As SIGKILL: nothing is written any more."""
-
-
 serve = partial(short_run.serve, rounds=4)
-
-
-def two(fakes):
-    return fakes.Grid({1: fakes.Client("0"), 2: fakes.Client("1")})
 
 
 def lines(folder):

@@ -7,11 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from fl_dp.accounting.accountants.pld import compose
+from fl_dp.accounting.accountants.pld import compose, transform_error
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.privacy_loss import Array
-from fl_dp.accounting.transform_error import transform_error
 from fl_dp.audit.f_dp import TradeOff
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry

@@ -97,7 +97,7 @@ def calibrations() -> dict[str, Work]:
 
 def fitting() -> dict[str, Work]:
     return {
-        f"rate {rate:g}, {by}": partial(steps_that_fit, rate, 0.8, 5000, 2.0, DELTA, accountant=by)
+        f"rate {rate:g}, {by}": partial(steps_that_fit, Entry(rate, 0.8, 5000), 2.0, DELTA, accountant=by)
         for by in COMPARED
         for rate in (1e-3, 0.01)
     }
@@ -111,7 +111,7 @@ def ledger_timings(operations: int) -> list[Timing]:
 
         def pay() -> None:
             for number in range(operations):
-                reservation = ledger.reserve("benchmark", "run", number, (0.01, 1.0), 10, budget)
+                reservation = ledger.reserve("benchmark", "run", number, Entry(0.01, 1.0, 10), budget)
                 ledger.commit(reservation)
 
         timing = measure(f"ledger, {operations} times reserve and commit", pay, 1)

@@ -12,6 +12,7 @@ from pathlib import Path
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.records import Entry
 
 MECHANISM = (0.01, 1.0)  # sample rate, noise multiplier
 
@@ -37,7 +38,7 @@ def ledger_rates(folder: Path, rounds: int, repeat: int = 20) -> dict[str, float
     with Ledger.open(path) as ledger:
 
         def pay(ledger: Ledger, run: str, number: int) -> None:
-            ledger.commit(ledger.reserve("data", run, number, MECHANISM, 1, budget))
+            ledger.commit(ledger.reserve("data", run, number, Entry(*MECHANISM, 1), budget))
 
         def message(number: int) -> None:
             with Ledger.open(path) as opened:

@@ -253,6 +253,11 @@ class RoundPlan:
         return self.shares > 0
 
     @property
+    def own_multiplier(self) -> float:
+        """The noise multiplier of what this client alone adds."""
+        return self.noise_multiplier / math.sqrt(max(1, self.shares))
+
+    @property
     def one_by_one(self) -> bool:
         """Whether every record has its own pass."""
         return self.private and self.arithmetic == PROVEN

@@ -19,16 +19,14 @@ from fl_dp.kits.kit import ServerKit, SiteKit, accept
 from fl_dp.kits.provision import Wishes, provision
 from fl_dp.launch.ledger_place import named_ledger
 from fl_dp.launch.resumption import kept_config
-from fl_dp.records import NUMERICS, REFUTED, STEADY_ROWS
+from fl_dp.records import NUMERICS, REFUTED, STEADY_ROWS, Entry
 from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.reporting.ledger_table import print_accounts
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.refuted import ADVICE
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.verify.check import Evidence
-from fl_dp.verify.findings import Outcome
+from fl_dp.verify.check import Evidence, Outcome, checked
 from fl_dp.verify.ledger_file import read_ledger
-from fl_dp.verify.running import checked
 from fl_dp.verify.verdict import verdict
 from scripts.samples.__main__ import EXPECTED, digest
 from scripts.samples.private import private_copy
@@ -122,9 +120,9 @@ def test_what_a_ledger_has_paid_still_counts_and_it_goes_on(samples: Path, name:
         last = account.last_budget()
         assert last is not None
         with pytest.raises(BudgetExhaustedError):
-            ledger.reserve(account.dataset, "a new run", 1, (0.1, 2.0), 3, Budget(0.5, last.delta))
+            ledger.reserve(account.dataset, "a new run", 1, Entry(0.1, 2.0, 3), Budget(0.5, last.delta))
         wider = Budget(last.epsilon + 1.0, last.delta)
-        ledger.commit(ledger.reserve(account.dataset, "a new run", 1, (0.1, 2.0), 3, wider))
+        ledger.commit(ledger.reserve(account.dataset, "a new run", 1, Entry(0.1, 2.0, 3), wider))
         assert len(ledger.rows()) == len(before) + 2
         check_continues(ledger.path, ledger.rows(), before)
 

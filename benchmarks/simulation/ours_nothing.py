@@ -19,7 +19,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.environment import cores
-from fl_dp.simulation.cluster import machines as cluster
+from fl_dp.simulation import session
 from fl_dp.simulation.cluster import runtime as ray_runtime
 from fl_dp.simulation.session import Simulation, simulated_grid
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     simulation = Simulation(
         config, client_config(config, 0, options.out), options.out, on_work=lambda work: None
     )
-    cluster.TrainingActor = IdleActor  # what a simulation starts
+    session.TrainingActor = IdleActor  # what a simulation starts
     clock = RoundClock(options.out)
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # in whose name Flower sends
     with ray_runtime.running("", options.out / "ray", cores()), simulated_grid(simulation) as grid:

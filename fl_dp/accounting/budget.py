@@ -72,43 +72,19 @@ class Budget:
             f"{self.epsilon_alone:g}"
         )
 
-    def steps_that_fit(
-        self,
-        sample_rate: float,
-        noise_multiplier: float,
-        planned: int,
-        spent: Iterable[Entry],
-        shares: int = 1,
-        copies: int = 1,
-    ) -> int:
-        """How many of the planned steps stay within the budget after `spent`; shares, copies: see `Entry`."""
+    def steps_that_fit(self, planned: Entry, spent: Iterable[Entry]) -> int:
+        """How many of the planned steps stay within the budget after `spent`."""
         spent = tuple(spent)
-        fitting = steps_that_fit(
-            sample_rate,
-            noise_multiplier,
-            planned,
-            self.epsilon,
-            self.delta,
-            spent=spent,
-            accountant=self.accountant,
-            shares=shares,
-            copies=copies,
-        )
-        if self.epsilon_alone is None or fitting < 1 or not noise_multiplier:
+        fitting = steps_that_fit(planned, self.epsilon, self.delta, spent=spent, accountant=self.accountant)
+        if self.epsilon_alone is None or fitting < 1 or not planned.private:
             return fitting
-        *spent, one = with_least_shares((*spent, Entry(sample_rate, noise_multiplier, 1, shares, copies)))
-        return (
-            steps_that_fit(
-                sample_rate,
-                one.alone().noise_multiplier,
-                fitting * copies,
-                self.epsilon_alone,
-                self.delta,
-                spent=alone_of(spent),
-                accountant=self.accountant,
-            )
-            // copies
+        *spent, one = with_least_shares((*spent, planned))
+        alone = one.alone().taking(fitting * planned.copies)
+        before = alone_of(spent)
+        fitting = steps_that_fit(
+            alone, self.epsilon_alone, self.delta, spent=before, accountant=self.accountant
         )
+        return fitting // planned.copies
 
 
 @dataclass(frozen=True, slots=True)

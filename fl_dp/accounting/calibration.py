@@ -1,12 +1,12 @@
 """Which noise keeps a plan within a budget, and how many of a plan's steps or rounds still fit one."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.epsilon import MAX_STEPS, compute_epsilon
 from fl_dp.accounting.events import merge
-from fl_dp.accounting.search import least_within
 from fl_dp.accounting.training_plan import TrainingPlan
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
@@ -94,27 +94,23 @@ def calibrate_plan(
 
 
 def steps_that_fit(
-    sample_rate: float,
-    noise_multiplier: float,
-    planned: int,
+    planned: Entry,
     epsilon: float,
     delta: float,
     *,
     spent: Iterable[Entry] = (),
     accountant: str = DEFAULT_ACCOUNTANT,
-    shares: int = 1,
-    copies: int = 1,
 ) -> int:
-    """The largest number of steps, 0 to `planned`, with which the total stays within `epsilon` at `delta`.
+    """The largest number of the planned steps with which the total stays within `epsilon` at `delta`.
 
     It takes one computation if all fit, two if none does, else about seven.
     """
     spent = merge(spent)
 
     def history(steps: int) -> History:
-        return (*spent, Entry(sample_rate, noise_multiplier, steps, shares, copies))
+        return (*spent, planned.taking(steps))
 
-    return _most_that_fit(history, planned, epsilon, delta, accountant)
+    return _most_that_fit(history, planned.steps, epsilon, delta, accountant)
 
 
 def rounds_that_fit(
@@ -214,3 +210,41 @@ def _no_noise_is_enough(parts: Parts, epsilon: float, delta: float, already: flo
         f"delta={delta}; {already:.4g} is spent already. Plan fewer steps, smaller batches or a "
         "larger epsilon."
     )
+
+
+def least_within(
+    cost: Callable[[int], float], budget: float, low: int, high: int, position: Callable[[int], float]
+) -> int:
+    """The least integer in (low, high] whose cost is at most `budget`; the cost of `low` must be above it.
+
+    The cost never rises with the integer, and that of `high` is within the budget. position: grows with the
+    integer; the logarithm of the cost should be close to a straight line over it. It only affects the number
+    of evaluations: about 5 after those of both ends. The method is the Illinois variant of regula falsi.
+    """
+    above, below = _log_excess(cost(low), budget), _log_excess(cost(high), budget)
+    moved = ""
+    while high - low > 1:
+        share = above / (above - below)
+        aim = position(low) + share * (position(high) - position(low))
+        guess = bisect_left(range(low + 1, high - 1), aim, key=position) + low + 1
+        excess = _log_excess(cost(guess), budget)
+        if excess > 0.0:
+            below = below / 2 if moved == "low" else below
+            low, above, moved = guess, excess, "low"
+        else:
+            above = above / 2 if moved == "high" else above
+            high, below, moved = guess, excess, "high"
+    return high
+
+
+def _log_excess(cost: float, budget: float) -> float:
+    """log(cost / budget), > 0 if and only if cost > budget; cut at -3 and 3, as a cost may be 0 or inf.
+
+    Only a cost of 0 is within a budget of 0.
+    """
+    if budget == 0.0:
+        return 3.0 if cost > 0.0 else -3.0
+    ratio = cost / budget
+    if cost > budget:
+        return min(max(math.log(ratio), 1e-9), 3.0)
+    return max(math.log(ratio), -3.0) if ratio > 0.0 else -3.0  # the ratio of a tiny cost may round to 0

@@ -1,4 +1,4 @@
-"""A training plan at one client: phases of equal rounds. Also the steps of a round given in epochs."""
+"""A training plan at one client: phases of equal rounds. Also steps given in epochs, and chosen rounds."""
 
 import math
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
 _MOST_RECORDS = 10**15  # products with it stay exact integers in double precision
+ENOUGH = 0.9  # of the clients take part no more often than what "auto" plans for
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +94,14 @@ def steps_of_epochs(records: int, batch_size: int, local_epochs: float) -> int:
     if not math.isfinite(steps):
         raise ConfigError(f"local-epochs = {local_epochs} of records = {records}: too many steps to count.")
     return math.ceil(steps)
+
+
+def planned_participations(rounds: int, share: float) -> int:
+    """The smallest number of rounds that a client, chosen in each with probability `share`, rarely exceeds.
+
+    It is the 0.9 quantile of the binomial distribution, at least 1. A client that is chosen more often stops
+    at its budget, as always: this number decides how much noise its rounds have, never what it may spend.
+    """
+    from scipy.stats import binom  # type: ignore[import-untyped]  # late: it takes a while to import
+
+    return max(1, int(binom.ppf(ENOUGH, rounds, min(1.0, share))))

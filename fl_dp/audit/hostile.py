@@ -82,11 +82,6 @@ class HostileRecords:
         self._plan: RoundPlan | None = None
         self._unit = unit or DataSettings()
 
-    @property
-    def noise_factor(self) -> float:
-        """How much solving for the canaries enlarges the noise, for the median canary; 1 if orthogonal."""
-        return float(self._inverse.diagonal().sqrt().median())
-
     def max_grad_norm(self, at_most: float) -> float:
         """A clipping bound that shortens every canary's gradient; the server may choose any allowed bound."""
         return min(at_most, 0.9 * self._shortest)

@@ -7,9 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from fl_dp.accounting.accountants.pld import compose, transform_error
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.privacy_profile import delta_bounds
+from fl_dp.accounting.events import merge
+from fl_dp.accounting.privacy_loss import Array
 from fl_dp.audit.f_dp import TradeOff
+from fl_dp.errors import AccountingError
 from fl_dp.records import Entry
 
 _LINES = 1001  # in a trade-off
@@ -71,3 +74,23 @@ class NoiseFamily:
 def _trade_off(member: Entry, reach: float) -> TradeOff:
     epsilons = np.linspace(-reach, reach, _LINES)
     return TradeOff(epsilons, delta_bounds((member,), epsilons))
+
+
+def delta_bounds(entries: tuple[Entry, ...], epsilons: Array) -> Array:
+    """(k,) upper bounds of delta at each of `epsilons` (k,), for both adding and removing a record.
+
+    epsilons: in ascending order. They may be negative; delta is then the share of outcomes that must differ.
+    Computed by PLD, as the larger delta of the two directions. For epsilon < 0, with E any set of outcomes
+    and E' its complement, P(E) - e^eps Q(E) = 1 - e^eps + e^eps (Q(E') - e^-eps P(E')): the delta of the
+    other direction at -epsilon decides.
+    Raises AccountingError for no entries and for unprotected ones.
+    """
+    if not entries or not all(entry.private for entry in entries):
+        raise AccountingError("A trade-off needs entries, each with noise: give those of a private plan.")
+    entries = merge(entries)
+    sizes = np.sort(np.abs(epsilons))
+    deltas = np.asarray(compose(entries).get_delta_for_epsilon(sizes)) + transform_error(entries)
+    by_size = deltas[np.searchsorted(sizes, np.abs(epsilons))]
+    shrink = np.exp(np.minimum(epsilons, 0.0))
+    bounds: Array = np.clip(1.0 - shrink + shrink * by_size, 0.0, 1.0)
+    return bounds

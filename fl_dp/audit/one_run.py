@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.alone import compute_epsilon_alone
@@ -20,11 +21,9 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Arrays, Canaries
-from fl_dp.audit.given_task import GivenTask
 from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_by_f_dp, find_epsilon_in_runs
 from fl_dp.audit.noise_family import NoiseFamily
-from fl_dp.audit.sums import MakeWay, View, seen_entry
-from fl_dp.audit.ways import Deployed
+from fl_dp.audit.ways import Deployed, MakeWay, View
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import DataSettings
 from fl_dp.config.task import TaskSettings
@@ -32,8 +31,20 @@ from fl_dp.engine.noise.generators import system_generator
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import Entry, LocalUpdate, RoundPlan, total_steps
+from fl_dp.tasks.task import Task
 
 _PHYSICAL_BATCH = 64
+
+
+class GivenTask(Task, built_in=True):
+    """A task with an audit's own model, trained in place. settings: of the loss and of the unit."""
+
+    def __init__(self, model: nn.Module, settings: TaskSettings) -> None:
+        super().__init__(settings)
+        self._model = model
+
+    def model(self) -> nn.Module:
+        return self._model
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,7 @@ def run_audit(
         included = torch.rand(canaries.count, generator=coins) < 0.5
         scores, last = _train(canaries, included, server, settings, way)
         seen.append((scores, included.numpy()))
-    there = seen_entry(whole, view)
+    there = whole.alone() if view == "alone" else whole  # the noise that protects in that view
     family, first = NoiseFamily(there, delta), seen[0]
     claimed = last.epsilon
     if view == "alone":

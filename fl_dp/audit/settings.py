@@ -3,22 +3,29 @@
 import dataclasses
 from dataclasses import dataclass
 
+import torch
+from torch import nn
+
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.audit.canaries import Canaries, GradientCanaries
 from fl_dp.audit.hostile import LOSS, HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.audit.one_run import AuditReport, run_audit
-from fl_dp.audit.own_model import first_records, own_model, own_part, records_of_examples, spare_records
-from fl_dp.audit.sums import MakeWay, View, in_sums, seen_entry
-from fl_dp.audit.ways import Deployed
+from fl_dp.audit.ways import Deployed, MakeWay, View, in_sums
+from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.data.persons import Examples
+from fl_dp.data.persons import Examples, PersonData
+from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.registration import auto_size
 from fl_dp.federation.server.planning import expected_batch, members_shares, steps_of_round
-from fl_dp.records import RESET, Entry, RoundPlan
+from fl_dp.models.start import load_start
+from fl_dp.records import RESET, RoundPlan
+from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.records import SERVER, load_part, of_client, records_of
+from fl_dp.tasks.task import Task
 
 _MISLABELLED = 1000  # the most that are used by default: each costs a backward pass in each round
 _MODEL = "audited"  # the model's name between audit and client; the audit's task brings the model itself
@@ -90,8 +97,8 @@ def audit_hostile_gradients(
     own_size = _declared(config, own_part(config))
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
     rounds, plan = plan.steps * config.rounds, _hostile(plan, plan.max_grad_norm)
-    there = seen_entry(Entry(1.0, plan.noise_multiplier, 1, plan.shares or 1), view)
-    watched = dataclasses.replace(plan, noise_multiplier=there.noise_multiplier)
+    seen = plan.own_multiplier if view == "alone" else plan.noise_multiplier
+    watched = dataclasses.replace(plan, noise_multiplier=seen)
     canaries = WatchedGradients(count, max(count, own_size), watched, config)
     way = in_sums(way, view, canaries.of_member) if view else way
     return _audit(canaries, plan, config, overrides, own_size, way, hostile_rounds=rounds, view=view)
@@ -224,3 +231,51 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
 
 def _delta(config: RunConfig, own_size: int) -> float:
     return auto_delta(own_size) if config.delta == AUTO else float(config.delta)
+
+
+_OF_THE_LOSS = ("losses", "outputs", "weights")  # parts of a task that an audit's own task does not have
+
+
+def own_part(config: RunConfig) -> Examples:
+    """The data of the run's first client."""
+    return load_part(
+        ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_task())
+    )
+
+
+def records_of_examples(data: Examples) -> TensorData:
+    """The records of the examples, whether these are records or persons."""
+    return data.records if isinstance(data, PersonData) else data
+
+
+def spare_records(config: RunConfig) -> TensorData:
+    """The server's test data; ConfigError if it has none."""
+    found = records_of(task_of(of_client(config, SERVER)), "test")
+    if found is None:
+        raise ConfigError("--own-model makes canaries of test data, and there are none.")
+    return found
+
+
+def own_model(config: RunConfig, part: Examples) -> nn.Module:
+    """What clients train in the first round: the start weights, the adapters, and the frozen parts.
+
+    Raises ConfigError for a task with a loss of its own: an audit's canaries are made for the built-in ones.
+    """
+    task = task_of(config)
+    own = [name for name in _OF_THE_LOSS if getattr(type(task), name) is not getattr(Task, name)]
+    if own:
+        raise ConfigError(
+            f"task = {config.task!r}: it has {own[0]}() of its own, and --own-model audits a model under one "
+            "of the built-in losses. Leave --own-model out."
+        )
+    task.form = part.form
+    model = new_model(task)
+    load_start(model, config.start)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ConfigError("--own-model: nothing of this model is trained, so there is nothing to audit.")
+    return model
+
+
+def first_records(data: TensorData, count: int) -> TensorData:
+    """The first `count` records, or all if there are fewer."""
+    return data.subset(torch.arange(min(count, len(data))))

@@ -1,12 +1,13 @@
-"""The ways in which a client's round is trained in an audit: deployed, or simulated.
+"""The ways in which a client's round is trained in an audit: deployed or simulated, alone or in sums.
 
-Both are the shipped code from the message to the answer; only the transport of messages is left out.
+All are the shipped code from the message to the answer; only the transport of messages is left out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.persons import Examples, PersonData
+from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.errors import FederationError
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.federation.client.own_training import OwnTraining
@@ -38,8 +40,12 @@ class Way(Protocol):
         ...
 
 
+View = Literal["sum", "alone"]
+MakeWay = Callable[[ClientConfig, Examples, Task, Ledger], Way]
+
+
 class _Training(OwnTraining):
-    """Gives a share of a sum if the plan asks for one: an audit of sums adds them up itself (`sums.py`)."""
+    """Gives a share of a sum if the plan asks for one: an audit of sums adds them up itself (`_InSums`)."""
 
     gives_to_sums = True
 
@@ -105,3 +111,58 @@ def _update(answer: LocalUpdate | Refusal) -> LocalUpdate:
     if isinstance(answer, Refusal):
         raise FederationError(f"The audited client refuses: {answer.reason}")
     return answer
+
+
+def in_sums(make: MakeWay, view: View, others: Callable[[int], Examples]) -> MakeWay:
+    """A way to train into secure sums. make: how each member trains; others: data of members 1, 2, ..."""
+    return partial(_InSums, make, view, others)
+
+
+class _InSums:
+    """Secure sums under both views: the opened sum, and one member's own share if nothing hides it.
+
+    The canaries' client and other members, one for each share of the noise, train by the shipped code, each
+    with its share. The observer sees their sum, or the canaries' client's share alone, and descends along it
+    as a server does; the canaries are looked for in the result. No masks are used: they hide single shares,
+    and the second view assumes that they do not.
+    """
+
+    def __init__(
+        self,
+        make: MakeWay,
+        view: View,
+        others: Callable[[int], Examples],
+        settings: ClientConfig,
+        data: Examples,
+        task: Task,
+        ledger: Ledger,
+    ) -> None:
+        self._own, self._view = make(settings, data, task, ledger), view
+        self._members: list[Way] = []
+
+        def member(number: int) -> Way:
+            name = f"member {number}"
+            own = replace(settings, client=name, data_name=name)
+            return make(own, others(number), task, ledger)
+
+        self._member = member
+
+    def train(self, plan: RoundPlan, weights: Mapping[str, NDArray]) -> LocalUpdate:
+        update = self._own.train(plan, weights)
+        total = {name: np.asarray(array, np.int64) for name, array in update.arrays.items()}
+        for member in self._others(plan):
+            for name, share in member.train(plan, weights).arrays.items():
+                total[name] = total[name] + share
+        numbers = sum(one.size for one in total.values())
+        spacing = noise_grid(plan.max_grad_norm, plan.own_multiplier, numbers).spacing
+        step = plan.learning_rate / plan.expected_batch_size * spacing
+        arrays = {name: weights[name] - step * whole for name, whole in total.items()}
+        return replace(
+            update, arrays={name: array.astype(weights[name].dtype) for name, array in arrays.items()}
+        )
+
+    def _others(self, plan: RoundPlan) -> list[Way]:
+        """The members whose shares complete the noise together with that of the canaries' client."""
+        if self._view == "sum" and not self._members:
+            self._members = [self._member(number) for number in range(1, plan.shares)]
+        return self._members

@@ -196,7 +196,7 @@ def _serve(
     *,
     resumed: bool,
 ) -> ExitCode:
-    from fl_dp.kits.ending import ending
+    from fl_dp.kits.kit import ending
     from fl_dp.launch.serving import serving
 
     for words in ending(kit):

@@ -19,9 +19,8 @@ from fl_dp.kits.kit import trusted_roster
 from fl_dp.kits.roster import Roster
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.verify.check import Evidence
+from fl_dp.verify.check import Evidence, checked
 from fl_dp.verify.ledger_file import given_ledger
-from fl_dp.verify.running import checked
 from fl_dp.verify.verdict import agrees, in_words, to_json, verdict
 
 HELP = """Check the run in DIR from its files alone: what agrees, what does not, and what was not given.

@@ -7,12 +7,13 @@ trusted.json             the authority that signs rosters, and the highest seria
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
 from fl_dp.durable_files import one_at_a_time, write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.kits.certificates import check_in_time, check_pair
+from fl_dp.kits.certificates import check_in_time, check_pair, check_text, load_certificate
 from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key
 from fl_dp.kits.names import check_name
 from fl_dp.kits.readme import site_text, write_text
@@ -22,6 +23,7 @@ SITE_KEY, SERVER_KEY = "site.key", "server.key"
 TLS_KEY, TLS_CERTIFICATE = "tls.key", "tls.crt"
 ROSTER, TRUSTED, README = FILE, "trusted.json", "README.txt"
 AUTHORITY_KEY, CA_KEY = "authority.key", "ca.key"  # in no kit
+WARN_DAYS = 30  # before a roster or certificate expires, so that no federation stops by surprise
 _OWNER_ONLY = 0o700
 _OURS = {SITE_KEY, SERVER_KEY, TLS_KEY, TRUSTED, ".lock", "authority"}  # in a kit, or where one provisions
 
@@ -243,3 +245,22 @@ def _part(folder: Path, name: str, maker: str) -> Path:
     if not path.is_file():
         raise ConfigError(f"--kit {folder}: {name} is missing; made by: {maker}.")
     return path
+
+
+def ending(kit: SiteKit | ServerKit, now: datetime | None = None) -> tuple[str, ...]:
+    """A line for each of the kit's roster and certificates that expires within WARN_DAYS."""
+    ends = {
+        "the roster ends on {}, in {} days; ask for a new one": datetime.fromisoformat(kit.roster.expires),
+        "the authority's certificate ends on {}, in {} days; make a new federation by then": check_text(
+            kit.roster.certificate
+        ).not_valid_after_utc,
+    }
+    if isinstance(kit, ServerKit):
+        words = "the server's certificate ends on {}, in {} days; ask for a new one"
+        ends[words] = load_certificate(kit.tls_certificate).not_valid_after_utc
+    now = now or datetime.now(UTC)
+    return tuple(
+        words.format(f"{end:%Y-%m-%d}", max(0, (end - now).days))
+        for words, end in ends.items()
+        if end - now < timedelta(days=WARN_DAYS)
+    )

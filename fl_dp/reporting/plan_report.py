@@ -60,18 +60,7 @@ def _fitting(rounds: list[Entry], budget: float, delta: float, accountant: str) 
     whole = rounds_that_fit(rounds, budget, delta, accountant=accountant)
     if whole == len(rounds):
         return whole, 0
-    after = rounds[whole]
-    steps = steps_that_fit(
-        after.sample_rate,
-        after.noise_multiplier,
-        after.steps,
-        budget,
-        delta,
-        spent=rounds[:whole],
-        accountant=accountant,
-        shares=after.shares,
-        copies=after.copies,
-    )
+    steps = steps_that_fit(rounds[whole], budget, delta, spent=rounds[:whole], accountant=accountant)
     return whole, steps
 
 

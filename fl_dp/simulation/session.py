@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,14 +24,13 @@ from fl_dp.federation.wire.round_arrays import received_specs
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.keys import kept_secret, run_name
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
+from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.cluster.machines import actor_starter, nodes
-from fl_dp.simulation.cluster.resources import Share, fitting, places, share
-from fl_dp.simulation.given_task import given_task
+from fl_dp.simulation.cluster.resources import Node, Share, fitting, places, share
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.masked_sum import MaskedSums
-from fl_dp.simulation.work import ActorSettings, Measured, RoundWork
+from fl_dp.simulation.work import ActorSettings, Measured, RoundWork, given_task
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import known_as_read, load_parts
 from fl_dp.training.local_algorithm import has_own_models
@@ -169,3 +168,22 @@ def _kept(path: Path, model: str, measured: Measured) -> Measured:
         return measured
     rows = {name: min(found[model][name], measured.most) for name in _ROWS}
     return replace(measured, kernels=found[model]["kernels"], **rows)
+
+
+def nodes() -> list[Node]:
+    """The machines that are alive now."""
+    return [_node(one["Resources"]) for one in ray.nodes() if one["Alive"]]
+
+
+def actor_starter(shared: Any, settings: ActorSettings, resources: Mapping[str, float]) -> Callable[[], Any]:
+    """A function that starts an actor. shared: reference to the data. resources: its share, by Ray's names.
+
+    Ray must not restart an actor that dies: it would send the actor's clients to a process without the sum of
+    the clients before them.
+    """
+    remote = ray.remote(TrainingActor).options(max_restarts=0, max_task_retries=0, **resources)
+    return lambda: remote.remote(shared, settings)
+
+
+def _node(resources: Mapping[str, float]) -> Node:
+    return Node(resources.get("CPU", 0.0), resources.get("GPU", 0.0), int(resources.get("memory", 0)))

@@ -1,7 +1,6 @@
 """Training with DP-SGD on one model: draw, clip, add up, add noise, step."""
 
 import logging
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -71,7 +70,7 @@ class PrivateTrainer:
         parameters = self._passes.parameters
         count = sum(p.numel() * (1 + p.is_complex()) for p in parameters.values())
         # refuses the impossible before a payment; one more number, for the count of an adaptive bound
-        noise_grid(plan.max_grad_norm, plan.noise_multiplier / math.sqrt(max(1, plan.shares)), count + 1)
+        noise_grid(plan.max_grad_norm, plan.own_multiplier, count + 1)
         # Larger draws are cut, with a probability of 2^-111: this number limits what rounding may add.
         self.most = most_drawn(plan.expected_batch_size)
         self.bound = bound_of(plan)

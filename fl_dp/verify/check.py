@@ -1,17 +1,89 @@
-"""A check: one file of `checks/`, found by its name."""
+"""A check, one file of `checks/`: what it is given, what it finds, and the run of all of them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from fl_dp.errors import ConfigError
+from fl_dp.choices import CHECKS
+from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.kits.roster import Roster
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.verify.claims import Claim, round_claims, summary_claim
-from fl_dp.verify.findings import Finding, Found
 from fl_dp.verify.reading import is_there
+
+_MOST_OF_A_KIND = 5  # findings of one kind that are listed singly
+
+
+class Outcome(StrEnum):
+    """NOTE: something that an officer should know, but no contradiction. UNCHECKED: it was given, and cannot
+    be compared here, so that nothing may be concluded from it.
+    """
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    UNCHECKED = "unchecked"
+    NOT_GIVEN = "not given"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """what: in words; where: the file, line and client, empty for a whole check; means: what follows."""
+
+    outcome: Outcome
+    what: str
+    where: str = ""
+    means: str = ""
+
+
+@dataclass
+class Found:
+    """Collects findings. It keeps a few of each kind, and counts the others.
+
+    signed: the clients that have stated what they spent, and whether their own site has signed it.
+    """
+
+    signed: dict[str, bool] = field(default_factory=dict)
+    kept: list[Finding] = field(default_factory=list)
+    _counts: dict[tuple[Outcome, str], int] = field(default_factory=dict)
+
+    def agrees(self, what: str) -> None:
+        self._add(Finding(Outcome.AGREES, what), what)
+
+    def differs(self, what: str, where: str, means: str, kind: str = "") -> None:
+        """kind: findings of the same kind are limited together; empty: `means`."""
+        self._add(Finding(Outcome.DIFFERS, what, where, means), kind or means)
+
+    def note(self, what: str, where: str = "", means: str = "", kind: str = "") -> None:
+        self._add(Finding(Outcome.NOTE, what, where, means), kind or means or what)
+
+    def unchecked(self, what: str, where: str, means: str) -> None:
+        self._add(Finding(Outcome.UNCHECKED, what, where, means), means)
+
+    def not_given(self, what: str, means: str = "") -> None:
+        self._add(Finding(Outcome.NOT_GIVEN, what, "", means), what)
+
+    @property
+    def any_differ(self) -> bool:
+        return any(outcome is Outcome.DIFFERS for outcome, _ in self._counts)
+
+    def all(self) -> tuple[Finding, ...]:
+        """The kept findings, and how many more there are of each kind."""
+        more = [
+            Finding(outcome, f"and {count - _MOST_OF_A_KIND} more of this kind", "", kind)
+            for (outcome, kind), count in self._counts.items()
+            if count > _MOST_OF_A_KIND
+        ]
+        return (*self.kept, *more)
+
+    def _add(self, finding: Finding, kind: str) -> None:
+        key = finding.outcome, kind
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if self._counts[key] <= _MOST_OF_A_KIND:
+            self.kept.append(finding)
 
 
 @dataclass(frozen=True)
@@ -66,3 +138,19 @@ class Checked:
     name: str
     findings: tuple[Finding, ...]
     signed: Mapping[str, bool]
+
+
+def checked(evidence: Evidence) -> Iterator[Checked]:
+    """The findings of each of our checks, in order; whatever the files hold, each check ends with findings.
+
+    No other package's check runs: the verdict is ours.
+    """
+    checks = {name: CHECKS.load(name, Check) for name in CHECKS.built_in()}
+    for name, check in sorted(checks.items(), key=lambda one: one[1].place):
+        found = Found()
+        evidence.progress(f"checking {name}")
+        try:
+            check.run(evidence, found)
+        except FlDpError as error:
+            found.differs(str(error).rstrip("."), "", "it could not be checked any further")
+        yield Checked(name, found.all(), dict(found.signed))

@@ -9,8 +9,7 @@ from fl_dp.clean_text import clean
 from fl_dp.reporting.refuted import ADVICE
 from fl_dp.reporting.vouched import OTHERWISE, unsigned_words
 from fl_dp.reporting.wording import counted
-from fl_dp.verify.check import Checked, Evidence
-from fl_dp.verify.findings import Outcome
+from fl_dp.verify.check import Checked, Evidence, Outcome
 
 _WIDTH = 12
 _UNCHECKED = (

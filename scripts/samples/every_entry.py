@@ -7,7 +7,7 @@ from pathlib import Path
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import DataDeclaration, ReservationRequest
-from fl_dp.records import PROVEN
+from fl_dp.records import PROVEN, Entry
 
 _BUDGET = Budget(3.0, 1e-5)
 _RDP = Budget(5.0, 1e-6, "rdp")
@@ -28,16 +28,18 @@ def make_ledger(path: Path) -> None:
             DataDeclaration("old", _digest("d").hex(), 50),
             DataDeclaration("open", _digest("e").hex(), 70),
         ])  # fmt: skip
-        ledger.commit(ledger.reserve(_PART, "run-1", 1, (0.1, 1.2), 10, _BUDGET))
-        repeatable = ReservationRequest(_PART, "run-1", 2, (0.1, 1.2), 10, _BUDGET, inputs="of the round")
+        ledger.commit(ledger.reserve(_PART, "run-1", 1, Entry(0.1, 1.2, 10), _BUDGET))
+        repeatable = ReservationRequest(
+            _PART, "run-1", 2, Entry(0.1, 1.2, 10), _BUDGET, inputs="of the round"
+        )
         ledger.reserve_all([repeatable])
-        _pay(ledger, ReservationRequest("visits", "run-1", 1, (0.2, 2.5), 7, _RDP, arithmetic=PROVEN))
-        _pay(ledger, ReservationRequest("sums", "run-2", 1, (0.1, 1.5), 9, _TWO_WALLS, shares=3, copies=2))
-        _pay(ledger, ReservationRequest("old", "run-1", 1, (0.1, 1.0), 4, _BUDGET))
+        _pay(ledger, ReservationRequest("visits", "run-1", 1, Entry(0.2, 2.5, 7), _RDP, arithmetic=PROVEN))
+        _pay(ledger, ReservationRequest("sums", "run-2", 1, Entry(0.1, 1.5, 9, 3, copies=2), _TWO_WALLS))
+        _pay(ledger, ReservationRequest("old", "run-1", 1, Entry(0.1, 1.0, 4), _BUDGET))
         ledger.retire("old")
         ledger.register("old", _digest("d").hex(), 50)
-        _pay(ledger, ReservationRequest("old", "run-3", 1, (0.1, 1.0), 4, _BUDGET))
-        _pay(ledger, ReservationRequest("open", "run-3", 1, (0.1, 0.0), 5, None))
+        _pay(ledger, ReservationRequest("old", "run-3", 1, Entry(0.1, 1.0, 4), _BUDGET))
+        _pay(ledger, ReservationRequest("open", "run-3", 1, Entry(0.1, 0.0, 5), None))
 
 
 def _pay(ledger: Ledger, request: ReservationRequest) -> None:

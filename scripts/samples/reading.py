@@ -33,9 +33,7 @@ from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.simulation.actor.keys import kept_secret
 from fl_dp.training.kept import read_state as read_kept_state
-from fl_dp.verify.check import Evidence
-from fl_dp.verify.findings import Outcome
-from fl_dp.verify.running import checked
+from fl_dp.verify.check import Evidence, Outcome, checked
 from fl_dp.verify.verdict import verdict
 
 Json = dict[str, Any]
@@ -151,8 +149,7 @@ def _repeatable(ledger: Ledger) -> list[tuple[int, ReservationRequest]]:
         (
             paid.id,
             ReservationRequest(
-                account.dataset, paid.run, paid.server_round,
-                (paid.entry.sample_rate, paid.entry.noise_multiplier), paid.entry.steps, None, paid.inputs,
+                account.dataset, paid.run, paid.server_round, paid.entry, None, paid.inputs
             ),
         )
         for account in ledger.accounts()

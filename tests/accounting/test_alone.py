@@ -37,13 +37,15 @@ def test_the_least_share_counts_for_every_step_of_a_mechanism():
 
 def test_the_second_wall_counts_what_a_larger_group_makes_of_the_steps_before():
     spent, wall = (Entry(0.1, 4.0, 40, 2),), 2.5
-    steps = Budget(3.0, 1e-5, "rdp", wall).steps_that_fit(0.1, 4.0, 2000, spent, 8)
+    steps = Budget(3.0, 1e-5, "rdp", wall).steps_that_fit(Entry(0.1, 4.0, 2000, 8), spent)
     assert compute_epsilon_alone((*spent, Entry(0.1, 4.0, steps or 1, 8)), 1e-5, "rdp") <= wall or steps == 0
     assert compute_epsilon_alone((*spent, Entry(0.1, 4.0, steps + 1, 8)), 1e-5, "rdp") > wall
-    smaller = Budget(3.0, 1e-5, "rdp", wall).steps_that_fit(0.1, 4.0, 2000, (Entry(0.1, 4.0, 40, 8),), 2)
+    smaller = Budget(3.0, 1e-5, "rdp", wall).steps_that_fit(
+        Entry(0.1, 4.0, 2000, 2), (Entry(0.1, 4.0, 40, 8),)
+    )
     assert smaller == steps  # whichever came first
     plain = [
-        Budget(*wall).steps_that_fit(0.1, 4.0, 10**4, ())
+        Budget(*wall).steps_that_fit(Entry(0.1, 4.0, 10**4), ())
         for wall in ((3.0, 1e-5, "rdp", 1.0), (1.0, 1e-5, "rdp"))
     ]
     assert plain[0] == plain[1]  # plain steps count at it too
@@ -66,7 +68,7 @@ def test_both_walls_hold_and_the_nearer_one_decides(kind, copies):
     spent = (Entry(0.1, 4.0, 10, 8, copies),)
 
     def fitting(*wall: float) -> int:
-        return kind(3.0, 1e-5, "pld", *wall).steps_that_fit(0.1, 4.0, 2000, spent, 8, copies)
+        return kind(3.0, 1e-5, "pld", *wall).steps_that_fit(Entry(0.1, 4.0, 2000, 8, copies), spent)
 
     def is_within(wall: float, more: int) -> bool:
         entries = (*spent, Entry(0.1, 4.0, more, 8, copies))
@@ -81,7 +83,7 @@ def test_both_walls_hold_and_the_nearer_one_decides(kind, copies):
 
 def test_the_ledger_keeps_to_the_second_wall_and_notes_it(tmp_path):
     budget, asked = Budget(3.0, 1e-5, "rdp", 2.5), range(1, 1000)
-    requests = [ReservationRequest("data", "run", i, (0.1, 4.0), 1, budget, shares=8) for i in asked]
+    requests = [ReservationRequest("data", "run", i, Entry(0.1, 4.0, 1, 8), budget) for i in asked]
     with Ledger.open(tmp_path / "l.sqlite") as ledger:
         ledger.register("data", "print", 100)
         answers = (ledger.reserve_all([request])[0] for request in requests)
@@ -93,5 +95,5 @@ def test_the_ledger_keeps_to_the_second_wall_and_notes_it(tmp_path):
         assert compute_epsilon(spent, 1e-5, "rdp") < 1.5
         assert ledger.accounts()[0].last_budget().epsilon_alone == 2.5
         ledger.register("other", "print 2", 100, source="elsewhere")
-        ledger.reserve("other", "run", 1, (0.1, 4.0), 1, Budget(3.0, 1e-5, "rdp"))
+        ledger.reserve("other", "run", 1, Entry(0.1, 4.0, 1), Budget(3.0, 1e-5, "rdp"))
         assert '"epsilon_alone"' not in ledger.rows()[-1].content

@@ -1,13 +1,16 @@
 """Calibration lands on the safe side of the budget, close to it, or says that it cannot."""
 
+import math
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fl_dp.accounting.calibration import (
     calibrate_noise,
     calibrate_parts,
     calibrate_plan,
+    least_within,
     rounds_that_fit,
     steps_that_fit,
 )
@@ -52,16 +55,16 @@ def test_what_cannot_be_calibrated_is_refused(calibrate, error, words):
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
 @pytest.mark.parametrize("spent", [(), SPENT])
 def test_the_steps_fit_and_one_more_does_not(spent, accountant):
-    steps = steps_that_fit(0.1, 1.0, 10**9, 3.0, 1e-5, spent=spent, accountant=accountant)
+    steps = steps_that_fit(Entry(0.1, 1.0, 10**9), 3.0, 1e-5, spent=spent, accountant=accountant)
 
     def cost(count: int) -> float:
         return compute_epsilon([*spent, Entry(0.1, 1.0, count)], 1e-5, accountant)
 
     assert 0 < steps < 500
     assert cost(steps) <= 3.0 < cost(steps + 1)
-    assert steps_that_fit(0.1, 1.0, steps, 3.0, 1e-5, spent=spent, accountant=accountant) == steps
-    for planned in (0, 1, 50):
-        assert steps_that_fit(0.1, 1.0, planned, 0.1, 1e-5, spent=SPENT, accountant=accountant) == 0
+    assert steps_that_fit(Entry(0.1, 1.0, steps), 3.0, 1e-5, spent=spent, accountant=accountant) == steps
+    for planned in (1, 50):
+        assert steps_that_fit(Entry(0.1, 1.0, planned), 0.1, 1e-5, spent=SPENT, accountant=accountant) == 0
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
@@ -114,3 +117,28 @@ def test_rounds_fit_in_their_order():
     assert compute_epsilon(rounds[: fitting + 1], 1e-5, "rdp") > 5.0
     assert rounds_that_fit(rounds[:fitting], 5.0, 1e-5, accountant="rdp") == fitting
     assert rounds_that_fit(rounds, 5.0, 1e-5, spent=[Entry(0.1, 0.5, 100)], accountant="rdp") == 0
+
+
+@given(
+    costs=st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=2, max_size=40),
+    budget=st.floats(0.1, 9.9),
+)
+@example(costs=[5e-324, math.inf], budget=2.0)
+def test_it_finds_the_least_number_of_any_falling_cost(costs, budget):
+    falling = [math.inf, *sorted(costs, reverse=True), 0.0]
+    expected = next(i for i, cost in enumerate(falling) if cost <= budget)
+    high = len(falling) - 1
+    assert least_within(falling.__getitem__, budget, 0, high, position=float) == expected
+    assert least_within(falling.__getitem__, budget, 0, high, position=lambda i: -math.exp(-i)) == expected
+
+
+def test_a_power_law_takes_few_computations():
+    asked = []
+
+    def cost(number: int) -> float:
+        asked.append(number)
+        return 1e6 * number**-1.7
+
+    found = least_within(cost, 3.0, 1, 100_000, position=math.log)
+    assert cost(found) <= 3.0 < cost(found - 1)
+    assert len(set(asked)) <= 8

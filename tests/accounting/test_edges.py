@@ -112,14 +112,14 @@ def test_a_delta_near_one_over_n_of_one_record_in_n(records: int, accountant: st
 def test_a_budget_of_nothing_is_enough_at_a_large_delta(accountant: str) -> None:
     noise = calibrate_noise(0.01, 1, 0.0, 0.1, accountant=accountant)
     assert compute_epsilon([Entry(0.01, noise, 1)], 0.1, accountant) == 0.0
-    assert steps_that_fit(0.01, noise, 1, 0.0, 0.1, accountant=accountant) == 1
+    assert steps_that_fit(Entry(0.01, noise, 1), 0.0, 0.1, accountant=accountant) == 1
 
 
 @pytest.mark.parametrize("accountant", BOUNDS)
 def test_no_noise_is_enough_for_a_budget_of_nothing_at_a_small_delta(accountant: str) -> None:
     with pytest.raises(AccountingError, match="No noise multiplier up to 8192"):
         calibrate_noise(0.5, 1000, 0.0, 1e-9, accountant=accountant)
-    assert steps_that_fit(0.5, 1.0, 10, 0.0, 1e-9, accountant=accountant) == 0
+    assert steps_that_fit(Entry(0.5, 1.0, 10), 0.0, 1e-9, accountant=accountant) == 0
 
 
 @pytest.mark.parametrize("accountant", BOUNDS)
@@ -144,9 +144,9 @@ def test_calibration_refuses_in_words(
 
 def test_a_budget_without_end_asks_for_the_least_noise_and_one_that_is_no_number_is_refused() -> None:
     assert calibrate_noise(1.0, 1, math.inf, 1e-5) == calibrate_noise(0.001, 1, 400.0, 1e-5) == 1 / 16
-    assert steps_that_fit(1.0, 1e-300, 10**400, math.inf, 1e-5) == 10**400
+    assert steps_that_fit(Entry(1.0, 1e-300, 10**400), math.inf, 1e-5) == 10**400
     with pytest.raises(AccountingError, match="epsilon=nan"):
-        steps_that_fit(0.1, 1.0, 9, math.nan, 1e-5)
+        steps_that_fit(Entry(0.1, 1.0, 9), math.nan, 1e-5)
     with pytest.raises(AccountingError, match="epsilon=nan"):
         rounds_that_fit([Entry(1, 1, 1)], math.nan, 1e-5)
 
@@ -155,10 +155,10 @@ def test_a_budget_without_end_asks_for_the_least_noise_and_one_that_is_no_number
 @pytest.mark.parametrize("noise", [1e-300, 1e-3, 1e6, 1e300])
 @pytest.mark.parametrize("planned", [1, 10**19, 10**400])
 def test_steps_that_fit_at_the_edges(planned: int, noise: float, accountant: str) -> None:
-    fitting = steps_that_fit(1e-12, noise, planned, 1.0, 1e-5, accountant=accountant)
+    fitting = steps_that_fit(Entry(1e-12, noise, planned), 1.0, 1e-5, accountant=accountant)
     assert fitting == (0 if noise < 1.0 else min(planned, MAX_STEPS))
     for budget in (Budget(5e-324, 1e-300, "rdp"), Budget(1e308, 1 - 1e-9, accountant)):
-        assert 0 <= budget.steps_that_fit(1e-12, noise, planned, ()) <= planned
+        assert 0 <= budget.steps_that_fit(Entry(1e-12, noise, planned), ()) <= planned
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,8 @@ def test_a_server_keeps_them_between_rounds():
 def test_the_ledger_keeps_them(tmp_path):
     with Ledger.open(tmp_path / "l.sqlite") as ledger:
         ledger.register("data", "print", 100)
-        ledger.reserve("data", "run", 1, (0.1, 2.0), 5, BUDGET)
-        paid = ledger.reserve_all([ReservationRequest("data", "run", 2, (0.1, 2.0), 5, BUDGET, shares=8)])[0]
+        ledger.reserve("data", "run", 1, Entry(0.1, 2.0, 5), BUDGET)
+        paid = ledger.reserve_all([ReservationRequest("data", "run", 2, Entry(0.1, 2.0, 5, 8), BUDGET)])[0]
         assert paid.entry == SHARED
         rows = [json.loads(row.content) for row in ledger.rows()]
     assert [row["kind"] for row in rows] == ["register", "reserve", "reserve-shared"]
@@ -122,7 +122,7 @@ def test_an_fl_dp_that_knows_no_shares_cannot_read_such_a_ledger(tmp_path, monke
     with Ledger.open(tmp_path / "l.sqlite") as ledger:
         ledger.register("data", "print", 100)
         with pytest.raises(LedgerError, match="which this fl_dp cannot read"):
-            ledger.reserve_all([ReservationRequest("data", "run", 2, (0.1, 2.0), 5, BUDGET, shares=8)])
+            ledger.reserve_all([ReservationRequest("data", "run", 2, Entry(0.1, 2.0, 5, 8), BUDGET)])
 
 
 def test_rdp_and_prv_refuse_a_person_at_several_clients():
@@ -134,15 +134,15 @@ def test_rdp_and_prv_refuse_a_person_at_several_clients():
 
 def test_one_mechanism_lets_shares_vary_and_copies_not():
     budget = OneMechanismBudget(3.0, 1e-5)
-    assert budget.steps_that_fit(0.1, 2.0, 3, (SHARED,), 1) == 3
-    assert budget.steps_that_fit(0.1, 2.0, 3, (PLAIN,), 50) == 3
+    assert budget.steps_that_fit(Entry(0.1, 2.0, 3, 1), (SHARED,)) == 3
+    assert budget.steps_that_fit(Entry(0.1, 2.0, 3, 50), (PLAIN,)) == 3
     with pytest.raises(DeclinedError, match="a person at 2 clients of one sum"):
-        budget.steps_that_fit(0.1, 2.0, 3, (SHARED,), 8, 2)
-    assert "at 2 clients of one sum" in conflict(0.1, 2.0, (COPIED,))
-    assert not conflict(0.1, 2.0, (COPIED,), 2)
+        budget.steps_that_fit(Entry(0.1, 2.0, 3, 8, 2), (SHARED,))
+    assert "at 2 clients of one sum" in conflict(PLAIN, (COPIED,))
+    assert not conflict(COPIED, (COPIED,))
 
 
 def test_a_history_tells_other_mechanisms_from_its_own():
     history = History(BUDGET, SHARED, ALL[:2])
-    assert history.steps_left(3) == BUDGET.steps_that_fit(0.1, 2.0, 3, ALL[:2], 8)
+    assert history.steps_left(3) == BUDGET.steps_that_fit(Entry(0.1, 2.0, 3, 8), ALL[:2])
     assert history.rounds_left(2) == 2

@@ -1,8 +1,15 @@
 """Plans in phases become the entries of their rounds, and impossible ones are refused."""
 
+import numpy as np
 import pytest
 
-from fl_dp.accounting.training_plan import Phase, TrainingPlan, steps_of_epochs
+from fl_dp.accounting.training_plan import (
+    ENOUGH,
+    Phase,
+    TrainingPlan,
+    planned_participations,
+    steps_of_epochs,
+)
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 
@@ -41,3 +48,16 @@ def test_epochs_are_rounded_up_to_steps():
 def test_numbers_out_of_range_are_refused_by_name(numbers, words):
     with pytest.raises(ConfigError, match=words):
         Phase(*numbers)
+
+
+@pytest.mark.parametrize(("rounds", "share"), [(20, 0.5), (100, 0.1), (4, 0.5), (50, 0.02)])
+def test_nine_of_ten_clients_take_part_no_more_often(rounds, share):
+    planned = planned_participations(rounds, share)
+    taken = np.random.default_rng(0).binomial(rounds, share, 100_000)
+    assert np.mean(taken <= planned) >= ENOUGH - 0.005
+    assert planned == 1 or np.mean(taken <= planned - 1) < ENOUGH + 0.005
+
+
+def test_who_always_takes_part_and_who_hardly_ever_does():
+    assert planned_participations(7, 1.0) == planned_participations(7, 2.0) == 7
+    assert planned_participations(7, 1e-9) == 1

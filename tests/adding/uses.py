@@ -53,8 +53,7 @@ from fl_dp.tasks.task import Task
 from fl_dp.training.augmentation import Views
 from fl_dp.training.examples import axes_of
 from fl_dp.training.trainer import take_steps, trainer_of
-from fl_dp.verify.check import Evidence
-from fl_dp.verify.running import checked
+from fl_dp.verify.check import Evidence, checked
 
 KINDS = {kind: one for kind, one in vars(choices).items() if isinstance(one, choices.Choices)}
 NEW = {

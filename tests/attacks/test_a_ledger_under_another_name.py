@@ -31,10 +31,11 @@ import os, signal, sqlite3, sys
 from pathlib import Path
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.records import Entry
 
 ledger = Ledger.open(Path(sys.argv[1]))
 ledger.register("digits", "fingerprint", 1000)
-ledger.reserve("digits", "run", 1, (0.1, 1.0), {PAID}, Budget(100.0, 1e-5, "rdp"))
+ledger.reserve("digits", "run", 1, Entry(0.1, 1.0, {PAID}), Budget(100.0, 1e-5, "rdp"))
 if "amid" in sys.argv:  # in the middle of the next entry: a part of it is in the file already
     connection = sqlite3.connect(sys.argv[1], isolation_level=None)
     connection.executescript("PRAGMA cache_spill = ON; PRAGMA cache_size = 1; BEGIN")

@@ -20,7 +20,7 @@ import torch
 from flwr.app import Context, RecordDict
 from torch import nn
 
-from fl_dp.audit.given_task import GivenTask
+from fl_dp.audit.one_run import GivenTask
 from fl_dp.config.task import TaskSettings
 from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.app import app

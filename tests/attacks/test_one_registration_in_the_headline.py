@@ -24,9 +24,7 @@ from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.words import clauses, headline
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.tracking import numbers_of
-from fl_dp.verify.check import Evidence
-from fl_dp.verify.findings import Outcome
-from fl_dp.verify.running import checked
+from fl_dp.verify.check import Evidence, Outcome, checked
 
 LIES = {
     "gross": {"epsilon": 99999.0, "spent": (Entry(0.1, 0.5, 2_000_000),)},

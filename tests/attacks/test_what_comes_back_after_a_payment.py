@@ -18,7 +18,7 @@ from flwr.app import RecordDict
 from torch import nn
 
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.audit.given_task import GivenTask
+from fl_dp.audit.one_run import GivenTask
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.client import own_training

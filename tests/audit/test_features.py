@@ -5,7 +5,7 @@ import torch
 
 from fl_dp.audit.canaries import in_persons
 from fl_dp.audit.mislabelled import MislabelledRecords
-from fl_dp.audit.own_model import first_records, own_model, own_part, spare_records
+from fl_dp.audit.settings import first_records, own_model, own_part, spare_records
 from fl_dp.config.run import RunConfig
 from fl_dp.data.fixed_features import features_of
 from fl_dp.data.tensor_data import TensorData

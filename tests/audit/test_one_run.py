@@ -13,10 +13,9 @@ import torch
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.audit.canaries import GradientCanaries
-from fl_dp.audit.given_task import GivenTask
 from fl_dp.audit.hostile import HostileRecords, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.mislabelled import MislabelledRecords
-from fl_dp.audit.one_run import AuditReport, run_audit
+from fl_dp.audit.one_run import AuditReport, GivenTask, run_audit
 from fl_dp.audit.ways import Deployed, Simulated
 from fl_dp.config.data import DataSettings
 from fl_dp.config.task import TaskSettings

@@ -12,7 +12,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.cli.common import run_command
 from fl_dp.cli.ledger import ledger_app
-from fl_dp.records import REFUTED
+from fl_dp.records import REFUTED, Entry
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.refuted import ADVICE
 
@@ -23,8 +23,8 @@ BUDGET = Budget(epsilon=3.0, delta=1e-5, accountant="rdp")
 def path(tmp_path: Path) -> Path:
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
         ledger.register("digits", "f1", 1000)
-        ledger.commit(ledger.reserve("digits", "run-1", 1, (0.05, 1.5), 4, BUDGET))
-        ledger.reserve("digits", "run-1", 2, (0.05, 1.5), 4, BUDGET)
+        ledger.commit(ledger.reserve("digits", "run-1", 1, Entry(0.05, 1.5, 4), BUDGET))
+        ledger.reserve("digits", "run-1", 2, Entry(0.05, 1.5, 4), BUDGET)
     return tmp_path / "ledger.sqlite"
 
 
@@ -56,7 +56,7 @@ def test_what_was_paid_under_a_refuted_assumption_is_marked_and_priced_as_before
     with Ledger.open(path) as opened:
         before = opened.spent("digits")
         opened.register("images", "f2", 1000)
-        old = ReservationRequest("images", "run-0", 1, (0.05, 1.5), 8, BUDGET, arithmetic=REFUTED)
+        old = ReservationRequest("images", "run-0", 1, Entry(0.05, 1.5, 8), BUDGET, arithmetic=REFUTED)
         opened.reserve_all([old])
     assert ledger("show", path) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -129,7 +129,7 @@ def test_verify_finds_an_older_copy(path, capsys):
     older = path.with_name("older.sqlite")
     older.write_bytes(path.read_bytes())
     with Ledger.open(path) as newest:
-        newest.reserve("digits", "run-1", 3, (0.05, 1.5), 1, BUDGET)
+        newest.reserve("digits", "run-1", 3, Entry(0.05, 1.5, 1), BUDGET)
     assert ledger("export", "--out", path.with_suffix(".json"), path) == 0
     assert ledger("verify", "--continues", path.with_suffix(".json"), path) == 0
     assert ledger("verify", "--continues", path.with_suffix(".json"), older) == 1
@@ -161,7 +161,7 @@ def test_retire_leaves_its_trace(path, capsys):
 def test_show_marks_data_that_were_trained_without_protection(path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     with Ledger.open(path) as opened:
-        opened.commit(opened.reserve("digits", "run-2", 1, (0.05, 0.0), 4, None))
+        opened.commit(opened.reserve("digits", "run-2", 1, Entry(0.05, 0.0, 4), None))
     assert ledger("show", "--rounds", path) == 0
     lines = capsys.readouterr().out.splitlines()
     assert " ".join(lines[2].split()).startswith("digits record in use, NOT PRIVATE 3 1 12 inf")

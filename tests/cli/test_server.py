@@ -82,7 +82,7 @@ def test_metrics_are_told_how_many_rounds_are_over(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fl_dp.launch.serving.serving", serving)
-    monkeypatch.setattr("fl_dp.kits.ending.ending", lambda kit: ())
+    monkeypatch.setattr("fl_dp.kits.kit.ending", lambda kit: ())
     tell, watched = SimpleNamespace(rounds_over=7), Watched(metrics=True)
     with pytest.raises(KeyboardInterrupt):
         module._serve(None, None, None, "host", 1, tell, watched, resumed=True)

@@ -106,13 +106,11 @@ class FakeClient:
 
     def _train(self, plan: RoundPlan, received: dict[str, Any]) -> RecordDict:
         rate = plan.expected_batch_size / self.public_size
-        steps = steps_that_fit(
-            rate, plan.noise_multiplier, plan.steps, self.epsilon, self.delta,
-            spent=self.spent, accountant="rdp",
-        )  # fmt: skip
+        asked = Entry(rate, plan.noise_multiplier, plan.steps)
+        steps = steps_that_fit(asked, self.epsilon, self.delta, spent=self.spent, accountant="rdp")
         if not steps:
             return refusal_to_content(Refusal("declined", "budget spent", budget_exhausted=True))
-        self.spent = merge((*self.spent, Entry(rate, plan.noise_multiplier, steps)))
+        self.spent = merge((*self.spent, asked.taking(steps)))
         update = local_update(
             arrays={name: np.float32(array + 1) for name, array in received.items()},
             spent=self.spent,

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from kits.made import Made
 
-from fl_dp.kits.ending import ending
-from fl_dp.kits.kit import ServerKit, SiteKit
+from fl_dp.kits.kit import ServerKit, SiteKit, ending
 
 
 def test_what_ends_within_30_days_is_said(made: Made) -> None:

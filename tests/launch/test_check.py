@@ -15,6 +15,7 @@ from fl_dp.launch.check_words import print_check
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.request import RunRequest, request_of
+from fl_dp.records import Entry
 
 CONFIG = RunConfig(rounds=2, noise_multiplier=4.0, accountant="rdp")
 
@@ -57,7 +58,9 @@ def test_a_run_of_real_clients_is_foreseen_on_the_ledger_that_lasts_unless_it_ha
     own = client_config(CONFIG, 0, tmp_path / "state/fl-dp/ledger")
     with Ledger.open(Path(own.ledger)) as ledger:
         ledger.register(registration.dataset_name(own), "f", 721)
-        ledger.reserve(registration.dataset_name(own), "run", 1, (0.1, 4.0), 10, Budget(3.0, 1e-5, "rdp"))
+        ledger.reserve(
+            registration.dataset_name(own), "run", 1, Entry(0.1, 4.0, 10), Budget(3.0, 1e-5, "rdp")
+        )
     before = [one.before for one in checked(CONFIG).forecast.clients]
     assert [spent > 0 for spent in before] == [True, False]
     alone = checked(CONFIG, one_run_ledger=True).forecast

@@ -89,7 +89,7 @@ def test_what_a_lasting_ledger_holds_counts_and_the_ledger_stays_as_it_is(tmp_pa
     own = client_config(FIXED, 0, tmp_path)
     with Ledger.open(Path(own.ledger)) as ledger:
         ledger.register_all([DataDeclaration(dataset_name(own), "f", 640)])
-        ledger.reserve(dataset_name(own), "run", 1, (0.1, 4.0), 10, Budget(3.0, 1e-5, "rdp"))
+        ledger.reserve(dataset_name(own), "run", 1, Entry(0.1, 4.0, 10), Budget(3.0, 1e-5, "rdp"))
     before = digest(tmp_path)
     found = forecast(FIXED, 640, 320, ledgers=tmp_path)
     assert digest(tmp_path) == before

@@ -56,7 +56,7 @@ def really_spent(ledger: Ledger, settings: ClientConfig, config: RunConfig, roun
     pays, paid = (mechanism.sample_rate, mechanism.noise_multiplier), []
     for number in range(1, rounds + 1):
         try:
-            paid.append(ledger.reserve(dataset, "this", number, pays, mechanism.steps, budget))
+            paid.append(ledger.reserve(dataset, "this", number, Entry(*pays, mechanism.steps), budget))
         except BudgetExhaustedError:
             break
     return len(paid), sum(one.entry.steps for one in paid)
@@ -64,7 +64,7 @@ def really_spent(ledger: Ledger, settings: ClientConfig, config: RunConfig, roun
 
 def spend_before(ledger: Ledger, settings: ClientConfig, steps: int, noise: float = 2.0) -> None:
     budget = budget_of(replace(settings, epsilon=100.0), SIZE)
-    ledger.reserve(dataset_name(settings), "earlier", 1, (0.1, noise), steps, budget)
+    ledger.reserve(dataset_name(settings), "earlier", 1, Entry(0.1, noise, steps), budget)
 
 
 @pytest.mark.parametrize(

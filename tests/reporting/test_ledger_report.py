@@ -21,11 +21,11 @@ def accounts(tmp_path):
     """One retired after 3 steps, and its successor, of which 2 were committed and 5 only reserved."""
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
         ledger.register("digits", "f1", 1000)
-        ledger.commit(ledger.reserve("digits", "a", 1, (0.1, 1.0), 3, BUDGET))
+        ledger.commit(ledger.reserve("digits", "a", 1, Entry(0.1, 1.0, 3), BUDGET))
         ledger.retire("digits")
         ledger.register("digits", "f1", 1000)
-        ledger.commit(ledger.reserve("digits", "b", 1, (0.1, 1.0), 2, BUDGET))
-        ledger.reserve("digits", "b", 2, (0.2, 2.0), 5, BUDGET)
+        ledger.commit(ledger.reserve("digits", "b", 1, Entry(0.1, 1.0, 2), BUDGET))
+        ledger.reserve("digits", "b", 2, Entry(0.2, 2.0, 5), BUDGET)
         return ledger.accounts()
 
 
@@ -43,10 +43,10 @@ def test_what_records_have_spent_is_no_number_of_persons(tmp_path):
     """Twenty records of a person are not in an epsilon that was counted by the record."""
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
         ledger.register("wards", "f1", 1000)
-        ledger.commit(ledger.reserve("wards", "a", 1, (0.1, 1.0), 3, BUDGET))
+        ledger.commit(ledger.reserve("wards", "a", 1, Entry(0.1, 1.0, 3), BUDGET))
         ledger.retire("wards")
         ledger.register("wards", "f2", 100, unit="person", person_digests=lambda: [b"1" * 32])
-        ledger.commit(ledger.reserve("wards", "b", 1, (0.1, 1.0), 2, BUDGET))
+        ledger.commit(ledger.reserve("wards", "b", 1, Entry(0.1, 1.0, 2), BUDGET))
         old, new = account_reports(ledger.accounts())
     assert (old.unit, new.unit) == ("record", "person")
     assert old.total_epsilon == old.epsilon

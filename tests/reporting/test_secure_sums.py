@@ -136,10 +136,10 @@ def ledger(tmp_path):
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
         ledger.register("data", "print", 2000)
         budget = Budget(3.0, 1e-5, "rdp", 4.0)
-        request = ReservationRequest("data", "run", 1, (0.1, 6.0), 5, budget, shares=8)
+        request = ReservationRequest("data", "run", 1, Entry(0.1, 6.0, 5, 8), budget)
         assert not isinstance(ledger.reserve_all([request])[0], Exception)
         ledger.register("other", "print 2", 2000, source="elsewhere")
-        ledger.reserve("other", "run", 1, (0.1, 6.0), 5, Budget(3.0, 1e-5, "rdp"))
+        ledger.reserve("other", "run", 1, Entry(0.1, 6.0, 5), Budget(3.0, 1e-5, "rdp"))
         yield ledger
 
 

@@ -12,6 +12,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
+from fl_dp.records import Entry
 from fl_dp.reporting.table import print_table
 
 MEMBERS = ["--records=2000000", "--batch-size=100", "--rounds=50", "--noise-multiplier=2", "--members=100"]
@@ -49,10 +50,10 @@ def a_ledger(folder: Path) -> Path:
     with Ledger.open(folder / "ledger.sqlite") as ledger:
         ledger.register(LONG, "print", 2000)
         budget = Budget(3.0, 1e-5, "rdp", 4.0)
-        request = ReservationRequest(LONG, "a run of a long name", 1, (0.1, 6.0), 5, budget, shares=8)
+        request = ReservationRequest(LONG, "a run of a long name", 1, Entry(0.1, 6.0, 5, 8), budget)
         assert not isinstance(ledger.reserve_all([request])[0], Exception)
         ledger.register("other", "print 2", 2000, source="elsewhere")
-        ledger.reserve("other", "run", 1, (0.1, 6.0), 5, Budget(3.0, 1e-5, "rdp"))
+        ledger.reserve("other", "run", 1, Entry(0.1, 6.0, 5), Budget(3.0, 1e-5, "rdp"))
         return ledger.path
 
 

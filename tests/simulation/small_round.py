@@ -11,9 +11,8 @@ from functools import cache
 from typing import Any
 
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.chunks import Chunks
 from fl_dp.simulation.quarantine import TRIES
-from fl_dp.simulation.round_state import ENDED, ActorItems, Assign, FetchSum, RoundState
+from fl_dp.simulation.round_state import ENDED, ActorItems, Assign, Chunks, FetchSum, RoundState
 from fl_dp.simulation.work import ClientWork, Done
 
 PLAN = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)

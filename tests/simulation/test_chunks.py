@@ -4,7 +4,7 @@ import dataclasses
 import random
 
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.chunks import LONGEST_SECONDS, Chunks
+from fl_dp.simulation.round_state import LONGEST_SECONDS, Chunks
 from fl_dp.simulation.work import ClientWork, Done
 
 

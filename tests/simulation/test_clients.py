@@ -1,4 +1,4 @@
-"""The simulated clients' ledger: what is paid when, and never twice."""
+"""The simulated clients' ledger: what is paid when, and never twice; if it cannot be used, nothing leaves."""
 
 import dataclasses
 from typing import Any
@@ -6,14 +6,17 @@ from typing import Any
 from flwr.app import RecordDict
 
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.errors import LedgerError
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
+from fl_dp.federation.wire.partial_sums import GROUP, SUM
 from fl_dp.records import Refusal
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import Done
 
 CLIENTS = 12
+UNUSABLE = Refusal("failed", "its ledger cannot be used; its own log says why")
 
 
 def asked(federation: Any, clients: range, **plan: Any) -> dict[int, tuple[str, RecordDict]]:
@@ -31,6 +34,10 @@ def refusal(content: Any) -> Refusal:
     found, _ = reply_from_content(content, {})
     assert isinstance(found, Refusal)
     return found
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    raise LedgerError("/home/smith/ledger.sqlite: disk full")
 
 
 def test_registration_enters_all_clients_and_gives_their_public_numbers(federation):
@@ -138,3 +145,48 @@ def test_a_failed_client_that_was_retired_meanwhile_costs_the_others_nothing(fed
     assert refusal(contents[items[1].message]).reason == "it broke"
     update, _ = reply_from_content(contents[items[0].message], {})
     assert update.steps == 2
+
+
+def test_a_conflict_is_answered_and_its_words_stay_in_the_clients_log(federation, caplog):
+    """Data that are in the ledger as another set: whoever asks hears that the ledger cannot be used."""
+    federation.ledger.register("another", federation.shared_part(0).fingerprint(), 30)
+    contents = federation.clients.register(range(2))
+    assert [profile_from_content(content) for content in contents] == [UNUSABLE, UNUSABLE]
+    assert str(federation.folder) in caplog.text
+    works, refusals = federation.clients.read(asked(federation, range(2)))
+    assert works == []
+    assert [refusal(content) for content in refusals.values()] == [UNUSABLE, UNUSABLE]
+
+
+def test_what_cannot_be_paid_for_is_not_trained(federation, monkeypatch):
+    works, _ = federation.clients.read(asked(federation, range(2)))
+    monkeypatch.setattr(Ledger, "reserve_all", fail)
+    paid, refusals = federation.clients.pay(works, "w")
+    assert paid == []
+    assert [refusal(content) for content in refusals.values()] == [UNUSABLE, UNUSABLE]
+
+
+def test_what_cannot_be_committed_does_not_leave(fake_ray, federation, monkeypatch):
+    """Neither an update nor a sum, and the steps stay spent."""
+    grid = federation.grid_of(fake_ray, 2)
+    monkeypatch.setattr(Ledger, "commit_all", fail)
+    for summed in (True, False):
+        replies = list(grid.send_and_receive(federation.messages(1 + summed, summed=summed)))
+        assert len(replies) == CLIENTS
+        for reply in replies:
+            assert refusal(reply.content) == UNUSABLE
+            assert GROUP not in reply.content
+            assert SUM not in reply.content
+    assert federation.steps() == dict.fromkeys(range(CLIENTS), 4)
+
+
+def test_weights_of_another_model_leave_nothing_behind(fake_ray, federation):
+    """The same messages again are answered again: nothing of the refused ones waits to be paid for."""
+    grid = federation.grid_of(fake_ray, 1)
+    wrong = federation.messages(arrays={"w": next(iter(federation.start.values()))})
+    for _ in range(2):
+        for reply in grid.send_and_receive(wrong):
+            assert refusal(reply.content).status == "declined"
+            assert "weights received for model linear" in refusal(reply.content).reason
+    assert set(federation.steps().values()) == {0}
+    assert not federation.clients._accepted

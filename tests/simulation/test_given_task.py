@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.simulation.given_task import given_task
+from fl_dp.simulation.work import given_task
 from fl_dp.tasks.load import give
 from fl_dp.tasks.task import Task
 

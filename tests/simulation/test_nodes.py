@@ -14,8 +14,8 @@ from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
 from fl_dp.records import RoundPlan
+from fl_dp.simulation import session
 from fl_dp.simulation.actor_pool import ActorPool
-from fl_dp.simulation.cluster import machines as cluster
 from fl_dp.simulation.cluster import runtime as ray_runtime
 from fl_dp.simulation.session import Simulation, simulated_grid
 from fl_dp.simulation.work import Measured
@@ -44,7 +44,7 @@ def nodes() -> Iterator[Cluster]:
     made.shutdown()
 
 
-class Slow(cluster.TrainingActor):
+class Slow(session.TrainingActor):
     """Slow enough to be struck in the middle of a round."""
 
     def _train(self, item: Any) -> Any:
@@ -104,7 +104,7 @@ def test_a_node_dies_in_a_round_and_another_one_comes(
     try:
         with ray_runtime.running(nodes.address, tmp_path, 1):
             with monkeypatch.context() as patch:
-                patch.setattr(cluster, "TrainingActor", Slow)
+                patch.setattr(session, "TrainingActor", Slow)
                 disturbed = run(tmp_path / "disturbed", b"s" * 32, strike)
             calm = run(tmp_path / "calm", b"s" * 32, lambda work: None)
     finally:

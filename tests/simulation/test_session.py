@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 
-from fl_dp.simulation.session import _kept
+from fl_dp.simulation import session
+from fl_dp.simulation.session import Node, _kept, actor_starter, nodes
 from fl_dp.simulation.work import Measured
 
 FIRST = Measured({"w": "ghost"}, at_once=32, together=128, step_bytes=1, process_bytes=1, most=256)
@@ -28,3 +30,33 @@ def test_a_model_that_is_new_to_the_run_is_as_measured(tmp_path):
     other = dataclasses.replace(FIRST, at_once=16)
     assert _kept(tmp_path / "shapes.json", "tanh-cnn", other) == other
     assert set(json.loads((tmp_path / "shapes.json").read_text())) == {"linear"}
+
+
+def test_nodes_are_the_machines_that_are_alive(monkeypatch):
+    found = [
+        {"Alive": True, "Resources": {"CPU": 4.0, "GPU": 2.0, "memory": 1024.0, "node:10.0.0.1": 1.0}},
+        {"Alive": False, "Resources": {"CPU": 8.0}},
+        {"Alive": True, "Resources": {"CPU": 2.0}},
+    ]
+    monkeypatch.setattr(session.ray, "nodes", lambda: found)
+    assert nodes() == [Node(4.0, 2.0, 1024), Node(2.0, 0.0, 0)]
+
+
+class Remote:
+    """In the place of `ray.remote(TrainingActor)`."""
+
+    def options(self, **options: Any) -> "Remote":
+        self.given = options
+        return self
+
+    def remote(self, *args: Any) -> tuple[Any, ...]:
+        return args
+
+
+def test_an_actor_gets_its_share_and_is_not_restarted(monkeypatch):
+    remote = Remote()
+    monkeypatch.setattr(session.ray, "remote", lambda kind: remote)
+    settings: Any = object()
+    start = actor_starter("data", settings, {"num_cpus": 0.5})
+    assert start() == ("data", settings)
+    assert remote.given == {"max_restarts": 0, "max_task_retries": 0, "num_cpus": 0.5}

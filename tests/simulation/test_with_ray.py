@@ -17,8 +17,8 @@ import ray
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FederationError
+from fl_dp.simulation import session
 from fl_dp.simulation.actor_pool import ActorPool
-from fl_dp.simulation.cluster import machines as cluster
 from fl_dp.simulation.cluster import runtime as ray_runtime
 from fl_dp.simulation.cluster.resources import share
 
@@ -40,7 +40,7 @@ def _ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
-class Unable(cluster.TrainingActor):
+class Unable(session.TrainingActor):
     """Does not start."""
 
     def __init__(self, *args: Any) -> None:
@@ -50,7 +50,7 @@ class Unable(cluster.TrainingActor):
 def watched(folder: Path, habits: dict[str, str]) -> type:
     """A TrainingActor that tells in `folder` which process it is in, and whose clients have these habits."""
 
-    class Watched(cluster.TrainingActor):
+    class Watched(session.TrainingActor):
         def _train(self, item: Any) -> Any:
             (folder / f"{os.getpid()}.pid").touch()
             match habits.get(item.client):
@@ -70,8 +70,8 @@ def pool_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     pools = []
 
     def make(federation: Any, kind: type, timeout: float = 60.0) -> ActorPool:
-        monkeypatch.setattr(cluster, "TrainingActor", kind)
-        start_actor = cluster.actor_starter(
+        monkeypatch.setattr(session, "TrainingActor", kind)
+        start_actor = session.actor_starter(
             ray.put(federation.shared), federation.settings(), {"num_cpus": 1}
         )
         pools.append(ActorPool(start_actor, CORES, timeout, at_once=64))
@@ -149,7 +149,7 @@ def test_processes_that_do_not_start(federation, pool_of):
 
 def test_ray_grants_the_shares_that_are_counted():
     """Seven to a core: were a seventh rounded up, only six would ever come."""
-    there = cluster.nodes()
+    there = session.nodes()
     assert [(node.cpus, node.gpus) for node in there] == [(CORES, 0)]
     assert there[0].memory > 2**28
     one = share(RunConfig(clients=100, fit_clients=100, clients_per_cpu=7.0), there)

@@ -6,7 +6,7 @@ import sys
 import pytest
 from torch import nn
 
-from fl_dp.audit.given_task import GivenTask
+from fl_dp.audit.one_run import GivenTask
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import TaskError
 from fl_dp.form import Form

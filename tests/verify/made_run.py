@@ -33,9 +33,7 @@ from fl_dp.reporting.reports import (
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults, to_line, write_statements
 from fl_dp.statements import PURPOSE, AccountStatement, Stated, Statement, commitment
-from fl_dp.verify.check import Checked, Evidence
-from fl_dp.verify.findings import Finding, Outcome
-from fl_dp.verify.running import checked
+from fl_dp.verify.check import Checked, Evidence, Finding, Outcome, checked
 from fl_dp.weights_digest import weights_digest
 
 RUN, SIZE, BATCH, NOISE, STEPS, ROUNDS, DELTA, BUDGET = "7001", 640, 64, 1.5, 20, 3, 1e-5, 3.0
@@ -239,7 +237,7 @@ def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:
         budget = Budget(BUDGET, DELTA)
         for number in (1, 2, 3) if site == "north" else (1, 3):
             request = ReservationRequest(
-                f"{site}'s data", RUN, number, (RATE, NOISE), STEPS, budget, shares=made.shares
+                f"{site}'s data", RUN, number, Entry(RATE, NOISE, STEPS, made.shares), budget
             )
             ledger.commit_all(ledger.reserve_all([request]))
         head = ledger.head()

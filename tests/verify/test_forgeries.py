@@ -11,8 +11,7 @@ from verify.made_run import MadeRun
 
 from fl_dp.reporting.page import render
 from fl_dp.reporting.vouched import UNSIGNED
-from fl_dp.verify.check import Checked, Evidence
-from fl_dp.verify.findings import Outcome
+from fl_dp.verify.check import Checked, Evidence, Outcome
 from fl_dp.verify.verdict import agrees, verdict
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verify.md"

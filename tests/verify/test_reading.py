@@ -11,7 +11,7 @@ from verify.made_run import MadeRun
 
 from fl_dp.errors import ConfigError
 from fl_dp.verify import reading
-from fl_dp.verify.findings import Found, Outcome
+from fl_dp.verify.check import Found, Outcome
 
 
 def _link(path: Path) -> None:

@@ -2,8 +2,7 @@
 
 from verify.made_run import MadeRun
 
-from fl_dp.verify.check import Checked, Evidence
-from fl_dp.verify.findings import Finding, Outcome
+from fl_dp.verify.check import Checked, Evidence, Finding, Outcome
 from fl_dp.verify.verdict import agrees, in_words, verdict
 
 

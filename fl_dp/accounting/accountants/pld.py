@@ -1,13 +1,13 @@
 """Epsilon by privacy loss distributions (PLD): tight, the default."""
 
 import math
+import sys
 from collections.abc import Callable
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 from fl_dp.accounting.accountant import Accountant
 from fl_dp.accounting.events import order_two_divergence
-from fl_dp.accounting.transform_error import transform_error
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, total_steps
 
@@ -25,6 +25,15 @@ _RESOLUTION = 0.05
 # for any request of a server. A coarser grid makes epsilon larger, never too small.
 _STEP_POINTS, _TOTAL_POINTS = 50_000, 500_000
 _TAIL = 9.0  # standard deviations of the noise; what lies beyond, 1e-19, counts as infinite loss
+
+
+def transform_error(entries: tuple[Entry, ...]) -> float:
+    """Bound on the error in delta that the rounding of its Fourier transforms may make.
+
+    A transform is raised to the power `steps`, so its error grows with the steps. Compared with the exact
+    delta of the Gaussian mechanism, for 10^2 to 10^7 steps, at most 0.18 machine epsilons per step were seen.
+    """
+    return total_steps(entries) * sys.float_info.epsilon
 
 
 def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:

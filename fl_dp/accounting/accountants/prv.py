@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fl_dp.accounting.accountant import Accountant
+from fl_dp.accounting.accountants.pld import transform_error
 from fl_dp.accounting.accountants.rdp import compute_rdp_epsilon
-from fl_dp.accounting.transform_error import transform_error
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, total_steps
 

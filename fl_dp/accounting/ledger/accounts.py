@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Content, Event
-from fl_dp.accounting.ledger.identity import Identity, IdentityIndex
-from fl_dp.accounting.ledger.kinship import kin_groups
+from fl_dp.accounting.ledger.identity import Identity, IdentityIndex, kin_groups
 from fl_dp.accounting.ledger.requests import RECORD
 from fl_dp.errors import LedgerError
 from fl_dp.records import PAID_UNDER, REFUTED, Entry, weakest

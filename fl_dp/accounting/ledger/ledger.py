@@ -27,7 +27,6 @@ from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
 from fl_dp.accounting.ledger.requests import (
     RECORD,
     DataDeclaration,
-    Mechanism,
     Reservation,
     ReservationRequest,
 )
@@ -144,20 +143,17 @@ class Ledger:
         dataset: str,
         run: str,
         server_round: int,
-        mechanism: Mechanism,
-        planned: int,
+        entry: Entry,
         budget: Budget | None,
     ) -> Reservation:
-        """Pay for as many of the `planned` steps as still fit `budget`, in one transaction, on disk.
+        """Pay for as many of the entry's steps as still fit `budget`, in one transaction, on disk.
 
         budget None: pay for all, without protection. Then no limit holds, now or ever again for these data.
         Raises BudgetExhaustedError if not even one step fits, DeclinedError for a round of this run that was
         reserved before (a replay) and for data that were trained without protection before, LedgerError if
         nothing can be written.
         """
-        paid = self.reserve_all([ReservationRequest(dataset, run, server_round, mechanism, planned, budget)])[
-            0
-        ]
+        (paid,) = self.reserve_all([ReservationRequest(dataset, run, server_round, entry, budget)])
         if isinstance(paid, DeclinedError):
             raise paid
         return paid
@@ -261,12 +257,10 @@ class Ledger:
                 f"These data were trained without protection in run {run}; no epsilon holds for them any "
                 "more. Their operator may begin anew (fl-dp ledger retire); what is spent cannot be undone."
             )
-        steps = budget.steps_that_fit(
-            *request.mechanism, request.planned, spent, request.shares, request.copies
-        )
+        steps = budget.steps_that_fit(request.entry, spent)
         if steps == 0:
             raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
-        entry = request.entry(steps)
+        entry = request.entry.taking(steps)
         number = self._append(
             book, SHARED if entry.shared else "reserve", request.dataset,
             run=request.run, round=request.server_round,
@@ -278,13 +272,13 @@ class Ledger:
 
     def _reserve_unprotected(self, book: AccountBook, request: ReservationRequest) -> Reservation:
         """Note that the data are about to be trained without protection. No step is refused."""
-        sample_rate, noise_multiplier = request.mechanism
-        entry = request.entry(request.planned)
+        entry = request.entry
         if entry.private:
-            raise LedgerError(f"noise multiplier {noise_multiplier:g}: steps with noise need a budget.")
+            raise LedgerError(f"noise multiplier {entry.noise_multiplier:g}: steps with noise need a budget.")
         number = self._append(
             book, UNPROTECTED, request.dataset, run=request.run, round=request.server_round,
-            sample_rate=sample_rate, steps=entry.steps, arithmetic=request.arithmetic, **_inputs(request),
+            sample_rate=entry.sample_rate, steps=entry.steps, arithmetic=request.arithmetic,
+            **_inputs(request),
         )  # fmt: skip
         return self._reservation(number, entry, request)
 

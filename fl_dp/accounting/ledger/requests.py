@@ -8,7 +8,6 @@ from fl_dp.records import STEADY_ROWS, Entry
 
 RECORD = "record"  # the usual unit
 
-Mechanism = tuple[float, float]  # sample rate, noise multiplier
 Digests = Callable[[], Iterable[bytes]]  # digests of a data set's records; called once, at its first use
 
 
@@ -39,28 +38,20 @@ class DataDeclaration:
 class ReservationRequest:
     """A round to be paid for, see `Ledger.reserve`.
 
-    budget: the limit; None for training without protection, whose noise multiplier is 0. arithmetic: one of
-    `ARITHMETICS`.
+    entry: all the round's steps. budget: the limit; None for training without protection, whose noise
+    multiplier is 0. arithmetic: one of `ARITHMETICS`.
     inputs: a digest of all that decides the round's result, except the data and the key of its `Reservation`.
     A round that was already paid for with the same inputs gives the same result again as long as that key is
     kept, and need not be paid for again. Empty: the round is never repeated, and its key never kept.
-    shares, copies: of a secure sum, see `Entry`.
     """
 
     dataset: str
     run: str
     server_round: int
-    mechanism: Mechanism
-    planned: int
+    entry: Entry
     budget: Budget | None
     inputs: str = ""
     arithmetic: str = STEADY_ROWS
-    shares: int = 1
-    copies: int = 1
-
-    def entry(self, steps: int) -> Entry:
-        """An entry of so many steps; ConfigError if such an entry is impossible."""
-        return Entry(*self.mechanism, steps, self.shares, self.copies)
 
 
 @dataclass(frozen=True, slots=True)

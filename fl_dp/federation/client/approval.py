@@ -6,7 +6,6 @@ nothing and depends on no record; the server may ask again.
 """
 
 import json
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -108,7 +107,7 @@ def _of_sum(plan: RoundPlan) -> list[str]:
     return [
         f"its step goes into a secure sum: the noise is made up of {counted(plan.shares, 'share')}, and "
         f"holds against all who see no more than sums; the multiplier of this client's own share is "
-        f"{plan.noise_multiplier / math.sqrt(plan.shares):.3g}"
+        f"{plan.own_multiplier:.3g}"
     ]
 
 
@@ -132,9 +131,7 @@ def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
     one = accepted.entry
     before = budget.epsilon_of(spent) if spent else 0.0
     after = budget.epsilon_of((*spent, one))
-    fit = budget.steps_that_fit(
-        one.sample_rate, one.noise_multiplier, 1000 * plan.steps, spent, one.shares, one.copies
-    )
+    fit = budget.steps_that_fit(one.taking(1000 * plan.steps), spent)
     rounds = (
         f"{fit // plan.steps} such rounds fit" if fit < 1000 * plan.steps else "more than 1000 rounds fit"
     )

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_dp.durable_files import NewLines, open_private, private_folder
-from fl_dp.federation.client.journal_line import Event, Line
-from fl_dp.federation.client.journal_words import in_words
+from fl_dp.federation.client.journal_line import Event, Line, in_words
 
 logger = logging.getLogger("fl_dp.clients")
 

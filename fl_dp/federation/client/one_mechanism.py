@@ -23,29 +23,21 @@ class OneMechanismBudget(Budget):
 
     __slots__ = ()
 
-    def steps_that_fit(
-        self,
-        sample_rate: float,
-        noise_multiplier: float,
-        planned: int,
-        spent: Iterable[Entry],
-        shares: int = 1,
-        copies: int = 1,
-    ) -> int:
+    def steps_that_fit(self, planned: Entry, spent: Iterable[Entry]) -> int:
         """As in `Budget`; DeclinedError, with the reason, for a mechanism that differs from the first."""
         spent = tuple(spent)
-        if reason := conflict(sample_rate, noise_multiplier, spent, copies):
+        if reason := conflict(planned, spent):
             raise DeclinedError(reason)
-        return super().steps_that_fit(sample_rate, noise_multiplier, planned, spent, shares, copies)
+        return super().steps_that_fit(planned, spent)
 
 
-def conflict(sample_rate: float, noise_multiplier: float, spent: Iterable[Entry], copies: int = 1) -> str:
+def conflict(planned: Entry, spent: Iterable[Entry]) -> str:
     """Why this is not the mechanism of the steps before; empty if it is, or if there are none.
 
     Shares are not compared: under the assumption of a secure sum they change nothing.
     """
-    asked = sample_rate, noise_multiplier, copies
-    held = sorted({(entry.sample_rate, entry.noise_multiplier, entry.copies) for entry in spent})
+    asked = without_shares(planned)
+    held = sorted(set(map(without_shares, spent)))
     if held in ([], [asked]):
         return ""
     mechanisms = " and ".join(_words(*mechanism) for mechanism in held)
@@ -54,6 +46,11 @@ def conflict(sample_rate: float, noise_multiplier: float, spent: Iterable[Entry]
         f"{mechanisms}, and its epsilon holds for one mechanism. Ask for the first, or have its operator set "
         "vary-mechanism (docs/privacy.md)."
     )
+
+
+def without_shares(entry: Entry) -> tuple[float, float, int]:
+    """The mechanism as those see it who see no more than sums."""
+    return entry.sample_rate, entry.noise_multiplier, entry.copies
 
 
 def _words(sample_rate: float, noise_multiplier: float, copies: int) -> str:

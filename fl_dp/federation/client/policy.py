@@ -213,7 +213,7 @@ def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> No
         plan.copies == 1 or rate <= plan.most_rate <= 1,
         f"asks for sample rate {rate:g} where no member's is to be above {plan.most_rate:g}",
     )
-    alone = plan.noise_multiplier / math.sqrt(plan.shares)
+    alone = plan.own_multiplier
     _require(
         alone >= config.min_share_multiplier,
         f"asks for a share of noise of multiplier {alone:g}, this client's least is "

@@ -147,9 +147,8 @@ class ClientRounds:
 
     def require_room(self, accepted: AcceptedRound) -> None:
         """BudgetExhaustedError if not one step of the round would fit. Pays for nothing."""
-        spent, one = self.spent(accepted.client), accepted.entry
-        budget = accepted.client.budget
-        if not budget.steps_that_fit(one.sample_rate, one.noise_multiplier, 1, spent, one.shares, one.copies):
+        spent, budget = self.spent(accepted.client), accepted.client.budget
+        if not budget.steps_that_fit(accepted.entry.taking(1), spent):
             raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
 
     def pay(
@@ -170,13 +169,10 @@ class ClientRounds:
                 one.client.dataset,
                 one.plan.run,
                 one.plan.server_round,
-                (one.charged_rate, one.plan.noise_multiplier),
-                one.plan.steps,
+                one.entry,
                 one.client.budget if one.plan.private else None,
                 inputs=repeats(one),
                 arithmetic=one.plan.arithmetic,
-                shares=one.entry.shares,
-                copies=one.entry.copies,
             )
             for one in accepted
         ]

@@ -28,8 +28,7 @@ from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import ClientRounds
 from fl_dp.federation.client.stages import AcceptedRound, Client
 from fl_dp.federation.secure_sum import wire
-from fl_dp.federation.secure_sum.identity import Identity
-from fl_dp.federation.secure_sum.limits import Limits
+from fl_dp.federation.secure_sum.limits import Identity, Limits
 from fl_dp.federation.secure_sum.messages import Checks, Complaint, Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head, Terms
@@ -98,7 +97,7 @@ def _check(message: Message, config: ClientConfig, identity: Identity, kept: byt
 
 
 def _mask(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
-    from fl_dp.federation.client.masked_training import MaskedTraining  # late: it imports torch
+    from fl_dp.federation.client.own_training import MaskedTraining  # late: it imports torch
 
     participant = Participant.from_bytes(kept, identity.key)
     participant.accept(Checks.from_fields(wire.said(message.content)))

@@ -41,15 +41,14 @@ class AcceptedRound:
         return self.plan.expected_batch_size / self.client.public_size
 
     @property
-    def charged_rate(self) -> float:
-        """The rate charged in the ledger: if a person may be at several members, the largest of theirs."""
-        return self.sample_rate if self.plan.copies == 1 else max(self.sample_rate, self.plan.most_rate)
-
-    @property
     def entry(self) -> Entry:
-        """The round as a ledger entry, with all its steps."""
+        """The round as a ledger entry, with all its steps.
+
+        If a person may be at several members, the largest of their sample rates is charged.
+        """
         plan = self.plan
-        return Entry(self.charged_rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies)
+        rate = self.sample_rate if plan.copies == 1 else max(self.sample_rate, plan.most_rate)
+        return Entry(rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from fl_dp.federation.link.hub import SILENCE
 from fl_dp.federation.link.signed_message import Bearing, checked, signed
 from fl_dp.federation.link.signed_request import SteadyClock, sign_request
 from fl_dp.federation.link.upload import unfolded
-from fl_dp.federation.secure_sum.identity import Identity
+from fl_dp.federation.secure_sum.limits import Identity
 from fl_dp.kits.kit import ROSTER, SiteKit, trusted_roster
 
 _SECONDS = httpx.Timeout(30.0, connect=10.0)  # of silence; after `connect`, the next address is tried

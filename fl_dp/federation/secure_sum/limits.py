@@ -10,10 +10,12 @@ for which docs/secure-aggregation.md gives the argument:
 Server and client use the same functions.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from fl_dp.accounting.shares import honest_shares
 from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.kits.keys import SigningKey
 from fl_dp.records import MOST_MEMBERS
 from fl_dp.reporting.wording import counted
 
@@ -30,6 +32,17 @@ class Limits:
     least_shares: int = 1
     least_colluders: int = 1
     most_dropouts: int = MOST_MEMBERS
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A client in secure sums.
+
+    key: its site's. roster: public keys of all sites in its own kit; nobody else can be a member.
+    """
+
+    key: SigningKey
+    roster: Collection[str]
 
 
 def checked_shares(clients: int, dropouts: int, colluders: int) -> int:

@@ -11,14 +11,14 @@
 A place is a member's number in the terms, from 0. Lists "by place" have one entry for each member.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from fl_dp.decoding import Range, decode, encoded, length
+from fl_dp.decoding import Range, length
 from fl_dp.federation.secure_sum.key_shares import GAUGE_BYTES, SHARE_BYTES, Proof
 from fl_dp.federation.secure_sum.keys import KEY_BYTES, OVERHEAD, SECRET_BYTES
-from fl_dp.federation.secure_sum.terms import MEMBERS, MOST_NUMBERS, SIGNATURE_BYTES
+from fl_dp.federation.secure_sum.terms import MEMBERS, MOST_NUMBERS, SIGNATURE_BYTES, Message
 from fl_dp.records import MOST_MEMBERS
 
 AGREEMENT_PURPOSE = "secure sum terms"  # of a signature, over the digest of the terms
@@ -31,22 +31,8 @@ Pairs = Annotated[tuple[bytes, ...], MEMBERS, length(2 * SHARE_BYTES)]  # a seed
 Sealed = Annotated[tuple[bytes, ...], MEMBERS, length(SEALED_BYTES)]
 
 
-class _Message:
-    """The methods that all messages share."""
-
-    __slots__ = ()
-
-    def to_fields(self) -> dict[str, Any]:
-        return encoded(self)
-
-    @classmethod
-    def from_fields(cls, found: Mapping[str, Any]) -> Self:
-        """ConfigError for what no honest sender sends."""
-        return decode(cls, found)
-
-
 @dataclass(frozen=True, slots=True)
-class Advertisement(_Message):
+class Advertisement(Message):
     """A member's fresh public keys and its site's signature: see `Member`."""
 
     mask_key: Annotated[bytes, length(KEY_BYTES)]
@@ -56,7 +42,7 @@ class Advertisement(_Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing(_Message):
+class Sharing(Message):
     """agreement: the site's signature of the terms' digest. ciphertexts: by place, without its own.
 
     commitments, nonces, answers: pairs, from the two proofs that the shares fit the two keys: see `Proof`.
@@ -91,7 +77,7 @@ class Sharing(_Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Inbox(_Message):
+class Inbox(Message):
     """agreements: all members', by place. ciphertexts: for the receiver, by sender's place; gauges: what the
     two shares in each must fit, from the sender's proofs, which the server has checked.
     """
@@ -102,14 +88,14 @@ class Inbox(_Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked(_Message):
+class Checked(Message):
     """signature: the site's, of the terms' digest: it can read all key shares for it, and they fit."""
 
     signature: Annotated[bytes, length(SIGNATURE_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint(_Message):
+class Complaint(Message):
     """Some key shares cannot be read or do not fit. share_key: the receiver's private key, by which the
     server itself sees whose. It opens what this attempt has dealt to and by this member, and it ends the
     attempt: no honest member masks without everybody's `Checked`.
@@ -119,35 +105,35 @@ class Complaint(_Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Checks(_Message):
+class Checks(Message):
     """signatures: from everybody's `Checked`, by place."""
 
     signatures: Signatures
 
 
 @dataclass(frozen=True, slots=True)
-class Masked(_Message):
+class Masked(Message):
     """vector: the masked numbers, 8 bytes each, little-endian."""
 
     vector: Annotated[bytes, Range(8, 8 * MOST_NUMBERS)]
 
 
 @dataclass(frozen=True, slots=True)
-class Survivors(_Message):
+class Survivors(Message):
     """places: of the members whose vectors are in the sum, ascending."""
 
     places: Place
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation(_Message):
+class Confirmation(Message):
     """signature: the site's, of the terms' digest and the survivors."""
 
     signature: Annotated[bytes, length(SIGNATURE_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmations(_Message):
+class Confirmations(Message):
     """places: of the members that have signed, ascending; signatures: in that order."""
 
     places: Place
@@ -155,7 +141,7 @@ class Confirmations(_Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Opening(_Message):
+class Opening(Message):
     """shares: by place; of a survivor's seed, of any other member's mask key."""
 
     shares: Annotated[tuple[bytes, ...], MEMBERS, length(SHARE_BYTES)]

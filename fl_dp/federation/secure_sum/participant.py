@@ -6,18 +6,19 @@ stored as bytes, since a process of its own answers each message. The caller mus
 and store them before the answer leaves; otherwise a stage could be answered twice, which must never happen.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_dp.errors import DeclinedError
+from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.secure_sum import keys, masks
 from fl_dp.federation.secure_sum.key_shares import SHARE_BYTES, deal
 from fl_dp.federation.secure_sum.limits import Limits
-from fl_dp.federation.secure_sum.member_state import ENDED, MemberState
 from fl_dp.federation.secure_sum.messages import (
     AGREEMENT_PURPOSE,
     CHECKED_PURPOSE,
@@ -50,6 +51,31 @@ from fl_dp.kits.keys import SigningKey, is_signed
 from fl_dp.reporting.wording import counted
 
 _SHARE = "share key"  # a secret that is not dealt
+ENDED = "ended"
+_VERSION = 2
+_BYTES = "bytes"
+
+
+@dataclass(slots=True)
+class MemberState:
+    """A member's state between two stages.
+
+    secrets: by name, each until it is no longer needed. shares: by place, of a member's seed and mask key.
+    survivors: those that it has confirmed.
+    """
+
+    stage: str
+    head: Head
+    secrets: dict[str, bytes] = field(default_factory=dict, repr=False)
+    terms: Terms | None = None
+    shares: dict[int, bytes] = field(default_factory=dict, repr=False)
+    survivors: tuple[int, ...] = ()
+
+    def forget(self) -> None:
+        """Drop all secrets. Python frees their memory, but does not overwrite it."""
+        self.stage = ENDED
+        self.secrets.clear()
+        self.shares.clear()
 
 
 class Participant:
@@ -73,11 +99,37 @@ class Participant:
     @classmethod
     def from_bytes(cls, content: bytes, key: SigningKey) -> Self:
         """The inverse of `to_bytes`; ConfigError for bytes that this version has not written."""
-        return cls(MemberState.from_bytes(content), key)
+        try:
+            table = json.loads(content, object_hook=_bytes_again)
+            if table["version"] != _VERSION:
+                raise ConfigError(f"A member's state of version {table['version']}: expected {_VERSION}.")
+            state = MemberState(
+                table["stage"],
+                Head.from_fields(table["head"]),
+                table["secrets"],
+                Terms.from_fields(table["terms"]) if table["terms"] else None,
+                {int(place): one for place, one in table["shares"].items()},
+                tuple(table["survivors"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(f"No readable state of a member ({type(error).__name__}).") from None
+        return cls(state, key)
 
     def to_bytes(self) -> bytes:
-        """The state as bytes: as secret as the data until the attempt is over."""
-        return self._state.to_bytes()
+        """The state as bytes, never on a disk: as secret as the data until the attempt is over."""
+        state = self._state
+        table = {
+            "version": _VERSION,
+            "stage": state.stage,
+            "head": state.head.to_fields(),
+            "terms": state.terms.to_fields() if state.terms else None,
+            "secrets": state.secrets,
+            "shares": {str(place): one for place, one in state.shares.items()},
+            "survivors": state.survivors,
+        }
+        return json.dumps(table, default=lambda one: {_BYTES: one.hex()}).encode()
 
     @property
     def head(self) -> Head:
@@ -268,3 +320,7 @@ def _public(secrets: Mapping[str, bytes]) -> tuple[bytes, bytes, bytes]:
     """The public keys, in the order of `Member.keys`."""
     mask_key, share_key, seed_key = (keys.public_of(secrets[name]) for name in (MASK_KEY, _SHARE, SEED))
     return mask_key, share_key, seed_key
+
+
+def _bytes_again(found: dict[str, Any]) -> Any:
+    return bytes.fromhex(found[_BYTES]) if found.keys() == {_BYTES} else found

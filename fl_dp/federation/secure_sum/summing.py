@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.secure_sum import keys
-from fl_dp.federation.secure_sum.complaints import liars
 from fl_dp.federation.secure_sum.key_shares import fits, gauges
 from fl_dp.federation.secure_sum.limits import check_threshold
+from fl_dp.federation.secure_sum.masks import take_off
 from fl_dp.federation.secure_sum.messages import (
     AGREEMENT_PURPOSE,
     CHECKED_PURPOSE,
@@ -33,9 +33,8 @@ from fl_dp.federation.secure_sum.messages import (
     Survivors,
     survivors_body,
 )
-from fl_dp.federation.secure_sum.sealing import MASK_KEY, SEED, about_secret
+from fl_dp.federation.secure_sum.sealing import MASK_KEY, SEED, about_secret, liars
 from fl_dp.federation.secure_sum.terms import Head, Member, Terms
-from fl_dp.federation.secure_sum.unmasking import Unmasking
 from fl_dp.kits.keys import is_signed
 from fl_dp.reporting.wording import counted
 
@@ -260,7 +259,7 @@ class SecureSum:
         terms = self.terms()
         shares = {terms.place_of(site): answer.shares for site, answer in self._openings.items()}
         try:
-            Unmasking(terms, self.survivors().places, shares).take_off(self._total)
+            take_off(self._total, terms, self.survivors().places, shares)
         except FederationError as error:
             raise self._lost(str(error), paid=True) from None
         return self._total.view(np.int64)

@@ -30,8 +30,22 @@ SIGNATURE_BYTES = 64
 Sign = Callable[[str, bytes], bytes]  # purpose, body -> signature, as `SigningKey.sign`
 
 
+class Message:
+    """The methods that all messages share."""
+
+    __slots__ = ()
+
+    def to_fields(self) -> dict[str, Any]:
+        return encoded(self)
+
+    @classmethod
+    def from_fields(cls, found: Mapping[str, Any]) -> Self:
+        """ConfigError for what no honest sender sends."""
+        return decode(cls, found)
+
+
 @dataclass(frozen=True)
-class Head:
+class Head(Message):
     """All terms but the members.
 
     attempt: fresh and random. plan: digest of all that members share of the round's plan; weights: digest of
@@ -72,14 +86,6 @@ class Head:
     def digest(self) -> bytes:
         """SHA-256 over the canonical form of all fields."""
         return _digest("head", self.to_fields())
-
-    def to_fields(self) -> dict[str, Any]:
-        return encoded(self)
-
-    @classmethod
-    def from_fields(cls, found: Mapping[str, Any]) -> Self:
-        """ConfigError for what no honest server sends."""
-        return decode(cls, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import ConfigRecord, RecordDict
 
 from fl_dp.errors import ConfigError
-from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
+from fl_dp.federation.wire.arrays import ArraySpec, decode
 from fl_dp.federation.wire.messages import array_record, config_record
 from fl_dp.records import RoundPlan
 
@@ -44,11 +44,6 @@ def said(content: RecordDict) -> dict[str, Any]:
     if record is None:
         raise ConfigError("A message of a secure sum that says nothing; do both sides run the same fl_dp?")
     return dict(record.items())
-
-
-def vector_record(vector: NDArray) -> ArrayRecord:
-    """The masked numbers, uint64, as an array record: Flower sends arrays in parts, other records whole."""
-    return encode({MASKED: vector})
 
 
 def vector_of(content: RecordDict, name: str, numbers: int) -> bytes:

@@ -14,6 +14,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.events import beyond, merge
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FlDpError
+from fl_dp.federation.client.one_mechanism import without_shares
 from fl_dp.federation.server.history import History, history_of
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.records import STEADY_ROWS, ClientProfile, Entry, weakest
@@ -272,20 +273,16 @@ def covered(asked: Iterable[Entry], shown: Iterable[Entry]) -> tuple[Entry, ...]
     room: Counter[tuple[float, float, int]] = Counter()
     most: dict[tuple[float, float, int], int] = {}
     for one in asked:
-        room[key := _without_shares(one)] += one.steps
+        room[key := without_shares(one)] += one.steps
         most[key] = max(most.get(key, 0), one.shares)
     found = []
     for one in sorted(merge(shown), key=lambda one: -one.shares):
-        key = _without_shares(one)
+        key = without_shares(one)
         steps = min(one.steps, room[key])
         if steps and one.shares <= most[key]:
             room[key] -= steps
             found.append(one.taking(steps))
     return merge(found)
-
-
-def _without_shares(one: Entry) -> tuple[float, float, int]:
-    return one.sample_rate, one.noise_multiplier, one.copies
 
 
 def shows_less(shown: Iterable[Entry], seen: Iterable[Entry]) -> bool:

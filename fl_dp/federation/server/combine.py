@@ -21,7 +21,7 @@ from fl_dp.federation.server.norm_bound import coarsest, is_bounded, length_of, 
 from fl_dp.federation.server.optimizer import server_optimizer_of
 from fl_dp.federation.server.verify import RoundResult
 from fl_dp.federation.server.weights import capped
-from fl_dp.federation.wire.arrays import ArraySpec, NDArray, encode
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, below, encode
 from fl_dp.records import MOST_WEIGHT
 from fl_dp.reporting.reports import OpenedSum
 from fl_dp.reporting.wording import counted
@@ -187,10 +187,6 @@ class Aggregator:
                 f"the run's state holds {unknown[:3]}, which nothing here remembers; resume the run with the "
                 "fl_dp that started it."
             )
-        self._aggregation.restore(_of(state, _AGGREGATION))
-        self._optimizer.restore(_of(state, _OPTIMIZER))
-        self._controls.restore(_of(state, _CONTROLS))
-
-
-def _of(state: Mapping[str, NDArray], whose: str) -> dict[str, NDArray]:
-    return {name.removeprefix(whose): array for name, array in state.items() if name.startswith(whose)}
+        self._aggregation.restore(below(_AGGREGATION, state))
+        self._optimizer.restore(below(_OPTIMIZER, state))
+        self._controls.restore(below(_CONTROLS, state))

@@ -38,15 +38,13 @@ class History:
 
         Without privacy all; without a mechanism none.
         """
-        if self._mechanism is None:
+        if self._mechanism is None or planned < 1:
             return 0
         if not self._mechanism.private:
             return planned
         if planned not in self._fitting:
-            rate, noise, shares, copies = self._mechanism.mechanism
-            self._fitting[planned] = self._budget.steps_that_fit(
-                rate, noise, planned, self.spent, shares, copies
-            )
+            whole = self._mechanism.taking(planned)
+            self._fitting[planned] = self._budget.steps_that_fit(whole, self.spent)
         return self._fitting[planned]
 
     def rounds_left(self, at_most: int) -> int:

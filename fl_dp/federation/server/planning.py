@@ -6,9 +6,8 @@ from functools import lru_cache
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.noise_split import split_noise
-from fl_dp.accounting.participations import planned_participations
 from fl_dp.accounting.shares import honest_shares
-from fl_dp.accounting.training_plan import steps_of_epochs
+from fl_dp.accounting.training_plan import planned_participations, steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.schedule import learning_rate_in
@@ -58,7 +57,7 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         except ConfigError as error:
             raise FederationError(str(error).rstrip(".")) from error
     if not profile.vary_mechanism:
-        reason = conflict(mechanism.sample_rate, mechanism.noise_multiplier, profile.spent, copies)
+        reason = conflict(mechanism, profile.spent)
         if reason:
             raise FederationError(reason)
     return mechanism

@@ -20,7 +20,7 @@ from fl_dp.config.run import MAY_CHANGE, RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.client_record import ClientRecord, client_of
-from fl_dp.federation.wire.arrays import NDArray
+from fl_dp.federation.wire.arrays import NDArray, below
 from fl_dp.records import NUMERICS, REFUTED, Entry
 from fl_dp.reporting.reports import (
     ClientRound,
@@ -109,7 +109,7 @@ def read_state(path: Path) -> ServerState:
             header: dict[str, Any] = json.loads(archive[_HEADER].tobytes())
             header = _in_this_format(path, header)
             arrays = {name: archive[name] for name in archive.files if name != _HEADER}
-        state = _state(header, _named(arrays, _ARRAY), _named(arrays, _AGGREGATED))
+        state = _state(header, below(_ARRAY, arrays), below(_AGGREGATED, arrays))
         state.last_report()  # so that a damaged report is noticed before any client is asked
         return state
     except ConfigError:
@@ -118,10 +118,6 @@ def read_state(path: Path) -> ServerState:
         raise ConfigError(
             f"{path}: damaged, or not the state of a run ({type(error).__name__}); it cannot be resumed."
         ) from None
-
-
-def _named(arrays: Mapping[str, NDArray], prefix: str) -> dict[str, NDArray]:
-    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
 
 def _state(

@@ -139,3 +139,8 @@ def _numpy(tensor: "Tensor") -> NDArray:
     # copied: the message must not change while the model trains on
     copy: NDArray = tensor.detach().cpu().numpy().copy()
     return copy
+
+
+def below(prefix: str, arrays: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    """The arrays whose names begin with the prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,12 +1,14 @@
 """Starts and stops Ray on this machine, or joins a running cluster.
 
-This file imports nothing that runs on Ray (`machines`), and so not PyTorch: Ray can start while PyTorch is
+This file imports nothing that runs on Ray, and so not PyTorch: Ray can start while PyTorch is
 being imported.
 """
 
+import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,7 +16,8 @@ from typing import Any
 
 from fl_dp.clean_text import one_line
 from fl_dp.errors import ConfigError, FederationError
-from fl_dp.simulation.cluster.ray_head import errors_in_the_log, lean_head
+
+logger = logging.getLogger("fl_dp.clients")
 
 # Set before Ray is imported. In this order: Ray sends no usage statistics. It does not warn about GPUs, which
 # an actor without one does not use. A worker imports what an actor needs before it gets work. Ray's processes
@@ -34,6 +37,8 @@ _SET_BY_RAY = ("PYTHONBREAKPOINT",)  # when it starts; a notebook's breakpoint()
 _ERRORS_ONLY = 40  # logging.ERROR: Ray's other lines are about Ray itself, not about the run
 _CONNECT_SECONDS = 10.0
 _MOST_OF_AN_ERROR = 1000  # characters of Ray's message
+_POLL_SECONDS = 0.02
+_LOOK_SECONDS = 30.0  # then follows Ray's own check, which says what is wrong
 
 
 def check_cluster(address: str) -> None:
@@ -119,3 +124,71 @@ def _started(address: str, scratch: Path, cpus: int) -> Iterator[None]:
             yield
         finally:
             ray.shutdown()
+
+
+@contextmanager
+def lean_head() -> Iterator[None]:
+    """Within this context `ray.init` starts only what actors need, and returns as soon as that runs.
+
+    Ray starts five Python processes besides its two in C++. Two are agents that it needs. The other three
+    autoscale, serve the rest of the dashboard (even if there is none) and forward what workers print. None of
+    this is used here, and each process imports Ray, 1.6 seconds of a core together, before the first worker
+    can start. `ray.init` has no settings to disable them, so the methods that start them are overridden. A
+    version of Ray without methods of these names starts everything.
+    """
+    from ray._private import node  # late: Ray reads its settings when it is imported
+
+    whole = node.Node
+
+    class LeanNode(whole):  # type: ignore[misc, valid-type]
+        """Ray's own class, with fewer processes."""
+
+        def start_monitor(self) -> None:
+            """No autoscaler."""
+
+        def start_log_monitor(self) -> None:
+            """No log monitor: what workers print is in their log files anyway."""
+
+        def start_api_server(self, **_: Any) -> None:
+            """No dashboard; Ray expects its address, which is left empty."""
+            self._webui_url = ""
+
+        def start_ray_processes(self) -> None:
+            """Start the processes, and poll often whether they run: Ray itself polls once a second."""
+            super().start_ray_processes()
+            _wait_for_node(self.get_gcs_client())
+
+    node.Node = LeanNode
+    try:
+        yield
+    finally:
+        node.Node = whole
+
+
+@contextmanager
+def errors_in_the_log() -> Iterator[None]:
+    """Within this context, Ray's messages about dead processes go to the clients' log, not to the console.
+
+    They go to that log because they may contain tracebacks. `ray.init` has no setting for it: its thread
+    prints each message, with colours even into a pipe. The run itself logs what follows for the round.
+    """
+    from ray._private import worker  # late: as above
+
+    printed = worker.print_to_stdstream
+
+    def log(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
+        for line in data["lines"]:
+            logger.warning("Ray (%s): %s", data["pid"], line)
+
+    worker.print_to_stdstream = log
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = printed
+
+
+def _wait_for_node(gcs: Any) -> None:
+    """Return when this machine has registered with Ray's server."""
+    deadline = time.monotonic() + _LOOK_SECONDS
+    while not gcs.get_all_node_info() and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)

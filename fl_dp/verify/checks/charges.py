@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from fl_dp.clean_text import clean
 from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.wording import counted
-from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import ROUNDING, Charges, Claim, ClientClaim, merged, missing
-from fl_dp.verify.findings import Found
 
 
 @dataclass(slots=True)

@@ -7,9 +7,8 @@ from typing import Any
 from fl_dp.clean_text import clean
 from fl_dp.config.flat import AUTO
 from fl_dp.errors import ConfigError
-from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import ROUNDING, Claim, ClientClaim
-from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import is_there, number, read_toml, sha256
 
 

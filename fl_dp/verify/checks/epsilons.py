@@ -14,9 +14,8 @@ from fl_dp.records import REFUTED, Entry
 from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
 from fl_dp.reporting.reports import THIS_RUN, epsilon_from_json
 from fl_dp.reporting.wording import counted
-from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import ROUNDING, Charges, Claim, ClientClaim, CostClaim, alone, merged, missing
-from fl_dp.verify.findings import Found
 from fl_dp.verify.independent import ABSOLUTE, LOOSER, RELATIVE, allowed, can_resolve, contradicts, epsilon_of
 from fl_dp.verify.reading import is_there, number, read_toml
 

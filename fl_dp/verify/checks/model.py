@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import Claim
-from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import is_there, opened, read_json, read_toml, table
 
 if TYPE_CHECKING:

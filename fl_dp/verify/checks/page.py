@@ -18,8 +18,7 @@ from fl_dp.reporting.page.overview import any_signed
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.refuted import ADVICE, without_refutation
 from fl_dp.reporting.vouched import OTHERWISE, unsigned_words
-from fl_dp.verify.check import Check, Evidence
-from fl_dp.verify.findings import Found
+from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.reading import check_bounds, is_there, read_bytes
 
 _Made = TypeVar("_Made")

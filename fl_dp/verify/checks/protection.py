@@ -1,8 +1,7 @@
 """A run without privacy says so everywhere, and claims no epsilon."""
 
-from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import Claim, ClientClaim
-from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import is_there
 
 _NO_EPSILON = "no epsilon holds for data that were trained without protection"

@@ -8,9 +8,8 @@ from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.reports import RunStatus
 from fl_dp.reporting.wording import counted
-from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import Claim, ClientClaim, round_claims, summary_claim
-from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import CutOffError, is_there
 
 _OF_A_CLIENT = (

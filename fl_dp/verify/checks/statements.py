@@ -12,9 +12,8 @@ from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
-from fl_dp.verify.check import Check, Evidence
+from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import ROUNDING_ELSEWHERE, Claim, ClientClaim, merged, missing
-from fl_dp.verify.findings import Found
 from fl_dp.verify.reading import is_there, read_json, read_toml
 
 _OTHER_RUN = "the statement was made for something else, and put here"

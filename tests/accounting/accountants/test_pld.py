@@ -10,10 +10,10 @@ from fl_dp.accounting.accountants.pld import (
     _evaluation_error,
     _grid_interval,
     compute_pld_epsilon,
+    transform_error,
 )
 from fl_dp.accounting.events import order_two_divergence
 from fl_dp.accounting.privacy_loss import StepLoss
-from fl_dp.accounting.transform_error import transform_error
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry
 

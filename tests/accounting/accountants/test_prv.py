@@ -55,4 +55,4 @@ def test_calibration_with_it_stays_within_the_budget():
     noise = calibrate_noise(0.05, 60, 3.0, 1e-5, accountant="prv")
     assert compute_epsilon([Entry(0.05, noise, 60)], 1e-5, "prv") <= 3.0
     assert noise == pytest.approx(calibrate_noise(0.05, 60, 3.0, 1e-5), rel=0.01)
-    assert steps_that_fit(0.05, noise, 70, 3.0, 1e-5, accountant="prv") == 60
+    assert steps_that_fit(Entry(0.05, noise, 70), 3.0, 1e-5, accountant="prv") == 60

@@ -19,8 +19,8 @@ MECHANISM = (0.1, 1.0)
 def test_an_account_tells_its_rounds_and_their_wall(ledger):
     (account,) = ledger.accounts()
     assert (account.last_budget(), account.delta()) == (None, auto_delta(1000))  # before the first
-    ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
-    ledger.reserve("digits", "run", 2, MECHANISM, 3, BUDGET)
+    ledger.commit(ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET))
+    ledger.reserve("digits", "run", 2, Entry(*MECHANISM, 3), BUDGET)
     (account,) = ledger.accounts()
     assert (account.dataset, account.fingerprint, account.public_size) == ("digits", "f1", 1000)
     told = [(paid.run, paid.server_round, paid.committed) for paid in account.rounds]
@@ -59,7 +59,7 @@ def test_a_ledger_opens_whatever_accountant_it_has_noted(tmp_path):
     budget = {"epsilon": 3.0, "delta": 1e-6, "accountant": "no-such-accountant"}
     with Ledger.open(written(tmp_path / "noted.sqlite", budget=budget)) as ledger:
         accounts = ledger.accounts()
-        ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
+        ledger.commit(ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET))
     assert accounts[0].last_budget() == NotedBudget(**budget)
     (report,) = account_reports(accounts)
     assert (report.accountant, report.budget, report.delta) == ("pld", 3.0, 1e-6)
@@ -80,7 +80,7 @@ def test_parts_of_one_cut_are_no_kin_and_the_whole_that_follows_is_kin_to_all(le
 
 
 def test_retiring_begins_a_new_account_and_keeps_the_old_one(ledger):
-    ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
+    ledger.commit(ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET))
     ledger.retire("digits")
     assert ledger.verify() == 4
     assert ledger.register("digits", "f1", 900) == 900
@@ -92,12 +92,12 @@ def test_retiring_begins_a_new_account_and_keeps_the_old_one(ledger):
 
 
 def test_nothing_of_before_a_retirement_is_used_after_it(ledger):
-    reservation = ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+    reservation = ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET)
     ledger.retire("digits")
     for use in (
         lambda: ledger.spent("digits"),
         lambda: ledger.retire("digits"),
-        lambda: ledger.reserve("digits", "run", 2, MECHANISM, 1, BUDGET),
+        lambda: ledger.reserve("digits", "run", 2, Entry(*MECHANISM, 1), BUDGET),
     ):
         with pytest.raises(LedgerError, match="digits is not registered"):
             use()
@@ -105,7 +105,7 @@ def test_nothing_of_before_a_retirement_is_used_after_it(ledger):
     with pytest.raises(LedgerError, match="not open to be committed"):
         ledger.commit(reservation)  # its result does not leave
     with pytest.raises(DeclinedError, match="taken before"):
-        ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+        ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET)
 
 
 def test_retired_names_and_contents_are_free_but_remembered(ledger):
@@ -121,7 +121,7 @@ def test_retired_names_and_contents_are_free_but_remembered(ledger):
 
 
 def test_a_round_under_an_arithmetic_that_is_not_known_is_not_read(ledger):
-    unknown = ReservationRequest("digits", "run", 1, MECHANISM, 2, BUDGET, arithmetic="exact")
+    unknown = ReservationRequest("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET, arithmetic="exact")
     with pytest.raises(LedgerError, match=r"entry 2 .* under arithmetic 'exact', .* take a newer one"):
         ledger.reserve_all([unknown])  # which reads what it has written, and takes it back
     assert ledger.accounts()[0].rounds == ()
@@ -129,8 +129,9 @@ def test_a_round_under_an_arithmetic_that_is_not_known_is_not_read(ledger):
 
 def test_what_was_paid_for_is_as_sure_as_the_weakest_of_its_rounds(ledger):
     def reserve(server_round, arithmetic):
+        entry = Entry(*MECHANISM, 2)
         ledger.reserve_all(
-            [ReservationRequest("digits", "run", server_round, MECHANISM, 2, BUDGET, arithmetic=arithmetic)]
+            [ReservationRequest("digits", "run", server_round, entry, BUDGET, arithmetic=arithmetic)]
         )
         return ledger.arithmetics(["digits"]), account_reports(ledger.accounts())[0].arithmetic
 

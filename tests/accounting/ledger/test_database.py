@@ -14,7 +14,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger import database
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
-from fl_dp.records import total_steps
+from fl_dp.records import Entry, total_steps
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["__main__", __name__])
@@ -86,7 +86,7 @@ def old(tmp_path):
         ledger.register("digits", "f1", 1000)
         few = len(ledger.rows())
         for server_round in range(ROUNDS):
-            ledger.reserve("digits", "run", server_round, (0.1, 1.0), 1, BUDGET)
+            ledger.reserve("digits", "run", server_round, Entry(0.1, 1.0, 1), BUDGET)
         rows = ledger.rows()
     path = tmp_path / "old.sqlite"
     with Ledger.open(path):

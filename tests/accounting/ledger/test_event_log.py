@@ -64,7 +64,7 @@ def test_a_ledger_of_the_first_format_opens_and_goes_on(path: Path) -> None:
     with Ledger.open(path) as ledger:
         (account,) = ledger.accounts()
         assert ledger.register("a", "f", 1000) == 1000
-        assert ledger.reserve("a", "s", 1, (0.05, 1.5), 2, Budget(3.0, 1e-5, "rdp")).entry.steps == 2
+        assert ledger.reserve("a", "s", 1, Entry(0.05, 1.5, 2), Budget(3.0, 1e-5, "rdp")).entry.steps == 2
     assert account.spent() == (Entry(0.05, 1.5, 4), Entry(0.1, 0.0, 7))
     assert [(paid.committed, paid.inputs) for paid in account.rounds] == [(True, "i"), (False, "")]
     assert account.last_budget() == NotedBudget(3.0, 1e-5, "rdp")
@@ -77,9 +77,9 @@ def test_what_is_written_today_has_the_form_of_then(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "new.sqlite") as ledger:
         ledger.register("a", "f", 1000)
         wall = Budget(3.0, 1e-5, "rdp")
-        (paid,) = ledger.reserve_all([ReservationRequest("a", "r", 1, (0.05, 1.5), 4, wall, inputs="i")])
+        (paid,) = ledger.reserve_all([ReservationRequest("a", "r", 1, Entry(0.05, 1.5, 4), wall, inputs="i")])
         ledger.commit(paid)
-        ledger.reserve("a", "r", 2, (0.1, 0.0), 7, None)
+        ledger.reserve("a", "r", 2, Entry(0.1, 0.0, 7), None)
         ledger.retire("a")
         rows = ledger.rows()
     then = [json.loads(content) for content, _ in ROWS]

@@ -9,6 +9,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.export import check_continues, read_export, to_export
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
+from fl_dp.records import Entry
 
 BUDGET = Budget(epsilon=9.0, delta=1e-5, accountant="rdp")
 
@@ -16,7 +17,7 @@ BUDGET = Budget(epsilon=9.0, delta=1e-5, accountant="rdp")
 def fill(path, run="run"):
     with Ledger.open(path) as ledger:
         ledger.register("digits", "f1", 1000)
-        ledger.commit(ledger.reserve("digits", run, 1, (0.1, 1.0), 2, BUDGET))
+        ledger.commit(ledger.reserve("digits", run, 1, Entry(0.1, 1.0, 2), BUDGET))
         return ledger.rows()
 
 
@@ -71,7 +72,7 @@ def test_a_ledger_that_was_restored_from_an_older_copy_is_found(tmp_path, rows):
     path = tmp_path / "ledger.sqlite"
     shutil.copy(path, tmp_path / "backup.sqlite")
     with Ledger.open(path) as newest:
-        newest.reserve("digits", "run", 2, (0.1, 1.0), 2, BUDGET)
+        newest.reserve("digits", "run", 2, Entry(0.1, 1.0, 2), BUDGET)
         exported = newest.rows()
         check_continues(path, exported, rows)  # what was there before still is
     with Ledger.open(tmp_path / "backup.sqlite") as backup, pytest.raises(LedgerError, match="an older copy"):

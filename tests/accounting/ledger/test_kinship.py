@@ -3,8 +3,7 @@
 import random
 import time
 
-from fl_dp.accounting.ledger.identity import Identity
-from fl_dp.accounting.ledger.kinship import kin_groups
+from fl_dp.accounting.ledger.identity import Identity, kin_groups
 from fl_dp.accounting.ledger.overlap import sketch
 
 KEY = b"k" * 32

@@ -21,9 +21,9 @@ MECHANISM = (0.1, 1.0)
 def test_reserved_and_committed_steps_count_alike_and_survive(path):
     with Ledger.open(path) as ledger:
         assert ledger.spent("digits") == ()
-        ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET))
-        ledger.reserve("digits", "run", 2, MECHANISM, 1, BUDGET)
-        ledger.reserve("digits", "run", 3, (0.2, 2.0), 1, BUDGET)
+        ledger.commit(ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET))
+        ledger.reserve("digits", "run", 2, Entry(*MECHANISM, 1), BUDGET)
+        ledger.reserve("digits", "run", 3, Entry(0.2, 2.0, 1), BUDGET)
     with Ledger.open(path) as ledger:
         assert ledger.spent("digits") == (Entry(0.1, 1.0, 3), Entry(0.2, 2.0, 1))
 
@@ -33,7 +33,7 @@ def test_a_ledger_is_of_one_run_as_long_as_nobody_else_has_entered_anything(tmp_
     for server_round in (1, 2):  # the second time it is resumed, perhaps under another name
         with Ledger.open(path, one_run=True) as own:
             own.register("digits", "f1", 1000)
-            own.reserve("digits", f"run {server_round}", server_round, MECHANISM, 1, BUDGET)
+            own.reserve("digits", f"run {server_round}", server_round, Entry(*MECHANISM, 1), BUDGET)
             assert own.of_one_run()
     with Ledger.open(path) as another:  # of --ledger, which has entered nothing yet
         another.register("digits", "f1", 1000)
@@ -41,19 +41,19 @@ def test_a_ledger_is_of_one_run_as_long_as_nobody_else_has_entered_anything(tmp_
     with Ledger.open(path, one_run=True) as own:
         assert own.of_one_run()
         with Ledger.open(path) as another:
-            another.commit(another.reserve("digits", "another", 1, MECHANISM, 1, BUDGET))
+            another.commit(another.reserve("digits", "another", 1, Entry(*MECHANISM, 1), BUDGET))
         assert not own.of_one_run()
 
 
 def test_an_older_ledger_is_of_no_run_alone(path):
     with Ledger.open(path, one_run=True) as ledger:
-        ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET)
+        ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 1), BUDGET)
         assert not ledger.of_one_run()
 
 
 def _spend(ledger, name, mechanism=MECHANISM, steps=1):
     for server_round in range(200):
-        ledger.commit(ledger.reserve("digits", name, server_round, mechanism, steps, BUDGET))
+        ledger.commit(ledger.reserve("digits", name, server_round, Entry(*mechanism, steps), BUDGET))
 
 
 def test_budgets_span_runs_and_end_at_the_wall(path):
@@ -68,9 +68,9 @@ def test_budgets_span_runs_and_end_at_the_wall(path):
 
 
 def test_a_replayed_round_is_declined_and_costs_nothing(ledger):
-    ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+    ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET)
     with pytest.raises(DeclinedError, match="Round 1 of run run was taken before"):
-        ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+        ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET)
     assert ledger.spent("digits") == (Entry(0.1, 1.0, 2),)
 
 
@@ -121,18 +121,18 @@ def test_the_key_of_the_sketches_is_this_files_own_and_is_not_exported(path, tmp
 
 def test_what_several_have_spent_is_told_in_their_order_and_of_strangers_nothing(ledger):
     ledger.register("mnist", "f2", 1000)
-    ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+    ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET)
     assert ledger.spent_all(["mnist", "digits"]) == [(), (Entry(0.1, 1.0, 2),)]
     for use in (
         lambda: ledger.spent_all(["digits", "mnits"]),
-        lambda: ledger.reserve("mnits", "run", 1, MECHANISM, 2, BUDGET),
+        lambda: ledger.reserve("mnits", "run", 1, Entry(*MECHANISM, 2), BUDGET),
     ):
         with pytest.raises(LedgerError, match="mnits is not registered"):
             use()
 
 
 def test_a_reservation_is_committed_once(ledger):
-    reservation = ledger.reserve("digits", "run", 1, MECHANISM, 2, BUDGET)
+    reservation = ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET)
     ledger.commit(reservation)
     for wrong in (reservation, Reservation(99, reservation.entry, reservation.key)):
         with pytest.raises(LedgerError, match="not open to be committed"):
@@ -197,13 +197,13 @@ def _write(path, ready, opened):
 def test_an_edited_or_removed_entry_is_found_and_nothing_may_be_trained(path, statement):
     with Ledger.open(path) as ledger:
         for server_round in (1, 2, 3):
-            ledger.reserve("digits", "run", server_round, MECHANISM, 2, BUDGET)
+            ledger.reserve("digits", "run", server_round, Entry(*MECHANISM, 2), BUDGET)
         assert ledger.verify() == 4
         connection = sqlite3.connect(path)
         connection.executescript(f"DROP TRIGGER events_stay; DROP TRIGGER events_remain; {statement}")
         connection.close()
         with pytest.raises(LedgerError, match="edited or removed"):
-            ledger.reserve("digits", "run", 4, MECHANISM, 1, BUDGET)
+            ledger.reserve("digits", "run", 4, Entry(*MECHANISM, 1), BUDGET)
     with pytest.raises(LedgerError, match="Restore the file"):
         Ledger.open(path)
 

@@ -19,7 +19,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import LedgerError
-from fl_dp.records import total_steps
+from fl_dp.records import Entry, total_steps
 
 MECHANISM = (0.1, 1.0)
 PAGE = 4096  # bytes
@@ -30,8 +30,8 @@ PROCESSES.set_forkserver_preload(["__main__", __name__])
 class Endless(Budget):
     """A budget without an end, so that the time goes by where the file is written."""
 
-    def steps_that_fit(self, sample_rate, noise_multiplier, planned, spent, shares, copies):
-        return planned
+    def steps_that_fit(self, planned, spent):
+        return planned.steps
 
 
 BUDGET = Endless(1.0, 1e-5, "rdp")
@@ -48,7 +48,7 @@ def take_rounds(path, run, replies):
     with Ledger.open(path) as ledger:
         replies.send_bytes(b"ready")
         for server_round in itertools.count():
-            reservation = ledger.reserve("digits", run, server_round, MECHANISM, 1, BUDGET)
+            reservation = ledger.reserve("digits", run, server_round, Entry(*MECHANISM, 1), BUDGET)
             ledger.commit(reservation)
             replies.send_bytes(b".")
 
@@ -110,7 +110,7 @@ def kill_at_line(path, number, replies):
     with Ledger.open(path) as ledger:
         replies.send_bytes(b"ready")
         sys.settrace(LineCounter(number))
-        ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET))
+        ledger.commit(ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 1), BUDGET))
         replies.send_bytes(b".")
 
 
@@ -136,7 +136,7 @@ def lines_of_a_round(path):
     with Ledger.open(path) as ledger:
         sys.settrace(counter)
         try:
-            ledger.commit(ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET))
+            ledger.commit(ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 1), BUDGET))
         finally:
             sys.settrace(before)
     return counter.count
@@ -188,7 +188,7 @@ def entered(path, journal):
     before = path.read_bytes()
     with Ledger.open(path) as ledger, ledger._writing() as book:
         ledger._reserve(
-            book, ReservationRequest("digits", "run", len(before), MECHANISM, 1, BUDGET, "inputs")
+            book, ReservationRequest("digits", "run", len(before), Entry(*MECHANISM, 1), BUDGET, "inputs")
         )
         os.link(f"{path}-journal", journal)  # a second name, which stays
     return before, path.read_bytes(), journal.read_bytes()
@@ -200,7 +200,7 @@ def stages(request, tmp_path):
     path = begin(tmp_path / "ledger.sqlite")
     with Ledger.open(path) as ledger:
         for server_round in range(request.param):
-            ledger.reserve("digits", "before", server_round, MECHANISM, 1, BUDGET)
+            ledger.reserve("digits", "before", server_round, Entry(*MECHANISM, 1), BUDGET)
     return request.param, *entered(path, tmp_path / "journal")
 
 

@@ -13,6 +13,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger import database
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
+from fl_dp.records import Entry
 
 BUDGET = Budget(epsilon=100.0, delta=1e-5, accountant="rdp")
 MECHANISM = (0.001, 50.0)
@@ -30,15 +31,15 @@ def no_byte_can_be_written():
 
 
 def test_where_nothing_can_be_written_nothing_is_reserved_or_committed(ledger):
-    reservation = ledger.reserve("digits", "run", 1, MECHANISM, 3, BUDGET)
+    reservation = ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 3), BUDGET)
     for use in (
-        lambda: ledger.reserve("digits", "run", 2, MECHANISM, 1, BUDGET),
+        lambda: ledger.reserve("digits", "run", 2, Entry(*MECHANISM, 1), BUDGET),
         lambda: ledger.commit(reservation),
     ):
         with no_byte_can_be_written(), pytest.raises(LedgerError, match="cannot be read or written"):
             use()
         assert ledger.spent("digits") == (reservation.entry,)
-    ledger.reserve("digits", "run", 2, MECHANISM, 1, BUDGET)  # once there is room again
+    ledger.reserve("digits", "run", 2, Entry(*MECHANISM, 1), BUDGET)  # once there is room again
 
 
 def test_a_ledger_that_cannot_be_made_is_not_half_made(tmp_path):
@@ -53,7 +54,7 @@ def test_a_read_only_ledger_declines(path):
     path.parent.chmod(0o500)
     try:
         with pytest.raises(LedgerError, match="cannot be"), Ledger.open(path) as ledger:
-            ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET)
+            ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 1), BUDGET)
     finally:
         path.parent.chmod(0o700)
 
@@ -62,8 +63,8 @@ def test_a_ledger_that_another_process_holds_is_waited_for_and_then_declines(pat
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
     with Ledger.open(path) as ledger, Ledger.open(path) as other:
         with other._log.writing(), pytest.raises(LedgerError, match="Another process has held it"):
-            ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET)
-        ledger.reserve("digits", "run", 1, MECHANISM, 1, BUDGET)  # once it is free
+            ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 1), BUDGET)
+        ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 1), BUDGET)  # once it is free
 
 
 ON_A_SMALL_DISK = """
@@ -72,8 +73,9 @@ from pathlib import Path
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
-from fl_dp.records import total_steps
+from fl_dp.records import Entry, total_steps
 
+ENTRY = Entry(0.001, 50.0, 1)
 disk, budget = Path(sys.argv[1]), Budget(100.0, 1e-5, "rdp")
 refused = spent = 0
 path, ballast = disk / "ledger.sqlite", disk / "ballast"
@@ -91,7 +93,7 @@ for pages in range(14):  # that are left free, of 4096 bytes
     released, reserved = 0, 0
     try:
         with Ledger.open(path) as ledger:
-            reservation = ledger.reserve("digits", f"run {pages}", 1, (0.001, 50.0), 1, budget)
+            reservation = ledger.reserve("digits", f"run {pages}", 1, ENTRY, budget)
             reserved = 1
             ledger.commit(reservation)
             released = 1
@@ -105,7 +107,7 @@ print("refused", refused, "of 14")
 os.system(f"mount -o remount,ro {disk}")
 try:
     with Ledger.open(path) as ledger:
-        ledger.reserve("digits", "read-only", 1, (0.001, 50.0), 1, budget)
+        ledger.reserve("digits", "read-only", 1, ENTRY, budget)
 except LedgerError as error:
     print("read-only:", error)
 """

@@ -11,12 +11,13 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger import one_name
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import LedgerError
+from fl_dp.records import Entry
 
 BUDGET = Budget(epsilon=100.0, delta=1e-5, accountant="rdp")
 
 
 def reserve(ledger, server_round):
-    return ledger.reserve("digits", "run", server_round, (0.1, 1.0), 1, BUDGET)
+    return ledger.reserve("digits", "run", server_round, Entry(0.1, 1.0, 1), BUDGET)
 
 
 def test_a_ledger_with_two_names_is_refused_by_both(path, tmp_path):

@@ -18,6 +18,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
 from fl_dp.accounting.ledger.requests import DataDeclaration, ReservationRequest
 from fl_dp.errors import LedgerError, RoundTakenError
+from fl_dp.records import Entry
 
 SETS = 300  # keys on several pages
 
@@ -40,7 +41,7 @@ def ledger(path):
 
 def request(dataset, server_round=1, run="run", inputs="inputs", budget=BUDGET):
     mechanism = (0.1, 1.0) if budget else (0.1, 0.0)
-    return ReservationRequest(dataset, run, server_round, mechanism, 1, budget, inputs)
+    return ReservationRequest(dataset, run, server_round, Entry(*mechanism, 1), budget, inputs)
 
 
 def pay(ledger, server_round=1, run="run", sets=SETS):

@@ -107,7 +107,7 @@ def test_what_the_data_have_spent_is_stated(tmp_path: Path, one_run: bool) -> No
     assert account.public_size == site.register().public_size
     assert account.other_runs == ()
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
-        ledger.reserve(ledger.accounts()[0].dataset, "another", 1, (0.5, 9.0), 2, Budget(3.0, 1e-5))
+        ledger.reserve(ledger.accounts()[0].dataset, "another", 1, Entry(0.5, 9.0, 2), Budget(3.0, 1e-5))
     (account,) = Statement.from_text(str(sent(site)[STATEMENT]["text"])).accounts
     assert account.other_runs == (Entry(0.5, 9.0, 2),)
     assert set(account.spent) == {*update.spent, *account.other_runs}
@@ -144,17 +144,17 @@ def test_no_statement_where_the_salt_cannot_be_kept_or_of_a_run_that_the_data_to
     assert list(sent(site)) == [HEARD]
 
 
-@pytest.mark.parametrize("kind", ["object", "<U9", "V8", "datetime64"])
-def test_arrays_of_no_type_of_weights_are_not_looked_at(kind: str) -> None:
-    array = Array(dtype=kind, shape=(1,), stype="numpy.ndarray", data=b"x")
-    with pytest.raises(ConfigError, match="which no weights have"):
-        declared_specs(ArrayRecord({"w": array}))
-
-
-def test_an_array_of_very_many_dimensions_is_refused_in_words() -> None:
-    """NumPy's own format has no room for 30,000 of them, and says so by a traceback."""
-    array = Array(dtype="float32", shape=(1,) * 33, stype="numpy.ndarray", data=b"x")
-    with pytest.raises(ConfigError, match="more than 32 dimensions, which no weights have"):
+@pytest.mark.parametrize(
+    ("kind", "dimensions", "words"),
+    [
+        *((kind, 1, "which no weights have") for kind in ("object", "<U9", "V8", "datetime64")),
+        ("float32", 33, "more than 32 dimensions, which no weights have"),
+    ],
+)
+def test_arrays_that_no_weights_are_are_not_looked_at(kind: str, dimensions: int, words: str) -> None:
+    """NumPy's own format has no room for 30,000 dimensions, and says so by a traceback."""
+    array = Array(dtype=kind, shape=(1,) * dimensions, stype="numpy.ndarray", data=b"x")
+    with pytest.raises(ConfigError, match=words):
         declared_specs(ArrayRecord({"w": array}))
 
 

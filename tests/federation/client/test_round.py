@@ -12,7 +12,7 @@ from torch import nn
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.audit.given_task import GivenTask
+from fl_dp.audit.one_run import GivenTask
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData

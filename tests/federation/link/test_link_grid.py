@@ -18,7 +18,7 @@ from flwr.supercore.corestate import in_memory_corestate
 from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 
 from fl_dp.errors import ConfigError
-from fl_dp.federation.link import door, site_link, steady_state
+from fl_dp.federation.link import door, site_link
 from fl_dp.federation.link import hub as hub_module
 from fl_dp.federation.link.signed_message import SIGNED, Bearing
 from fl_dp.federation.link.site_link import LinkRefusedError
@@ -200,7 +200,7 @@ def test_a_message_is_over_when_its_time_has_passed(
     link, state = federation.joined("north"), federation.hub.state
     fetched, unseen = federation.asked("north", link), federation.ask("north")
     now = time.monotonic
-    monkeypatch.setattr(steady_state, "time", SimpleNamespace(monotonic=lambda: now() + 61.0))
+    monkeypatch.setattr(hub_module, "time", SimpleNamespace(monotonic=lambda: now() + 61.0))
     assert state.get_message_ins(federation.node("north"), 1) == []
     with pytest.raises(LinkRefusedError, match="nobody waits"):
         link.answer(fetched, REPORT)
@@ -239,5 +239,5 @@ def kept(federation: Federation) -> list[str]:
 
 def test_another_flower_is_refused_in_words() -> None:
     with pytest.raises(ConfigError, match=r"Flower 1.42.0: .* install that: pip install flwr==1\.41\.0"):
-        steady_state._check_version("1.42.0")
-    assert version("flwr") in steady_state.CHECKED
+        hub_module._check_version("1.42.0")
+    assert version("flwr") in hub_module.CHECKED

@@ -14,7 +14,7 @@ from fl_dp.federation.client.app import answer
 from fl_dp.federation.client.secure_member import take_part
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.grid import SecureGrid
-from fl_dp.federation.secure_sum.identity import Identity
+from fl_dp.federation.secure_sum.limits import Identity
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum

@@ -14,6 +14,10 @@ START = {"weight": np.zeros((2, 3), np.float32), "frozen": np.full(4, 7, np.int6
 TRAINABLE = specs({"weight": START["weight"]})
 
 
+class Killed(BaseException):
+    """As SIGKILL: nothing is written or tidied up any more."""
+
+
 def settings(**changes):
     values = {
         "clients": 2, "min_clients": 2, "fit_clients": 2, "rounds": 3, "noise_multiplier": 2.0,
@@ -49,6 +53,11 @@ def left(folder):
     rounds = folder / "out/rounds.jsonl"
     lines = rounds.read_text().splitlines() if rounds.exists() else []
     return list(map(json.loads, lines)), json.loads((folder / "out/summary.json").read_text())
+
+
+def two(fakes):
+    """A grid of two clients."""
+    return fakes.Grid({1: fakes.Client("0"), 2: fakes.Client("1")})
 
 
 def weights(strategy):

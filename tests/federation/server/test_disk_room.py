@@ -8,9 +8,9 @@ import torch
 from federation.server import short_run
 
 from fl_dp.errors import LaunchError
-from fl_dp.federation.server import disk_room, run_record
+from fl_dp.federation.server import run_record
 from fl_dp.federation.server.app import run_federation
-from fl_dp.federation.server.disk_room import FILE, DiskRoom
+from fl_dp.federation.server.run_record import FILE, DiskRoom
 from fl_dp.federation.server.state import STATE, read_state
 from fl_dp.reporting.run_results import RunResults
 
@@ -22,13 +22,13 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 
 @pytest.fixture
 def two(fakes):
-    return fakes.Grid({1: fakes.Client("0"), 2: fakes.Client("1")})
+    return short_run.two(fakes)
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(disk_room, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(disk_room, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(run_record, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(run_record, "WAIT_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def before(monkeypatch, where, name, fail):
 
 def test_nobody_is_asked_for_a_round_before_there_is_room_for_its_results(serve, quick, monkeypatch):
     full = failing(None)
-    before(monkeypatch, disk_room.os, "posix_fallocate", lambda *_: full())
+    before(monkeypatch, run_record.os, "posix_fallocate", lambda *_: full())
     with pytest.raises(LaunchError, match=r"no room for 4 MiB .* No space left on device\. Make room"):
         serve()
     assert serve.grid.trained() == []
@@ -81,7 +81,7 @@ def test_room_is_held_for_two_states_two_models_and_the_rest_and_never_less_than
 
 def test_room_that_comes_is_waited_for_with_one_word(serve, quick, monkeypatch):
     full = failing(5)
-    before(monkeypatch, disk_room.os, "posix_fallocate", lambda *_: full())
+    before(monkeypatch, run_record.os, "posix_fallocate", lambda *_: full())
     serve()
     (said,) = serve.said
     assert said.startswith(

@@ -25,9 +25,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The planned steps of each question that reaches the accountant."""
     planned, real = [], Budget.steps_that_fit
 
-    def counted(self: Budget, rate: float, noise: float, steps: int, spent: Any, *shared: int) -> int:
-        planned.append(steps)
-        return real(self, rate, noise, steps, spent, *shared)
+    def counted(self: Budget, entry: Entry, spent: Any) -> int:
+        planned.append(entry.steps)
+        return real(self, entry, spent)
 
     monkeypatch.setattr(Budget, "steps_that_fit", counted)
     return planned
@@ -39,8 +39,8 @@ def spent(rounds: int, *others: Entry) -> tuple[Entry, ...]:
 
 
 def exact_rounds_left(budget: Budget, held: tuple[Entry, ...], at_most: int) -> int:
-    fitting = budget.steps_that_fit(0.1, 1.5, 10 * at_most, held)
-    return -(-fitting // 10)
+    planned = 10 * at_most
+    return -(-budget.steps_that_fit(Entry(0.1, 1.5, planned), held) // 10) if planned else 0
 
 
 @pytest.mark.parametrize("others", [(), (OTHER,)])
@@ -66,7 +66,7 @@ def test_steps_left_are_exactly_what_the_ledger_would_say(asked: list[int]):
     one = history_of(BUDGET, MECHANISM, spent(1))
     one.rounds_left(60)
     for planned in (1, 10, 25, 25, 600):
-        assert one.steps_left(planned) == BUDGET.steps_that_fit(0.1, 1.5, planned, spent(1))
+        assert one.steps_left(planned) == BUDGET.steps_that_fit(Entry(0.1, 1.5, planned), spent(1))
     assert asked.count(25) == 1 + 2  # of the history once, of this test twice
 
 

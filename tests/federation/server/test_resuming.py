@@ -4,17 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation.server.short_run import START, TRAINABLE, run, settings, weights
+from federation.server.short_run import START, TRAINABLE, Killed, run, settings, weights
 from flwr.app import Message
 
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import plan_from_content
 from fl_dp.reporting.run_results import to_line
-
-
-class Killed(BaseException):
-    """As SIGKILL: nothing is tidied up."""
 
 
 def resumable(fakes, config, states, kill=lambda moment, server_round: None):

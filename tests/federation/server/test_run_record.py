@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 from federation.server import short_run
+from federation.server.short_run import Killed, two
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server import run_record
@@ -16,24 +17,14 @@ from fl_dp.federation.server.state import STATE, ServerState, read_state, write_
 from fl_dp.reporting.reports import INTERRUPTED
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
-from fl_dp.verify.check import Evidence
-from fl_dp.verify.findings import Outcome
-from fl_dp.verify.running import checked
+from fl_dp.verify.check import Evidence, Outcome, checked
 
 # `fl_dp.federation.server.app` is the module and, within it, Flower's app
 server = importlib.import_module("fl_dp.federation.server.app")
 leave = server.leave
 
 
-class Killed(BaseException):
-    """As SIGKILL: nothing is written any more."""
-
-
 serve = partial(short_run.serve, rounds=4)
-
-
-def two(fakes):
-    return fakes.Grid({1: fakes.Client("0"), 2: fakes.Client("1")})
 
 
 def lines(folder):

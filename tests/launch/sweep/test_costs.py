@@ -91,7 +91,7 @@ def test_what_the_ledger_holds_counts(tmp_path):
     with Ledger.open(ledger_file(tmp_path)) as ledger:
         fingerprint = hashlib.sha256(b"x").hexdigest()
         ledger.register(dataset, fingerprint, 700, source="npz:/data/x.npz", cut="2 parts (iid, seed 0)")
-        request = ReservationRequest(dataset, "earlier", 1, (RATE, 4.0), 5, Budget(8.0, 1e-5))
+        request = ReservationRequest(dataset, "earlier", 1, Entry(RATE, 4.0, 5), Budget(8.0, 1e-5))
         (paid,) = ledger.reserve_all([request])
         ledger.commit(paid)
     cost = cost_of([fixed("a")], tmp_path)

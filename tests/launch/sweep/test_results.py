@@ -88,7 +88,9 @@ def test_on_one_ledger_its_accounts_say_what_is_spent(folder, tmp_path):
         for client, steps in ((0, 5), (1, 9)):
             dataset = f"npz:/data/x.npz, part {client}/2 (iid, seed 0)"
             ledger.register(dataset, f"{client}" * 64, 700, source="x", cut="2 parts (iid, seed 0)")
-            ledger.reserve_all([ReservationRequest(dataset, "r", 1, (0.1, 4.0), steps, Budget(8.0, 1e-5))])
+            ledger.reserve_all(
+                [ReservationRequest(dataset, "r", 1, Entry(0.1, 4.0, steps), Budget(8.0, 1e-5))]
+            )
         ledger.register("another", "a" * 64, 700)
-        ledger.reserve_all([ReservationRequest("another", "r", 1, (0.1, 4.0), 50, Budget(8.0, 1e-5))])
+        ledger.reserve_all([ReservationRequest("another", "r", 1, Entry(0.1, 4.0, 50), Budget(8.0, 1e-5))])
     assert total_epsilon(plan, folder) == compute_epsilon([Entry(0.1, 4.0, 9)], 1e-5)

@@ -11,7 +11,7 @@ import ray
 from ray._private import node
 
 from fl_dp.simulation.cluster import runtime as ray_runtime
-from fl_dp.simulation.cluster.ray_head import errors_in_the_log, lean_head
+from fl_dp.simulation.cluster.runtime import errors_in_the_log, lean_head
 
 NOT_NEEDED = {"monitor.py", "log_monitor.py", "dashboard.py"}
 

@@ -6,8 +6,8 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.simulation.cluster.machines import Node
 from fl_dp.simulation.cluster.resources import USABLE, Share, fitting, places, share
+from fl_dp.simulation.session import Node
 from fl_dp.simulation.work import Measured
 
 GIB = 2**30

@@ -37,7 +37,7 @@ def test_a_cluster_that_cannot_be_joined_is_an_error_in_words(monkeypatch, error
     def init(**options: Any) -> None:
         raise error
 
-    monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.init", init)
+    monkeypatch.setattr("fl_dp.simulation.session.ray.init", init)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(ConfigError, match="cannot join the Ray cluster"), running(address, Path("/"), 1):
@@ -54,7 +54,7 @@ def test_what_the_user_tells_the_c_library_is_kept(monkeypatch, own):
     def init(**options: Any) -> None:
         raise RuntimeError(os.environ[name])
 
-    monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.init", init)
+    monkeypatch.setattr("fl_dp.simulation.session.ray.init", init)
     with pytest.raises(FederationError, match=own or ours), running("", Path("/"), 1):
         raise AssertionError("it must not get here")
 
@@ -62,8 +62,8 @@ def test_what_the_user_tells_the_c_library_is_kept(monkeypatch, own):
 @pytest.mark.parametrize("cluster", [False, True], ids=["this machine", "a cluster"])
 def test_ray_is_quiet_and_is_shut_down_also_after_an_error(monkeypatch, cluster):
     asked: list[Any] = []
-    monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.init", lambda **options: asked.append(options))
-    monkeypatch.setattr("fl_dp.simulation.cluster.machines.ray.shutdown", lambda: asked.append("shut down"))
+    monkeypatch.setattr("fl_dp.simulation.session.ray.init", lambda **options: asked.append(options))
+    monkeypatch.setattr("fl_dp.simulation.session.ray.shutdown", lambda: asked.append("shut down"))
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}" if cluster else ""
         with pytest.raises(KeyError, match="asked 1"), running(address, Path("/scratch"), 3):

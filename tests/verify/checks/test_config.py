@@ -3,7 +3,7 @@
 import pytest
 from verify.made_run import MadeRun
 
-from fl_dp.verify.findings import Outcome
+from fl_dp.verify.check import Outcome
 
 
 def test_changed_settings_have_another_digest(made_run: MadeRun) -> None:

@@ -10,9 +10,9 @@ from verify.made_run import BUDGET, STEPS, Json, MadeRun, epsilon
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.records import Entry
 from fl_dp.verify import claims
+from fl_dp.verify.check import Found, Outcome
 from fl_dp.verify.checks.epsilons import _check_plan_ahead, _Recomputed
 from fl_dp.verify.claims import ClientClaim
-from fl_dp.verify.findings import Found, Outcome
 
 
 def test_one_lowered_epsilon_is_found_and_named(made_run: MadeRun) -> None:

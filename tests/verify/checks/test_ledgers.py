@@ -12,8 +12,9 @@ from verify.made_run import BUDGET, DELTA, NOISE, RATE, SIZE, STEPS, Json, MadeR
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.export import to_export
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.records import Entry
 from fl_dp.statements import Statement, commitment
-from fl_dp.verify.findings import Finding, Outcome
+from fl_dp.verify.check import Finding, Outcome
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def found_in(run: MadeRun) -> tuple[Finding, ...]:
 
 def pay(own: MadeRun, run: str, server_round: int, steps: int = STEPS, data: str = "north's data") -> None:
     with Ledger.open(own.ledgers["north"]) as ledger:
-        ledger.reserve(data, run, server_round, (RATE, NOISE), steps, Budget(BUDGET, DELTA))
+        ledger.reserve(data, run, server_round, Entry(RATE, NOISE, steps), Budget(BUDGET, DELTA))
 
 
 def test_one_of_two_ledgers_is_checked_and_the_other_is_missed(own: MadeRun) -> None:
@@ -94,7 +95,7 @@ def test_a_ledger_that_was_written_anew_has_another_head(own: MadeRun) -> None:
     path.unlink()
     with Ledger.open(path) as ledger:
         ledger.register("north's data", "north", 640)
-        ledger.reserve("north's data", "7001", 1, (RATE, NOISE), STEPS, Budget(BUDGET, DELTA))
+        ledger.reserve("north's data", "7001", 1, Entry(RATE, NOISE, STEPS), Budget(BUDGET, DELTA))
     assert "the head that was committed to is no entry of this ledger" in words(own)
     assert "20 steps were paid by north's data" in words(own)
 
@@ -107,7 +108,7 @@ def test_a_ledger_that_was_made_for_one_run_says_so_in_every_entry(by_itself: bo
     for number in (1, 2, 3):
         with Ledger.open(path, one_run=by_itself or number != 2) as ledger:
             ledger.register("north's data", "north", SIZE)
-            ledger.commit(ledger.reserve("north's data", "7001", number, (RATE, NOISE), STEPS, budget))
+            ledger.commit(ledger.reserve("north's data", "7001", number, Entry(RATE, NOISE, STEPS), budget))
             head = ledger.head()
     said = Statement.from_text(own.statements()[0]["text"])
     said = replace(said, commitment=commitment(salt, head), one_run_ledger=True)

@@ -6,8 +6,7 @@ from verify.made_run import MadeRun, epsilon
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.vouched import UNSIGNED
 from fl_dp.verify import reading
-from fl_dp.verify.check import Evidence
-from fl_dp.verify.findings import Outcome
+from fl_dp.verify.check import Evidence, Outcome
 from fl_dp.verify.verdict import agrees, verdict
 
 

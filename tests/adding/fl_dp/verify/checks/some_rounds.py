@@ -1,7 +1,6 @@
 """Whether anything was trained at all."""
 
-from fl_dp.verify.check import Check, Evidence
-from fl_dp.verify.findings import Found
+from fl_dp.verify.check import Check, Evidence, Found
 
 
 def _run(evidence: Evidence, found: Found) -> None:

@@ -4,13 +4,15 @@ import pytest
 import torch
 
 from fl_dp.audit.mislabelled import MislabelledRecords
-from fl_dp.audit.own_model import own_model, own_part, spare_records
 from fl_dp.audit.settings import (
     Overrides,
     audit_gradients,
     audit_hostile_gradients,
     audit_hostile_model,
     audit_own_model,
+    own_model,
+    own_part,
+    spare_records,
 )
 from fl_dp.audit.ways import Deployed, Simulated
 from fl_dp.config.run import RunConfig

@@ -18,8 +18,7 @@ from fl_dp.audit.settings import (
     audit_own_model,
     views_of,
 )
-from fl_dp.audit.sums import in_sums
-from fl_dp.audit.ways import Deployed, Simulated
+from fl_dp.audit.ways import Deployed, Simulated, in_sums
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, RoundPlan

@@ -7,8 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from fl_dp.accounting.accountants.rdp import ORDERS, compute_rdp_epsilon
-from fl_dp.accounting.renyi import renyi_divergences
+from fl_dp.accounting.accountants.rdp import ORDERS, compute_rdp_epsilon, renyi_divergences
 from fl_dp.records import Entry
 
 STEPS = [(0.01, 1.0), (0.5, 20.0), (1e-4, 0.5), (0.1, 0.3), (0.9, 1.0), (1e-3, 100.0)]

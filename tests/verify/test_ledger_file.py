@@ -12,9 +12,9 @@ from fl_dp.accounting.ledger.event_log import FORMAT
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import ConfigError
-from fl_dp.verify import ledger_rows
-from fl_dp.verify.ledger_file import read_ledger
-from fl_dp.verify.ledger_rows import kept_rows
+from fl_dp.records import Entry
+from fl_dp.verify import ledger_file
+from fl_dp.verify.ledger_file import kept_rows, read_ledger
 
 HEADER = f"PRAGMA application_id = {FORMAT.application_id}; PRAGMA user_version = {FORMAT.version};"
 ENDLESS = "WITH RECURSIVE endless(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM endless)"
@@ -79,7 +79,11 @@ def test_a_ledger_that_has_paid_is_one_with_the_secrets_that_lie_beside_its_entr
     with Ledger.open(path) as ledger:
         ledger.register("mine", "contents", 100, digests=lambda: [bytes(32)])
         ledger.reserve_all(
-            [ReservationRequest("mine", "a run", 1, (0.1, 1.0), 5, Budget(8.0, 1e-5), inputs="of the round")]
+            [
+                ReservationRequest(
+                    "mine", "a run", 1, Entry(0.1, 1.0, 5), Budget(8.0, 1e-5), inputs="of the round"
+                )
+            ]
         )
         rows = ledger.rows()
     with sqlite3.connect(path) as file:
@@ -108,10 +112,10 @@ def test_what_is_no_text_is_refused(row: str, tmp_path: Path) -> None:
 
 def test_the_work_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = made(tmp_path / "ledger.sqlite", of_rows(20_000))
-    monkeypatch.setattr(ledger_rows, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(ledger_file, "MOST_SECONDS", 0.0)
     with pytest.raises(ConfigError, match="it took too long"):
         kept_rows(path)
-    monkeypatch.setattr(ledger_rows, "MOST_LEDGER", 100)
+    monkeypatch.setattr(ledger_file, "MOST_LEDGER", 100)
     with pytest.raises(ConfigError, match=r"longer than .* MiB"):
         kept_rows(path)
 
@@ -140,7 +144,7 @@ def test_pages_that_lead_back_give_no_rows_without_end(
     for page, child in pairwise(chain):
         lead_down(content, page, child, size)
     path.write_bytes(content)
-    monkeypatch.setattr(ledger_rows, "MOST_SECONDS", 20.0)
+    monkeypatch.setattr(ledger_file, "MOST_SECONDS", 20.0)
     with pytest.raises(ConfigError, match="its pages lead back to one another"):
         kept_rows(path)
 
@@ -166,7 +170,7 @@ def with_a_write_ahead_log(path: Path) -> None:
 def test_no_other_file_is_looked_into(
     spoil: Callable[[Path], object], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_rows, "_PAUSE", 0.0)
+    monkeypatch.setattr(ledger_file, "_PAUSE", 0.0)
     path = made(tmp_path / "ledger.sqlite", of_rows(10))
     spoil(path)
     with pytest.raises(ConfigError, match=words):

@@ -9,9 +9,7 @@ from verify.made_run import RATE, STEPS, Json, MadeRun
 
 from fl_dp.choices import CHECKS
 from fl_dp.reporting.page.render import render_page
-from fl_dp.verify.check import Evidence
-from fl_dp.verify.findings import Outcome
-from fl_dp.verify.running import checked
+from fl_dp.verify.check import Evidence, Outcome, checked
 from fl_dp.verify.verdict import verdict
 
 

@@ -27,7 +27,7 @@ from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.cluster.resources import Node, Share, fitting, places, share
+from fl_dp.simulation.cluster.resources import Node, Share, by_memory, fitting, places, share
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.masked_sum import MaskedSums
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork, given_task
@@ -74,7 +74,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     )
     stored = ray.put(shared)
     shared = replace(shared, inputs=None)  # actors get them from the store; this process trains no client
-    start_actor = actor_starter(stored, settings, {"num_cpus": one.cpus, "num_gpus": one.gpus})
+    start_actor = ActorStarter(stored, settings, one)
     at_once = 1 if config.physical_batch_size == AUTO else int(config.physical_batch_size)
     # a GPU has room for few contexts besides what steps need: one actor measures before others start
     first = 1 if one.gpus else min(places(one, there), config.fit_clients)
@@ -88,7 +88,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
                 ledger,
                 KeptStates(simulation.folder / FOLDER),
             )
-            prepare = _Preparation(simulation, pool, one, train)
+            prepare = _Preparation(simulation, pool, start_actor, train)
             masks = MaskedSums(config.secure_dropouts, config.secure_colluders) if simulation.masks else None
             yield SimulationGrid(clients, len(shared), pool, prepare, simulation.on_work, masks)
     finally:
@@ -114,14 +114,33 @@ def _device(one: Share) -> str:
     return "cuda" if one.gpus else "cpu"
 
 
+class ActorStarter:
+    """Starts actors. stored: reference to the data. share: of a machine, for those that start from now on.
+
+    Ray must not restart an actor that dies: it would send the actor's clients to a process without the sum of
+    the clients before them.
+    """
+
+    def __init__(self, stored: Any, settings: ActorSettings, share: Share) -> None:
+        self._stored, self._settings, self.share = stored, settings, share
+
+    def __call__(self) -> Any:
+        """A handle of a new actor."""
+        resources = {"num_cpus": self.share.cpus, "num_gpus": self.share.gpus}
+        remote = ray.remote(TrainingActor).options(max_restarts=0, max_task_retries=0, **resources)
+        return remote.remote(self._stored, self._settings)
+
+
 class _Preparation:
     """What rounds of a model need, measured before the first: kernels, physical batch, memory of an actor.
 
     The number of actors is determined for each round, because machines may have come or gone.
     """
 
-    def __init__(self, simulation: Simulation, pool: ActorPool, one: Share, like: TensorData) -> None:
-        self._simulation, self._pool, self._share = simulation, pool, one
+    def __init__(
+        self, simulation: Simulation, pool: ActorPool, starter: ActorStarter, like: TensorData
+    ) -> None:
+        self._simulation, self._pool, self._starter = simulation, pool, starter
         self._task = task_of(simulation.config)
         self._task.form = like.form
         self._models: dict[str, tuple[RoundModel, Measured]] = {}
@@ -147,7 +166,9 @@ class _Preparation:
         )
 
     def _resize(self, measured: Measured) -> None:
-        actors = fitting(self._simulation.config, self._share, nodes(), measured)
+        config = self._simulation.config
+        self._starter.share = by_memory(config, self._starter.share, measured)
+        actors = fitting(config, self._starter.share, nodes(), measured)
         if actors != self._actors:
             logger.info("%d training processes", actors)
         self._actors = actors
@@ -173,16 +194,6 @@ def _kept(path: Path, model: str, measured: Measured) -> Measured:
 def nodes() -> list[Node]:
     """The machines that are alive now."""
     return [_node(one["Resources"]) for one in ray.nodes() if one["Alive"]]
-
-
-def actor_starter(shared: Any, settings: ActorSettings, resources: Mapping[str, float]) -> Callable[[], Any]:
-    """A function that starts an actor. shared: reference to the data. resources: its share, by Ray's names.
-
-    Ray must not restart an actor that dies: it would send the actor's clients to a process without the sum of
-    the clients before them.
-    """
-    remote = ray.remote(TrainingActor).options(max_restarts=0, max_task_retries=0, **resources)
-    return lambda: remote.remote(shared, settings)
 
 
 def _node(resources: Mapping[str, float]) -> Node:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from fl_dp.simulation import session
-from fl_dp.simulation.session import Node, _kept, actor_starter, nodes
+from fl_dp.simulation.cluster.resources import Share
+from fl_dp.simulation.session import ActorStarter, Node, _kept, nodes
 from fl_dp.simulation.work import Measured
 
 FIRST = Measured({"w": "ghost"}, at_once=32, together=128, step_bytes=1, process_bytes=1, most=256)
@@ -57,6 +58,10 @@ def test_an_actor_gets_its_share_and_is_not_restarted(monkeypatch):
     remote = Remote()
     monkeypatch.setattr(session.ray, "remote", lambda kind: remote)
     settings: Any = object()
-    start = actor_starter("data", settings, {"num_cpus": 0.5})
+    start = ActorStarter("data", settings, Share(0.5, 0))
     assert start() == ("data", settings)
-    assert remote.given == {"max_restarts": 0, "max_task_retries": 0, "num_cpus": 0.5}
+    fixed = {"max_restarts": 0, "max_task_retries": 0}
+    assert remote.given == {**fixed, "num_cpus": 0.5, "num_gpus": 0}
+    start.share = Share(0.5, 0.25)
+    start()
+    assert remote.given == {**fixed, "num_cpus": 0.5, "num_gpus": 0.25}

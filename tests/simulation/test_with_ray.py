@@ -20,7 +20,7 @@ from fl_dp.errors import FederationError
 from fl_dp.simulation import session
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.cluster import runtime as ray_runtime
-from fl_dp.simulation.cluster.resources import share
+from fl_dp.simulation.cluster.resources import Share, share
 
 pytestmark = [
     pytest.mark.slow,
@@ -71,9 +71,7 @@ def pool_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def make(federation: Any, kind: type, timeout: float = 60.0) -> ActorPool:
         monkeypatch.setattr(session, "TrainingActor", kind)
-        start_actor = session.actor_starter(
-            ray.put(federation.shared), federation.settings(), {"num_cpus": 1}
-        )
+        start_actor = session.ActorStarter(ray.put(federation.shared), federation.settings(), Share(1, 0))
         pools.append(ActorPool(start_actor, CORES, timeout, at_once=64))
         return pools[-1]
 

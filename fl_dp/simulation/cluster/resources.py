@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fl_dp.config.flat import AUTO, Auto
 from fl_dp.config.run import RunConfig
@@ -67,15 +67,24 @@ def places(one: Share, nodes: Sequence[Node]) -> int:
     return sum(_on(node, one) for node in nodes)
 
 
+def by_memory(config: RunConfig, one: Share, measured: Measured) -> Share:
+    """The share, enlarged so that no GPU gets more actors than its memory holds, if their number is "auto".
+
+    To limit their number would not do: Ray fills one GPU before it takes the next.
+    """
+    if not (one.gpus and config.clients_per_gpu == AUTO and measured.gpu_bytes):
+        return one
+    per_gpu = max(1, int(USABLE * measured.gpu_total // measured.gpu_bytes))
+    return replace(one, gpus=max(one.gpus, _part_of_one(per_gpu)))
+
+
 def fitting(config: RunConfig, one: Share, nodes: Sequence[Node], measured: Measured) -> int:
     """How many actors to have: at least one, and at most as many as there are places, or clients in a round.
 
-    If the number is "auto", at most as many as fit the memory, by the measurement of one step.
+    one: see `by_memory`. Without GPUs, if the number is "auto", at most as many as fit the memory, by the
+    measurement of one step.
     """
     most = min(places(one, nodes), config.fit_clients)
-    if one.gpus and config.clients_per_gpu == AUTO and measured.gpu_bytes:
-        per_gpu = max(1, int(USABLE * measured.gpu_total // measured.gpu_bytes))
-        most = min(most, sum(int(node.gpus) * per_gpu for node in nodes))
     if not one.gpus and config.clients_per_cpu == AUTO:
         need = measured.process_bytes + measured.step_bytes
         most = min(most, sum(min(_on(node, one), int(USABLE * node.memory // need)) for node in nodes))

@@ -6,7 +6,7 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.simulation.cluster.resources import USABLE, Share, fitting, places, share
+from fl_dp.simulation.cluster.resources import USABLE, Share, by_memory, fitting, places, share
 from fl_dp.simulation.session import Node
 from fl_dp.simulation.work import Measured
 
@@ -82,9 +82,12 @@ def test_each_machines_memory_counts_for_its_own_actors():
 
 
 def test_memory_of_gpus():
-    need = measured(gpu=10 * GIB, gpu_total=40 * GIB)
-    assert fitting(config(), Share(1, 0.125), [SERVER], need) == 4 * 3
-    assert fitting(config(clients_per_gpu=8.0), Share(1, 0.125), [SERVER], need) == 32
+    need, one = measured(gpu=10 * GIB, gpu_total=40 * GIB), Share(1, 0.125)
+    assert by_memory(config(), one, need) == Share(1, 0.3333)
+    assert fitting(config(), by_memory(config(), one, need), [SERVER], need) == 4 * 3
+    assert by_memory(config(clients_per_gpu=8.0), one, need) == one
+    assert by_memory(config(), one, measured(gpu=GIB, gpu_total=40 * GIB)) == one
+    assert by_memory(config(), one, measured(gpu=39 * GIB, gpu_total=40 * GIB)) == Share(1, 1)
 
 
 def test_at_least_one_and_no_more_than_clients():

@@ -24,7 +24,7 @@ from fl_dp.reporting.run_folder import check_unclaimed
 if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
 
-MARGIN = 2.0  # allowed time over forecast time: machines are seldom idle, see docs/check.md
+MARGIN = 2.0  # allowed time over forecast time: machines are seldom idle, see docs/planning.md
 _SERVER_ALONE = "a server whose clients bring their records needs none of them here: fl-dp check --server"
 
 

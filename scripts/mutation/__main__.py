@@ -1,6 +1,6 @@
 """`python -m scripts.mutation`: N random small changes, and whether the fast tests notice them.
 
-docs/mutation.md says how to read what it prints.
+CONTRIBUTING.md says how to read what it prints.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 Who: somebody who means well and has a new export of the file, or who wants another model, another unit, a
 fresh budget. The ledger's account is what stands between the records and a second epsilon; nothing sees the
-data but this machine. docs/ledger.md has these ways as its table: those that the ledger knows, and those that
+data but this machine. docs/ledger.md lists these ways: those that the ledger knows, and those that
 it takes for new data. Each is run here.
 """
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NAMED = ("scale", "strategies", "privacy", "operating", "architecture", "verify", "settings")
+NAMED = ("scale", "strategies", "privacy", "operating", "architecture", "verify", "running")
 FILES = [
     *(ROOT / "docs" / f"{name}.md" for name in NAMED),
     *sorted(ROOT.glob("examples/*/README.md")),

@@ -21,7 +21,7 @@ def test_privacy_names_tests_of_its_promises():
     assert len(set(NAMED.findall((ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")))) > 40
 
 
-def test_resuming_names_every_key_that_may_be_changed():
-    page = " ".join((ROOT / "docs" / "resuming.md").read_text(encoding="utf-8").split())
+def test_running_names_every_key_that_may_be_changed():
+    page = " ".join((ROOT / "docs" / "running.md").read_text(encoding="utf-8").split())
     named = page.partition("and who is told: ")[2].partition(". ")[0]
     assert set(re.findall("`([^`]+)`", named)) == MAY_CHANGE

@@ -24,9 +24,9 @@ class Entry:
     noise_multiplier: standard deviation of the noise over the sensitivity; 0 for unprotected steps, whose
     epsilon is infinite.
     steps: number of steps, >= 1; an empty Poisson draw is still a step.
-    shares: the number of honest clients whose shares add up to the noise, where only the sum of the clients
-    is seen; 1: the client adds all of the noise. copies: the number of clients of one sum at which a person
-    may have a record; sample_rate is then the largest of theirs.
+    shares, copies: of steps in a secure sum, where only the clients' sum is seen; else 1. shares: the noise
+    is the sum of so many honest clients' shares. copies: a person may have a record at so many clients of the
+    sum; sample_rate is then the largest of any client.
     """
 
     sample_rate: float
@@ -210,9 +210,9 @@ class RoundPlan:
     under another; by it a client finds what it keeps between rounds. seen: what training sees of a record,
     see `TaskSettings.seen`; compared. adaptive_clipping: how the bound moves between steps, in the syntax of
     `config/adaptive_clipping.py`; max_grad_norm is then the first bound. Empty: the bound stays.
-    noise_multiplier covers all that a step releases. shares: the number of honest members whose shares add
-    up to the noise of a secure sum, to which noise_multiplier then refers; 0: no secure sum, the client's
-    own noise in every step. copies: the number of members of the sum at which a person may have records;
+    noise_multiplier covers all that a step releases. shares: 0: no secure sum; the client adds all of the
+    noise. Otherwise the number of honest members whose shares add up to the noise of a secure sum, and
+    noise_multiplier is that of the sum. copies: at how many members of the sum a person may have records;
     most_rate: the largest sample rate of any member, if copies is more than one.
     """
 

@@ -139,9 +139,9 @@ def clipped_grad_sums(
 ) -> list[ClippedSum]:
     """`clipped_grad_sum` of several batches, in one backward pass for all of them.
 
-    losses: (N,), the first batch's first. sizes: the number of examples in each batch; may be 0. Losses after
-    those of the last batch count nowhere. Raises the same errors, and ConfigError if the sizes add up to more
-    than N.
+    losses: (N,), batch after batch. sizes: the number of examples in each batch; may be 0. Losses after those
+    of the last batch are padding, and are ignored. Raises the same errors, and ConfigError if the sizes add
+    up to more than N.
     """
     check_losses(losses)
     checked_groups(max_grad_norm, parameters, checked_clipping(clipping))  # before the pass
@@ -222,14 +222,14 @@ def _slices(sizes: Sequence[int]) -> list[slice]:
 
 
 def _host_reads(device: torch.device) -> bool:
-    """Whether reading a number is cheap there. Elsewhere the host would wait for all that it asked for."""
+    """Whether the host can read a number cheaply. From a GPU it would first wait for all queued work."""
     return device.type == "cpu"
 
 
 def _rows(norms: Tensor, batches: Sequence[slice]) -> Sequence[slice | Tensor | None]:
     """The examples with finite gradients in each batch; None for all examples.
 
-    If the sum of all lengths is finite, so are all gradients: one number shows it.
+    If the sum of all lengths is finite, so are all gradients; so the sum is tried first.
     """
     if math.isfinite(norms.sum()) or bool((finite := _finite(norms)).all()):
         return [None] if batches == [slice(0, len(norms))] else batches
@@ -248,9 +248,9 @@ def _complete(grads: Mapping[str, Tensor], parameters: Mapping[str, Tensor]) -> 
 def _squares(kept: Mapping[str, Kept], groups: Sequence[Group], losses: Tensor) -> list[Tensor]:
     """(N,) for each group: squared gradient lengths over its parameters, in new memory.
 
-    In float64 only if all parts are: `round_up` adds the error of the type that it is given, which must be
-    the least precise one. The parts are added one after the other: PyTorch's sum over stacked parts adds the
-    last examples of 40 in another order than the first (`tests/engine/test_clipping.py`).
+    In float64 only if all parts are: `round_up` adds the rounding error of its argument's type, which must be
+    the type of the least precise part. The parts are added one after the other: PyTorch's sum over stacked
+    parts adds the last examples of 40 in another order than the first (`tests/engine/test_clipping.py`).
     """
     types = {part.norm_squared.dtype for part in kept.values()}
     dtype = torch.float64 if types == {torch.float64} else torch.float32

@@ -96,7 +96,7 @@ def bound_of(plan: RoundPlan) -> ClippingBound:
 
 
 def _read(count: Tensor) -> float:
-    """The noised count, for which a device makes the host wait: the next step's grid needs it."""
+    """The noised count. The host waits for a GPU here, because the next step's grid depends on the count."""
     return float(count.item())
 
 

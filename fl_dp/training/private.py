@@ -48,7 +48,7 @@ class PrivateTrainer:
     the model's own random numbers (dropout) and the noise of all its steps, used for nothing else; None for
     the system's entropy. recorder: records the passes of all trainers of this very model.
     fits: the most examples known to fit in memory at once; halved when memory runs out.
-    share: if the plan's one step goes into a secure sum, what the step gave to it, in integers.
+    share: the integers that the plan's one step gave to a secure sum; empty without one.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class PrivateTrainer:
         )
         parameters = self._passes.parameters
         count = sum(p.numel() * (1 + p.is_complex()) for p in parameters.values())
-        # refuses the impossible before a payment; one more number, for the count of an adaptive bound
+        # raises, before a payment, if no grid is fine enough; + 1 for the count of an adaptive bound
         noise_grid(plan.max_grad_norm, plan.own_multiplier, count + 1)
-        # Larger draws are cut, with a probability of 2^-111: this number limits what rounding may add.
+        # A larger draw, of probability 2^-111, is cut: how far rounding moves a sum depends on this number.
         self.most = most_drawn(plan.expected_batch_size)
         self.bound = bound_of(plan)
         check_precision(plan.precision, device)
@@ -105,10 +105,10 @@ class PrivateTrainer:
         return largest_batch(self.rehearse, memory, self.device, at_most=at_most)
 
     def fit_kernels(self, memory: int, rows: int) -> None:
-        """Let passes of so many rows use the fastest kernels with which they fit `memory` bytes, nearly.
+        """Choose the fastest kernels with which passes of so many rows nearly fit `memory` bytes.
 
-        If none fit, use those that keep least, and warn. The choice follows from times measured in earlier
-        passes, and runs examples of random numbers.
+        If none fit, use those that keep least, and warn. Uses times of earlier passes; runs further ones on
+        random numbers.
         """
         if self.plan.one_by_one:
             return
@@ -125,9 +125,9 @@ class PrivateTrainer:
         self._passes.chooser = KernelChooser(fixed=kernels)
 
     def choose_rows(self, at_most: int) -> int:
-        """The number of rows of every pass of `step`, up to `at_most`, by timing passes of random numbers.
+        """The quickest number of rows, up to `at_most`, for all passes of `step`; times random examples.
 
-        An example's bits then do not depend on its place; UnsteadyError if no number allows that.
+        With that number an example's bits do not depend on its place; UnsteadyError if there is none such.
         """
         if self.plan.one_by_one:
             return 1
@@ -160,7 +160,7 @@ class PrivateTrainer:
     def rehearse(self, size: int) -> ClippedSum:
         """The clipped sum of `size` examples of random numbers. It chooses kernels and changes no weight."""
         if self.plan.one_by_one:
-            # Two: if a pass worked only once, all records but the first would be left without a gradient.
+            # Two: a model whose second pass fails would leave all records but the first without a gradient.
             return self._one_by_one((self._passes.objective.blank(1) for _ in range(2)), all_count=True)
         return self.nothing() + self.clipped_sums([self._passes.objective.blank(size)], size)[0]
 
@@ -224,11 +224,11 @@ class PrivateTrainer:
 
     @property
     def masks(self) -> Randomness:
-        """What the model draws from in the next step: separate numbers for each slot of its batch.
+        """The source of the model's own random numbers (dropout) in the next step.
 
-        A mask need not belong to a record. All masks of a step are secret, independent and identically
-        distributed. So the others' masks have the same distribution whether a record is there or not, and
-        given the masks it moves the sum by C at most.
+        Each slot of the batch has a mask of its own, whichever record is in it. All masks of a step are
+        secret, independent and identically distributed. So one record more does not change the distribution
+        of the others' masks; and given all masks, it moves the sum by C at most.
         """
         return self._of_step().child("masks")
 
@@ -243,7 +243,7 @@ class PrivateTrainer:
     def begin(self, clipped: ClippedSum) -> None:
         """Use `clipped`, the clipped sum of the logical batch that was drawn last, for the next step.
 
-        It may come from another trainer's passes, if these add no more in float32 than its own would.
+        Another trainer may have computed it, if it adds no more vectors in float32 than this one would.
         """
         if float32_rows(clipped.most) > float32_rows(self.most):
             raise ConfigError(
@@ -291,12 +291,12 @@ class PrivateTrainer:
             if rows == 1 or not is_out_of_memory(error):
                 raise
         # outside of the handler, whose traceback would keep the batch that did not fit
-        self.fits = self._fewer(rows)  # from the setting, not from the draw, whose size is not public
+        self.fits = self._fewer(rows)  # depends on public numbers, and not on the secret size of the draw
         logger.warning("memory ran out: at most %d examples at once from now on", self.fits)
         return self._clipped_sum(data, draw, self.fits)
 
     def _fewer(self, rows: int) -> int:
-        """Half as many rows, or fewer until rows are steady; with one row nothing depends on a place."""
+        """Half as many rows, halved again until they are steady. A single row always is."""
         while (rows := self._steady_rows(rows // 2)) > 1 and not self._is_steady(rows):
             pass
         return rows

@@ -89,7 +89,7 @@ def test_set_takes_toml_and_bare_words(file, setting, value):
         ("round=3", "round: unknown key; did you mean rounds?"),
         ("rounds=three", r"^--set: rounds = 'three': expected an integer from 1 to 1000000\.$"),
         ("partition=dirichle", r"^--set: partition = 'dirichle': expected .*; did you mean dirichlet\?$"),
-        ("server-optimizer=fedadan:1", r"expected fedadam or .*; did you mean fedadam\?$"),
+        ("server-optimizer=fedadan:1", r"expected .*; did you mean fedadam\?$"),
         ("rounds=1\nclients=2", r"--set: rounds = .*: expected an integer"),
     ],
 )

@@ -4,8 +4,8 @@ The ledger is keyed by data set and not by run, because it is the data whose pri
 for in two entries: it is reserved before training, and committed before its result leaves. What was reserved
 but never committed counts as spent, whatever happened in between. Nothing is ever given back; docs/ledger.md
 says why.
-Training without protection is not limited, and is noted beforehand: from then on no epsilon holds for those
-data, and no private round is paid for.
+Training without protection has no limit, and is noted before it begins. From then on no epsilon holds for
+those data, and private rounds are refused.
 A payment has secret bytes, from which all of its round's random numbers follow. They are kept only as long as
 the round may be repeated, see `Reservation`.
 """
@@ -127,9 +127,9 @@ class Ledger:
         return [book.spent_elsewhere(dataset, run) for dataset in datasets]
 
     def of_one_run(self) -> bool:
-        """Whether it was opened for the one run that it was made for, and nobody else has entered anything.
+        """Whether this ledger was made for one run, is open for that run, and has entries of no other.
 
-        What other runs have spent on the same data is then in another ledger, or in none.
+        It then does not say what other runs have spent on the same data.
         """
         return self._one_run and self._read().of_one_run
 
@@ -148,7 +148,8 @@ class Ledger:
     ) -> Reservation:
         """Pay for as many of the entry's steps as still fit `budget`, in one transaction, on disk.
 
-        budget None: pay for all, without protection. Then no limit holds, now or ever again for these data.
+        budget None: training without protection. All steps are noted, however many; from then on no epsilon
+        holds for these data.
         Raises BudgetExhaustedError if not even one step fits, DeclinedError for a round of this run that was
         reserved before (a replay) and for data that were trained without protection before, LedgerError if
         nothing can be written.
@@ -200,8 +201,8 @@ class Ledger:
     def retire(self, dataset: str) -> None:
         """End the data set's account, so that its next use begins a new one with nothing spent.
 
-        The entries stay: privacy that was spent stays spent; only the limit moves. The keys of its payments
-        are erased. LedgerError if no such data set is in use.
+        The entries stay, because spent privacy stays spent; but the new account's limit does not count them.
+        The keys of the old payments are erased. LedgerError if no such data set is in use.
         """
         with self._writing() as book:
             self._spent(book, dataset)
@@ -292,8 +293,8 @@ class Ledger:
     def _paid_before(self, book: AccountBook, request: ReservationRequest) -> Reservation | None:
         """The reservation of a round that was paid for before, if its result would be the same.
 
-        None if it was not paid for; RoundTakenError if its result would differ. That includes a round whose
-        key was erased, or was never kept by an older fl_dp: new bytes would make a second release.
+        None if it was not paid for; RoundTakenError if its result would differ. It would, too, if its key was
+        erased, or never kept (older fl_dp): with a new key it would be a second release.
         """
         self._spent(book, request.dataset)  # LedgerError for an unknown data set
         paid = book.taken(request.dataset, request.run, request.server_round)
@@ -332,7 +333,7 @@ class Ledger:
 
 
 def _noted(budget: Budget) -> dict[str, Any]:
-    """The budget as noted; the second limit only if there is one."""
+    """The budget as an entry notes it; the second limit only if there is one."""
     noted = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
     if budget.epsilon_alone is not None:
         noted["epsilon_alone"] = budget.epsilon_alone

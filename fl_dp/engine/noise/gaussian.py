@@ -18,13 +18,12 @@ from fl_dp.engine.triton_support import has_triton
 from fl_dp.errors import ConfigError
 
 # "secure": integers on a grid, from fresh bytes of the operating system. A Randomness: the same, from its
-# bytes and from the sum that is covered. A torch.Generator: floating-point numbers, without the proof of
-# `grid.py`. On CPUs its noise ends at 5.8 deviations, and lies on a visible grid of its own. It can be
-# seeded, and saved.
+# bytes and a digest of the sum. A torch.Generator: floating-point numbers, which can be seeded and saved but
+# lack the proof of `grid.py`: on CPUs they end at 5.8 deviations, and are visibly spaced.
 NoiseSource = Randomness | torch.Generator | Literal["secure"]
 
 _AS_THEY_ARE = (torch.float32, torch.float64)
-_MOST = 2.0**62  # of the sum, in multiples of g: larger values are cut, which moves no two sums further apart
+_MOST = 2.0**62  # multiples of g; the sum is clamped to them, which moves no two sums further apart
 
 MOST_OF_ONE, MOST_SUMMED = 2.0**55, 100  # in a secure sum: multiples of a client's number, and clients
 
@@ -68,13 +67,14 @@ def share_of_sum(
 ) -> tuple[dict[str, Tensor], NoiseGrid]:
     """The clipped sum as integers on the grid, with this client's share of the noise, and the grid.
 
-    The grid does not depend on a client's `most`: the error that covers any `most` is charged.
-    Added up over clients, `shares` of whom keep their shares secret, the noise is that of noise_multiplier.
-    The reason: the grid is that of a mechanism whose multiplier is smaller by sqrt(shares), and `shares`
-    independent discrete Gaussians of one width w add up to one of width sqrt(shares) w
-    (`discrete_gaussian.py`, with k = 1). Returns int64 tensors in the parameters' shapes, on the CPU; a
-    complex parameter has a last dimension of 2. Each number of the clipped sum counts as at most MOST_OF_ONE
-    multiples, so that MOST_SUMMED clients' sum stays within 64 bits; cutting moves no two sums further apart.
+    All clients have one grid, so its noise covers the largest rounding error of any batch, not that of this
+    client's `most`.
+    If `shares` of the clients keep theirs secret, the noise of the added sums is that of noise_multiplier:
+    each share has a multiplier smaller by sqrt(shares), and `shares` independent discrete Gaussians of width
+    w add up to one of width sqrt(shares) w (`discrete_gaussian.py`, with k = 1).
+    Returns int64 tensors in the parameters' shapes, on the CPU; a complex parameter has a last dimension of
+    2. Each number of the clipped sum is clamped to MOST_OF_ONE multiples, so that the sum over MOST_SUMMED
+    clients fits 64 bits; clamping moves no two sums further apart.
     """
     if shares < 1:
         raise ConfigError(f"shares={shares}: expected 1 at least.")
@@ -130,7 +130,9 @@ def _source(generator: Randomness | str, integers: "_Integers", grid: NoiseGrid)
 
 
 def _unkeyed(generator: Randomness | str, grid: NoiseGrid) -> tuple[Randomness, Randomness | None]:
-    """The source that a digest of the integers keys, and that of the digest; fresh bytes need none."""
+    """The noise's source before a digest of the integers keys it, and the digest's source. None: fresh bytes
+    need no digest.
+    """
     if not isinstance(generator, Randomness):
         return Randomness.system(), None
     return generator.child("noise", _name_of(grid)), generator

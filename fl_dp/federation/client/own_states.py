@@ -97,7 +97,7 @@ class OwnStates:
     def save(self, server_round: int, state: bytes) -> None:
         """Save the state after the round; it is on the disk when this returns. Empty: there is none.
 
-        The server has asked for this round, so it will never go back to a round before the previous one.
+        A server that has asked for this round goes back one round at most; older states are deleted.
         """
         if not state:
             return

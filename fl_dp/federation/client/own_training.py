@@ -44,7 +44,7 @@ class OwnTraining:
     """Trains the client's own task. Between rounds only what `OwnStates` holds is kept.
 
     task: replaces the one that the settings name; only audits pass it.
-    trainer: set by `prepare`. at_most, rows: the physical batch, and the rows of its passes.
+    trainer, at_most, rows: set by `prepare`. at_most: examples in memory at once; rows: of each pass.
     gives_to_sums: whether its result goes into a secure sum, and nowhere else.
     """
 

@@ -84,7 +84,7 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
 
 
 def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> None:
-    """The round must be the same computation at every site and, if repeated here, the same as before."""
+    """The round must compute the same at every site, and the same again if it is repeated here."""
     for what, asked, own in (
         ("model", plan.model, common_name(config.model)),
         ("loss", plan.loss, config.loss),
@@ -108,7 +108,9 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
 
 
 def _check_way(plan: RoundPlan) -> None:
-    """Check against closed lists: precision, and what sees only noised gradients and received weights."""
+    """Check precision, optimizer and local algorithm against closed lists. The last two see only noised
+    gradients and received weights.
+    """
     for what, asked, known in (
         ("optimizer state", plan.optimizer_state, OPTIMIZER_STATES),
         ("precision", plan.precision, PRECISIONS),
@@ -182,8 +184,9 @@ def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
 
 
 def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
-    """Allow one step only, after which all is up to the server: later steps could contract others' noise away
-    (docs/secure-aggregation.md)."""
+    """Allow one step only: by later steps a member could undo the noise of its first one, on which the others
+    rely (docs/secure-aggregation.md).
+    """
     _require(
         config.allow_secure_sum,
         "asks for a step whose noise others share, which this client's operator has not allowed "
@@ -226,7 +229,9 @@ def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> No
 
 
 def _check_adaptive(plan: RoundPlan, config: ClientConfig) -> None:
-    """A moving bound must stay within the limits, and its count must leave enough noise to the sum."""
+    """The bound must be within the limits wherever it moves. The noised count that moves it must leave enough
+    of the noise to the sum.
+    """
     from fl_dp.federation.wire.round_arrays import NO_CONTROLS, is_controlled  # late: it imports torch
 
     try:

@@ -132,7 +132,7 @@ class ClientRounds:
         """
         accepted: list[AcceptedRound] = []
         refusals: dict[str, Refusal] = {}
-        # Many clients get the same content. A reference to it is kept, so that no other gets its id.
+        # Many clients get the same content, which is read once; kept here, so that no other gets its id.
         read: dict[int, tuple[RecordDict, RoundPlan | FlDpError]] = {}
         for key, client, content in asked:
             if id(content) not in read:
@@ -156,9 +156,9 @@ class ClientRounds:
     ) -> tuple[list[PaidRound], dict[str, Refusal]]:
         """Reserve the rounds' steps, on the disk, in one transaction. Returns paid rounds and refusals.
 
-        repeats: a digest of all that decides a round's result besides the data, its randomness included. A
-        round that is asked for again with the same digest gives the same result and is free. Empty: never
-        free. LedgerError if the ledger cannot be written; then nothing is paid for.
+        repeats: returns the `inputs` of a round's `ReservationRequest`: if the round is requested again with
+        the same, its result is the same, and it is free. Empty: never free.
+        LedgerError if the ledger cannot be written; then nothing is paid for.
         """
         from fl_dp.accounting.ledger.requests import ReservationRequest
 
@@ -204,7 +204,7 @@ class ClientRounds:
         return answers
 
     def erase_keys(self, run: str, up_to_round: int) -> None:
-        """Erase the payment keys of these rounds, whose results are kept: none of them is repeated any more.
+        """Erase the payment keys of these rounds, whose results are kept; then none of them can be repeated.
 
         LedgerError if the ledger cannot be written; then nothing of the rounds may leave.
         """
@@ -243,7 +243,8 @@ def play(
 ) -> LocalUpdate | Refusal:
     """One client's round, from the message's content to the answer.
 
-    Raises what `training.prepare` raises, and LedgerError; then nothing was trained, or nothing may leave.
+    Raises what `training.prepare` raises, before anything is paid for; and LedgerError, after which no update
+    may leave.
     """
     key = client.dataset
     accepted, refusals = rounds.accept([(key, client, content)])
@@ -259,7 +260,9 @@ def play(
 
 
 def refuse(keys: Iterable[str], error: Exception) -> dict[str, Refusal]:
-    """The answers if a step above raised `error`, which is written only to the clients' own log."""
+    """A refusal for each key, where `ClientRounds` or `play` raised `error`. Only the clients' own log gets
+    the error itself.
+    """
     if isinstance(error, DeclinedError):
         logger.warning("declined: %s", error)
     else:

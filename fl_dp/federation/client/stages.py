@@ -65,10 +65,10 @@ class PaidRound:
     def key(self, weights: str, state: str = "") -> bytes:
         """32 secret bytes from which this round's draws, masks and noise come, and nothing else.
 
-        weights: digest of the received arrays; state: digest of the client's kept state, if any. The
-        payment's own bytes are mixed with all that decides the result. If a ledger was copied and two rounds
-        have the same bytes, they share no random number unless all of these are the same. Then only the
-        machine's rounding may differ, which gives other noise to the same draws.
+        weights: digest of the received arrays; state: digest of the client's kept state, if any.
+        The payment's secret bytes are hashed with all that decides the result. So even if a ledger was
+        copied, two rounds share no random number unless all of this is equal. Then they draw the same
+        records, and their sums differ at most by rounding; if they do, so does the noise.
         """
         client, plan = self.accepted.client, self.accepted.plan
         covered = "\0".join((client.dataset, client.fingerprint, weights, state, str(plan)))

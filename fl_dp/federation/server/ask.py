@@ -20,9 +20,10 @@ from fl_dp.records import Entry, RoundPlan
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A client's request for a round: the message, and what it asks for.
+    """The server's request to one client for one round.
 
-    weight: of its update; in_sum: whether the update may arrive in a sum with others. plan: the message's.
+    mechanism: what the whole round will cost. plan: what `message` says. weight: of the client's update in
+    the mean. in_sum: whether the update may arrive added up with others.
     """
 
     client: ClientRecord
@@ -61,7 +62,7 @@ class RoundRequests:
         if self._config.secure and clients:
             self._share_mechanism(clients)
         counts = [self._weight_of(client) for client in clients]
-        if in_sum:  # sums use these weights; otherwise the cap is applied to the valid updates
+        if in_sum:  # a sum is made with these weights; single updates are capped later, among the valid ones
             counts = capped(counts, self._config.max_weight)
         asked = []
         for client, weight in zip(clients, counts, strict=True):
@@ -89,10 +90,11 @@ class RoundRequests:
     def _share_mechanism(self, clients: Sequence[ClientRecord]) -> None:
         """Give all members of a secure sum the same noise multiplier, because the sum has one noise.
 
-        It is the largest that any client needs that was there when the first round was requested. It stays,
-        because a client's ledger allows one mechanism. A client that comes later and would need more noise
-        stops at its budget before the others. If persons may be at several members, the largest sample rate
-        stays likewise, and a client that comes later with a larger rate declines.
+        Of the clients that are there when the first round is requested, the one that needs most noise
+        decides. Later rounds keep its multiplier, because a client's ledger allows one mechanism. A client
+        that joins later and would need more noise reaches its budget before the others. Where a person may be
+        at several members, the largest sample rate is kept in the same way; a client that joins later with a
+        larger rate declines.
         """
         shares = honest_shares(len(clients), self._config.secure_dropouts, self._config.secure_colluders)
         known = self._registration.clients.values()

@@ -22,12 +22,12 @@ class ClientChoice:
     """Chooses the clients of each round. A subclass may choose differently among those that `able` returns.
 
     registration: which clients are there. on_registered: called when clients have registered, before any is
-    asked. secret: determines every choice, together with the number of the round and nothing else; a resumed
-    run restores it, and so chooses as it would have. It comes from the system's entropy, never from the run's
-    public seed.
+    asked. secret: every choice follows from it and from the number of the round, and from nothing else. A
+    resumed run restores it, and so makes the same choices. It comes from the system's entropy, never from the
+    run's public seed.
 
-    No epsilon depends on that secret: whoever observes a round knows who took part (docs/privacy.md, "not
-    claimed").
+    No epsilon assumes that choices are secret: whoever observes a round knows who took part (docs/privacy.md,
+    "not claimed").
     """
 
     def __init__(
@@ -60,13 +60,13 @@ def draw(
     server_round: int,
     left: Callable[[Client], float] = lambda client: 1.0,
 ) -> list[Client]:
-    """Those of `able` that are asked in the round; in the order of `able` if "poisson".
+    """The clients of `able` that are asked in the round; in the order of `able` if "poisson".
 
     sampling: "fixed" takes `expected` of them, without replacement, or all if they are fewer. "poisson" takes
     each independently with probability expected / number, so a round may have no clients. "budget" is like
     "fixed", but draws clients one after the other with chances in proportion to the budget that they have
-    left (Efraimidis, Spirakis 2006, algorithm A). What is left is public, from steps that servers chose.
-    left: the share of a client's budget that is left, above 0; called for "budget" only.
+    left (Efraimidis, Spirakis 2006, algorithm A). What is left is public: it follows from steps that servers
+    chose. left: returns the share of a client's budget that is left, above 0; called for "budget" only.
     """
     # keyed BLAKE2 (RFC 7693), so that the choices of some rounds do not reveal those of others
     name = f"clients of round {server_round}".encode()

@@ -28,11 +28,11 @@ class ClientRecord:
     spent: its ledger as last shown, including rounds that the server has verified.
     unconfirmed: steps that it was asked for and has not confirmed in a valid answer; they count as spent
     until it registers again.
-    mechanism: of each of its rounds, not private in a run without privacy; None if it cannot take part, and
+    mechanism: of each of its rounds; without noise in a run without privacy. None if it cannot take part;
     `reason` then says why.
     exhausted: it cannot take part because its budget is spent.
     before: what it claimed to have spent when it first registered in this run.
-    asked: the steps that this run has asked it for and that it said it took, or may have taken.
+    asked: of the steps that this run has asked it for, those that it took or may have taken.
     run_epsilon: the most that these steps may cost it, from the run's config; not part of `row`.
     rounds: the number of its accepted updates. arithmetic: the weakest claim under which anything counted as
     spent, or this run's rounds, was paid.
@@ -78,7 +78,7 @@ class ClientRecord:
 
     @cached_property
     def _of_run(self) -> History:
-        """What this run has cost it. Its ledger says whether it paid, the server what it can have paid.
+        """What this run has cost it: those steps that its ledger shows and that the server asked for.
 
         It does not depend on the client's claims about its past.
         """

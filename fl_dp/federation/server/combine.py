@@ -124,10 +124,10 @@ class Aggregator:
         return self._aggregation.combine(updates, result.sums, self.expected)
 
     def _scale_down(self, sent: Mapping[str, NDArray], result: RoundResult) -> None:
-        """Scale updates longer than an honest one can be down to that length, and note it in their verdicts.
+        """Scale down each update that is longer than an honest one can be, and note it in its verdict.
 
-        None is dropped for it. Arrays beside the weights, such as control variates, are not bounded; neither
-        are sums from our own simulation.
+        No update is dropped for its length. Neither control variates, nor sums from our own simulation, are
+        bounded.
         """
         if not result.owners or not is_bounded(result.owners[0].plan):
             return
@@ -152,8 +152,8 @@ class Aggregator:
     def _bounds(self, result: RoundResult, start: float) -> list[float]:
         """The greatest length of each update. start: length of the weights.
 
-        Bounds grow with the steps, and these follow from declared sizes that nobody can check. So, as with
-        weights, no bound is more than `max-weight` times the mean of the others.
+        A bound grows with a client's steps. They follow from its declared size, which nobody can check. So no
+        bound is more than `max-weight` times the mean of the others, as with weights.
         """
         bounds = [
             norm_bound(

@@ -11,7 +11,7 @@ from fl_dp.config.run import AVERAGE, BEST, RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.arrays import NDArray, encode
 
-DIVERGED = 3.0  # a model has diverged if its loss exceeds that of the initial weights so many times
+DIVERGED = 3.0  # a model has diverged if its loss is more than so many times that of the initial weights
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 

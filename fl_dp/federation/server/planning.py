@@ -24,10 +24,12 @@ MOST_NOISE_OVER_FRESH = 10.0  # with "auto": the most noise, over what an unspen
 def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     """The mechanism of one whole round, the same all run: sample rate, noise multiplier, steps.
 
-    noise-multiplier "auto" is the one that the client's data were trained with before, if the client insists
-    on one mechanism. Otherwise it is calibrated so that all rounds, or `participations`, fit the client's own
-    budget at its own delta, on top of what it has spent already, and by themselves fit the run's epsilon; and
-    it is at least the client's minimum. Without privacy there is no noise, and no budget.
+    If noise-multiplier is "auto", and the client insists on one mechanism and has trained before, the earlier
+    multiplier stays. Otherwise it is calibrated for all rounds, or for `participations` of them:
+    - with all that the client has spent before, they fit its own budget, at its own delta;
+    - by themselves they fit the run's epsilon;
+    - the multiplier is at least the client's minimum.
+    Without privacy there is no noise, and no budget.
 
     Raises AccountingError if the budget is spent or no noise is enough, and FederationError if the client's
     data, history or policy do not suit the run.
@@ -64,8 +66,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
 
 
 def _charged_rate(own: float, profile: ClientProfile, copies: int) -> float:
-    """The sample rate to charge. If a person may be at several members, it is the largest of any member, at
-    which the client's steps were charged before.
+    """The sample rate to charge. If a person may be at several members, it is the largest rate of any member,
+    which the entries of a client's earlier steps show.
     """
     if copies == 1 or not profile.spent or profile.vary_mechanism:
         return own

@@ -35,8 +35,8 @@ PATIENCE = 60.0  # seconds that the first round waits for the answers of nodes t
 LEAST_PATIENCE = 10.0  # the same for later rounds: a busy machine or a lost connection may take as long
 RUN_IS_SPENT = "one more step would cost it more than the run's epsilon"
 REVOKED = "was revoked: the roster no longer has it"
-_LONG = 5.0  # seconds of accounting for one site; a site that takes longer
-_REST = 20.0  # is next asked after this many times as long
+_LONG = 5.0  # seconds; a site whose accounting takes longer is not asked again at once
+_REST = 20.0  # but after this many times as long
 RETRY = 10.0  # seconds after which a refused node is asked again, while a round waits for clients
 
 
@@ -58,8 +58,8 @@ class Question:
 class Refused:
     """A node that does not take part.
 
-    passing: a temporary fault, such as a full disk, of a node that took part before. again: when it is asked
-    next, or when the next round begins, if that is earlier. who: its site, or its node.
+    passing: it took part before, so that the fault, such as a full disk, may be temporary. again: when it is
+    asked next, unless the next round begins before. who: its site, or its node.
     """
 
     who: str

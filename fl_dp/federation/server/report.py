@@ -38,7 +38,7 @@ logger = logging.getLogger("fl_dp")
 
 
 class RunReporter:
-    """verdicts: on the clients that were asked in the last round. last_round: number of the run's last."""
+    """verdicts: on the clients asked in the latest round. last_round: number of the run's last round."""
 
     def __init__(self, config: RunConfig, registration: Registration) -> None:
         self._config, self._registration = config, registration

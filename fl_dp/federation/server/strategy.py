@@ -66,8 +66,7 @@ def aggregator_of(config: RunConfig, shared: Mapping[str, ArraySpec]) -> Aggrega
 class PrivateStrategy(Strategy):
     """A Flower strategy, for any Grid: in each round choose, ask, verify, combine, keep, report.
 
-    run: the run's name in the clients' ledgers. A name may be used again only if its clients replay their
-    rounds exactly.
+    run: the run's name in the clients' ledgers. Use a name again only to repeat its rounds exactly.
     shared: the parameters that clients send back; the model's other arrays keep the server's values.
     on_round: called with the report of each finished round. on_registered: called when clients have
     registered, before any of them is asked for a round. Both may save `state`, from which the run can resume.
@@ -249,9 +248,10 @@ class PrivateStrategy(Strategy):
         return [asked.message for asked in self._asked]
 
     def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:
-        """Those chosen; nobody if fewer than min-updates, because their round would be paid for in vain.
+        """`chosen`, or nobody if they are fewer than min-updates: they would pay for a round that is lost.
 
-        With Poisson sampling the next draw may be larger. Otherwise too few have budget left; the run ends.
+        With Poisson sampling the next draw may be larger. Otherwise too few clients have budget left, and the
+        run ends.
         """
         if not chosen or len(chosen) >= self._parts.aggregating.least_asked(len(chosen)):
             return chosen

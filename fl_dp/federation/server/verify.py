@@ -47,19 +47,19 @@ LOST_STEPS = (
 class Quorum:
     """Decides when to close a round in which not all clients have answered.
 
-    A quorum is updates from more than half of those asked, and no fewer than the round needs. The time that
-    the quorum took sets the pace. The others get `grace` times as long again, and at least LEAST_PATIENCE
-    seconds; one that was asked for more steps than any of the quorum gets proportionally more time, up to
-    MOST_WORK times. A later update is paid for and lost, so a majority sets the pace, never whoever answers
-    first.
+    A quorum is updates from more than half of those asked, and no fewer than the round needs. When it is
+    there, the others get `grace` times the time that it took, and at least LEAST_PATIENCE seconds. A client
+    that was asked for more steps than any in the quorum gets proportionally more time, up to MOST_WORK times.
+    An update that comes later is paid for and lost; so a majority sets the pace, not whoever answers first.
+
+    Only valid updates count. Otherwise refusals, which are quick, would cut off sites that train and have
+    paid.
 
     A site that this run has never asked before gets all of round-timeout: its pace is unknown, and its
     operator may have to approve first. `round-timeout` bounds every wait.
 
-    asked: by message id, when the messages are sent. needed: the number of updates that the round needs.
-    grace: from the run config. expected: the arrays of an update. A reply that is no valid update does not
-    count for the quorum; else it would cut off sites that train and have paid. new: clients that were never
-    asked before.
+    asked: the requests by message id; the clock starts now. needed: the number of updates that the round
+    needs. grace: from the run config. expected: the arrays of an update. new: clients never asked before.
     """
 
     def __init__(
@@ -150,8 +150,8 @@ class RoundResult:
 class ReplyVerifier:
     """Verifies the replies of a round.
 
-    registration: has clients register again whose round is not confirmed. expected: the arrays that clients
-    send back.
+    registration: told which clients have to register again, because their round is not confirmed. expected:
+    the arrays that clients send back.
     """
 
     def __init__(self, registration: Registration, expected: Mapping[str, ArraySpec]) -> None:
@@ -166,7 +166,7 @@ class ReplyVerifier:
         groups: dict[str, list[tuple[Asked, Message]]] = defaultdict(list)
         for one in asked:
             reply = answers.get(one.message.metadata.message_id)
-            group = group_of(reply) if one.in_sum else None  # else a client has made it up
+            group = group_of(reply) if one.in_sum else None  # unasked, it is a client's invention
             shares = noise_shares_of(reply) if group is not None and reply else 0  # of a secure sum
             paid = one
             if shares:  # fewer than requested if a member was gone before the sum began
@@ -211,10 +211,9 @@ class ReplyVerifier:
 
 
 def count_unanswered(registration: Registration, asked: Sequence[Asked]) -> dict[str, Verdict]:
-    """Count a round in which the run ends as spent: all that were asked have paid for it, or may have.
+    """Count the round within which the run ends as spent by all that were asked: they may have paid for it.
 
-    It is counted on copies of their records, because a saved state that holds the records resumes after the
-    round before.
+    Counted on copies of their records: a saved state shares the records, and resumes after the round before.
     """
     for one in asked:
         client = replace(one.client)
@@ -242,10 +241,10 @@ def settle(
         if not 1 <= answer.steps <= asked.steps:
             raise FederationError(f"claims {counted(answer.steps, 'step')}, was asked for {asked.steps}")
         taken = asked.taking(answer.steps)
-        at_least = merge((*client.spent, taken))  # known to be spent, with the steps behind this update
+        at_least = merge((*client.spent, taken))  # what its ledger must show
         if shows_less(answer.spent, at_least):
-            client.budget.epsilon_of(at_least)  # raises where that cannot be accounted for
-            client.count_as_taken(taken, at_least)  # refused when it registers next
+            client.budget.epsilon_of(at_least)  # raises if that has no epsilon
+            client.count_as_taken(taken, at_least)  # so that its next registration is refused
             return Verdict("failed", LOST_STEPS, confirmed=False)
         _check_claim(answer, client, at_least, private=asked.private)
     except FlDpError as error:

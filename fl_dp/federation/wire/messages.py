@@ -160,7 +160,7 @@ def _refusal(content: RecordDict) -> Refusal:
 
 
 def _record(leaves: ClientProfile | LocalUpdate | Refusal) -> ConfigRecord:
-    """The fields without a record of their own. TypeError for a field that may not leave."""
+    """All fields but those of `_APART`. TypeError for a field that may not leave."""
     fields = encoded(leaves)
     return ConfigRecord({name: fields[name] for name in leaving(type(leaves)) if name not in _APART})
 

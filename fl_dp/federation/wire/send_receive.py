@@ -20,8 +20,8 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
 
 
 class BaseGrid(Grid):
-    """A grid that pushes and pulls. It implements those methods of Flower's Grid that only Flower's
-    strategies use; fl_dp's own server never does.
+    """A grid that pushes and pulls. It also has the methods of Flower's Grid that Flower's own strategies
+    use, and fl_dp's server does not.
 
     Subclasses implement `get_node_ids`, `push_messages` and `pull_messages`.
     """
@@ -68,7 +68,7 @@ def site_at(grid: Grid, node: int) -> str | None:
 def send(grid: Grid, messages: Sequence[Message]) -> dict[str, int]:
     """Send the messages; returns the node asked, by message id, of those that were sent.
 
-    Grids write its id into a message when they push it.
+    A message gets its id when a grid pushes it.
     """
     if not messages:
         return {}

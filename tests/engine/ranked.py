@@ -20,7 +20,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from fl_dp import PoissonSampler, PrivacyEngine
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.privacy_engine import ranks as ranks_module
 
 KEY = bytes(range(32))
 RECORDS, EXPECTED, PHYSICAL, BOUND, LR = 200, 20, 4, 0.1, 0.5
@@ -105,8 +104,14 @@ class Training:
         self, dtype: torch.dtype = torch.float32, physical: int = PHYSICAL, lr: float = LR, **options: Any
     ) -> None:
         self.model = small_model(dtype)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=lr, momentum=0.9)
-        given = {"noise_multiplier": 1.0, "max_grad_norm": BOUND, "ranks": "all", **options}
+        self.optimizer: Any = torch.optim.SGD(self.model.parameters(), lr=lr, momentum=0.9)
+        given = {
+            "noise_multiplier": 1.0,
+            "max_grad_norm": BOUND,
+            "ranks": "all",
+            "accountant": "rdp",
+            **options,
+        }
         self.engine = PrivacyEngine(self.model, batch_size=EXPECTED, sample_size=RECORDS, **given)
         self.sampler = PoissonSampler(RECORDS, expected_batch_size=EXPECTED, physical_batch_size=physical)
         dataset = TensorDataset(torch.arange(RECORDS), data(dtype))
@@ -121,59 +126,19 @@ class Training:
         for batches in self.sampler.logical_batches(self.loader):
             taken.append([])
             for numbers, inputs in batches:
-                self.optimizer.virtual_step(loss=losses_of(self.model, inputs))  # type: ignore[attr-defined]
+                self.optimizer.virtual_step(loss=losses_of(self.model, inputs))
                 taken[-1].append(numbers.tolist())
-            self.optimizer.step(loss=None)  # type: ignore[call-arg]
+            self.optimizer.step(loss=None)
             if len(taken) == steps:
                 break
         return taken
 
-    def bits(self) -> list[bytes]:
-        return [p.detach().numpy().tobytes() for p in self.model.parameters()]
+    @property
+    def weights(self) -> list[Any]:
+        return [p.detach().numpy().copy() for p in self.model.parameters()]
 
 
-def trained(rank: int, steps: int = 3, **options: Any) -> dict[str, Any]:
-    """Three steps; the key of rank 0 is fixed."""
-    if rank == 0:
-        fix_key()
+def attached(**options: Any) -> Training:
     training = Training(**options)
     training.attach()
-    passes = training.steps(steps)
-    spent = training.engine.get_privacy_spent()
-    return {
-        "bits": training.bits(),
-        "weights": [p.detach().numpy() for p in training.model.parameters()],
-        "passes": passes,
-        "spent": spent,
-        "stats": training.engine.get_training_stats(),
-        "kernels": training.engine.chooser.kernels,
-    }
-
-
-def trained_with(rank: int, options: dict[str, Any]) -> dict[str, Any]:
-    return trained(rank, **options)
-
-
-def spied(rank: int) -> dict[str, Any]:
-    """What every exchange left in this rank's tensors in two steps, after what was there before."""
-    seen: list[tuple[str, list[int], list[int]]] = []
-    kept = []
-
-    def watched(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
-        def exchange(*args: Any, **kwargs: Any) -> Any:
-            tensor = args[1] if name == "all_gather" else args[0]
-            before = tensor.tolist()
-            usual(*args, **kwargs)
-            seen.append(
-                (name, before, [t.tolist() for t in args[0]] if name == "all_gather" else tensor.tolist())
-            )
-            kept.append(tensor)
-
-        return exchange
-
-    training = Training()
-    for name in ("reduce", "broadcast", "all_gather"):
-        setattr(ranks_module.dist, name, watched(name, getattr(dist, name)))
-    training.attach()
-    training.steps(2)
-    return {"seen": seen, "kept": [tensor.tolist() for tensor in kept]}
+    return training

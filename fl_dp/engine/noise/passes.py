@@ -53,7 +53,7 @@ class PassGrid:
 def pass_grid(sensitivity: float, noise_multiplier: float, count: int, most: int, size: int) -> PassGrid:
     """The grid for passes of at most `size` records, out of a draw of at most `most`, of `count` numbers.
 
-    All of this is public. Raises ConfigError as `noise_grid` does, and for noise so small that integers of
+    All of this is public. Raises ConfigError as `noise_grid` does, and for a grid so fine that integers of
     64 bits could not hold the sum.
     """
     passes, error = math.ceil(most / size), sum_error(most)
@@ -61,8 +61,8 @@ def pass_grid(sensitivity: float, noise_multiplier: float, count: int, most: int
     cut = _MOST // passes
     if (size + error) * sensitivity / grid.spacing + 1 >= cut:
         raise ConfigError(
-            f"noise_multiplier={noise_multiplier:g} is so small that 64 bits do not hold the sum of up to "
-            f"{most} records on its grid; raise it."
+            f"noise_multiplier={noise_multiplier:g}, {passes} passes: the grid is so fine that 64 bits do "
+            f"not hold the sum of {most} records; raise the multiplier or the physical batch size."
         )
     return PassGrid(grid, passes, cut)
 

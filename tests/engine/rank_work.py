@@ -36,29 +36,33 @@ def charged_passes(rank: int) -> tuple[float, int]:
     return found.grid.deviation, found.passes
 
 
-def watch_exchanges(rank: int) -> list[tuple[str, Any]]:
-    """Every exchange of two steps: its name, and what it left in this rank's tensor in the end."""
+def watch_exchanges(rank: int) -> dict[str, list[Any]]:
+    """The exchanges of two steps: their names, and what was in this rank's tensors in the end, after each
+    reduction, and before each broadcast.
+    """
     seen: list[tuple[str, torch.Tensor]] = []
-    unnoised = []
+    reduced, before = [], []
 
     def watched(name: str) -> Callable[..., Any]:
         usual = getattr(dist, name)
 
         def exchange(*args: Any, **kwargs: Any) -> None:
+            if name == "broadcast":
+                before.append(args[0].tolist())
             usual(*args, **kwargs)
             seen.append((name, args[0]))
             if name == "reduce":
-                unnoised.append(args[0].tolist())
+                reduced.append(args[0].tolist())
 
         return exchange
 
     training = Training()
-    for name in ("reduce", "broadcast", "all_gather"):
+    for name in ("reduce", "broadcast"):
         setattr(dist, name, watched(name))
     training.attach()
     training.steps(2)
-    found = [(name, one.tolist()) for name, one in seen if name != "all_gather"]
-    return [*found, ("unnoised", unnoised)]
+    names, left = [name for name, _ in seen], [one.tolist() for _, one in seen]
+    return {"names": names, "left": left, "reduced": reduced, "before": before}
 
 
 def end_early(rank: int, where: str) -> dict[str, Any]:

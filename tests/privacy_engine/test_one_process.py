@@ -1,4 +1,4 @@
-"""What trains in several processes, or on several devices, is refused."""
+"""What trains in several processes without ranks=, or in a wrapper, is refused."""
 
 import importlib
 

@@ -76,7 +76,7 @@ class PoissonSampler:
     number of workers.
 
     `PrivacyEngine.attach(optimizer, sampler=sampler)` lets the engine see that each step is one draw. It
-    calls `register`, `check_drawn`, `step_taken` and `release`.
+    calls `register`, `check_drawn`, `step_taken` and `release`, and with several ranks `spread`.
     """
 
     def __init__(

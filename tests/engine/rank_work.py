@@ -14,12 +14,12 @@ from fl_dp.errors import FlDpError
 from fl_dp.privacy_engine import ranks
 
 
-def train(rank: int, options: dict[str, Any]) -> dict[str, Any]:
-    """Three steps; the key of rank 0 is fixed."""
+def train(rank: int, options: dict[str, Any], steps: int = 3) -> dict[str, Any]:
+    """Some steps; the key of rank 0 is fixed."""
     if rank == 0:
         fix_key()
     training = attached(**options)
-    passes = training.steps(3)
+    passes = training.steps(steps)
     return {
         "weights": training.weights,
         "passes": passes,

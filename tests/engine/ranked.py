@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from fl_dp import PoissonSampler, PrivacyEngine
 from fl_dp.engine.noise.randomness import Randomness
 
-KEY = bytes(range(32))
+KEY = bytes(range(1, 33))
 RECORDS, EXPECTED, PHYSICAL, BOUND, LR = 200, 20, 4, 0.1, 0.5
 _LIMIT = 120  # seconds: only ends what hangs
 
@@ -101,7 +101,12 @@ class Training:
     """Model, optimizer, engine, sampler and loader of one rank."""
 
     def __init__(
-        self, dtype: torch.dtype = torch.float32, physical: int = PHYSICAL, lr: float = LR, **options: Any
+        self,
+        dtype: torch.dtype = torch.float32,
+        physical: int = PHYSICAL,
+        expected: int = EXPECTED,
+        lr: float = LR,
+        **options: Any,
     ) -> None:
         self.model = small_model(dtype)
         self.optimizer: Any = torch.optim.SGD(self.model.parameters(), lr=lr, momentum=0.9)
@@ -112,8 +117,8 @@ class Training:
             "accountant": "rdp",
             **options,
         }
-        self.engine = PrivacyEngine(self.model, batch_size=EXPECTED, sample_size=RECORDS, **given)
-        self.sampler = PoissonSampler(RECORDS, expected_batch_size=EXPECTED, physical_batch_size=physical)
+        self.engine = PrivacyEngine(self.model, batch_size=expected, sample_size=RECORDS, **given)
+        self.sampler = PoissonSampler(RECORDS, expected_batch_size=expected, physical_batch_size=physical)
         dataset = TensorDataset(torch.arange(RECORDS), data(dtype))
         self.loader = DataLoader(dataset, batch_sampler=self.sampler)
 

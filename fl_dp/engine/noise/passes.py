@@ -74,14 +74,15 @@ def count_of(parameters: Iterable[Tensor]) -> int:
 
 def multiples_of(sums: Iterable[Tensor], grid: PassGrid) -> Tensor:
     """(d,) int64: all numbers of one pass's sums as the nearest multiples of the spacing."""
-    return torch.cat([_multiples(one, grid) for one in sums])
-
-
-def _multiples(one: Tensor, grid: PassGrid) -> Tensor:
-    flat = (torch.view_as_real(one) if one.is_complex() else one).reshape(-1).double()
+    flat = [(torch.view_as_real(one) if one.is_complex() else one).reshape(-1) for one in sums]
+    found = torch.empty(sum(map(len, flat)), dtype=torch.int64, device=flat[0].device)
     # By a tensor: by a number of the host, PyTorch multiplies with its reciprocal, which rounds twice.
-    quotients = flat / torch.tensor(grid.grid.spacing, dtype=torch.float64, device=flat.device)
-    return quotients.round_().clamp_(-grid.cut, grid.cut).long()
+    spacing = torch.tensor(grid.grid.spacing, dtype=torch.float64, device=found.device)
+    for into, one in zip(torch.split(found, [len(one) for one in flat]), flat, strict=True):
+        size = CHUNK if one.device.type == "cpu" else max(1, len(one))  # a chunk stays in the cache
+        for integers, numbers in zip(torch.split(into, size), torch.split(one, size), strict=True):
+            integers.copy_((numbers.double() / spacing).round_().clamp_(-grid.cut, grid.cut))
+    return found
 
 
 def add_noise(total: Tensor, grid: PassGrid, source: Randomness) -> None:

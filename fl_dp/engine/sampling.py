@@ -46,10 +46,14 @@ def physical_batches(indices: Tensor, physical_batch_size: int) -> Iterator[Tens
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """One logical batch: how much of it is still to hand out, and the generator's state after its draw."""
+    """One logical batch: the physical batches of it that are handed out here, and what follows its draw.
 
-    records: int
-    batches: int
+    sizes: of these physical batches. drawn: the records of all, also of those that other ranks take.
+    state_after: the generator's state after the draw.
+    """
+
+    sizes: tuple[int, ...]
+    drawn: int
     state_after: Tensor
 
 
@@ -72,7 +76,7 @@ class PoissonSampler:
     number of workers.
 
     `PrivacyEngine.attach(optimizer, sampler=sampler)` lets the engine see that each step is one draw. It
-    calls `register`, `check_drawn`, `step_taken` and `release`.
+    calls `register`, `check_drawn`, `step_taken` and `release`, and with several ranks `spread`.
     """
 
     def __init__(
@@ -106,6 +110,9 @@ class PoissonSampler:
         # The draw that was handed out last, if its step has not been taken yet.
         self._open: _Draw | None = None
         self._registered = False  # whether an engine reports which draws have had their step
+        # Of the ranks that draw together: where their generator comes from, which one this is, how many.
+        self._fresh: Callable[[], torch.Generator] = system_generator
+        self._rank, self._ranks = 0, 1
 
     @property
     def num_records(self) -> int:
@@ -130,8 +137,8 @@ class PoissonSampler:
         skip = self._batches_done
         for _ in range(self._steps_done, self.steps):
             indices = poisson_draw(self.num_records, self.sample_rate, self._generator)
-            parts = list(physical_batches(indices, self.physical_batch_size))
-            draws.append(_Draw(len(indices), len(parts), self._generator.get_state()))
+            parts = list(physical_batches(indices, self.physical_batch_size))[self._rank :: self._ranks]
+            draws.append(_Draw(tuple(map(len, parts)), len(indices), self._generator.get_state()))
             for part in parts[skip:]:
                 yield part.tolist()
             skip = 0
@@ -186,7 +193,7 @@ class PoissonSampler:
                 pass
 
     def _one_step(self, draw: _Draw, take: Callable[[], Batch]) -> Iterator[Batch]:
-        for _ in range(draw.batches - self._batches_done):
+        for _ in range(len(draw.sizes) - self._batches_done):
             batch = take()
             self._batches_done += 1
             yield batch
@@ -212,6 +219,21 @@ class PoissonSampler:
     def release(self) -> None:
         """No engine sees this sampler any more. A draw without its step is handed out again, in full."""
         self._registered, self._batches_done, self._open = False, 0, None
+        if self._fresh is not system_generator:
+            self.spread(system_generator, 0, 1)
+
+    def spread(self, fresh: Callable[[], torch.Generator], rank: int, ranks: int) -> None:
+        """From now on make the draws that all ranks make, and hand out the passes of one: i mod ranks = rank.
+
+        fresh: makes a generator in the same secret state on all ranks, whenever they all call it. With
+        generators of their own, or with the numbers of a part of the records, the ranks would not draw one
+        Poisson batch. ConfigError for a sampler with a generator of the user's.
+        """
+        if not self._is_own_generator:
+            raise ConfigError("Several ranks draw from a key that they share; leave out generator=.")
+        self._fresh, self._rank, self._ranks = fresh, rank, ranks
+        self._generator = fresh()
+        self._state = self._generator.get_state()
 
     def check_drawn(self) -> _Draw:
         """The logical batch that was handed out and has had no step; ConfigError if there is none."""
@@ -225,20 +247,24 @@ class PoissonSampler:
     def step_taken(self, examples: int) -> None:
         """The step on the logical batch that was handed out last is being taken, with `examples` losses.
 
-        Raises ConfigError, and counts no step, unless these are all its records and it has had no step.
+        Raises ConfigError, and counts no step, unless `check_whole` finds them to be its records.
         """
+        self._complete(self.check_whole(examples))
+
+    def check_whole(self, examples: int) -> _Draw:
+        """The logical batch that has had no step; ConfigError unless `examples` are all that it has here."""
         draw = self.check_drawn()
-        if self._batches_done < draw.batches:
+        if self._batches_done < len(draw.sizes):
             raise ConfigError(
                 "A step before all physical batches of its draw were handed out: a part of a draw is no "
                 "Poisson draw. End the inner loop first."
             )
-        if examples != draw.records:
+        if examples != (records := sum(draw.sizes)):
             raise ConfigError(
-                f"The losses of this step are {'more' if examples > draw.records else 'fewer'} than the "
+                f"The losses of this step are {'more' if examples > records else 'fewer'} than the "
                 "records of its draw. Each record of the draw has one loss, in one virtual step."
             )
-        self._complete(draw)
+        return draw
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the training loop, in steps, for `load_state_dict`.
@@ -270,7 +296,7 @@ class PoissonSampler:
                 f"The saved PoissonSampler had {state['settings']}, this one has {self._settings()}."
             )
         self._steps_done, self._batches_done, self._open = state["steps"], 0, None
-        self._generator = system_generator()
+        self._generator = self._fresh()
         self._state = self._generator.get_state()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:

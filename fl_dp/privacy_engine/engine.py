@@ -16,10 +16,10 @@ lists what else is checked, and what is assumed.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.engine.bounds import Bounds
@@ -32,8 +32,9 @@ from fl_dp.engine.sum_error import most_drawn
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import Attachment, check_attachable, check_step_arguments
 from fl_dp.privacy_engine.checks import CheckedLosses, ModelCheck, check_not_spread, check_one_process
+from fl_dp.privacy_engine.ranks import Ranks
 from fl_dp.privacy_engine.reports import Reports, TrainingStats
-from fl_dp.privacy_engine.schedule import Schedule
+from fl_dp.privacy_engine.schedule import Schedule, StepSettings
 from fl_dp.privacy_engine.settings import (
     ClippingStyle,
     EngineNoise,
@@ -78,9 +79,13 @@ class PrivacyEngine(Fixed, Reports):
     `check_every`, on average, chosen in secret. Without it, the engine assumes that losses do not mix, and
     checks this only as far as gradients show it.
 
+    ranks: "all", or a process group of torch.distributed whose processes train this model together, each with
+    all records, and with a share of every batch's passes (`ranks.py`). Then `attach` needs a sampler, a
+    formula chooses the kernels, and `get_training_stats` has no numbers. None for one process.
+
     All of this is fixed when the engine is made: no attribute can be assigned.
-    Raises ConfigError for settings that contradict one another, and for models and processes that spread
-    training over several (DistributedDataParallel, FSDP, DataParallel).
+    Raises ConfigError for settings that contradict one another, for several processes without `ranks`, and
+    for models in wrappers that spread training (DistributedDataParallel, FSDP, DataParallel).
     """
 
     def __init__(
@@ -106,9 +111,12 @@ class PrivacyEngine(Fixed, Reports):
         generator: EngineNoise | None = None,
         losses_of: Callable[..., Tensor] | None = None,
         check_every: int = 20,
+        ranks: "distributed.ProcessGroup | Literal['all'] | None" = None,
         **other: Any,
     ) -> None:
         refuse_keywords(other)
+        self._ranks = None if ranks is None else Ranks(ranks)
+        self._check_processes()
         check_sizes(batch_size, sample_size)
         check_not_spread(module)
         self.module = module
@@ -129,10 +137,11 @@ class PrivacyEngine(Fixed, Reports):
         )
         self._schedule = Schedule(noise, max_grad_norm, clipping_style, self.parameters)
         mode: Mode = "instantiate" if not ghost_clipping else "mixed" if mixed else "ghost"
-        self.chooser = KernelChooser(mode, fixed=check_kernels(kernels or {}, self.parameters))
+        fixed = check_kernels(kernels or {}, self.parameters)
+        self.chooser = KernelChooser(mode, fixed, measures=ranks is None)
         self._steps = Steps(sample_size, self.sample_rate)
         self.record_snr = record_snr
-        self._generator = check_generator(generator)
+        self._generator = check_generator(generator, has_ranks=ranks is not None)
         self._locked = False
         self._check = ModelCheck(module)
         self._losses = None if losses_of is None else CheckedLosses(losses_of, check_every)
@@ -162,6 +171,8 @@ class PrivacyEngine(Fixed, Reports):
         check_attachable(optimizer)
         check_optimizer(optimizer, self.parameters)
         self._steps.watch(sampler)
+        if self._ranks is not None:
+            self._start_ranks(self._ranks, optimizer, sampler)
         added = {
             "privacy_engine": self,
             "virtual_step": self._virtual_step,
@@ -175,7 +186,8 @@ class PrivacyEngine(Fixed, Reports):
         if self._attached is not None:
             self._attached.remove()
             self._steps.leave()
-            self._attached, self._pending = None, None
+            self._attached = None
+            self._drop_pending()
 
     def lock(self) -> None:
         """Refuse all steps, also virtual ones, until `unlock`: no data are touched before that."""
@@ -205,7 +217,7 @@ class PrivacyEngine(Fixed, Reports):
         continuations share none.
         Raises ConfigError in the middle of a logical batch: what virtual steps have gathered is raw data.
         """
-        if self._pending is not None:
+        if self._pending is not None or (self._ranks is not None and self._ranks.examples):
             raise ConfigError(
                 "Asked for the state in the middle of a logical batch: what virtual steps gathered has no "
                 "noise yet and is not saved. Save after optimizer.step."
@@ -227,7 +239,7 @@ class PrivacyEngine(Fixed, Reports):
             )
         check_same_settings(state["settings"], self._settings())
         self._steps.load_state_dict(state)
-        self._pending = None
+        self._drop_pending()
 
     def _settings(self) -> dict[str, Any]:
         """The settings that decide the price of a step, and the kind of its noise."""
@@ -256,6 +268,9 @@ class PrivacyEngine(Fixed, Reports):
         if self._losses is not None:
             self._losses.check_made_here(loss)
         clipped = self._clipped(loss)
+        if self._ranks is not None:
+            self._ranks.gather(clipped, self._schedule.at(self.steps))
+            return
         self._pending = clipped if self._pending is None else self._pending + clipped
 
     def _clipped(self, losses: Tensor) -> ClippedSum:
@@ -273,15 +288,58 @@ class PrivacyEngine(Fixed, Reports):
         """ConfigError if the next step may not begin, or not continue."""
         if self._locked:
             raise ConfigError("The engine is locked; call unlock() before the next step.")
-        check_one_process()
+        self._check_processes()
         if self._attached is not None:
             self._attached.check_unassigned()
         self._schedule.at(self.steps)
 
+    def _check_processes(self) -> None:
+        if self._ranks is None:
+            check_one_process()
+        else:
+            self._ranks.check()
+
+    def _drop_pending(self) -> None:
+        self._pending = None
+        if self._ranks is not None:
+            self._ranks.drop()
+
+    def _start_ranks(
+        self, ranks: Ranks, optimizer: torch.optim.Optimizer, sampler: PoissonSampler | None
+    ) -> None:
+        settings = {
+            **self._settings(),
+            "batch_size": self.batch_size,
+            "sample_size": self.sample_size,
+            "kernels": (self.chooser.mode, sorted(self.chooser.fixed.items())),
+            "steps": self.steps,
+        }
+        try:
+            ranks.start(settings, self.module, self.parameters, optimizer, sampler, self._most)
+        except BaseException:
+            self._steps.leave()
+            raise
+
+    def _next_settings(self) -> StepSettings:
+        """Those of the step that is about to be counted. Raises as `_check_may_step`."""
+        self._check_may_step()
+        return self._schedule.at(self.steps)
+
     def _set_grads(self) -> None:
         """Set the noisy mean gradient of everything pending. The step is counted before noise is drawn."""
-        self._check_may_step()
-        settings = self._schedule.at(self.steps)  # before the step is counted: then they are the next one's
+        noisy = self._noisy() if self._ranks is None else self._noisy_of(self._ranks)
+        for name, parameter in self.parameters.items():
+            parameter.grad = noisy[name].div_(self.batch_size).to(parameter.dtype)
+
+    def _noisy_of(self, ranks: Ranks) -> Mapping[str, Tensor]:
+        """The noisy sum over all ranks."""
+        settings = ranks.begin_step(self.steps, self._next_settings)
+        self._steps.take(ranks.examples)
+        return ranks.noisy(settings)
+
+    def _noisy(self) -> Mapping[str, Tensor]:
+        """The noisy sum of everything pending."""
+        settings = self._next_settings()
         clipped = self._pending or empty_sum(
             self.parameters, settings.max_grad_norm, self.clipping, most=self._most
         )
@@ -294,5 +352,4 @@ class PrivacyEngine(Fixed, Reports):
         self._stats = TrainingStats.of_step(
             clipped, noisy, settings.groups, noise, record_snr=self.record_snr
         )
-        for name, parameter in self.parameters.items():
-            parameter.grad = noisy[name].div_(self.batch_size).to(parameter.dtype)
+        return noisy

@@ -157,7 +157,8 @@ class Reports(ABC):
         0 for gradients that are not finite. non_finite: the number of those examples. signal, noise:
         lengths of the clipped sum and of the noise; snr: their ratio; noise_limit: the noise's expected
         length. None: all before the first step; the factors for an empty batch; snr and noise_limit
-        without noise; signal, noise and snr with record_snr=False.
+        without noise; signal, noise and snr with record_snr=False; all with ranks=, where
+        no rank has the numbers of all.
         """
         return dict.fromkeys(NAMES) if self._stats is None else self._stats.as_dict()
 

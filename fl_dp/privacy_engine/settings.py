@@ -164,8 +164,13 @@ def trained_parameters(
     return trained
 
 
-def check_generator(generator: EngineNoise | None) -> EngineNoise:
-    """`generator`, or "secure" for None; ConfigError for anything but "secure" or a torch.Generator."""
+def check_generator(generator: EngineNoise | None, *, has_ranks: bool = False) -> EngineNoise:
+    """`generator`, or "secure" for None; ConfigError for anything but "secure" or a torch.Generator.
+
+    With ranks, noise is integers, which only "secure" makes.
+    """
+    if has_ranks and generator not in (None, "secure"):
+        raise ConfigError("ranks= adds noise in integers: leave out generator=, or give 'secure'.")
     if generator is None or isinstance(generator, torch.Generator):
         return generator or "secure"
     if generator != "secure":

@@ -26,7 +26,7 @@ KINDS = ("run", "checked", "run by", "not run")
 _SHELLS = {"bash", "sh", "console", "shell"}
 _COMMAND = re.compile(
     r"^(\$ )?([A-Z_]+=\S+ )*(fl-dp|\./run\.sh|python3?|pip|\.venv/bin/\S+|make|flwr|git|helm|kubectl|"
-    r"(server|client)\.py|ray|srun|mv|export) ?"
+    r"(server|client)\.py|ray|srun|torchrun|mv|export) ?"
 )
 _COMMENT = re.compile(r"^ *<!-- (run by|run|checked|not run): (.+) -->$")
 

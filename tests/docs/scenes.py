@@ -45,7 +45,8 @@ class Scene:
         (self.folder / "scripts" / "setup.sh").write_text("#!/bin/sh\n")
         bin_folder = self.folder / ".venv" / "bin"
         bin_folder.mkdir(parents=True)
-        for name, words in {"python": "", "fl-dp": "-P -m fl_dp.cli.main"}.items():
+        torchrun = "-m torch.distributed.run"
+        for name, words in {"python": "", "fl-dp": "-P -m fl_dp.cli.main", "torchrun": torchrun}.items():
             wrapper = bin_folder / name
             wrapper.write_text(_WRAPPER.format(python=sys.executable, words=words))
             wrapper.chmod(0o755)
@@ -80,7 +81,8 @@ def _own_task(scene: Scene) -> None:
 
 def _python(scene: Scene) -> None:
     """With the programs of docs/python.md and docs/training_loop.md."""
-    for page, name in {"python.md": "mine.py", "training_loop.md": "loop.py"}.items():
+    pages = {"mine.py": "python.md", "loop.py": "training_loop.md", "several.py": "training_loop.md"}
+    for name, page in pages.items():
         (scene.folder / name).write_text(file_in(ROOT / "docs" / page, name))
 
 

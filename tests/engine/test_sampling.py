@@ -274,3 +274,35 @@ def test_a_loader_that_changes_the_order_is_refused():
     loader = DataLoader(DATA, batch_sampler=sampler, num_workers=1, in_order=False)
     with pytest.raises(ConfigError, match="in_order"):
         next(sampler.logical_batches(loader))
+
+
+def test_ranks_make_one_draw_and_share_out_its_passes():
+    def keyed():
+        return Randomness(bytes(32)).generator()
+
+    alone = _own(expected_batch_size=6)
+    alone.spread(keyed, 0, 1)
+    whole, parts = _steps(alone), []
+    for rank in range(3):
+        sampler = _own(expected_batch_size=6)
+        sampler.spread(keyed, rank, 3)
+        parts.append(_steps(sampler))
+    assert any(len(passes) > 3 for passes in whole)
+    for step, passes in enumerate(whole):
+        assert [part[step] for part in parts] == [passes[rank::3] for rank in range(3)]
+
+
+def test_a_sampler_that_is_released_shares_no_draws_any_more():
+    samplers = [_own(), _own()]
+    for rank, sampler in enumerate(samplers):
+        sampler.spread(lambda: Randomness(bytes(32)).generator(), rank, 2)
+        sampler.register()
+        sampler.release()
+    one, other = map(_steps, samplers)
+    assert one != other
+    assert any(len(passes) > 1 for passes in one)
+
+
+def test_ranks_do_not_draw_from_a_generator_of_the_users():
+    with pytest.raises(ConfigError, match="leave out generator="):
+        _sampler().spread(torch.Generator, 0, 2)

@@ -62,10 +62,13 @@ class KernelChooser:
 
     fixed: parameter name -> kernel, or a family. The mode applies to all other parameters. With the `kernels`
     of another chooser, on a machine of the same kind, nothing is measured.
+
+    measures: False to choose by the formula alone, so that several processes choose the same.
     """
 
     mode: Mode = "mixed"
     fixed: Mapping[str, str] = field(default_factory=dict)
+    measures: bool = True
     _measured: dict[tuple[object, ...], _Choice] = field(default_factory=dict, init=False, repr=False)
     _rows: dict[str, KernelRow] = field(default_factory=dict, init=False, repr=False)
     _final: dict[tuple[object, ...], KernelRow] = field(default_factory=dict, init=False, repr=False)
@@ -118,6 +121,8 @@ class KernelChooser:
         candidates = self._candidates(name, layout)
         if len(candidates) == 1:
             return _Choice(candidates[0])
+        if not self.measures:
+            return _Choice(_by_formula(layout, candidates))
         key = (layout.signature, candidates, _is_little(layout))
         if key not in self._measured:
             if layout.num_examples < ENOUGH_EXAMPLES:

@@ -4,7 +4,6 @@ The host sends keys and reads nothing back: digest, key and noise stay on the de
 a number. Memory: 8 bytes for each number of the sum, and 50 MiB at most.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -25,14 +24,6 @@ LANES = 256  # numbers of a program, each with the 16 words of a block in regist
 _GROUP = 64  # values that a lane folds, one after the other
 _SPARE = 16  # lookups for which one word of further bits is made beforehand; one in 28 needs a word
 _PRIME, _CLAMP = (1 << 130) - 5, 0x0FFFFFFC_0FFFFFFC_0FFFFFFC_0FFFFFFF
-
-
-def multiples_of(spacing: float, sums: Iterable[Tensor], most: float) -> Tensor:
-    """(d,) int64: all numbers of the sums, each of one dimension, as `gaussian._Integers` rounds them."""
-    flat = [one.double() for one in sums]
-    # PyTorch divides by a number of the host by multiplying with its reciprocal, which rounds twice.
-    divisor = torch.tensor(spacing, dtype=torch.float64).to(flat[0].device, non_blocking=True)
-    return torch.cat([(one / divisor).round_().clamp_(-most, most).long() for one in flat])
 
 
 def add_noise(multiples: Tensor, levels: int, source: Randomness, digests: Randomness | None) -> None:

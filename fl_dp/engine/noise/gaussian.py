@@ -12,6 +12,7 @@ from torch import Tensor
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.discrete_gaussian import CHUNK, DiscreteGaussian
 from fl_dp.engine.noise.grid import NoiseGrid, noise_grid
+from fl_dp.engine.noise.passes import multiples_of
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.engine.triton_support import has_triton
@@ -113,7 +114,7 @@ def _on_device(
     """The same as on the host, by kernels. numbers: those of the grads, in one dimension."""
     from fl_dp.engine.noise import device  # late: few machines have Triton
 
-    multiples = device.multiples_of(grid.spacing, numbers.values(), _MOST)
+    multiples = multiples_of(numbers.values(), grid.spacing, _MOST)
     source, digests = _unkeyed(generator, grid)
     device.add_noise(multiples, grid.levels, source, digests)
     results = {name: torch.empty_like(grad) for name, grad in grads.items()}

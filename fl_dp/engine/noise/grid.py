@@ -44,11 +44,12 @@ class NoiseGrid:
 
 @lru_cache(maxsize=64)
 def noise_grid(
-    sensitivity: float, noise_multiplier: float, count: int, error: float = MOST_ERROR
+    sensitivity: float, noise_multiplier: float, count: int, error: float = MOST_ERROR, passes: int = 1
 ) -> NoiseGrid:
     """The grid for a sum of `count` numbers that one record moves by `sensitivity` at most.
 
     error: what rounding adds to that, relative to it; if several clients share a grid, that of any batch.
+    passes: how many parts of the sum are rounded to the grid, each by itself (`passes.py`).
     deviation: noise_multiplier times all that a record can move, including the rounding to this very grid.
     Raises ConfigError for a noise or a sensitivity that protects nothing, and for noise so large that no
     grid is fine enough.
@@ -65,7 +66,8 @@ def noise_grid(
             "docs/rounding.md."
         )
     for levels in range(FEWEST, MOST + 1):
-        rounding = noise_multiplier * math.sqrt(count) * WIDENED / width(levels)  # relative to the deviation
+        # Relative to the deviation.
+        rounding = noise_multiplier * (passes * math.sqrt(count)) * WIDENED / width(levels)
         if rounding <= _ROUNDING:
             deviation = plain / (1 - rounding)
             return NoiseGrid(deviation / width(levels), levels, deviation)

@@ -98,6 +98,15 @@ def test_close_cases_are_measured_once_a_signature_and_told_for_every_layer(monk
         assert chooser.rows[0].T == T
 
 
+def test_the_formula_decides_close_cases_too_for_who_must_choose_as_others_do(monkeypatch):
+    monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)
+    chooser = KernelChooser(measures=False)
+    for name, positions, kernel in (("few", 4, "ghost"), ("many", 6, "instantiate")):
+        layout = _outer(positions, 6, 6, n=10_000)
+        chooser.keep(name, layout)
+        assert chooser.kernels[name].startswith(kernel)
+
+
 @pytest.mark.parametrize(("T", "kernel"), [(7, "ghost"), (9, "instantiate")])
 def test_the_formula_decides_close_cases_of_few_examples(T, kernel, monkeypatch):  # noqa: N803
     monkeypatch.setattr(choosing, "_trial", _refuse_to_measure)

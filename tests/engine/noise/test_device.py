@@ -17,6 +17,7 @@ from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise import gaussian
 from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, CHUNK, DiscreteGaussian, table
 from fl_dp.engine.noise.grid import NoiseGrid
+from fl_dp.engine.noise.passes import multiples_of
 from fl_dp.engine.noise.randomness import BLOCK, Randomness
 from fl_dp.errors import ConfigError
 
@@ -200,12 +201,10 @@ def test_more_numbers_than_a_stream_covers_are_refused(device):
 
 @pytest.mark.parametrize("spacing", [1.0, 0.1, 3e-7])
 def test_a_sum_becomes_the_integers_of_the_host(spacing):
-    from fl_dp.engine.noise.device import multiples_of
-
     values = torch.cat(
         [torch.randn(1000) * 10.0**scale for scale in range(-9, 30, 3)] + [torch.arange(-9, 9) / 2]
     )
     integers = gaussian._Integers({"w": values.numpy()}, NoiseGrid(spacing, 3, 1.0))
     ((_, expected),) = integers
-    found = multiples_of(spacing, [values.to(DEVICE)], gaussian._MOST)
+    found = multiples_of([values.to(DEVICE)], spacing, gaussian._MOST)
     np.testing.assert_array_equal(found.cpu().numpy(), expected)

@@ -103,7 +103,7 @@ def _environment(folder: Path) -> Mapping[str, str]:
     }
 
 
-def _ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]:
+def ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]:
     """The command line of fl_dp's users. settings: of the run config; on cores if they name no device."""
 
     def command(name: str, place: Place) -> Command:
@@ -117,12 +117,12 @@ def _ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]
 
 
 def _on_gpus(**settings: str | int) -> Callable[[str, Place], Command]:
-    ours = _ours("ray", device="cuda", **settings)
+    on_gpus = ours("ray", device="cuda", **settings)
 
     def command(name: str, place: Place) -> Command:
         if not torch.cuda.is_available():
             raise NotMeasured("skipped", "this machine has no GPU that PyTorch can use")
-        return ours(name, place)
+        return on_gpus(name, place)
 
     return command
 
@@ -157,12 +157,12 @@ DOING_NOTHING: Mapping[str, Callable[[Load, Place], Command]] = {
     FLOWER: _flower_doing_nothing,
 }
 TRAINING: Mapping[str, Callable[[str, Place], Command]] = {
-    OURS: _ours("ray"),
+    OURS: ours("ray"),
     OURS_ON_GPUS: _on_gpus(),
     ONE_ON_GPU: _on_gpus(**{"clients-per-gpu": 1}),
-    "fl_dp in Flower's engine": _ours("flower"),
+    "fl_dp in Flower's engine": ours("flower"),
     FLOWER_OPACUS: _flower("opacus"),
-    OURS_NOT_PRIVATE: _ours("ray", privacy="off"),
+    OURS_NOT_PRIVATE: ours("ray", privacy="off"),
     FLOWER_SGD: _flower("sgd"),
     PFL: _pfl,
 }

@@ -44,15 +44,15 @@ def run_tests(files: Sequence[str], options: argparse.Namespace) -> Found:
         if not report.exists():
             raise RuntimeError(f"pytest ended with {done.returncode}, without a report")
         cases = list(ElementTree.parse(report).iter("testcase"))
-    outcomes: dict[str, list[str]] = {"passed": [], "failure": [], "error": [], "skipped": []}
+    outcomes: dict[str, list[str]] = {"passed": [], "skipped": [], "failure": [], "error": []}
     for case in cases:
-        outcomes[next((child.tag for child in case if child.tag in outcomes), "passed")].append(
-            f"{case.get('classname')}.{case.get('name')}"
-        )
+        outcome = next((child.tag for child in case if child.tag in outcomes), "passed")
+        outcomes[outcome].append(f"{case.get('classname')}.{case.get('name')}")
+    counts = ", ".join(f"{len(names)} {outcome}" for outcome, names in outcomes.items() if names)
     wrong = outcomes["failure"] + outcomes["error"]
-    words = f"{len(outcomes['passed'])} passed, {len(outcomes['skipped'])} skipped, {len(wrong)} FAILED"
-    told = f"{words}: {'; '.join(wrong[:5])}" if wrong else words.replace("FAILED", "failed")
-    return [(f"{len(files)} files of tests", told)], outcomes
+    return [
+        (f"{len(files)} files of tests", f"{counts}{': WRONG: ' * bool(wrong)}{'; '.join(wrong[:5])}")
+    ], outcomes
 
 
 def equal(options: argparse.Namespace) -> Found:
@@ -82,18 +82,23 @@ def equal(options: argparse.Namespace) -> Found:
             equal = all(torch.equal(noisy[key].cpu(), same[key]) for key in same)
             data[f"{name}, {dtype}"] = {"error": error, "within": most, "noise_equal": equal}
             verdict = "ok" if error <= most else f"WRONG: more than {most:g}"
-            noise = "equals the host's bit for bit" if equal else "DIFFERS from the host's"
+            noise = "equals the host's bit for bit" if equal else "WRONG: differs from the host's"
+            noise = noise if _makes_noise(options) else "not compared"
             rows.append((f"{name}, {dtype}", f"{error:.1e} from the definition ({verdict}); noise {noise}"))
-    return [*rows, _where_noise_is_made(options)], data
+    return [*rows, _made(options)], data
 
 
-def _where_noise_is_made(options: argparse.Namespace) -> tuple[str, str]:
+def _makes_noise(options: argparse.Namespace) -> bool:
+    """Whether the device itself does; else the host."""
     import torch
 
     from fl_dp.engine.triton_support import has_triton
 
-    on_device = has_triton(torch.device(options.device))
-    return "noise was made", "by kernels on the device" if on_device else "by the host alone"
+    return has_triton(torch.device(options.device))
+
+
+def _made(options: argparse.Namespace) -> tuple[str, str]:
+    return "noise was made", "by kernels on the device" if _makes_noise(options) else "by the host alone"
 
 
 def _by_definition(model: Any, inputs: Any, targets: Any) -> dict[str, Any]:
@@ -188,7 +193,7 @@ def noise(options: argparse.Namespace) -> Found:
             data[f"{numbers} on {device}"] = seen
             words = ", ".join(f"{name} {ms:.3g}" for name, ms in seen.items())
             rows.append((f"{numbers / 1e6:g} million on {device}", f"{words} ms a million"))
-    return [*rows, _where_noise_is_made(options)], data
+    return [*rows, _made(options)], data
 
 
 def engines(batch: int, options: argparse.Namespace) -> Found:

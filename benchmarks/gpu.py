@@ -40,8 +40,8 @@ TESTS = (*ENGINE, "pytest", "pytest_timeout", "hypothesis", "torchvision", "trit
 SIMULATION = (
     "flwr", "ray", "tomli_w", "Crypto", "iterators", "jsonschema", "rpds", "flwr_datasets", "dp_accounting",
 )  # fmt: skip
-PEERS = ("opacus", "fastDP", "private_vision")
-PACKAGES = ("torch", "triton", "numpy", "cryptography", "opacus", "fastDP", "private_vision", "flwr", "ray")
+PEERS = ("opacus", "fastDP", "private_vision", "jax_privacy")
+PACKAGES = ("torch", "triton", "numpy", "cryptography", *PEERS, "jax", "flwr", "ray")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ TESTS = (
     "tests/engine/test_steady_rows.py", "tests/engine/test_clipping.py",
 )  # fmt: skip
 ACTOR_TESTS = ("tests/simulation/test_cuda.py",)
-ENGINES = ("fl-dp-mixed", "fl-dp-float-noise", "opacus-hooks", "opacus-ghost", "fastdp", "private-cnn")
+WITH_MEMORY = ("fl-dp-mixed", "fl-dp-float-noise", "opacus-hooks", "opacus-ghost", "fastdp", "private-cnn")
+ENGINES = (*WITH_MEMORY, "jax-privacy")  # whose memory PyTorch does not see
 MODELS = ("tanh-cnn", "resnet18-w64", "vgg19", "vit", "decoder")
 SHARED = (1, 2, 4, 8, 16, 32, 64)
 WITHIN = {"float64": 1e-9, "float32": 2e-2}  # TensorFloat-32, and lengths that are rounded up
@@ -219,22 +220,23 @@ def engines(batch: int, options: argparse.Namespace) -> Found:
         )
         told = "; ".join(map(_over_sgd, others))
         rows.append((f"{model}, {batch} rows", f"SGD {sgd}; time and peak over it: {told}"))
-    return [*rows, _left_out()], data
+    return [*rows, *_left_out()], data
 
 
 def _over_sgd(row: Any) -> str:
     numbers = row.numbers
     if numbers is None:
         return f"{row.engine} {row.status} ({row.reason})"
-    return f"{row.engine} {numbers.step_ratio:.2f} and {numbers.peak_ratio:.2f}"
+    peak = f"{numbers.peak_ratio:.2f}" if row.engine in WITH_MEMORY else "?"
+    return f"{row.engine} {numbers.step_ratio:.2f} and {peak}"
 
 
-def _left_out() -> tuple[str, str]:
-    """Engines that are compared elsewhere and not here, and why."""
+def _left_out() -> list[tuple[str, str]]:
+    """Engines that are missing here."""
     from benchmarks.steps import PACKAGES, installed
 
     missing = [f"{name} (no package {PACKAGES[name]})" for name in ENGINES if name not in installed()]
-    return "left out", "; ".join([*missing, "jax_privacy (no contender: these models are PyTorch's)"])
+    return [("left out", "; ".join(missing))] if missing else []
 
 
 def batches(options: argparse.Namespace) -> Found:
@@ -242,7 +244,7 @@ def batches(options: argparse.Namespace) -> Found:
     from benchmarks import largest_batch
     from benchmarks.steps import installed
 
-    compared = ("sgd", "fl-dp-mixed", "opacus-hooks", *(() if options.quick else ENGINES[3:]))
+    compared = ("sgd", "fl-dp-mixed", "opacus-hooks", *(() if options.quick else WITH_MEMORY[3:]))
     here = ",".join(name for name in compared if name in installed())
     model, memory = ("tanh-cnn", "0.1") if options.quick else ("vgg19", "16")
     arguments = ["--model", model, "--memory-gib", memory, "--engines", here, "--limit", "60"]
@@ -254,7 +256,7 @@ def batches(options: argparse.Namespace) -> Found:
         times = f", {ratio:.1f} times {largest_batch.REFERENCE}" if ratio else ""
         told = seen if isinstance(seen, str) else f"{seen.batch}{times} ({seen.too_large} was too large)"
         rows.append((f"{model} in {memory} GiB, {name}", told))
-    return [*rows, _left_out()], largest_batch.report_of(found, settings).data
+    return [*rows, *_left_out()], largest_batch.report_of(found, settings).data
 
 
 def sharing(options: argparse.Namespace) -> Found:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from benchmarks.jax_step import jax_step
 from benchmarks.models import per_example_losses
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
@@ -206,6 +207,19 @@ def fast_dp(task: Task) -> Step:
     return step
 
 
+def jax_privacy(task: Task) -> Step:
+    if task.autocast_type is not None:
+        raise NotImplementedError("in float32 alone")
+    return jax_step(
+        task.model,
+        task.inputs,
+        task.targets,
+        max_grad_norm=MAX_GRAD_NORM,
+        noise_multiplier=NOISE_MULTIPLIER,
+        learning_rate=LEARNING_RATE,
+    )[0]
+
+
 def _bu_settings(task: Task) -> dict[str, float]:
     size = len(task.inputs)
     settings = {"noise_multiplier": NOISE_MULTIPLIER, "max_grad_norm": MAX_GRAD_NORM}
@@ -237,11 +251,13 @@ ENGINES: Mapping[str, Callable[[Task], Step]] = {
     "opacus-ghost": opacus_ghost,
     "fastdp": fast_dp,
     "private-cnn": private_cnn,
+    "jax-privacy": jax_privacy,
     "vmap": vmap_grad,
 }
 
 PACKAGES = {
     "opacus-hooks": "opacus", "opacus-ghost": "opacus", "fastdp": "fastDP", "private-cnn": "private_vision",
+    "jax-privacy": "jax_privacy",
 }  # fmt: skip
 
 

@@ -66,20 +66,28 @@ PARTS: Mapping[str, Part] = {
         "the same, of a simulation's actor",
         partial(gpu_parts.run_tests, gpu_parts.ACTOR_TESTS),
         (*TESTS, *SIMULATION),
+        limit=200.0,
     ),
     "equal": Part(
-        "a private step beside one backward pass per example, its noise beside the host's", gpu_parts.equal
+        "a private step beside one backward pass per example, its noise beside the host's",
+        gpu_parts.equal,
+        limit=150.0,
     ),
-    "steady": Part("whether a row's bits depend on its place, at 64 to 1024 rows", gpu_parts.steady),
-    "noise": Part("noise, ms a million numbers", gpu_parts.noise),
+    "steady": Part(
+        "whether a row's bits depend on its place, at 64 to 1024 rows", gpu_parts.steady, limit=240.0
+    ),
+    "noise": Part("noise, ms a million numbers", gpu_parts.noise, limit=150.0),
     **{
         f"engines-{rows}": Part(
-            f"steps beside other engines', {rows} rows", partial(gpu_parts.engines, rows), uses=PEERS
+            f"steps beside other engines', {rows} rows",
+            partial(gpu_parts.engines, rows),
+            uses=PEERS,
+            limit=450.0,
         )
         for rows in (64, 128, 512, 1024)
     },
-    "batches": Part("the largest batch of VGG-19", gpu_parts.batches, uses=PEERS),
-    "sharing": Part("1 to 64 processes on one card", gpu_parts.sharing),
+    "batches": Part("the largest batch of VGG-19", gpu_parts.batches, uses=PEERS, limit=450.0),
+    "sharing": Part("1 to 64 processes on one card", gpu_parts.sharing, limit=300.0),
     "simulation": Part(
         "rounds of 200 simulated clients, 1 to 64 at a time", gpu_parts.simulation, (*ENGINE, *SIMULATION)
     ),

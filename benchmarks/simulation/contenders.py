@@ -94,13 +94,18 @@ def _environment(folder: Path) -> Mapping[str, str]:
     """Quiet, with folders of its own, one thread a process: Ray's actors inherit it."""
     return {
         **thread_settings(1),
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH")))),
+        "PYTHONPATH": _python_path(),
         "FLWR_HOME": str(folder / "flwr"),
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "RAY_TMPDIR": str(folder),
         "RAY_USAGE_STATS_ENABLED": "0",
     }
+
+
+def _python_path() -> str:
+    """This tree's code first, whatever is installed."""
+    return os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
 
 
 def ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]:
@@ -111,7 +116,8 @@ def ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]:
         values = {**_run_config(name, place), "device": "cpu", **settings}
         config.write_text(tomli_w.dumps(values), encoding="utf-8")
         arguments = ("--simulate", "--engine", engine, "--config", str(config), "--out", str(out))
-        return Command([sys.executable, "-P", "-m", "fl_dp.cli", *arguments], out, place.rounds)
+        command = [sys.executable, "-P", "-m", "fl_dp.cli", *arguments]
+        return Command(command, out, place.rounds, {"PYTHONPATH": _python_path()})
 
     return command
 

@@ -1,4 +1,4 @@
-.PHONY: setup check test test-all test-times keys docs wheel figures mutants bench bench-engine bench-accuracy bench-simulation report-png
+.PHONY: setup check test test-all test-times keys docs wheel figures mutants bench bench-engine bench-accuracy bench-simulation bench-gpu report-png
 
 DEVICE = cpu
 DATA_ROOT = data
@@ -8,6 +8,7 @@ SEED = 0
 JOBS = 1
 TEST_PROCESSES = 2
 PARTS =
+QUICK =
 
 setup:
 	@scripts/setup.sh
@@ -56,6 +57,11 @@ bench-accuracy: setup
 
 bench-simulation: setup
 	.venv/bin/python -m benchmarks.simulation --data-root $(DATA_ROOT) $(if $(PFL_PYTHON),--pfl-python $(PFL_PYTHON)) --json runs/bench-simulation.json
+
+# The first day with a GPU. Without one: DEVICE=cpu QUICK=--quick
+bench-gpu: DEVICE = cuda
+bench-gpu: setup
+	.venv/bin/python -m benchmarks.gpu --device $(DEVICE) $(QUICK)
 
 report-png: setup
 	.venv/bin/python docs/report_png.py $(RUN)

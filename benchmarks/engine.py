@@ -13,7 +13,7 @@ from benchmarks.comparison import compare, rows_of
 from benchmarks.measure import Setting
 from benchmarks.models import MODELS, WHOLE
 from benchmarks.options import Report, common_parser, publish, say, some_of
-from benchmarks.steps import ENGINES
+from benchmarks.steps import ENGINES, installed
 from benchmarks.summary import BASELINE, Row, table_of_means, table_of_rows
 
 
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     parser = common_parser("benchmarks.engine", __doc__)
     parser.add_argument("--models", type=some_of(MODELS), default=list(WHOLE), metavar="A,B")
-    parser.add_argument("--engines", type=some_of(ENGINES), default=list(ENGINES), metavar="A,B")
+    parser.add_argument("--engines", type=some_of(ENGINES), default=installed(), metavar="A,B")
     parser.add_argument("--batch", type=int, help="default: 256 for tanh-cnn, 64 for all others")
     parser.add_argument("--repeats", type=int, default=3, help="processes of each engine and model")
     parser.add_argument("--seconds", type=float, default=100.0, help="for each model, about")

@@ -40,22 +40,22 @@ def run(options: argparse.Namespace) -> Report:
         "torch.Generator": torch.Generator(options.device),
     }
     parameters = sum(p.numel() for p in MODELS[_MODEL].build().parameters())
-    milliseconds = {name: _milliseconds(source, options.device) for name, source in sources.items()}
+    milliseconds = {name: ms_per_million(source, options.device) for name, source in sources.items()}
     headings = ("noise", "ms / million", f"ms / step of {_MODEL} ({parameters / 1e6:.1f} million)")
-    rows = [(name, f"{ms:.1f}", f"{ms * parameters / _NUMBERS:.0f}") for name, ms in milliseconds.items()]
+    rows = [(name, f"{ms:.1f}", f"{ms * parameters / 1e6:.0f}") for name, ms in milliseconds.items()]
     return Report(table(headings, rows, left=1), milliseconds)
 
 
-def _milliseconds(source: NoiseSource, device: str) -> float:
-    """Median of `_TIMES` additions of noise to `_NUMBERS` numbers in float32."""
-    clipped = ClippedSum({"numbers": torch.zeros(_NUMBERS, device=device)}, 1.0, torch.zeros(1))
+def ms_per_million(source: NoiseSource, device: str, numbers: int = _NUMBERS, times: int = _TIMES) -> float:
+    """Median of `times` additions of noise to so many numbers in float32, after a first one."""
+    clipped = ClippedSum({"numbers": torch.zeros(numbers, device=device)}, 1.0, torch.zeros(1))
     seconds = []
-    for _ in range(_TIMES + 1):
+    for _ in range(times + 1):
         start = time.perf_counter()
         noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=source)
         noisy["numbers"][0].item()  # waits for a GPU
         seconds.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(seconds[1:])
+    return 1e9 * statistics.median(seconds[1:]) / numbers
 
 
 if __name__ == "__main__":

@@ -65,14 +65,14 @@ def run(options: argparse.Namespace) -> Report:
 
 def _compared(name: str, options: argparse.Namespace) -> dict[str, int | float]:
     """Medians: milliseconds of each, and the ratios of those of a turn to its plain step."""
-    data, device = _data(), torch.device(options.device)
-    private, plain = _private(name, data, device), _plain(name, data, device)
+    data, device = made_up(), torch.device(options.device)
+    private, plain = private_trainer(name, data, device), _plain(name, data, device)
     rows = options.rows or private.choose_rows(2 * _MEAN)
     batch = data.batch(torch.arange(min(_MEAN, rows)))
     inputs, targets = filled(rows, batch)
     parameters = list(private._parameters.values())
     clipped = private.clipped_sums([batch], rows)[0]
-    replayed = _private(name, data, device, Recorder(after=0.0))
+    replayed = private_trainer(name, data, device, Recorder(after=0.0))
     replayed.use_kernels(private.kernels)
 
     def gradient() -> Sequence[Tensor]:
@@ -103,7 +103,7 @@ def _compared(name: str, options: argparse.Namespace) -> dict[str, int | float]:
     return found
 
 
-def _private(
+def private_trainer(
     name: str, data: TensorData, device: torch.device, recorder: Recorder | None = None
 ) -> PrivateTrainer:
     model, task = build_model(name, data.form, seed=0).to(device).train(), _task(data)
@@ -127,9 +127,9 @@ def _task(data: TensorData) -> Task:
     return task
 
 
-def _data() -> TensorData:
+def made_up(shape: tuple[int, ...] = _SHAPE) -> TensorData:
     generator = torch.Generator().manual_seed(0)
-    x = torch.randint(0, 256, (_RECORDS, *_SHAPE), generator=generator, dtype=torch.uint8)
+    x = torch.randint(0, 256, (_RECORDS, *shape), generator=generator, dtype=torch.uint8)
     y = torch.randint(0, _CLASSES, (_RECORDS,), generator=generator)
     return TensorData(x, y, tuple(map(str, range(_CLASSES))))
 

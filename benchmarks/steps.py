@@ -6,13 +6,17 @@ first step: it is where this engine probes the model and Opacus wraps it.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
+from io import StringIO
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from benchmarks.jax_step import jax_step
 from benchmarks.models import per_example_losses
 from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
@@ -169,6 +173,59 @@ def opacus_ghost(task: Task) -> Step:
     return step
 
 
+def private_cnn(task: Task) -> Step:
+    """private_CNN (Bu, Mao, Xu 2022), mixed ghost clipping; published as the package private_vision."""
+    from private_vision import PrivacyEngine
+
+    optimizer = task.optimizer()
+    engine = PrivacyEngine(task.model, **_bu_settings(task), mixed=True, record_snr=False)
+    engine.attach(optimizer)
+
+    def step() -> None:
+        optimizer.step(loss=task.losses(task.model))
+        optimizer.zero_grad()
+
+    return step
+
+
+def fast_dp(task: Task) -> Step:
+    """fastDP (Bu et al. 2023), book-keeping with mixed ghost clipping, of one length for all layers."""
+    from fastDP import PrivacyEngine
+
+    optimizer = task.optimizer()
+    with redirect_stdout(StringIO()):  # it tells what it does
+        engine = PrivacyEngine(task.model, **_bu_settings(task), clipping_fn="Abadi")
+    engine.attach(optimizer)
+
+    def step() -> None:
+        task.losses(task.model).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if left := task.parameters.keys() - {name for name, _ in engine.named_params}:
+            raise NotImplementedError(f"it does not train {', '.join(sorted(left))}")
+
+    return step
+
+
+def jax_privacy(task: Task) -> Step:
+    if task.autocast_type is not None:
+        raise NotImplementedError("in float32 alone")
+    return jax_step(
+        task.model,
+        task.inputs,
+        task.targets,
+        max_grad_norm=MAX_GRAD_NORM,
+        noise_multiplier=NOISE_MULTIPLIER,
+        learning_rate=LEARNING_RATE,
+    )[0]
+
+
+def _bu_settings(task: Task) -> dict[str, float]:
+    size = len(task.inputs)
+    settings = {"noise_multiplier": NOISE_MULTIPLIER, "max_grad_norm": MAX_GRAD_NORM}
+    return {**settings, "batch_size": size, "sample_size": size, "epochs": 1}
+
+
 def _channels_first(model: nn.Module) -> nn.Module:
     """For Opacus 1.6.0, which gets channels-last convolutions wrong (tests/engine/test_peers.py)."""
     return model.to(memory_format=torch.contiguous_format)
@@ -192,5 +249,18 @@ ENGINES: Mapping[str, Callable[[Task], Step]] = {
     "fl-dp-proven": fl_dp_proven,
     "opacus-hooks": opacus_hooks,
     "opacus-ghost": opacus_ghost,
+    "fastdp": fast_dp,
+    "private-cnn": private_cnn,
+    "jax-privacy": jax_privacy,
     "vmap": vmap_grad,
 }
+
+PACKAGES = {
+    "opacus-hooks": "opacus", "opacus-ghost": "opacus", "fastdp": "fastDP", "private-cnn": "private_vision",
+    "jax-privacy": "jax_privacy",
+}  # fmt: skip
+
+
+def installed() -> list[str]:
+    """The engines whose packages are here."""
+    return [engine for engine in ENGINES if engine not in PACKAGES or find_spec(PACKAGES[engine])]

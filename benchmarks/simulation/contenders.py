@@ -94,7 +94,7 @@ def _environment(folder: Path) -> Mapping[str, str]:
     """Quiet, with folders of its own, one thread a process: Ray's actors inherit it."""
     return {
         **thread_settings(1),
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH")))),
+        "PYTHONPATH": _python_path(),
         "FLWR_HOME": str(folder / "flwr"),
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -103,7 +103,12 @@ def _environment(folder: Path) -> Mapping[str, str]:
     }
 
 
-def _ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]:
+def _python_path() -> str:
+    """This tree's code first, whatever is installed."""
+    return os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+
+
+def ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]:
     """The command line of fl_dp's users. settings: of the run config; on cores if they name no device."""
 
     def command(name: str, place: Place) -> Command:
@@ -111,18 +116,19 @@ def _ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]
         values = {**_run_config(name, place), "device": "cpu", **settings}
         config.write_text(tomli_w.dumps(values), encoding="utf-8")
         arguments = ("--simulate", "--engine", engine, "--config", str(config), "--out", str(out))
-        return Command([sys.executable, "-P", "-m", "fl_dp.cli", *arguments], out, place.rounds)
+        command = [sys.executable, "-P", "-m", "fl_dp.cli", *arguments]
+        return Command(command, out, place.rounds, {"PYTHONPATH": _python_path()})
 
     return command
 
 
 def _on_gpus(**settings: str | int) -> Callable[[str, Place], Command]:
-    ours = _ours("ray", device="cuda", **settings)
+    on_gpus = ours("ray", device="cuda", **settings)
 
     def command(name: str, place: Place) -> Command:
         if not torch.cuda.is_available():
             raise NotMeasured("skipped", "this machine has no GPU that PyTorch can use")
-        return ours(name, place)
+        return on_gpus(name, place)
 
     return command
 
@@ -157,12 +163,12 @@ DOING_NOTHING: Mapping[str, Callable[[Load, Place], Command]] = {
     FLOWER: _flower_doing_nothing,
 }
 TRAINING: Mapping[str, Callable[[str, Place], Command]] = {
-    OURS: _ours("ray"),
+    OURS: ours("ray"),
     OURS_ON_GPUS: _on_gpus(),
     ONE_ON_GPU: _on_gpus(**{"clients-per-gpu": 1}),
-    "fl_dp in Flower's engine": _ours("flower"),
+    "fl_dp in Flower's engine": ours("flower"),
     FLOWER_OPACUS: _flower("opacus"),
-    OURS_NOT_PRIVATE: _ours("ray", privacy="off"),
+    OURS_NOT_PRIVATE: ours("ray", privacy="off"),
     FLOWER_SGD: _flower("sgd"),
     PFL: _pfl,
 }

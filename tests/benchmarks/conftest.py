@@ -1,6 +1,9 @@
-"""Opacus installs a package `benchmarks` of its own: ours must come first. And `made_up_runs` is found."""
+"""Opacus installs a package `benchmarks` of its own: ours must come first. And `made_up_runs` and
+`made_up_parts` are found.
+"""
 
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent / "simulation")]
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parents[1]), str(HERE), str(HERE / "simulation")]

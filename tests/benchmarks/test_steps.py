@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks.models import MODELS
-from benchmarks.steps import AUTOCAST, ENGINES, LEARNING_RATE, MAX_GRAD_NORM, Task
+from benchmarks.steps import AUTOCAST, ENGINES, LEARNING_RATE, MAX_GRAD_NORM, Task, installed
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning")  # Opacus
 
@@ -20,15 +20,17 @@ def moved(engine, dtype="float32"):
     return one, torch.cat([(a.detach() - b).flatten() for a, b in zip(after, before, strict=True)])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+IN_PYTORCH = [engine for engine in installed() if engine != "jax-privacy"]
+IN_BF16 = [engine for engine in IN_PYTORCH if engine not in ("fastdp", "private-cnn")]
+PRIVATE = [engine for engine in IN_PYTORCH if not engine.startswith("sgd")]
+
+
+@pytest.mark.parametrize("engine", IN_BF16)
 @pytest.mark.parametrize("dtype", AUTOCAST)
 def test_every_engine_takes_a_step_and_holds_no_gradient_after_it(engine, dtype):
     one, change = moved(engine, dtype)
     assert change.isfinite().all()
     assert all(p.grad is None for p in one.model.parameters())
-
-
-PRIVATE = [engine for engine in ENGINES if not engine.startswith("sgd")]
 
 
 @pytest.mark.parametrize("engine", PRIVATE)
@@ -37,3 +39,21 @@ def test_without_noise_private_engines_agree(engine, monkeypatch):
     _, change = moved(engine)
     assert change.norm() <= LEARNING_RATE * MAX_GRAD_NORM * 1.001
     torch.testing.assert_close(change, moved("fl-dp-instantiate")[1], rtol=1e-3, atol=1e-6)
+
+
+def test_jax_moves_its_parameters_by_the_same_sum(monkeypatch):
+    pytest.importorskip("jax_privacy")
+    from benchmarks.jax_step import jax_step
+
+    monkeypatch.setattr("benchmarks.steps.NOISE_MULTIPLIER", 1e-9)
+    one, expected = moved("vmap")
+    torch.manual_seed(0)
+    model = MODELS["tanh-cnn"].build()
+    step, parameters = jax_step(
+        model, one.inputs, one.targets, max_grad_norm=1.0, noise_multiplier=1e-9, learning_rate=0.01
+    )
+    before = [p.detach().clone() for p in model.parameters()]
+    step()
+    pairs = zip(parameters(), before, strict=True)
+    change = torch.cat([(torch.tensor(after.__array__()) - b).flatten() for after, b in pairs])
+    torch.testing.assert_close(change, expected, rtol=1e-3, atol=1e-6)

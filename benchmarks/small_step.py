@@ -70,7 +70,7 @@ def _compared(name: str, options: argparse.Namespace) -> dict[str, int | float]:
     rows = options.rows or private.choose_rows(2 * _MEAN)
     batch = data.batch(torch.arange(min(_MEAN, rows)))
     inputs, targets = filled(rows, batch)
-    parameters = list(private._parameters.values())
+    parameters = list(private._passes.parameters.values())
     clipped = private.clipped_sums([batch], rows)[0]
     replayed = private_trainer(name, data, device, Recorder(after=0.0))
     replayed.use_kernels(private.kernels)

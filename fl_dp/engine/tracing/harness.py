@@ -45,18 +45,22 @@ class Batch:
     examples: frozenset[int] | None = None
 
     def mapped(self, change: Callable[[Tensor], Tensor], size: int) -> "Batch":
-        """Another batch, of `size` examples: `change` of every tensor that holds examples."""
-        made: set[int] = set()
+        """Another batch, of `size` examples: `change` of every tensor that holds examples.
+
+        A container that makes its tensors on request gives others than were put in; then length tells.
+        """
+        made: dict[int, Tensor] = {}
 
         def changed(tensor: Tensor) -> Tensor:
             if not self._holds_examples(tensor):
                 return tensor
             new = change(tensor.detach())
-            made.add(id(new))
+            made[id(new)] = new
             return new
 
         args, kwargs = map_tensors(changed, (self.args, self.kwargs))
-        return Batch(args, kwargs, size, frozenset(made))
+        given = {id(tensor) for _, tensor in tensors((args, kwargs))}
+        return Batch(args, kwargs, size, frozenset(made) if made.keys() <= given else None)
 
     def rows(self, rows: Sequence[int]) -> "Batch":
         """Another batch of the same examples: those of `rows`, in that order."""

@@ -17,7 +17,7 @@ from torch.func import functional_call
 
 from fl_dp.clean_text import one_line
 from fl_dp.engine.tracing.capture import REENTRANT
-from fl_dp.engine.tracing.draws import Watch
+from fl_dp.engine.tracing.draws import Watch, seed_generators
 from fl_dp.engine.tracing.known_layers import batch_norms, batch_second_layers
 from fl_dp.engine.tracing.structure import map_tensors, tensors
 from fl_dp.engine.tracing.writes import same_values
@@ -186,7 +186,7 @@ def call(
     buffer changes, and CallError if the model cannot be called on synthetic examples.
     """
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    torch.manual_seed(SEED)
+    seed_generators(SEED)
     try:
         with watch or nullcontext(), warnings.catch_warnings():
             warnings.filterwarnings("error", message=_HIDDEN)

@@ -241,24 +241,27 @@ def one_of(texts: Collection[Any]) -> Decoder:
 
 
 _WORDS = {str: "a text", bytes: "bytes", bool: "true or false", int: "an integer", float: "a number"}
-_ANY = {int: Range(1 - EXACT, EXACT - 1)}  # of an integer without a range
+_ANY = {int: [Range(1 - EXACT, EXACT - 1)]}  # of an integer without a range
 
 
 def _plain(kind: Any, marks: Collection[Any]) -> Field:
     digits = next((one.count for one in marks if isinstance(one, Digits)), None)
-    bounds = next((one for one in marks if isinstance(one, Range)), None)
+    limits = [one for one in marks if isinstance(one, Range)]  # all hold: an alias has its own, too
+    limits += [] if digits is None else [length(digits)]
+    bounds = limits[-1] if limits else None
     words = _WORDS.get(kind, str(kind))  # of a field that is stored elsewhere, any
     if digits is not None:
-        words, bounds = f"{digits} hexadecimal digits", length(digits)
+        words = f"{digits} hexadecimal digits"
     elif bounds is not None and kind in (str, bytes):
         words += f" of a length from {_short(bounds.least)} to {_short(bounds.most)}"
     elif bounds is not None:
         words = bounds.in_words(whole=kind is int)
-    limits = bounds or _ANY.get(kind)
+    limits = limits or _ANY.get(kind, [])
 
     def value(found: Any) -> Any:
         fits = type(found) is kind and (digits is None or _HEX.issuperset(found))
-        if not fits or not (limits is None or limits.holds(len(found) if kind in (str, bytes) else found)):
+        size = len(found) if fits and kind in (str, bytes) else found
+        if not fits or not all(one.holds(size) for one in limits):
             raise ValueError(f"expected {words}")
         return found
 

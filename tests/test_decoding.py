@@ -6,7 +6,19 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from fl_dp.decoding import AtMost, By, Digits, Range, UnfitError, decode, encoded, fields_of, length, one_of
+from fl_dp.decoding import (
+    AtMost,
+    By,
+    Count,
+    Digits,
+    Range,
+    UnfitError,
+    decode,
+    encoded,
+    fields_of,
+    length,
+    one_of,
+)
 from fl_dp.errors import ConfigError
 
 
@@ -76,6 +88,23 @@ def test_what_is_not_declared_is_refused_by_name(name: str, values: tuple[Any, .
     for value in values:
         with pytest.raises(ConfigError, match=f"Record with an impossible {name}"):
             decode(Record, {**FIELDS, name: value})
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    count: Annotated[Count, Range(1, 9)] = 1
+    wide: Annotated[Annotated[int, Range(1, 9)], Range(0, 99)] = 1
+    texts: Annotated[tuple[Annotated[str, Range(1, 9)], ...], Range(0, 3)] = ()
+    digits: Annotated[str, Range(5, 9), Digits(4)] = ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("count", 10), ("wide", 10), ("texts", ["abcd"]), ("texts", [""]), ("digits", "00af")],
+)
+def test_all_ranges_of_a_field_hold(name: str, value: Any) -> None:
+    with pytest.raises(UnfitError, match=name):
+        decode(Narrowed, {name: value})
 
 
 def test_integers_that_some_readers_of_json_round_are_refused() -> None:

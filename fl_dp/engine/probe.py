@@ -23,7 +23,7 @@ from fl_dp.engine.rule_table import layout_of
 from fl_dp.engine.saved import SavedTensors
 from fl_dp.engine.tracing.axis import ExampleRows, find_example_rows
 from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, graph_of, output_grads
-from fl_dp.engine.tracing.draws import kept_random_state
+from fl_dp.engine.tracing.draws import kept_random_state, seed_generators
 from fl_dp.engine.tracing.harness import Outputs, batch_of, call, in_place_of
 from fl_dp.engine.tracing.independence import Seen, check_independence, check_places
 from fl_dp.engine.tracing.known_layers import refuse_parallel
@@ -93,7 +93,7 @@ def _try(
     shared: frozenset[OperatorKey],
     attempt: int,
 ) -> _Trial:
-    torch.manual_seed(attempt)
+    seed_generators(attempt)
     parameters = {n: _perturbed(p, attempt) for n, p in model.named_parameters() if p.requires_grad}
     with in_place_of(
         model, parameters
@@ -189,7 +189,7 @@ def _perturbed(parameter: Tensor, attempt: int) -> Tensor:
 
 def _losses(outputs: Outputs, examples: frozenset[str]) -> Tensor:
     """(N,) weighted sums of the outputs; every finite entry has its own weight."""
-    torch.manual_seed(0)  # the same weights in every call
+    seed_generators(0)  # the same weights in every call
     parts = [_weighted(o) for path, o in outputs.items() if path in examples and o.requires_grad]
     if not parts:
         raise ModelError("No output of the model depends on a trainable parameter.")

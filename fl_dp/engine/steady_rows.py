@@ -24,7 +24,7 @@ from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.tracing.draws import LEVELS, RandomState, Watch, kept_random_state
+from fl_dp.engine.tracing.draws import LEVELS, RandomState, Watch, kept_random_state, seed_generators
 from fl_dp.errors import UnsteadyError
 
 Batch = tuple[Tensor, ...]
@@ -55,7 +55,7 @@ def check_steady(
     sets = max(_FEWEST_SETS, min(_MOST_SETS, _NUMBERS // max(1, size)))
     with kept_random_state(), _restored(parameters):
         for number in range(sets):
-            torch.manual_seed(_SEED + number)
+            seed_generators(_SEED + number)
             write_weights(parameters, cancelling=number % 2 == 1)
             _compare(run, blank, chooser, rows)
 

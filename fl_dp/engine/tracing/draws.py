@@ -53,6 +53,16 @@ class RandomState:
         return not all(torch.equal(*pair) for pair in zip(self._states, now, strict=False))
 
 
+def seed_generators(seed: int) -> None:
+    """Seed torch's global generators as they are now.
+
+    `torch.manual_seed` would also seed GPUs that this process first uses later, when the state that
+    `kept_random_state` brings back no longer reaches them: their masks would come from a known seed.
+    """
+    for generator in _global_generators():
+        generator.manual_seed(seed)
+
+
 @contextmanager
 def kept_random_state() -> Iterator[None]:
     """At the end, torch's global random state is as before."""
@@ -94,7 +104,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> Self:
         if self._seed is not None:
-            torch.manual_seed(self._seed)
+            seed_generators(self._seed)
         if "torch._dynamo" in sys.modules:  # let a compiled model run eagerly, so that every operator is seen
             self._left.enter_context(torch.compiler.set_stance("force_eager"))
         super().__enter__()  # type: ignore[no-untyped-call]

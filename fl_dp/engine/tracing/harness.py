@@ -17,7 +17,7 @@ from torch.func import functional_call
 
 from fl_dp.clean_text import one_line
 from fl_dp.engine.tracing.capture import REENTRANT
-from fl_dp.engine.tracing.draws import Watch
+from fl_dp.engine.tracing.draws import Watch, seed_generators
 from fl_dp.engine.tracing.known_layers import batch_norms, batch_second_layers
 from fl_dp.engine.tracing.structure import map_tensors, tensors
 from fl_dp.engine.tracing.writes import same_values
@@ -45,18 +45,22 @@ class Batch:
     examples: frozenset[int] | None = None
 
     def mapped(self, change: Callable[[Tensor], Tensor], size: int) -> "Batch":
-        """Another batch, of `size` examples: `change` of every tensor that holds examples."""
-        made: set[int] = set()
+        """Another batch, of `size` examples: `change` of every tensor that holds examples.
+
+        A container that makes its tensors on request gives others than were put in; then length tells.
+        """
+        made: dict[int, Tensor] = {}
 
         def changed(tensor: Tensor) -> Tensor:
             if not self._holds_examples(tensor):
                 return tensor
             new = change(tensor.detach())
-            made.add(id(new))
+            made[id(new)] = new
             return new
 
         args, kwargs = map_tensors(changed, (self.args, self.kwargs))
-        return Batch(args, kwargs, size, frozenset(made))
+        given = {id(tensor) for _, tensor in tensors((args, kwargs))}
+        return Batch(args, kwargs, size, frozenset(made) if made.keys() <= given else None)
 
     def rows(self, rows: Sequence[int]) -> "Batch":
         """Another batch of the same examples: those of `rows`, in that order."""
@@ -182,7 +186,7 @@ def call(
     buffer changes, and CallError if the model cannot be called on synthetic examples.
     """
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    torch.manual_seed(SEED)
+    seed_generators(SEED)
     try:
         with watch or nullcontext(), warnings.catch_warnings():
             warnings.filterwarnings("error", message=_HIDDEN)

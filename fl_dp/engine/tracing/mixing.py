@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fl_dp.engine.precision import full_precision
-from fl_dp.engine.tracing.draws import RandomState, Watch, kept_random_state
+from fl_dp.engine.tracing.draws import RandomState, Watch, kept_random_state, seed_generators
 from fl_dp.engine.tracing.harness import (
     ONE,
     Batch,
@@ -123,7 +123,7 @@ class _Search:
 
     def forget_state(self) -> None:
         """Continue with a new random state, from the system's entropy."""
-        torch.manual_seed(random.SystemRandom().getrandbits(63))
+        seed_generators(random.SystemRandom().getrandbits(63))
         self._state, self._base, self._kept = RandomState(), None, None
 
     def once(self, changed: list[int]) -> str | None:

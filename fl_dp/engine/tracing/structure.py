@@ -28,11 +28,13 @@ def map_tensors(change: Callable[[Tensor], Tensor], structure: Any) -> Any:
     return _mapped(change, structure, {})
 
 
-def _mapped(change: Callable[[Tensor], Tensor], structure: Any, done: dict[int, Tensor]) -> Any:
+def _mapped(
+    change: Callable[[Tensor], Tensor], structure: Any, done: dict[int, tuple[Tensor, Tensor]]
+) -> Any:
     if isinstance(structure, Tensor):
-        if id(structure) not in done:
-            done[id(structure)] = change(structure)
-        return done[id(structure)]
+        if id(structure) not in done:  # kept with its result: another one must not get its identity
+            done[id(structure)] = structure, change(structure)
+        return done[id(structure)][1]
     before = [child for _, child in children(structure)]
     after = [_mapped(change, child, done) for child in before]
     unchanged = all(new is old for new, old in zip(after, before, strict=True))

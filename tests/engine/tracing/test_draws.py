@@ -5,9 +5,14 @@ from statistics import NormalDist
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.probe import probe
+from fl_dp.engine.steady_rows import check_steady
 from fl_dp.engine.tracing.draws import LEVELS, Watch
+from fl_dp.engine.tracing.mixing import find_mixing
 from fl_dp.errors import ProbeError
 
 SEED = 5
@@ -210,3 +215,16 @@ def test_operators_whose_distribution_is_not_known_are_named_unknown(seed):
         q = torch.randn(2, 1, 5, 4)
         F.scaled_dot_product_attention(q, q, q, dropout_p=0.2)
     assert not watch.unknown
+
+
+def test_no_gpu_that_is_first_used_later_is_seeded(monkeypatch):
+    """`torch.manual_seed` leaves its seed for them, which no restored state takes back."""
+
+    def seeded(seed):
+        raise AssertionError("a known seed is left behind")
+
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded)
+    probe(nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5)), torch.randn(5, 4))
+    assert find_mixing(lambda x: F.dropout(x, 0.5).sum(1), torch.randn(9, 4), thorough=True) is None
+    weights = {"w": torch.ones(4)}
+    check_steady(lambda _, batch: batch[0][:, 0], lambda n: (torch.randn(n, 4),), weights, KernelChooser(), 8)

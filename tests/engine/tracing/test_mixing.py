@@ -110,12 +110,19 @@ def test_each_of_the_first_examples_is_tried(mover):
     assert None not in searches
 
 
-def test_tensors_that_a_mapping_makes_when_it_is_asked_are_changed_too():
-    class Lazy(UserDict):
-        def __getitem__(self, key):
-            return super().__getitem__(key).clone()
+class Lazy(UserDict):
+    """Makes its tensors when it is asked."""
 
-    assert find_mixing(lambda b: b["x"][:, 0] * b["x"].sum(), Lazy(x=_batch()[0])) is not None
+    def __getitem__(self, key):
+        return super().__getitem__(key).clone()
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+def test_tensors_that_a_mapping_makes_when_it_is_asked_are_changed_too(thorough):
+    batch = Lazy(x=_batch()[0])
+    found = find_mixing(lambda b: b["x"][:, 0] * b["x"].sum(), batch, thorough=thorough)
+    assert "replaced" in (found or "")
+    assert find_mixing(lambda b: b["x"][:, 0], batch, thorough=thorough) is None
 
 
 def test_losses_of_a_large_batch_are_divided_by_its_mean():

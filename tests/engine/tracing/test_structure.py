@@ -1,6 +1,7 @@
 """Whatever holds tensors is looked through, and comes back as what it was."""
 
-from collections import OrderedDict, namedtuple
+import weakref
+from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -57,3 +58,21 @@ def test_what_holds_no_tensor_is_passed_on_as_it_is():
 def test_a_tensor_in_several_places_stays_one():
     query, (key, value) = map_tensors(_double, (ONE, (ONE, ONE)))
     assert query is key is value
+
+
+def test_tensors_that_are_made_on_request_are_not_taken_for_one_another():
+    """One that was gone would leave its identity to the next one, which would then count as changed."""
+
+    class Lazy(UserDict):
+        def __getitem__(self, key):
+            return super().__getitem__(key).clone()
+
+    given = []
+
+    def change(tensor):
+        assert all(one() is not None for one in given)
+        given.append(weakref.ref(tensor))
+        return tensor + 1
+
+    map_tensors(change, [Lazy(x=ONE), Lazy(x=TWO)])
+    assert len(given) == 2

@@ -181,7 +181,7 @@ def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
         f"asks for training without protection and for noise multiplier {plan.noise_multiplier:g}",
     )
     _require(not plan.adaptive_clipping, "asks for training without protection and for adaptive clipping")
-    _require(plan.copies == 1, "asks for training without protection, for persons at several clients of a sum")
+    _require(plan.copies == 1, "asks for training without protection for persons at several clients")
 
 
 def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:

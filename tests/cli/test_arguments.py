@@ -42,7 +42,7 @@ def test_all_positional_arguments_reach_their_keys(file):
         ("2 2 2 3 64 64 nan", "LR (learning-rate) = nan"),
         ("2 2 2 3 64 64 1 Auto", "NM (noise-multiplier) = 'Auto': expected a number or auto"),
         ("2 2 2 3 64 64 1 1 inf", "MGN (max-grad-norm) = inf"),
-        ("2 2 2 3 64 64 1 1 1 1 9", "9: more than 10 arguments"),
+        ("2 2 2 3 64 64 1 1 1 1 9", "9: one argument too many"),
         ("--simulat 2", "--simulat: no such option"),
     ],
 )

@@ -147,7 +147,7 @@ def test_retire_asks_for_the_name(typed, code, path, monkeypatch, capsys):
 
 def test_retire_leaves_its_trace(path, capsys):
     assert ledger("retire", "--yes", path, "digit") == 1
-    assert "no data set digit is in use; in use: digits" in capsys.readouterr().err
+    assert "no data set in use is called digit; in use: digits" in capsys.readouterr().err
     assert ledger("retire", "--yes", path, "digits") == 0
     with Ledger.open(path) as opened:
         opened.register("digits", "f1", 1000)

@@ -31,7 +31,7 @@ def test_a_plan_is_written_with_its_reasons_and_never_over_a_file(tmp_path, caps
     assert "at the end: eps 2.00 of 2.00" in out
     assert "arXiv 2212.04486" in out
     assert "of 30 min 0 s" in out
-    assert out.endswith("mine.toml is ready: fl-dp run --config mine.toml --simulate\n")
+    assert out.endswith("mine.toml is ready; to run it: fl-dp run --config mine.toml --simulate\n")
     written = read_config(tmp_path / "mine.toml")
     assert (written.epsilon, written.clients, written.min_clients, written.fit_clients) == (2.0, 3, 3, 3)
     assert (written.seed, written.accountant, written.data) == (4, "rdp", "digits")
@@ -40,7 +40,7 @@ def test_a_plan_is_written_with_its_reasons_and_never_over_a_file(tmp_path, caps
     assert "data-root" not in tomllib.loads(text)
     assert run_command(app, ["check", "mine.toml", "--simulate"]) == 0
     assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 2
-    assert "--out mine.toml: is there, and is not overwritten" in capsys.readouterr().err
+    assert "--out mine.toml: already exists and is not overwritten" in capsys.readouterr().err
     assert (tmp_path / "mine.toml").read_text() == text
 
 
@@ -49,7 +49,7 @@ def test_without_a_file_nothing_is_written(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "\nrounds               2 " in out
     assert "as many as were allowed" in out
-    assert out.endswith("--out FILE writes it as a run config\n")
+    assert out.endswith("to write this as a run config, give --out FILE\n")
     assert list(tmp_path.iterdir()) == []
 
 

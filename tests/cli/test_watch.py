@@ -37,7 +37,7 @@ def test_who_no_longer_watches_stops_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(following, "follow", follow)
     (tmp_path / "config.toml").write_text("rounds = 3\n")
     assert run_command(app, ["watch", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "no longer watched; the run itself goes on\n"
+    assert capsys.readouterr().err == "stopped watching; the run itself goes on\n"
 
 
 def test_files_of_somebody_elses_are_refused_in_words(tmp_path, monkeypatch, capsys):

@@ -55,8 +55,8 @@ def test_a_terminal_shows_the_round_and_erases_it_for_other_lines() -> None:
 def test_a_line_that_is_there_already_is_not_said_again() -> None:
     pipe = console(terminal=False)
     display = ProgressDisplay(pipe)
-    display.known("1 of 2 sites are there")
-    display.show(RUN.now("1 of 2 sites are there"))
+    display.known("1 of 2 sites are connected")
+    display.show(RUN.now("1 of 2 sites are connected"))
     display.close()
     assert written(pipe) == ""
 

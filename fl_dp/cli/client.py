@@ -95,10 +95,8 @@ def join(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help=(
-                "Evaluate a run's model or a file of weights on this site's test rows, and end without "
-                "joining."
-            ),
+            help="Evaluate a run's model or a file of weights on this site's test rows, and end without "
+            "joining.",
         ),
     ] = None,
     settings: Annotated[

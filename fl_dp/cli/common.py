@@ -54,10 +54,8 @@ TrackOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help=(
-            "Trackers that also get the numbers of each round, separated by commas: "
-            f"{', '.join(TRACKERS.built_in())}."
-        ),
+        help="Trackers that also get the numbers of each round, separated by commas: "
+        f"{', '.join(TRACKERS.built_in())}.",
         show_default=False,
     ),
 ]

@@ -82,10 +82,8 @@ def run(
     seed: Annotated[
         int | None,
         typer.Option(
-            help=(
-                "Seed of the split and of the first weights, never of noise or sampling [default: the "
-                "config's]."
-            )
+            help="Seed of the split and of the first weights, never of noise or sampling [default: the "
+            "config's]."
         ),
     ] = None,
     settings: SetOption = None,

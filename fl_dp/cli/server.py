@@ -70,10 +70,8 @@ def serve(
     address: Annotated[
         str | None,
         typer.Option(
-            help=(
-                f"HOST:PORT to serve on [default: {DEFAULT_ADDRESS}; with a kit, all addresses at the "
-                "kit's port]."
-            )
+            help=f"HOST:PORT to serve on [default: {DEFAULT_ADDRESS}; with a kit, all addresses at the "
+            "kit's port]."
         ),
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,

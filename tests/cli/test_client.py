@@ -123,7 +123,7 @@ NO_NAMES = ("a/b", "..", ".", "north ", " north", "north.", "a\\b", "a\nb", "-x"
         (["--server", "hospital.example:9092"], "a server on another machine needs a kit, --kit FOLDER"),
         (["--kit", "absent"], "--kit absent: no such folder. Sites make theirs with fl-dp join-request"),
         (["--config", "absent.toml"], "--config absent.toml"),
-        (["--set", "rounds=3"], "rounds: a run's own key, which no client sets"),
+        (["--set", "rounds=3"], "rounds: a key of the run, which clients do not set"),
         (["--model", "linear", "--set", "model=mlp"], "--set model=...: is also given as an option"),
         (["--task", "absent.py"], "absent.py': no such file"),
         (["--model", "lenet-gn"], "would decline every round: model: model = 'lenet-gn' does not fit"),

@@ -43,9 +43,9 @@ def test_what_is_not_there_is_for_others_to_say(tmp_path):
 @pytest.mark.parametrize(
     ("key", "number", "words"),
     [
-        ("loss", "1" + "0" * 400, "loss is not of its type"),
-        ("loss", "-" + "9" * 30, "loss is not of its type"),
-        ("rounds", "1" + "0" * 400, "rounds is not of its type"),
+        ("loss", "1" + "0" * 400, "loss has the wrong type"),
+        ("loss", "-" + "9" * 30, "loss has the wrong type"),
+        ("rounds", "1" + "0" * 400, "rounds has the wrong type"),
         ("epsilon", "NaN", "NaN is not a number"),  # which JSON has not: it would be printed as one
         ("epsilon", "-Infinity", "-Infinity is not a number"),
     ],

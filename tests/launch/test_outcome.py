@@ -109,7 +109,7 @@ def test_who_asks_for_silence_gets_no_page_and_a_run_without_its_page_is_a_run(f
     folder.report.mkdir()  # where a file should go
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
     assert said[2].startswith("no report was written: ")
-    assert said[2].endswith(f"Then: fl-dp report {folder.path}")
+    assert said[2].endswith(f"Then run: fl-dp report {folder.path}")
 
 
 def test_a_cause_at_the_clients_is_told_with_their_logs(folder):

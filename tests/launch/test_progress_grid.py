@@ -94,7 +94,7 @@ def test_a_roster_with_too_few_sites_is_named_once_with_what_next():
         grid.get_node_ids()
     assert tell.events == [
         "1 of 3 clients are there",
-        "the roster has 1 site and min-clients is 2, so that no round can start: give the server's kit a "
+        "the roster has 1 site and min-clients is 2, so no round can start: give the server's kit a "
         "roster with more sites (fl-dp provision), or stop this run and start a new one with min-clients = 1",
         "1 of 3 clients are there",
     ]

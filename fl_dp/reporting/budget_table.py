@@ -104,9 +104,7 @@ def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A line for each client whose ledger has retired accounts; of many clients the first few."""
     retired = {name: client["retired"] for name, client in clients.items() if client["retired"]}
     lines = [
-        (
-            f"client {name}: its ledger was retired {times(retired[name])}; it shows only what came after"
-        )
+        (f"client {name}: its ledger was retired {times(retired[name])}; it shows only what came after")
         for name in sorted(retired, key=_natural)
     ]
     return _first_few(lines, "clients whose ledgers were retired")

@@ -48,7 +48,7 @@ def test_without_a_file_nothing_is_written(tmp_path, capsys):
     assert run_command(app, [*WORDS, "--rounds", "2"]) == 0
     out = capsys.readouterr().out
     assert "\nrounds               2 " in out
-    assert "as many as were allowed" in out
+    assert "as many as are allowed" in out
     assert out.endswith("to write this as a run config, give --out FILE\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -72,14 +72,14 @@ def test_a_config_to_start_from_keeps_what_is_not_chosen(tmp_path):
         (["--data", "digts"], "--data: data = 'digts'"),
         (["--epsilon", "3", "--set", "epsilon=2"], "epsilon = 3.0: given twice"),
         (["--set", "learning-rate=1"], "learning-rate: the rule chooses it"),
-        (["--set", "optimizer=adam"], "--set: optimizer = 'adam': the rule was made for"),
+        (["--set", "optimizer=adam"], "--set: optimizer = 'adam': the rule works only for"),
         (["--rounds", "0"], "rounds = 0"),
         (
             ["--minutes", "0.001"],
-            "the time limit, 0.1 s, is too short: 20 s go by before a run's first round",
+            "the time limit, 0.1 s, is too short: a run needs 20 s before its first round",
         ),
         (["--minutes", "0.334"], "the time limit, 20 s, is too short: 1 pass over the records in"),
-        (["--set", "aggregation=secure"], "a round of a secure sum is one step, so that none of its rounds"),
+        (["--set", "aggregation=secure"], "a round of a secure sum is one step, so the rule's rounds"),
         (["--minutes", "nan"], "minutes = nan: expected"),
         (["--config", "absent.toml"], "absent.toml: no such config file"),
         (["--out", "nowhere/new.toml"], "nowhere/new.toml: cannot be written: there is no folder nowhere"),

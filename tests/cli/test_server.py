@@ -132,7 +132,7 @@ def test_nothing_may_change_in_a_run_that_is_resumed_and_only_its_own_are(served
     assert server("--resume", "out", "--address", "127.0.0.1:9093", "--log-json", "--metrics") == 0
     assert served[-1] == ("loopback", "127.0.0.1", 9093, True)
     (tmp_path / "out/launch.toml").touch()
-    assert "a run of run.sh; resume it by: fl-dp run --resume DIR" in refused("out")
+    assert "is a run of run.sh; resume it with: fl-dp run --resume DIR" in refused("out")
 
 
 def test_a_run_that_was_begun_with_a_kit_goes_on_with_one_alone(served, capsys):
@@ -142,7 +142,7 @@ def test_a_run_that_was_begun_with_a_kit_goes_on_with_one_alone(served, capsys):
     assert server("--resume", "out") == 2
     said = " ".join(capsys.readouterr().err.split())
     assert (
-        f"was begun with a kit; without one its sites could not join. Go on with: fl-dp server {go_on}"
+        f"was begun with a kit, without which its sites cannot join. Resume it with: fl-dp server {go_on}"
         in said
     )
     assert server(*go_on.split()) == 0
@@ -217,7 +217,7 @@ def test_a_name_that_nobody_has_is_not_banned_and_the_roster_knows_more(banning,
             ("--out", "out", "ban", "out", "north"),
             "--out: has no effect before ban; put options of ban after it",
         ),
-        (("unban", "over", "north"), "over: the run is over; nobody is asked any more"),
+        (("unban", "over", "north"), "over: the run is over; it no longer asks anybody"),
     ],
 )
 def test_where_nothing_can_be_banned_it_is_said(banning, tmp_path, words, said):

@@ -137,7 +137,7 @@ def test_a_second_run_shows_what_the_first_has_spent_and_is_declined_with_the_wa
     pages = {name: (out / "report.html").read_text() for name, out in outs.items()}
     clients = {name: json.loads((out / "summary.json").read_text())["clients"] for name, out in outs.items()}
     for begun, again, where in (("first", "second", lasting), ("own", "after", outs["own"] / "ledgers")):
-        assert f"ledger in {where}: what other runs have spent there counts" in " ".join(
+        assert f"ledger in {where}: what other runs have spent there is counted" in " ".join(
             done[again].stdout.split()
         )
         assert "fl-dp ledger show" in done[again].stdout
@@ -148,7 +148,7 @@ def test_a_second_run_shows_what_the_first_has_spent_and_is_declined_with_the_wa
     assert f"ledger in {lasting}: " in " ".join(done["first"].stdout.split())
     assert "in this run. The ledgers show no other runs on the same data." in pages["first"]
     own = " ".join(done["own"].stdout.split())
-    assert f"ledger in {outs['own'] / 'ledgers'}, made for this run alone" in own
+    assert f"ledger in {outs['own'] / 'ledgers'}, for this run alone" in own
     assert "The ledger was made for this run only" in pages["own"]
     verified = fl_dp("verify", str(outs["own"]), "--ledger", str(outs["own"] / "ledgers"))
     assert verified.returncode == 0, verified.stdout

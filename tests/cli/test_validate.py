@@ -90,7 +90,7 @@ def test_of_clients_files_the_first_and_the_servers_are_read(tmp_path, capsys):
         (
             {"north": ("train",)},
             0,
-            'note: no test data: a server needs evaluate = "off" then',
+            'note: no test data: the server then needs evaluate = "off"',
         ),  # a site's own
         ({"west": ("train",), "server": ("test",)}, 0, "/west.npz was read"),  # whatever comes first by name
         ({"server": ("test",)}, 2, "no file of a client was found, such as "),

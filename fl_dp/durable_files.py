@@ -179,7 +179,7 @@ def _lock_file(path: Path) -> BinaryIO:
         raise ConfigError(f"{path}: cannot be used as a lock: {error.strerror}.") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ConfigError(f"{path}: cannot be used as a lock: it is no plain file.")
+        raise ConfigError(f"{path}: cannot be used as a lock: it is not a regular file.")
     if os.fstat(descriptor).st_uid == os.geteuid():
         os.fchmod(descriptor, _OWNER)  # an older fl_dp let others read it
     return os.fdopen(descriptor, "r+b")

@@ -194,5 +194,5 @@ def test_a_tensor_that_repeats_its_bytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     torch.save({"w": torch.ones(1).expand(2**40)}, path)
     assert path.stat().st_size < 2**12
-    with pytest.raises(FlDpError, match="claims to be larger than what is there"):
+    with pytest.raises(FlDpError, match="claims to be larger than its data"):
         load_weights(path)

@@ -221,7 +221,7 @@ def test_no_link_is_followed_by_what_writes_or_locks(
 def test_a_lock_is_a_plain_file_and_keeps_what_is_in_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for lock in (locked, locked_once):
-        with pytest.raises(ConfigError, match="it is no plain file"):
+        with pytest.raises(ConfigError, match="it is not a regular file"):
             lock(tmp_path / "pipe")
     (tmp_path / "file").write_text("x")
     locked(tmp_path / "file")

@@ -157,7 +157,7 @@ def by_part(columns: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     ]
     worst = [min(mean, key=mean.__getitem__) for mean in means]
     gaps = [f"{mean[name] - mean['all']:+.3f}, {name}" for mean, name in zip(means, worst, strict=True)]
-    return "\n".join([*lines, " | ".join(["| the worst, less all", *gaps]) + " |"])
+    return "\n".join([*lines, " | ".join(["| the worst minus all", *gaps]) + " |"])
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -17,7 +17,7 @@ from fl_dp.reporting.reports import ALL_RUNS
 from fl_dp.weights_digest import weights_digest
 
 _PLACES = ("out", "data-root")  # of the machine, not of the model
-_PIXELS = "numbers as they are; of images with pixels from 0 to 255, x / 127.5 - 1"
+_PIXELS = "numbers as they are; images with pixels from 0 to 255 as x / 127.5 - 1"
 _TOKENS = "int64 tokens"
 _FEATURES = "float32 features {name} of a record (fl_dp's docs/features.md), not the record itself"
 

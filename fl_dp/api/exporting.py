@@ -73,7 +73,8 @@ def _onnx(result: Result, weights: Weights, card: str, file: Path) -> None:
     form = result.description.form
     if form is None:
         raise ModelError(
-            "The run's server has seen no data, so that the model's input shape is not known; ONNX needs it."
+            "The run's server has seen no data, so the model's input shape is not known; ONNX needs "
+            "it. Export as safetensors or state-dict instead."
         )
     batch = torch.export.Dim("batch", min=1)
     try:

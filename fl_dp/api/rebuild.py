@@ -64,8 +64,8 @@ def made_task(
     """The run's task, from the caller's code; it knows the form of the data."""
     if settings.task and task is None:
         raise ConfigError(
-            f"the run has a task of its own, {description.task}; hand it over (task=, or --task): no code "
-            "that a run's folder names is run."
+            f"the run has its own task, {description.task}; pass it (task=, or --task), as no code that a "
+            "run's folder names is run."
         )
     kind = Task if task is None else task_class(task) if isinstance(task, str) else task
     own = {"task": task if isinstance(task, str) else ""}
@@ -77,7 +77,7 @@ def made_task(
         made.form, made.class_names = description.form, description.classes
     if code_identity(made) != description.identity:
         warnings.warn(
-            f"task {kind.__name__}: its code is not that of the run; the model may compute other things.",
+            f"task {kind.__name__}: its code is not that of the run; the model may compute something else.",
             stacklevel=4,
         )
     return made
@@ -95,8 +95,8 @@ def _model_name(name: str, trusted: str | None) -> str:
         raise ConfigError(f"model = {trusted!r}: the run's model is {name!r}.")
     if name.partition(":")[0] not in MODELS.built_in():
         raise ConfigError(
-            f"model = {name!r}: is not built in; name it, if you trust its code (model=, or --model): no "
-            "code that a run's folder names is run."
+            f"model = {name!r}: is not built in; if you trust its code, name it (model=, or --model), as "
+            "no code that a run's folder names is run."
         )
     return name
 
@@ -109,5 +109,5 @@ def read_weights(folder: RunFolder, *, private: bool) -> dict[str, Tensor]:
     """The state dict of the run's model, read as data and never as code; ConfigError if there is none."""
     file = folder.model(private=private)
     if not file.exists():
-        raise ConfigError(f"{file}: no such file; the run has left no model.")
+        raise ConfigError(f"{file}: no such file; the run wrote no model.")
     return load_weights(file)

@@ -114,7 +114,7 @@ class Result:
         if self.settings.personal:
             raise ConfigError(
                 f"personal = {self.settings.personal!r}: the run's model has no trained values of these "
-                "parameters. Ask for a client's, model_of(CLIENT); a site has fl-dp fine-tune --own."
+                "parameters. Use a client's model, model_of(CLIENT); at a site, fl-dp fine-tune --own."
             )
         return self._rebuilt
 
@@ -157,8 +157,8 @@ def check_own_models(settings: RunConfig, client: int) -> None:
     """Raise ConfigError unless the run has that client, and clients have parameters of their own."""
     if not has_own_models(settings.local_algorithm, settings.personal):
         raise ConfigError(
-            f"local-algorithm = {settings.local_algorithm!r}, without personal parameters: the run's clients "
-            "have no model of their own; see local-algorithm = mr-mtl and personal."
+            f"local-algorithm = {settings.local_algorithm!r}, without personal parameters: the run's "
+            "clients have no own models; see local-algorithm = mr-mtl and personal."
         )
     if not 0 <= client < settings.clients:
         raise ConfigError(f"client {client}: the run's clients are 0 to {settings.clients - 1}.")
@@ -172,8 +172,9 @@ def own_parameters(folder: RunFolder, client: int) -> dict[str, Tensor]:
     kept = folder.clients / FOLDER
     if not kept.is_dir():
         raise ConfigError(
-            f"{kept}: no such folder; only simulations by Ray leave their clients' own models in the run's "
-            "folder. Other sites keep theirs beside their ledgers: client.py --evaluate measures them."
+            f"{kept}: no such folder; only simulations with Ray keep their clients' own models in the "
+            "run's folder. Other sites keep theirs beside their ledgers; fl-dp client --evaluate evaluates "
+            "them."
         )
     own: dict[str, Tensor] = read_state(KeptStates(kept).last(str(client))).get(OWN, {})
     return own

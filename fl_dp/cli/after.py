@@ -14,17 +14,17 @@ from fl_dp.reporting.wording import counted
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The run's folder.", show_default=False)]
 TaskOption = Annotated[
     str | None,
-    typer.Option(help="The run's own task, FILE.py or package.module:NAME, if it had one: its code is run."),
+    typer.Option(help="The run's task, FILE.py or package.module:NAME, if it had one; its code is run."),
 ]
 ModelOption = Annotated[
-    str | None, typer.Option(help="The run's model, if it is not built in: its code is run.")
+    str | None, typer.Option(help="The run's model, if it is not built in; its code is run.")
 ]
 
 
 def predict(
     run: RunArgument,
-    data: Annotated[str, typer.Option(help="The new data, such as npz:PATH.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="CSV file for the answers.")] = Path("predictions.csv"),
+    data: Annotated[str, typer.Option(help="New data, such as npz:PATH.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="CSV file for the predictions.")] = Path("predictions.csv"),
     task: TaskOption = None,
     model: ModelOption = None,
     settings: Annotated[
@@ -34,9 +34,9 @@ def predict(
         ),
     ] = None,
 ) -> None:
-    """Ask the model of a run about new data: a line for each of them, in their order.
+    """Predict new data with the model of a run.
 
-    No code that the run's folder holds or names is run.
+    The CSV file has a line for each record, in order. No code that the run's folder holds or names is run.
     """
     from fl_dp.api.predicting import predict as ask
     from fl_dp.api.result import load_run
@@ -47,21 +47,22 @@ def predict(
     wanted: dict[str, Any] = {**changed, "data": data}
     result = load_run(run, task=_here(task), model=model)
     lines = ask(result, wanted, out)
-    say(f"{counted(lines, 'answer')} in {out}")
+    say(f"{counted(lines, 'prediction')} in {out}")
 
 
 def export(
     run: RunArgument,
-    to: Annotated[str, typer.Option(help="state-dict, safetensors or onnx.", show_default=False)],
+    to: Annotated[str, typer.Option(help="Format: state-dict, safetensors or onnx.", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option(help="Folder for model and card [default: RUN_DIR/export].")
+        Path | None, typer.Option(help="Folder for the model and its card [default: RUN_DIR/export].")
     ] = None,
     task: TaskOption = None,
     model: ModelOption = None,
 ) -> None:
-    """Write the model of a run for other programs, and a card that says what it is and what it promises.
+    """Export the model of a run, with its model card.
 
-    No code that the run's folder holds or names is run. Only onnx needs the model's own code.
+    The card says what the model is and which privacy it has. No code that the run's
+    folder holds or names is run; only onnx needs the model's own code.
     """
     from fl_dp.api.exporting import export as write
     from fl_dp.api.result import load_run
@@ -69,9 +70,9 @@ def export(
 
     result = load_run(run, task=_here(task), model=model)
     file = write(result, to, run / "export" if out is None else out)
-    say(f"{file}, and its card beside it")
+    say(f"{file}, with its card beside it")
     if features := features_of(result.settings.features):
-        say(f"its inputs are the features {features.name} of a record, not the record itself")
+        say(f"the model takes the features {features.name} of a record, not the record itself")
 
 
 def _here(task: str | None) -> str | None:

@@ -10,31 +10,35 @@ from fl_dp.cli.common import say
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import Question, give_answer, pending
 
-HELP = """What servers ask of a client that was started with --approve: show it, and answer.
+HELP = """Show and answer what servers ask of this client.
+
+For a client that was started with --approve.
 
 \b
-What waits for an answer?
+List the open questions:
   fl-dp approve ~/.local/state/fl-dp/ledger/approvals
-Yes to one of them, or no:
+Answer one of them, yes or no:
   fl-dp approve ~/.local/state/fl-dp/ledger/approvals 9f2c44d1a07be310
   fl-dp approve ~/.local/state/fl-dp/ledger/approvals 9f2c44d1a07be310 --no
 
-An answer holds for the whole run, as long as it asks for the same; what it costs is said with the question.
+An answer holds for the whole run, as long as the run asks for the same. Each question says what it costs.
 """
 
 
 def approve(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER", help="`approvals`, beside the client's ledger.", show_default=False),
+        typer.Argument(
+            metavar="FOLDER", help="The folder approvals beside the client's ledger.", show_default=False
+        ),
     ],
     question: Annotated[
-        str | None, typer.Argument(metavar="ID", help="Of the question.", show_default=False)
+        str | None, typer.Argument(metavar="ID", help="Question to answer.", show_default=False)
     ] = None,
-    no: Annotated[bool, typer.Option("--no", help="Do not take part.")] = False,
+    no: Annotated[bool, typer.Option("--no", help="Answer no: do not take part.")] = False,
 ) -> None:
     if not folder.is_dir():
-        raise ConfigError(f"{folder}: no such folder; a client makes it when a run first asks.")
+        raise ConfigError(f"{folder}: no such folder; the client makes it when a run first asks.")
     if question is not None:
         give_answer(folder, question, yes=not no)
         return
@@ -42,7 +46,7 @@ def approve(
     for one in waiting:
         say_question(one)
     if not waiting:
-        say("nothing waits for an answer")
+        say("no open questions")
 
 
 def say_question(question: Question) -> None:

@@ -43,22 +43,30 @@ class Argument:
 
 
 ARGUMENTS = (
-    Argument("NBCLIENTS", "clients", int, "an integer", "clients launched"),
-    Argument("NBMINCLIENTS", "min-clients", int, "an integer", "clients that must be there before a round"),
+    Argument("NBCLIENTS", "clients", int, "an integer", "clients to start"),
+    Argument(
+        "NBMINCLIENTS", "min-clients", int, "an integer", "clients that must be there before a round starts"
+    ),
     Argument("NBFITCLIENTS", "fit-clients", int, "an integer", "clients sampled in a round"),
     Argument("NBROUNDS", "rounds", int, "an integer", "rounds"),
-    Argument("VBATCHSIZE", "expected-batch-size", int, "an integer", "logical batch: expected Poisson draw"),
+    Argument(
+        "VBATCHSIZE",
+        "expected-batch-size",
+        int,
+        "an integer",
+        "logical batch: expected size of a Poisson draw",
+    ),
     Argument(
         "BATCHSIZE",
         "physical-batch-size",
         _integer_or_auto,
         "an integer or auto",
-        "most examples at once, or auto",
+        "most examples in memory at once, or auto",
     ),
     Argument("LR", "learning-rate", float, "a number", "learning rate of the clients"),
     Argument("NM", "noise-multiplier", _number_or_auto, "a number or auto", "noise multiplier, or auto"),
     Argument("MGN", "max-grad-norm", float, "a number", "clipping bound"),
-    Argument("EPS", "epsilon", float, "a number", "privacy budget of every client"),
+    Argument("EPS", "epsilon", float, "a number", "privacy budget of each client"),
 )
 
 
@@ -120,13 +128,15 @@ def simulation_engine(simulate: bool, engine: str | None, ray_address: str | Non
     if not simulate:
         for option, given in (("--engine", engine), ("--ray-address", ray_address)):
             if given is not None:
-                raise ConfigError(f"{option} {given}: needs a simulation; add --simulate.")
+                raise ConfigError(f"{option} {given}: works only in a simulation; add --simulate.")
         return None
     chosen = engine or "ray"
     if chosen not in typing.get_args(Engine):
         raise ConfigError(f"--engine {chosen}: expected {' or '.join(typing.get_args(Engine))}.")
     if chosen == "flower" and ray_address is not None:
-        raise ConfigError(f"--ray-address {ray_address}: Flower's engine starts a Ray of its own.")
+        raise ConfigError(
+            f"--ray-address {ray_address}: Flower's engine starts its own Ray; leave the option out."
+        )
     return typing.cast(Engine, chosen)
 
 
@@ -142,7 +152,9 @@ def name_arguments(text: str, keys: Collection[str]) -> str:
 
 def _positional(texts: Sequence[str]) -> dict[str, Scalar]:
     if len(texts) > len(ARGUMENTS):
-        raise ConfigError(f"{texts[len(ARGUMENTS)]}: more than {len(ARGUMENTS)} arguments.")
+        raise ConfigError(
+            f"{texts[len(ARGUMENTS)]}: one argument too many; expected at most {len(ARGUMENTS)}."
+        )
     values: dict[str, Scalar] = {}
     mistakes: list[Mistake] = []
     for argument, text in zip(ARGUMENTS, texts, strict=False):

@@ -18,16 +18,21 @@ if TYPE_CHECKING:
 
 GRADIENT_CANARIES = 20_000
 
-HELP = """Attack the training code as it is shipped: is the epsilon that its ledger claims true?
+HELP = """Attack the training code to test the epsilon that it claims.
 
-Trains with canaries, records that a coin includes or leaves out, and guesses from what the client sends which
-were included. Right guesses prove a lower bound of epsilon. If it is above the claim, the claim is false.
+The audit trains the shipped code with canaries: records that a coin includes or leaves out. From what the
+client sends it guesses which were included. Right guesses prove a lower bound on epsilon. If the bound is
+above the epsilon in the ledger, that epsilon is wrong.
 
-Exit code: 0 the bound found is not above the claim; 1 it is, or the audit could not be made; 2 bad arguments.
+Exit code: 0 the bound is not above the claim; 1 it is, or the audit failed; 2 bad arguments.
 """
 
 Noises = Annotated[
-    list[float] | None, typer.Option("--noise-multiplier", help="One audit for each; repeatable.")
+    list[float] | None,
+    typer.Option(
+        "--noise-multiplier",
+        help="Noise multiplier to audit; repeatable, one audit for each [default: the config's].",
+    ),
 ]
 
 
@@ -42,7 +47,8 @@ def audit(
     own_model: Annotated[
         bool,
         typer.Option(
-            "--own-model", help="The config's model and data; mislabelled test records as canaries."
+            "--own-model",
+            help="Train the config's model on its data, with mislabelled test records as canaries.",
         ),
     ] = False,
     simulated: Annotated[
@@ -51,21 +57,24 @@ def audit(
     hostile: Annotated[
         bool,
         typer.Option(
-            "--hostile", help="A server that chooses weights and canaries at its worst, and sees every step."
+            "--hostile",
+            help="Assume a server that chooses the worst weights and canaries and sees every step.",
         ),
     ] = False,
     runs: Annotated[
-        int, typer.Option(help="Trainings, each with coins of its own: many prove nearly all of epsilon.")
+        int, typer.Option(help="Number of trainings, each with new coins; many prove nearly all of epsilon.")
     ] = 1,
-    rounds: Annotated[int | None, typer.Option(help="Rounds.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of a round.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds of a training [default: the config's].")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps in a round [default: the config's].")] = None,
     sample_rate: Annotated[
-        float | None, typer.Option(help="Probability of a record's draw in a step.")
+        float | None, typer.Option(help="Probability that a step draws a record [default: the config's].")
     ] = None,
     noise_multiplier: Noises = None,
-    epsilon: Annotated[float | None, typer.Option(help="Calibrate the noise to this claim.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Epsilon to calibrate the noise to.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Write claimed against found, an SVG file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a figure of claimed against found epsilon, an SVG file.")
+    ] = None,
 ) -> int:
     from fl_dp.audit import settings  # late: imports torch
     from fl_dp.audit.ways import Deployed, Simulated
@@ -100,7 +109,9 @@ def _configs(
 ) -> list[RunConfig]:
     """The config with the command line's changes, once for each noise multiplier."""
     if noises and epsilon is not None:
-        raise ConfigError("--epsilon calibrates the noise, --noise-multiplier sets it: give one of them.")
+        raise ConfigError(
+            "--epsilon calibrates the noise and --noise-multiplier sets it; give only one of them."
+        )
     config = RunConfig() if path is None else RunConfig.from_toml(path)
     if rounds is not None:
         config = dataclasses.replace(config, rounds=rounds)
@@ -110,7 +121,7 @@ def _configs(
 
 
 def _line(report: "AuditReport") -> str:
-    verdict = "passed" if report.passed else "FAILED: what was found is more than what is claimed"
+    verdict = "passed" if report.passed else "FAILED: the epsilon found is above the claim"
     server = "a hostile server found" if report.hostile else "found"
     return (
         f"{_seen(report)}noise multiplier {report.noise_multiplier:g}: claimed epsilon "
@@ -125,7 +136,7 @@ def _seen(report: "AuditReport") -> str:
         return ""
     if report.view == "sum":
         return f"the sum with {counted(report.shares, 'share')} of noise: "
-    return f"epsilon alone, one share of {report.shares} seen by itself: "
+    return f"epsilon alone, with one share of {report.shares} seen by itself: "
 
 
 def _found(report: "AuditReport") -> str:

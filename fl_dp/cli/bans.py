@@ -14,7 +14,7 @@ from fl_dp.reporting.run_folder import RunFolder
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.", show_default=False)]
 NamesArgument = Annotated[
-    list[str], typer.Argument(metavar="NAME...", help="Clients, as reports name them.", show_default=False)
+    list[str], typer.Argument(metavar="NAME...", help="Names of clients, as in reports.", show_default=False)
 ]
 
 
@@ -23,12 +23,13 @@ def ban(
     names: NamesArgument,
     kit: Annotated[
         Path | None,
-        typer.Option(help="The server's kit: for a site of the roster that has not come yet."),
+        typer.Option(help="The server's kit; needed only for a site of the roster that has not joined yet."),
     ] = None,
 ) -> None:
-    """Ask these clients for nothing more, from the next round on; what they have paid stays paid.
+    """Stop asking these clients, from the next round on.
 
-    They stay sites of the federation: a new roster takes that away (docs/deployment.md).
+    What they have paid stays paid. They remain sites of the federation until a new roster leaves them out
+    (docs/deployment.md).
     """
     from fl_dp.federation.server.left_out import read_banned, write_banned
 
@@ -36,8 +37,8 @@ def ban(
     banned, known = read_banned(folder.path), _known(folder, kit)
     for name in names:
         if name not in known | banned:
-            more = "" if kit else " A site of the roster that has not come yet is known with --kit KIT."
-            where = f"no client of the run in {folder.shown}; {_listed('known are', known)}."
+            more = "" if kit else " To ban a site of the roster that has not joined yet, give --kit KIT."
+            where = f"no such client in the run in {folder.shown}; {_listed('its clients are', known)}."
             raise ConfigError(f"{one_line(name)}: {where}{more}")
     write_banned(folder.path, banned | set(names))
     _say(folder, banned | set(names))
@@ -51,7 +52,9 @@ def unban(run: RunArgument, names: NamesArgument) -> None:
     banned = read_banned(folder.path)
     for name in names:
         if name not in banned:
-            raise ConfigError(f"{one_line(name)}: is not banned; {_listed('banned are', banned)}.")
+            raise ConfigError(
+                f"{one_line(name)}: is not banned; {_listed('the banned clients are', banned)}."
+            )
     write_banned(folder.path, banned - set(names))
     _say(folder, banned - set(names))
 
@@ -76,7 +79,7 @@ def _known(folder: RunFolder, kit: Path | None) -> frozenset[str]:
 
 
 def _say(folder: RunFolder, banned: Iterable[str]) -> None:
-    say(f"{folder.shown}: {_listed('from the next round on banned are', banned)}")
+    say(f"{folder.shown}: {_listed('banned from the next round on:', banned)}")
 
 
 def _listed(words: str, names: Iterable[str]) -> str:

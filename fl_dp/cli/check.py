@@ -11,21 +11,23 @@ from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say
 from fl_dp.errors import ConfigError
 from fl_dp.launch.exit_codes import ExitCode
 
-HELP = """Say what a run would do: its mistakes, its costs in epsilon, how long it takes. Nothing is started.
+HELP = """Say what a run would do and cost, without starting it.
+
+It names mistakes in the settings, the epsilon that each client would spend, and the time it would take.
 
 \b
-The same words as of fl-dp run, and the config may stand first:
+Arguments and options are those of fl-dp run; the config may come first:
   fl-dp check run.toml
   fl-dp check run.toml --simulate 100 100 20 50 --set epsilon=2
-With a lasting ledger, what its data have spent counts:
+Count what the data have spent in a lasting ledger:
   fl-dp check run.toml --ledger ledgers
-The config of a server, whose sites bring the records:
+Check a server's config; the sites bring the records:
   fl-dp check run.toml --server
 
-check looks at a whole run; fl-dp validate at one task, and says all that training will refuse of it.
-No step is taken on records, and of them only their numbers are used. Ledgers are read, and not changed.
+check looks at a whole run; fl-dp validate looks at one task and says everything that training would refuse.
+No step is taken on records; only their number is used. Ledgers are read and not changed.
 
-Exit code: 0 it would run; 2 something is wrong; 3 budgets would end it before its last round.
+Exit code: 0 the run would finish; 2 something is wrong; 3 budgets would end it before its last round.
 """
 # As for run: words such as -1 reach our own checks.
 OPTIONS: dict[str, Any] = {"context_settings": {"ignore_unknown_options": True}}
@@ -39,24 +41,30 @@ def check(
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Run config [default: configs/digits.toml].", show_default=False)
+        Path | None,
+        typer.Option(help="Run config, a flat TOML file [default: configs/digits.toml].", show_default=False),
     ] = None,
-    simulate: Annotated[bool, typer.Option("--simulate", help="As a simulation with Ray.")] = False,
-    engine: Annotated[str | None, typer.Option(help="Of a simulation: ray or flower.")] = None,
+    simulate: Annotated[bool, typer.Option("--simulate", help="Check a simulation with Ray.")] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="Engine of the simulation: ray (default) or flower.")
+    ] = None,
     ray_address: Annotated[
-        str | None, typer.Option(help="Of a simulation: a Ray cluster; its machines are not looked at.")
+        str | None, typer.Option(help="Ray cluster of the simulation; its machines are not looked at.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder that the run would be given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder that the run would write to.")] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Folder of the clients' ledger, which is read [default: as of run].")
+        Path | None,
+        typer.Option(help="Folder of the clients' ledger, only read [default: that of fl-dp run]."),
     ] = None,
     one_run_ledger: Annotated[
-        bool, typer.Option("--one-run-ledger", help="As of run: a ledger of its own.")
+        bool, typer.Option("--one-run-ledger", help="Check a run with its own ledger, below --out.")
     ] = False,
     server: Annotated[
-        bool, typer.Option("--server", help="As fl-dp server would: its clients are elsewhere.")
+        bool, typer.Option("--server", help="Check a run of fl-dp server, whose clients are elsewhere.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="Seed of partition and first weights.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the split and of the first weights [default: the config's].")
+    ] = None,
     settings: SetOption = None,
 ) -> ExitCode:
     file, positional = _config_of(config, words or [])
@@ -64,7 +72,7 @@ def check(
     kind = simulation_engine(simulate, engine, ray_address)
     if server and (simulate or ledger or one_run_ledger):
         other = "--simulate" if simulate else "--ledger" if ledger else "--one-run-ledger"
-        raise ConfigError(f"--server: {other} is of clients on this machine; leave one out.")
+        raise ConfigError(f"--server: {other} is for clients on this machine; leave one of the two out.")
     from fl_dp.launch.check import check_run, check_served
     from fl_dp.launch.check_words import print_check  # late: imports torch
 
@@ -84,5 +92,5 @@ def _config_of(option: Path | None, words: list[str]) -> tuple[Path, list[str]]:
     if not words or not words[0].endswith(".toml"):
         return option or DEFAULT_CONFIG, words
     if option is not None:
-        raise ConfigError(f"--config {option}: {words[0]} is named as well; leave one out.")
+        raise ConfigError(f"--config {option}: {words[0]} is a second config; leave one of the two out.")
     return Path(words[0]), words[1:]

@@ -16,6 +16,7 @@ from fl_dp.cli.client_settings import found_from_here, own_settings, part_of
 from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
+    PlainCommand,
     check_whose_kit,
     loopback_keys,
     refuse_before,
@@ -42,52 +43,60 @@ def main() -> None:
 def join(
     context: typer.Context,
     kit: Annotated[
-        Path | None, typer.Option(help="This site's kit, a folder; it says where the server is.")
+        Path | None, typer.Option(help="Folder of this site's kit, which says where the server is.")
     ] = None,
     server: Annotated[
         str | None,
         typer.Option(
             "--server",
-            help=f"HOST:PORT of the server [default: the kit's, or {DEFAULT_ADDRESS}].",
+            help=f"HOST:PORT of the server [default: that of the kit, or {DEFAULT_ADDRESS}].",
             show_default=False,
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="This client's settings, a flat TOML file.")] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name in reports [default: the kit's, or the host's].")
+        str | None, typer.Option(help="Name in reports [default: that of the kit, or of the host].")
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="Task, FILE.py or package.module:NAME; must be the server's.")
+        str | None, typer.Option(help="Task, FILE.py or package.module:NAME; the same as the server's.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Model; must be the server's.")] = None,
-    loss: Annotated[str | None, typer.Option(help="Loss; must be the server's.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model; the same as the server's.")] = None,
+    loss: Annotated[str | None, typer.Option(help="Loss; the same as the server's.")] = None,
     data: Annotated[str | None, typer.Option(help="Data set, such as npz:PATH.")] = None,
     partition: Annotated[
-        str | None, typer.Option(metavar="K/N", help="Hold part K (from 0) of N of the data set.")
+        str | None, typer.Option(metavar="K/N", help="Use part K (from 0) of a data set split into N parts.")
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="Folder of the ledger [default: ~/.local/state/fl-dp/ledger].")
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget: epsilon.")] = None,
     delta: Annotated[float | None, typer.Option(help="Privacy budget: delta.")] = None,
-    min_noise_multiplier: Annotated[float | None, typer.Option(help="Least noise accepted.")] = None,
-    max_grad_norm: Annotated[float | None, typer.Option(help="Largest clipping bound accepted.")] = None,
+    min_noise_multiplier: Annotated[
+        float | None, typer.Option(help="Least noise multiplier to accept.")
+    ] = None,
+    max_grad_norm: Annotated[float | None, typer.Option(help="Largest clipping bound to accept.")] = None,
     allow_unprotected: Annotated[
         bool,
-        typer.Option("--allow-unprotected", help="Take part in runs without privacy; no epsilon holds then."),
+        typer.Option(
+            "--allow-unprotected", help="Take part in runs without privacy; no epsilon holds afterwards."
+        ),
     ] = False,
     approve: Annotated[
-        bool, typer.Option("--approve", help="Ask here, or by fl-dp approve, before a run's first payment.")
+        bool,
+        typer.Option(
+            "--approve", help="Ask here, or through fl-dp approve, before the first payment of a run."
+        ),
     ] = False,
     evaluate_received: Annotated[
         bool,
-        typer.Option("--evaluate-received", help="Measure each global model on this site's test rows, here."),
+        typer.Option("--evaluate-received", help="Evaluate each global model on this site's test rows."),
     ] = False,
     evaluate: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Measure a run's model, or a file of weights, on this site's test rows; join nothing.",
+            help="Evaluate a run's model or a file of weights on this site's test rows, and end without "
+            "joining.",
         ),
     ] = None,
     settings: Annotated[
@@ -95,13 +104,16 @@ def join(
         typer.Option("--set", metavar="KEY=VALUE", help="Any key of a client's settings; repeatable."),
     ] = None,
     save_model: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the final model there; the server sends it once.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder to keep the final model in; the server sends it once."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when the first run is over.")] = False,
 ) -> int:
-    """Join the server and train whenever it asks, within the limits given here. Ctrl-C ends it.
+    """Join a server and train when it asks, within your limits.
 
-    The server cannot change the limits, nor the code: only what is installed here runs.
+    Ctrl-C ends it. The server can change neither the limits nor the code: only what is installed here runs.
+
+    An option with the name of a key overrides that key; `fl-dp keys --client` lists the defaults.
     """
     if context.invoked_subcommand is not None:
         refuse_before(context)
@@ -134,12 +146,12 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
     check_newest_ledger(own)
     say(f"client {own.client}: ledger {own.ledger}, budget epsilon {own.epsilon:g} by {own.accountant}")
     if own.allow_unprotected:
-        words = "a server may train on these data without protection; no epsilon holds then"
+        words = "servers may train on these data without protection; no epsilon holds afterwards"
         say(marked(words, private=False))
     from fl_dp.launch.site import JournalWatch, run_client  # late: imports Flower
 
     if kit is None:
-        say("without --kit: only a server of this user on this machine; a federation's site names its kit")
+        say("without --kit: joins only this user's server on this machine; a federation's site gives --kit")
     # one site name may be in several federations; no name contains @
     called = own.client if kit is None else f"{own.client}@{keys.roster.federation}"
     folder, journal = state_folder() / "clients" / called, JournalWatch(own, say)
@@ -200,4 +212,4 @@ def _watchers(settings: ClientConfig, journal: "JournalWatch") -> list[Callable[
 
 
 client_app = typer.Typer(invoke_without_command=True, callback=join, **APP_OPTIONS)
-client_app.command()(status)
+client_app.command(cls=PlainCommand)(status)

@@ -35,8 +35,9 @@ def own_settings(
     base, given = {} if file is None else _read(file), _together(options, texts)
     if "data" in given and base.get("data-name") and "data-name" not in given:
         raise ConfigError(
-            f"--data {given['data']}: data-name = {base['data-name']!r} of {file} names its own data; "
-            "name these with --set data-name=NAME, by the same name if the file was only moved."
+            f"--data {given['data']}: data-name = {base['data-name']!r} in {file} is the name of other "
+            "data; name these data with --set data-name=NAME, or by the same name if the file was only "
+            "moved."
         )
     client = given.get("client") or base.get("client") or site or socket.gethostname()
     if site is not None and client != site:
@@ -51,8 +52,8 @@ def own_settings(
     _check_ledger(flat["ledger"])
     if flat.get("one-run-ledger") and not _is_of_a_run(file, flat["ledger"]):
         raise ConfigError(
-            "one-run-ledger = true: a site's ledger lasts, and cannot say that it was made for one run; "
-            "leave this out. --ledger DIR names another ledger."
+            "one-run-ledger = true: a site's ledger lasts, so it cannot have been made for one run; leave "
+            "the key out. --ledger DIR names another ledger."
         )
     try:
         own = ClientConfig.from_flat(flat)
@@ -68,8 +69,9 @@ def _check_ledger(ledger: Any) -> None:
     """Raise ConfigError for what looks like a folder, as --ledger takes one: it would become a file."""
     if isinstance(ledger, str) and ledger and Path(ledger).suffix != ".sqlite":
         raise ConfigError(
-            f"ledger = {ledger!r}: expected a file whose name ends in .sqlite; name {Path(ledger) / LEDGER}. "
-            "If a ledger stands under the other name already, move it there first: what it holds must count."
+            f"ledger = {ledger!r}: expected a file whose name ends in .sqlite; name "
+            f"{Path(ledger) / LEDGER}. If there is already a ledger under the other name, move it there "
+            "first: what it holds must count."
         )
 
 
@@ -113,7 +115,7 @@ def _together(options: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
     given = {key: value for key, value in options.items() if value is not None}
     others = read_settings(texts, ClientConfig)
     for key in given.keys() & others.keys():
-        raise ConfigError(f"--set {key}=...: is given as an option, too; leave one out.")
+        raise ConfigError(f"--set {key}=...: is also given as an option; leave one of the two out.")
     others |= {key: task_beside(str(others[key]), Path.cwd()) for key in ("task", "model") if key in others}
     return {**given, **others}
 

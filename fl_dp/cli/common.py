@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import click
 import typer
 from click.core import ParameterSource
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand
 
 from fl_dp.choices import TRACKERS
 from fl_dp.durable_files import state_folder
@@ -54,7 +54,8 @@ TrackOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help=f"Also write the rounds' numbers, for {', '.join(TRACKERS.built_in())}; commas between.",
+        help="Trackers that also get the numbers of each round, separated by commas: "
+        f"{', '.join(TRACKERS.built_in())}.",
         show_default=False,
     ),
 ]
@@ -92,8 +93,8 @@ def loopback_keys(host: str, port: int) -> Path:
     """The key folder of a server on this machine; ConfigError for one elsewhere, which needs a kit."""
     if host not in _LOOPBACK:
         raise ConfigError(
-            f"{host}:{port}: anything but this machine needs a kit, --kit FOLDER; docs/deployment.md says "
-            "how to make one."
+            f"{host}:{port}: a server on another machine needs a kit, --kit FOLDER; docs/deployment.md "
+            "says how to make one."
         )
     return state_folder() / "loopback" / str(port)
 
@@ -107,12 +108,13 @@ def check_whose_kit(folder: Path, *, server: bool) -> None:
         return
     if server:
         raise ConfigError(
-            f"--kit {folder}: this is a site's kit, which joins: fl-dp client --kit {folder}. The server's "
-            "is the folder server that fl-dp provision has made."
+            f"--kit {folder}: this is the kit of a site; to join, use fl-dp client --kit {folder}. The "
+            "server's kit is the folder "
+            '"server" that fl-dp provision made.'
         )
     raise ConfigError(
-        f"--kit {folder}: this is the server's kit, which serves: fl-dp server --kit {folder}. A site's is "
-        "made by: fl-dp join-request."
+        f"--kit {folder}: this is the kit of the server; to serve, use fl-dp server --kit {folder}. A site "
+        "makes its kit with fl-dp join-request."
     )
 
 
@@ -122,7 +124,7 @@ def refuse_before(context: typer.Context) -> None:
     for parameter in context.command.params:
         if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
             raise ConfigError(
-                f"{parameter.opts[0]}: stands before {command}; options of {command} stand behind it."
+                f"{parameter.opts[0]}: has no effect before {command}; put options of {command} after it."
             )
 
 
@@ -137,7 +139,7 @@ def write_new(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as new:
             new.write(text)
     except FileExistsError:
-        raise ConfigError(f"{path}: is there, and is not overwritten; name a new file.") from None
+        raise ConfigError(f"{path}: already exists and is not overwritten; name a new file.") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}.") from None
 
@@ -147,8 +149,23 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-class CommandWithoutMarkup(TyperCommand):
-    """A command whose help has no rich mark-up: otherwise typer leaves a backslash before `[required]`."""
+class PlainCommand(TyperCommand):
+    """A command whose help shows what is written here.
+
+    Without rich mark-up typer leaves a backslash before `[required]`, and with click 8.5 it loses the help of
+    arguments.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        hints = get_type_hints(self.callback, include_extras=True) if self.callback else {}
+        for parameter in self.params:
+            for about in getattr(hints.get(parameter.name or ""), "__metadata__", ()):
+                if isinstance(parameter, TyperArgument):
+                    parameter.help = about.help
+
+    def format_arguments(self, ctx: Any, formatter: Any) -> None:
+        """Nothing: with the options, typer writes a section of the arguments as well."""
 
     def get_help(self, ctx: Any) -> str:
         return super().get_help(ctx).replace("\\[", "[")

@@ -15,79 +15,89 @@ from fl_dp.errors import ConfigError
 if TYPE_CHECKING:
     from fl_dp.accounting.training_plan import TrainingPlan
 
-_ROUNDS = """Rounds are those that the client takes part in. Where a server takes 10 of 100 clients at random
-in each of 400 rounds, plan for about 40. A client's ledger ends its part at its budget, whatever was planned.
+_ROUNDS = """Rounds are those that the client takes part in. If a server samples 10 of 100 clients in each
+of 400 rounds, plan for about 40. A client's ledger stops at its budget, whatever was planned.
 
-Epsilon bounds what one record of the client changes, for all who see its updates; smaller is more private.
+Epsilon bounds how much one record of the client changes what others see of its updates; smaller is
+more private.
 """
-BUDGET_HELP = f"""What a plan of training costs one client: its epsilon.
+BUDGET_HELP = f"""Compute the epsilon that a training plan costs a client.
 
 \b
 A client with 10,000 records takes part in 40 rounds of 5 epochs. What does that cost?
   fl-dp budget --records 10000 --batch-size 256 --local-epochs 5 --rounds 40 --noise-multiplier 3.3
 How many of these rounds does a budget of epsilon 2 allow?
   ... --epsilon 2
-And 10 rounds more, with less noise?
+What do 10 more rounds with less noise cost?
   ... --then rounds=10,noise-multiplier=3
-400 steps in secure sums of 10 clients, of which one may drop out: what holds, and what if that fails?
+What do 400 steps cost in secure sums of 10 clients, one of which may drop out?
   ... --rounds 400 --steps 1 --members 10 --dropouts 1
 
 {_ROUNDS}"""
-CALIBRATE_HELP = f"""The noise that a plan of training needs: the least that keeps a client within its budget.
+CALIBRATE_HELP = f"""Compute the least noise that keeps a plan within a budget.
 
 \b
-A client with 10,000 records takes part in 40 rounds of 5 epochs, and may spend epsilon 3. What noise?
+A client with 10,000 records takes part in 40 rounds of 5 epochs and may spend epsilon 3. How much noise?
   fl-dp calibrate --records 10000 --batch-size 256 --local-epochs 5 --rounds 40 --epsilon 3
-And if 10 rounds with a noise of their own count as well?
+How much, if 10 more rounds with their own noise count as well?
   ... --then rounds=10,local-epochs=1,noise-multiplier=1.5
 
-The answer has 4 digits. It is enough; a thousandth less would not be.
+The answer has 4 digits and is enough; a thousandth less would not be.
 
 {_ROUNDS}"""
 
 Records = Annotated[int, typer.Option(metavar="N", help="Records of the client.")]
-BatchSize = Annotated[int, typer.Option(metavar="N", help="Expected records of a step's random draw.")]
-Rounds = Annotated[int, typer.Option(metavar="N", help="Rounds that it takes part in.")]
-LocalEpochs = Annotated[
-    float | None, typer.Option(metavar="X", help="Expected passes over its records in a round [default: 1].")
+BatchSize = Annotated[
+    int, typer.Option(metavar="N", help="Expected number of records in the random draw of a step.")
 ]
-Steps = Annotated[int | None, typer.Option(metavar="N", help="Steps in a round, in place of --local-epochs.")]
+Rounds = Annotated[int, typer.Option(metavar="N", help="Rounds that the client takes part in.")]
+LocalEpochs = Annotated[
+    float | None, typer.Option(metavar="X", help="Expected passes over the records in a round [default: 1].")
+]
+Steps = Annotated[int | None, typer.Option(metavar="N", help="Steps in a round, instead of --local-epochs.")]
 Noise = Annotated[
     float | None,
-    typer.Option(metavar="X", help="Standard deviation of the noise over the clipping bound."),
+    typer.Option(metavar="X", help="Standard deviation of the noise divided by the clipping bound."),
 ]
 Delta = Annotated[
     str,
-    typer.Option(metavar="X", help="A number, or auto: the largest 1e-k below 1/N, at most 1e-5."),
+    typer.Option(metavar="X", help="A number, or auto: the largest power of ten below 1/N, at most 1e-5."),
 ]
 AccountantName = Annotated[
     str,
     typer.Option(
         "--accountant",
         metavar="NAME",
-        help=f"{' or '.join(ACCOUNTANTS.built_in())}; docs/accounting.md compares.",
+        help=f"{' or '.join(ACCOUNTANTS.built_in())}; docs/accounting.md compares them.",
     ),
 ]
 Then = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=VALUE,...",
-        help="Further rounds after these; repeatable. Keys: rounds, batch-size, local-epochs, steps, "
-        "noise-multiplier; what is left out stays as it is.",
+        help="More rounds after these; repeatable. Keys: rounds, batch-size, local-epochs, steps, "
+        "noise-multiplier; a key that is left out stays as it is.",
     ),
 ]
 Members = Annotated[
     int | None,
-    typer.Option(metavar="K", help="Secure sums: clients in one. The noise is then that of the whole sum."),
+    typer.Option(
+        metavar="K", help="Secure sums: number of clients in a sum; the noise is then that of the whole sum."
+    ),
 ]
-Dropouts = Annotated[int, typer.Option(metavar="D", help="Secure sums: members that may drop out.")]
-Colluders = Annotated[int, typer.Option(metavar="C", help="Secure sums: members that may help the server.")]
+Dropouts = Annotated[int, typer.Option(metavar="D", help="Secure sums: number of members that may drop out.")]
+Colluders = Annotated[
+    int, typer.Option(metavar="C", help="Secure sums: number of members that may collude with the server.")
+]
 ClientsPerPerson = Annotated[
-    int, typer.Option(metavar="M", help="Secure sums: clients of one at which a person may have records.")
+    int,
+    typer.Option(
+        metavar="M", help="Secure sums: number of clients in a sum that may have records of the same person."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Budget = Annotated[float | None, typer.Option(metavar="X", help="A budget: how much of the plan fits?")]
-Target = Annotated[float, typer.Option(metavar="X", help="The budget.")]
+Budget = Annotated[float | None, typer.Option(metavar="X", help="Budget; says how much of the plan fits.")]
+Target = Annotated[float, typer.Option(metavar="X", help="Budget: epsilon.")]
 
 _READ: Mapping[str, tuple[Callable[[str], int | float], str]] = {
     "rounds": (int, "an integer"),
@@ -118,7 +128,7 @@ def budget(
     first = _first(batch_size, rounds, local_epochs, steps, noise_multiplier, members)
     plan = _in_sums(_plan(records, first, then), members, dropouts, colluders, clients_per_person)
     if any(phase.noise_multiplier is None for phase in plan.phases):
-        raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the one that a budget needs.")
+        raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the noise that a budget needs.")
     ACCOUNTANTS.check(accountant, "--accountant")
     at = _delta(delta, records)
     if epsilon is not None:
@@ -165,7 +175,7 @@ def _first(
     A round of a secure sum is one step, unless something else is requested, which is then refused.
     """
     if steps is not None and local_epochs is not None:
-        raise ConfigError("--steps, --local-epochs: give one of the two.")
+        raise ConfigError("--steps, --local-epochs: give only one of the two.")
     if steps is None and local_epochs is None:
         steps, local_epochs = (None, 1.0) if members is None else (1, None)
     return {
@@ -217,12 +227,19 @@ def _in_sums(
 
     if members is None:
         if (dropouts, colluders, clients_per_person) != (0, 1, 1):
-            raise ConfigError("--members: missing; the others are of secure sums, and mean nothing without.")
+            raise ConfigError(
+                "--members: missing; --dropouts, --colluders and --clients-per-person are for secure sums."
+            )
         return plan
     if any(phase.steps > 1 for phase in plan.phases):
-        raise ConfigError("--members: a round of a secure sum is one local step; give --steps 1, and rounds.")
+        raise ConfigError(
+            "--members: a round of a secure sum is one local step; give --steps 1, and the steps as --rounds."
+        )
     if not 1 <= clients_per_person <= members:
-        raise ConfigError(f"--clients-per-person {clients_per_person}: expected 1 to {members}, all members.")
+        raise ConfigError(
+            f"--clients-per-person {clients_per_person}: expected an integer from 1 to {members}, the "
+            "number of members."
+        )
     shares = honest_shares(members, dropouts, colluders)
     return type(plan)(tuple(replace(one, shares=shares, copies=clients_per_person) for one in plan.phases))
 

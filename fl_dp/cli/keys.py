@@ -12,17 +12,20 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 
-ClientOption = Annotated[bool, typer.Option("--client", help="Of a client's own settings, not of a run's.")]
+ClientOption = Annotated[
+    bool, typer.Option("--client", help="Keys of a client's own settings, not of a run config.")
+]
 
 
 def keys(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY ...]", help="Only these.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="[KEY ...]", help="Keys to explain in full.", show_default=False),
     ] = None,
     client: ClientOption = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/keys.md.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print all keys as a Markdown page.")] = False,
 ) -> None:
-    """Say what can be set, in a run config or a client's: keys, defaults, values, meanings."""
+    """List the keys of a run config or of a client's settings."""
     from fl_dp.config.all_keys import keys_page
 
     if markdown:
@@ -38,19 +41,22 @@ def keys(
         rows = [(key.name, key.default, key.about.meaning) for key in members]
         print_table(group, ("key", "default", "meaning"), rows, left=("key", "default", "meaning"))
         say("")
-    say("fl-dp keys KEY says more of one.")
+    say("fl-dp keys KEY says more about one of them.")
 
 
 def init(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="New [default: run.toml, or client.toml].", show_default=False),
+        typer.Argument(
+            metavar="[FILE]", help="New file [default: run.toml, or client.toml].", show_default=False
+        ),
     ] = None,
     client: ClientOption = False,
 ) -> None:
-    """Write a config in which every key is explained. It runs as it stands; a file is never overwritten.
+    """Write a config in which every key is explained.
 
-    A client's says nothing of its data: these must be named.
+    A run config runs as it stands. In a client's settings the data must be named first. An existing file is
+    never overwritten.
     """
     from fl_dp.config.all_keys import client_file, run_file
 
@@ -58,9 +64,9 @@ def init(
     text = (client_file if client else run_file)(path.name)
     write_new(path, text)
     if client:
-        say(f"{path} is ready; name the data in it, then: fl-dp client --config {path}")
+        say(f"{path} is ready; name the data in it, then run: fl-dp client --config {path}")
     else:
-        say(f"{path} is ready; see what it would do: fl-dp check {path}")
+        say(f"{path} is ready; to see what it would do: fl-dp check {path}")
 
 
 def _named(known: list[Key], name: str, client: bool) -> Key:

@@ -20,20 +20,27 @@ KitOption = Annotated[Path, typer.Option("--kit", help="Folder of the kit.", sho
 
 def provision_federation(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The federation, a TOML file.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Description of the federation, a TOML file.", show_default=False
+        ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            help="Folder of the federation; the same one again for its next roster.", show_default=False
+            help="Folder of the federation; use the same folder for its next roster.", show_default=False
         ),
     ],
     new_server_key: Annotated[
         bool,
-        typer.Option("--new-server-key", help="Give the server another key: its own was stolen or lost."),
+        typer.Option(
+            "--new-server-key", help="Give the server a new key, after its old one was stolen or lost."
+        ),
     ] = False,
 ) -> None:
-    """Make a federation, or its next roster: for who provisions, on a machine that is offline."""
+    """Make a federation's keys and roster, on an offline machine.
+
+    For whoever administers the federation; run it again to make the next roster."""
     from fl_dp.kits.keys import fingerprint
     from fl_dp.kits.provision import Wishes, provision
 
@@ -41,46 +48,58 @@ def provision_federation(
     _say_roster(roster)
     for site in roster.sites:
         say(f"  {site.name}: {fingerprint(site.key)}")
-    say("compare each with its site, by a way that you trust, before the roster goes out")
+    say("compare each key with its site, over a channel that you trust, before you send the roster")
     say(f"keep offline:    {out / 'authority'}")
     say(f"to the server:   {out / 'server'} (secret)")
     say(f"to each site:    {out / 'roster.json'} (not secret)")
-    say(f"authority {fingerprint(roster.authority)}: tell it each site, by a way that you both trust")
+    say(
+        f"authority {fingerprint(roster.authority)}: tell it to each site, over a channel that you both trust"
+    )
 
 
 def join_request(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The site's name.", show_default=False)],
     kit: KitOption,
 ) -> None:
-    """Make a site's key in a new kit, and the request to join that is sent to who provisions."""
+    """Make a site's key and its request to join a federation.
+
+    The key stays in the new kit; the request is sent to whoever provisions."""
     from fl_dp.kits.keys import fingerprint
     from fl_dp.kits.kit import new_site_kit
     from fl_dp.kits.roster import read_join_request
 
     request = new_site_kit(kit, name)
-    say(f"send to whoever provisions: {request} (not secret); all else in {kit} stays here")
+    say(f"send to whoever provisions: {request} (not secret); everything else in {kit} stays here")
     say(
-        f"this site's key {fingerprint(read_join_request(request).key)}: tell it them by a way that you trust"
+        f"this site's key {fingerprint(read_join_request(request).key)}: tell it to them over a "
+        "channel that you trust"
     )
 
 
 def accept_roster(
     roster: Annotated[
-        Path, typer.Argument(metavar="ROSTER", help="roster.json, from who provisions.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="ROSTER", help="File roster.json, from whoever provisions.", show_default=False
+        ),
     ],
     kit: KitOption,
     authority: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY", help="The authority's fingerprint, for the first roster.", show_default=False
+            metavar="KEY",
+            help="Fingerprint of the authority, for the first roster [default: ask].",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Take a roster into a kit: the first one after a look at its authority, later ones if they are newer."""
+    """Add a roster to a kit.
+
+    The first one is accepted after you have compared its authority, later ones if they are newer."""
     from fl_dp.kits.kit import SERVER_KEY, SITE_KEY, SiteKit, accept, believed
 
     if not any((kit / name).is_file() for name in (SITE_KEY, SERVER_KEY)):
-        raise ConfigError(f"--kit {kit}: holds no key; a site makes its own first: fl-dp join-request.")
+        raise ConfigError(f"--kit {kit}: has no key; a site first makes its own with fl-dp join-request.")
     known = _key(authority)
     if known is None and believed(kit) is None:
         known = _agreed(roster)
@@ -110,8 +129,8 @@ def _agreed(path: Path) -> str:
     say(f"{path}: federation {found.federation}, signed by the authority")
     say(f"  {fingerprint(found.authority)}")
     if not sys.stdin.isatty():
-        raise ConfigError("nobody can be asked here; name the authority that you trust: --authority KEY.")
-    while (word := input("were you told this by whoever provisions? [y/n] ").strip().lower()) not in _WORDS:
+        raise ConfigError("nobody can answer here; name the authority that you trust: --authority KEY.")
+    while (word := input("did whoever provisions tell you this? [y/n] ").strip().lower()) not in _WORDS:
         pass
     if not word.startswith("y"):
         raise ConfigError(f"{path}: not accepted.")

@@ -9,7 +9,7 @@ import typer
 from fl_dp.accounting.ledger.export import check_continues, read_export, to_export
 from fl_dp.accounting.ledger.hash_chain import Row, head
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.cli.common import CommandWithoutMarkup
+from fl_dp.cli.common import PlainCommand
 from fl_dp.durable_files import open_private
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.launch.ledger_place import named_ledger
@@ -28,24 +28,24 @@ LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help=f"{_WHERE}.", s
 
 @ledger_app.callback(invoke_without_command=True)
 def about(context: typer.Context) -> None:
-    """What the data on this machine have spent: show, verify, export, retire."""
+    """Show, verify, export or retire what the data have spent."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-@ledger_app.command(cls=CommandWithoutMarkup)
+@ledger_app.command(cls=PlainCommand)
 def show(
     path: LedgerPath,
-    rounds: Annotated[bool, typer.Option("--rounds", help="List every round as well.")] = False,
+    rounds: Annotated[bool, typer.Option("--rounds", help="Also list every round.")] = False,
     delta: Annotated[
         float | None, typer.Option(help="Compute epsilon at this delta [default: the budget's].")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Print every data set in the ledger PATH, what it has paid for, and the epsilon that it has spent.
+    """Print every data set in PATH and the epsilon that it has spent.
 
-    "by" names the accountant whose epsilon it is. "total" is the epsilon of a record that was there from the
-    first account of these data on: retiring an account does not undo it.
+    "by" names the accountant that computed the epsilon. "total" also counts retired accounts of the same
+    data, because retiring an account does not undo what it has spent.
     """
     if delta is not None and not 0.0 < delta < 1.0:
         raise ConfigError(f"--delta {delta:g}: expected a number between 0 and 1.")
@@ -60,21 +60,21 @@ def show(
         ledger_table.print_rounds(reports)
 
 
-@ledger_app.command(cls=CommandWithoutMarkup)
+@ledger_app.command(cls=PlainCommand)
 def verify(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help=f"{_WHERE}, or an export's file.", show_default=False)
     ],
     continues: Annotated[
         Path | None,
-        typer.Option(metavar="EXPORT", help="Also check that it goes on where this export ended."),
+        typer.Option(metavar="EXPORT", help="Also check that PATH continues this export."),
     ] = None,
 ) -> None:
-    """Check that no entry of PATH, a ledger or an export of one, was edited or removed.
+    """Check that no entry of a ledger or export was changed.
 
-    Exit code: 0 if sound, 1 if not; the error names the entry.
+    Exit code: 0 no entry was edited or removed; 1 one was, and the error names it.
 
-    Entries alone cannot show that the file is an older copy, or was rewritten as a whole; --continues can.
+    This cannot show that the file is an older copy or was rewritten as a whole; --continues can.
     """
     path = named_ledger(path)
     rows = _rows(path)
@@ -84,14 +84,16 @@ def verify(
     typer.echo(f"{path}: {entries}, none edited or removed; head {head(rows) or 'none'}")
 
 
-@ledger_app.command(cls=CommandWithoutMarkup)
+@ledger_app.command(cls=PlainCommand)
 def export(
     path: LedgerPath,
     out: Annotated[
         Path | None, typer.Option(help="File to write [default: the console].", show_default=False)
     ] = None,
 ) -> None:
-    """Write all entries of the ledger PATH as JSON, with the hashes that chain them: keep it elsewhere."""
+    """Export all entries of a ledger as JSON, to keep elsewhere.
+
+    The hashes that chain the entries are included."""
     with Ledger.open_existing(named_ledger(path)) as ledger:
         text = json.dumps(to_export(ledger.rows()), indent=2)
     if out is None:
@@ -104,31 +106,34 @@ def export(
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from None
 
 
-@ledger_app.command(cls=CommandWithoutMarkup)
+@ledger_app.command(cls=PlainCommand)
 def retire(
     path: LedgerPath,
     dataset: Annotated[
-        str, typer.Argument(metavar="DATASET", help="Name of the data set.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="DATASET",
+            help="Name of the data set, as fl-dp ledger show prints it; in quotes if it has spaces.",
+            show_default=False,
+        ),
     ],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """End the account of DATASET in the ledger PATH: its next use begins a new one with nothing spent.
+    """End a data set's account; the next use starts from zero.
 
-    DATASET is a name as `fl-dp ledger show` has it, in quotes where it has spaces.
-
-    This does not undo any privacy loss, and the old entries stay; servers learn that the ledger was retired.
+    This does not undo any privacy loss, and the old entries stay. Servers learn that an account was retired.
     """
     path = named_ledger(path)
     report = _in_use(path, dataset)
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
-        f"{report.accountant}, arithmetic {arithmetic_words(report.arithmetic)}; "
-        f"with the accounts before it {rounded_up(report.total_epsilon)}; {_before(report)}.\n"
-        "Retiring it does not undo this. What is spent from now on comes on top, and reports of later runs "
-        "count only from here. The old entries stay."
+        f"{report.accountant}, arithmetic {arithmetic_words(report.arithmetic)}; with the accounts before "
+        f"it {rounded_up(report.total_epsilon)}; {_before(report)}.\nRetiring it does not undo this. What "
+        "is spent from now on is added to it, but reports of later runs count only from here. The old "
+        "entries stay."
     )
     if not (yes or _typed(dataset)):
-        raise ConfigError(f"{dataset} was not retired: type its name, or give --yes.")
+        raise ConfigError(f"{dataset} was not retired; to retire it, type its name or give --yes.")
     with Ledger.open_existing(path) as ledger:
         ledger.retire(dataset)
     typer.echo(f"{dataset} is retired; this is retirement {report.retirements + 1} of these data.")
@@ -146,7 +151,7 @@ def _in_use(path: Path, dataset: str) -> AccountReport:
         if report.dataset == dataset:
             return report
     names = "; ".join(report.dataset for report in reports) or "none"
-    raise LedgerError(f"{path}: no data set {dataset} is in use; in use: {names}.")
+    raise LedgerError(f"{path}: no data set in use is called {dataset}; in use: {names}.")
 
 
 def _before(report: AccountReport) -> str:

@@ -15,7 +15,7 @@ from fl_dp.cli.check import HELP as CHECK_HELP
 from fl_dp.cli.check import OPTIONS as CHECK_OPTIONS
 from fl_dp.cli.check import check
 from fl_dp.cli.client import client_app
-from fl_dp.cli.common import APP_OPTIONS, CommandWithoutMarkup, run_command, say
+from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
 from fl_dp.cli.costs import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
 from fl_dp.cli.fine_tune import fine_tune
@@ -60,30 +60,32 @@ def about(
 
 
 app.command(**RUN_OPTIONS)(run)
-app.command(help=CHECK_HELP, cls=CommandWithoutMarkup, **CHECK_OPTIONS)(check)
+app.command(help=CHECK_HELP, **CHECK_OPTIONS)(check)
 app.add_typer(server_app, name="server")
 app.add_typer(client_app, name="client")
 app.command("provision")(provision_federation)
 app.command("join-request")(join_request)
 app.command("accept")(accept_roster)
-app.command(help=FINE_TUNE_HELP, cls=CommandWithoutMarkup)(fine_tune)
-app.command(help=PLAN_HELP, cls=CommandWithoutMarkup)(plan)
+app.command(help=FINE_TUNE_HELP)(fine_tune)
+app.command(help=PLAN_HELP)(plan)
 app.command()(watch)
 app.command()(new)
 app.command()(init)
 app.command()(keys)
-app.command(help=REPORT_HELP, cls=CommandWithoutMarkup)(report)
+app.command(help=REPORT_HELP)(report)
 app.command()(predict)
 app.command()(export)
-app.command(help=BUDGET_HELP, cls=CommandWithoutMarkup)(budget)
-app.command(help=CALIBRATE_HELP, cls=CommandWithoutMarkup)(calibrate)
+app.command(help=BUDGET_HELP)(budget)
+app.command(help=CALIBRATE_HELP)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
 app.command(help=APPROVE_HELP)(approve)
 app.command(help=VALIDATE_HELP)(validate)
-app.command(help=SCHEMA_HELP, cls=CommandWithoutMarkup)(schema)
+app.command(help=SCHEMA_HELP)(schema)
 app.command(help=VERIFY_HELP)(verify)
-app.command(help=SWEEP_HELP, cls=CommandWithoutMarkup)(sweep)
+app.command(help=SWEEP_HELP)(sweep)
 app.add_typer(ledger_app, name="ledger")
+for one in app.registered_commands:
+    one.cls = PlainCommand
 
 
 if __name__ == "__main__":

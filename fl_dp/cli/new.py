@@ -14,13 +14,13 @@ _TEXT = ".txt"  # suffix of files that become Python but must not be part of fl_
 
 
 def new(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder, new or empty.", show_default=False)
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder.", show_default=False)],
 ) -> None:
-    """Write a folder of your own: task file, run config, README with the commands. It trains as it stands."""
+    """Write a folder with a task, a run config and a README.
+
+    It trains as it stands; the README has the commands."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise ConfigError(f"{folder}: is there, and is not empty; name a new folder.")
+        raise ConfigError(f"{folder}: already exists and is not empty; name a new folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file in sorted(TEMPLATE.iterdir()):

@@ -12,19 +12,19 @@ from fl_dp.config.flat import Scalar
 from fl_dp.errors import ConfigError
 from fl_dp.launch.defaults import check_open
 
-MEASURING = "measuring steps on random numbers; of a large model this takes minutes"
-HELP = """Choose the settings of a run by a stated rule, say why, and what the run will cost.
+MEASURING = "measuring steps on random numbers; this takes minutes for a large model"
+HELP = """Choose a run's settings by a fixed rule, and say why.
 
 \b
-Two clients, ten minutes:
+Plan a run of two clients that takes ten minutes:
   fl-dp plan --data digits --model linear --epsilon 3 --clients 2 --minutes 10 --out mine.toml
   fl-dp run --config mine.toml
-A config that has data and model, as a simulation of ten of a hundred clients in a round:
+Plan a simulation with 10 of 100 clients in a round, from a config with data and model:
   fl-dp plan --config run.toml --simulate --clients 100 --fit-clients 10 --minutes 60
 
-Chosen are rounds, local epochs, batches, learning rate, momentum, clipping bound and noise; of records their
-number and form alone count, no value of theirs. Nothing is started, and nothing is paid. docs/defaults.md has
-the rule and its sources.
+The rule chooses rounds, local epochs, batch sizes, learning rate, momentum, clipping bound and noise. It uses
+only the number and shape of the records, none of their values. No run is started, and nothing is spent.
+docs/defaults.md has the rule and its sources.
 """
 
 
@@ -32,25 +32,37 @@ def plan(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="A run config to start from [default: the defaults].", show_default=False, callback=shipped
+            help="Run config to start from [default: the keys' defaults].",
+            show_default=False,
+            callback=shipped,
         ),
     ] = None,
-    data: Annotated[str | None, typer.Option(help="As the key data: a name, or KIND:PATH.")] = None,
-    model: Annotated[str | None, typer.Option(help="As the key model.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The budget of every client.")] = None,
-    clients: Annotated[int | None, typer.Option(help="Clients of the run.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Data set, a name or KIND:PATH [default: the config's].")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Model [default: the config's].")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget of each client [default: the config's].")
+    ] = None,
+    clients: Annotated[int | None, typer.Option(help="Number of clients [default: the config's].")] = None,
     fit_clients: Annotated[
-        int | None, typer.Option(help="Clients that train in a round [default: all].", show_default=False)
+        int | None,
+        typer.Option(help="Number of clients that train in a round [default: all].", show_default=False),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="That the run may take [default: no limit].", show_default=False)
+        float | None,
+        typer.Option(help="Longest time that the run may take [default: no limit].", show_default=False),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="Most rounds [default: by rule].", show_default=False)
+        int | None, typer.Option(help="Largest number of rounds [default: by the rule].", show_default=False)
     ] = None,
-    simulate: Annotated[bool, typer.Option("--simulate", help="As a simulation with Ray.")] = False,
-    out: Annotated[Path | None, typer.Option(help="New file for the run config; never overwritten.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of partition and first weights.")] = None,
+    simulate: Annotated[bool, typer.Option("--simulate", help="Plan a simulation with Ray.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="New file for the run config; an existing one is not overwritten.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the split and of the first weights [default: the config's].")
+    ] = None,
     settings: SetOption = None,
 ) -> None:
     given: dict[str, Scalar | None] = {
@@ -60,7 +72,7 @@ def plan(
     options = {key: value for key, value in given.items() if value is not None}
     request = read_request(config, settings=settings or (), seed=seed, options=options)
     if out is not None and out.exists():
-        raise ConfigError(f"--out {out}: is there, and is not overwritten; name a new file.")
+        raise ConfigError(f"--out {out}: already exists and is not overwritten; name a new file.")
     if out is not None and not out.parent.is_dir():  # reported before everything is measured
         raise ConfigError(f"--out {out}: cannot be written: there is no folder {out.parent}.")
     from fl_dp.launch.defaults.proposal import propose  # late: imports torch
@@ -76,7 +88,7 @@ def plan(
         )
     print_proposal(found, say, simulated=simulate)
     if out is None:
-        say("--out FILE writes it as a run config")
+        say("to write this as a run config, give --out FILE")
         return
     write_new(out, run_file_text(found, request.config))
-    say(f"{out} is ready: fl-dp run --config {out}{' --simulate' if simulate else ''}")
+    say(f"{out} is ready; to run it: fl-dp run --config {out}{' --simulate' if simulate else ''}")

@@ -12,9 +12,10 @@ from fl_dp.errors import ConfigError
 if TYPE_CHECKING:
     from fl_dp.reporting.run_folder import RunFolder
 
-HELP = """Write a run as one HTML page: what was promised, spent and reached. Several runs: side by side.
+HELP = """Write a report of one run, or of several side by side.
 
-The page is made from the folder's files alone. It loads nothing and runs no script, and can be printed.
+The report is one HTML page: what was promised, spent and reached. It is made from the files of the folder
+alone, loads nothing, runs no script, and can be printed.
 """
 
 
@@ -24,33 +25,44 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="[default: DIR/report.html; of several runs report.html here]"),
+        typer.Option(
+            metavar="FILE",
+            help="File for the page [default: DIR/report.html; for several runs report.html here].",
+        ),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     csv: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write all rows of the tables there, too: a CSV file for each."),
+        typer.Option(
+            metavar="DIR", help="Also write all rows of the tables to this folder, a CSV file for each table."
+        ),
     ] = None,
     purpose: Annotated[
-        str | None, typer.Option(help="What the run was for; kept in DIR/approval.toml.", show_default=False)
+        str | None, typer.Option(help="Purpose of the run; kept in DIR/approval.toml.", show_default=False)
     ] = None,
     approver: Annotated[
-        str | None, typer.Option(help="Who approves it; kept there, too.", show_default=False)
+        str | None, typer.Option(help="Who approves the run; kept in the same file.", show_default=False)
     ] = None,
     date: Annotated[
-        str | None, typer.Option(help="When, such as 2025-05-02; kept there, too.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Date of the approval, such as 2025-05-02; kept in the same file.", show_default=False
+        ),
     ] = None,
     operator: Annotated[
-        str | None, typer.Option(help="Who runs server and sites; kept there, too.", show_default=False)
+        str | None,
+        typer.Option(help="Who operates server and sites; kept in the same file.", show_default=False),
     ] = None,
     recipients: Annotated[
-        str | None, typer.Option(help="Who gets the model; kept there, too.", show_default=False)
+        str | None, typer.Option(help="Who gets the model; kept in the same file.", show_default=False)
     ] = None,
     retention: Annotated[
-        str | None, typer.Option(help="How long it is kept; kept there, too.", show_default=False)
+        str | None,
+        typer.Option(help="How long the model is kept; kept in the same file.", show_default=False),
     ] = None,
     legal_basis: Annotated[
-        str | None, typer.Option(help="Of the processing; kept there, too.", show_default=False)
+        str | None,
+        typer.Option(help="Legal basis of the processing; kept in the same file.", show_default=False),
     ] = None,
 ) -> None:
     from fl_dp.reporting.page.csv_files import write_csv_files
@@ -76,7 +88,7 @@ def _folder(path: Path) -> "RunFolder":
     from fl_dp.reporting.run_folder import RunFolder
 
     if not path.is_dir():
-        raise ConfigError(f"{path}: no such folder; name that of a run, such as runs/20250102-030405.")
+        raise ConfigError(f"{path}: no such folder; name the folder of a run, such as runs/20250102-030405.")
     return RunFolder(path.absolute())
 
 
@@ -85,7 +97,7 @@ def _approve(folders: "list[RunFolder]", said: Mapping[str, str | None]) -> None
 
     if len(folders) > 1:
         given = ", ".join(f"--{name.replace('_', '-')}" for name, value in said.items() if value is not None)
-        raise ConfigError(f"{given}: of one run; name its folder alone.")
+        raise ConfigError(f"{given}: an approval is for one run; name only its folder.")
     write_approval(folders[0], **said)
 
 
@@ -93,4 +105,4 @@ def _open(page: Path) -> None:
     import webbrowser
 
     if not webbrowser.open(page.absolute().as_uri()):
-        say(f"no browser was found; open {page} in one")
+        say(f"no browser was found; open {page} yourself")

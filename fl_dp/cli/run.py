@@ -14,16 +14,18 @@ from fl_dp.errors import ConfigError
 from fl_dp.launch.progress_reporter import reporting_progress
 
 _ARGUMENT_ROWS = "\n".join(f"  {one.name:<13} {one.help} ({one.key})" for one in ARGUMENTS)
-_RUN_HELP = f"""Train a federation under differential privacy, with all its processes on this machine.
+_RUN_HELP = f"""Train a federation privately, all on this machine.
+
+The server and all clients are started here and train with differential privacy.
 
 \b
-Arguments, and the run-config keys that they set:
+Arguments and the run-config keys that they set:
 {_ARGUMENT_ROWS}
 
-All of them may be left out, from the right; what is not given comes from the config file.
+Arguments may be left out from the right; what is not given comes from the config file.
 
-Exit code: 0 trained as asked; 2 bad arguments, nothing started; 3 stopped early because the clients'
-budgets are spent; 1 anything else.
+Exit code: 0 trained as asked; 2 bad arguments, nothing was started; 3 stopped early because the clients'
+budgets are spent; 1 any other failure.
 """
 
 
@@ -34,8 +36,8 @@ def refuse_beside(context: typer.Context, *names: str) -> None:
         if source is ParameterSource.COMMANDLINE and parameter.name not in names:
             given = parameter.opts[0] if isinstance(parameter, click.Option) else "Arguments"
             raise ConfigError(
-                f"{given}: nothing may change in a run that is resumed; leave it out. What decides only "
-                f"where and how long clients run ({', '.join(sorted(MAY_CHANGE))}) may be changed in "
+                f"{given}: a resumed run keeps its settings; leave it out. Only settings of where and how "
+                f"long clients run ({', '.join(sorted(MAY_CHANGE))}) may be changed, in "
                 f"{context.params['resume']}/config.toml."
             )
 
@@ -50,15 +52,18 @@ def run(
         list[str] | None, typer.Argument(metavar=" ".join(one.name for one in ARGUMENTS), show_default=False)
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
-    simulate: Annotated[bool, typer.Option("--simulate", help="Simulate the clients with Ray.")] = False,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Simulate the clients with Ray, instead of starting processes.")
+    ] = False,
     engine: Annotated[
-        str | None, typer.Option(help="What simulates: ray (ours, the default) or flower (Flower's).")
+        str | None,
+        typer.Option(help="Engine of the simulation: ray (ours, the default) or flower (Flower's)."),
     ] = None,
     ray_address: Annotated[
-        str | None, typer.Option(help="Simulate on the Ray cluster at HOST:PORT (6379).")
+        str | None, typer.Option(help="Simulate on the Ray cluster at HOST:PORT, usually port 6379.")
     ] = None,
     secure: Annotated[
-        bool, typer.Option("--secure", help="Play the masks of secure sums in a simulation, as a test.")
+        bool, typer.Option("--secure", help="Also run the masking of secure sums in a simulation, as a test.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
@@ -66,22 +71,26 @@ def run(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the clients' ledger [default: below --out where clients are simulated or data "
+            help="Folder of the clients' ledger [default: below --out if clients are simulated or data "
             "public, else ~/.local/state/fl-dp/ledger].",
             show_default=False,
         ),
     ] = None,
     one_run_ledger: Annotated[
-        bool, typer.Option("--one-run-ledger", help="A ledger of this run alone, below --out.")
+        bool, typer.Option("--one-run-ledger", help="Use a ledger for this run alone, below --out.")
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of partition and first weights, never of noise or choices.")
+        int | None,
+        typer.Option(
+            help="Seed of the split and of the first weights, never of noise or sampling [default: the "
+            "config's]."
+        ),
     ] = None,
     settings: SetOption = None,
     track: TrackOption = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Go on with the run in DIR, which was stopped, as it was started."),
+        typer.Option(metavar="DIR", help="Resume the stopped run in DIR, with its own settings."),
     ] = None,
     vary_mechanism: Annotated[bool, typer.Option("--vary-mechanism", hidden=True)] = False,  # for fl-dp sweep
 ) -> int:

@@ -12,33 +12,43 @@ from fl_dp.errors import ConfigError
 from fl_dp.reporting.wording import counted
 
 _CSV = "csv"  # the source that takes these options
-HELP = """Draft the schema of the table FILE: CSV, or what its ending names, such as .parquet.
+HELP = """Draft the schema of a table: CSV, Parquet and others.
 
-Ranges and categories stay blank: fill them in from what is known without the records. The draft is read once
-it is complete.
+The ending of FILE says which; any other ending is read as CSV. Ranges and categories stay blank: fill them
+in from what is known without the records. A schema with blanks is refused.
 """
 
 
 def schema(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The table.", show_default=False)],
-    label: Annotated[str, typer.Option(help="The column that is to be predicted.", show_default=False)] = "",
-    group: Annotated[
-        str, typer.Option(help="The column that says whose record it is.", show_default=False)
-    ] = "",
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Table to draft a schema for.", show_default=False)
+    ],
+    label: Annotated[str, typer.Option(help="Column to predict.", show_default=False)] = "",
+    group: Annotated[str, typer.Option(help="Column that says whose record it is.", show_default=False)] = "",
     separator: Annotated[
-        str, typer.Option(help="Between the cells of a CSV file [default: a comma].", show_default=False)
+        str,
+        typer.Option(
+            help="Separator between the cells of a CSV file [default: a comma].", show_default=False
+        ),
     ] = ",",
     encoding: Annotated[
-        str, typer.Option(help=f"Of a CSV file: {', '.join(ENCODINGS)} [default: utf-8].", show_default=False)
+        str,
+        typer.Option(
+            help=f"Encoding of a CSV file: {', '.join(ENCODINGS)} [default: utf-8].", show_default=False
+        ),
     ] = ENCODINGS[0],
     no_header: Annotated[
-        bool, typer.Option("--no-header", help="The first line is a record; columns are called 0, 1, ...")
+        bool,
+        typer.Option(
+            "--no-header", help="The first line is a record, not names; columns are then called 0, 1, ..."
+        ),
     ] = False,
     public: Annotated[
-        bool, typer.Option("--public", help="Fill all in from the records, which are thereby published.")
+        bool,
+        typer.Option("--public", help="Fill in everything from the records, which publishes these values."),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="File to write [default: FILE's name with .schema.toml].")
+        Path | None, typer.Option(help="New file for the schema [default: FILE's name with .schema.toml].")
     ] = None,
 ) -> None:
     from fl_dp.data.source import Location, Source
@@ -59,13 +69,14 @@ def schema(
         table = read_csv(file, separator=separator, header=not no_header, encoding=encoding)
         if len(table.names) == 1:
             raise ConfigError(
-                f"{file}: its lines have one cell, at --separator {separator!r}; is it another?"
+                f"{file}: each line has only one cell with --separator {separator!r}; name the "
+                "separator that the file uses."
             )
     for option, name in (("--label", label), ("--group", group)):
         if name and name not in table.names:
             raise ConfigError(
-                f"{option} {name}: {file} has no column of that name; its first line names "
-                f"{len(table.names)}."
+                f"{option} {name}: {file} has no column of that name; its first line has "
+                f"{len(table.names)} names."
             )
     path = out or schema_beside(file)
     text = draft_schema(table, Wishes(label, group, public), file.name, separator, encoding)
@@ -75,5 +86,5 @@ def schema(
 
 def _next(public: bool) -> str:
     if public:
-        return "ranges and categories are those of the records: whoever has it knows them."
-    return "fill in the ranges, categories and classes, and check the kinds."
+        return "its ranges and categories come from the records: whoever gets the file knows them."
+    return "fill in ranges, categories and classes, and check the kinds."

@@ -16,8 +16,8 @@ from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
     DEFAULT_CONFIG,
-    CommandWithoutMarkup,
     ConfigOption,
+    PlainCommand,
     SetOption,
     TrackOption,
     check_whose_kit,
@@ -65,31 +65,37 @@ def main() -> None:
 def serve(
     context: typer.Context,
     kit: Annotated[
-        Path | None, typer.Option(help="The server's kit, a folder that fl-dp provision has made.")
+        Path | None, typer.Option(help="Folder of the server's kit, made by fl-dp provision.")
     ] = None,
     address: Annotated[
         str | None,
         typer.Option(
-            help=f"HOST:PORT to serve on [default: {DEFAULT_ADDRESS}; with a kit, its port everywhere]."
+            help=f"HOST:PORT to serve on [default: {DEFAULT_ADDRESS}; with a kit, all addresses at the "
+            "kit's port]."
         ),
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
-    out: Annotated[Path | None, typer.Option(help="Folder for results [default: runs/<date-time>].")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
+    ] = None,
     settings: SetOption = None,
     track: TrackOption = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Go on with the run in DIR, which this server has begun."),
+        typer.Option(metavar="DIR", help="Resume the run in DIR, which this server began."),
     ] = None,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as lines of JSON.")] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Write the log as JSON, one object a line.")
+    ] = False,
     metrics: Annotated[
         bool,
-        typer.Option("--metrics", help="Answer /health and /metrics at a socket in the run's folder."),
+        typer.Option("--metrics", help="Serve /health and /metrics on a socket in the run's folder."),
     ] = False,
 ) -> int:
-    """Run one federation whose sites join with `fl-dp client`, from this machine or others.
+    """Run one federation whose sites join with `fl-dp client`.
 
-    Only sites of the kit's roster pass the door. Without a kit only clients of this user on this machine do.
+    Only sites of the kit's roster can join, from this machine or others. Without a kit only clients of the
+    same user on this machine can.
     """
     if context.invoked_subcommand is not None:
         refuse_before(context)
@@ -213,7 +219,7 @@ def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> No
     since, said = time.strftime("%H:%M"), ""
     while len(here := served.sites_here()) < least:
         missing = [site.name for site in served.hub.roster.sites if site.name not in here]
-        words = f"{len(here)} of {least} sites are there" + (f": {', '.join(here)}" if here else "")
+        words = f"{len(here)} of {least} sites are connected" + (f": {', '.join(here)}" if here else "")
         if missing:
             words += f"; waiting for {some(missing)}"
         if why := roster_too_small(len(served.hub.roster.sites), least):
@@ -227,5 +233,5 @@ def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> No
 
 
 server_app = typer.Typer(invoke_without_command=True, callback=serve, **APP_OPTIONS)
-server_app.command(cls=CommandWithoutMarkup)(ban)
-server_app.command(cls=CommandWithoutMarkup)(unban)
+server_app.command(cls=PlainCommand)(ban)
+server_app.command(cls=PlainCommand)(unban)

@@ -26,11 +26,11 @@ def status(
         Path | None,
         typer.Option(help="Folder of the ledger [default: ~/.local/state/fl-dp/ledger].", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """What each data set of this machine has spent of its budget, its last round, and what was declined last.
+    """Show each data set's budget, last round and last refusal.
 
-    From the ledger and the journal beside it: of rounds of the past, whether a client runs now or not.
+    This is read from the ledger and the journal beside it, whether a client is running or not.
     """
     path = (ledger or lasting_ledger()).expanduser().absolute() / LEDGER
     if not path.exists():
@@ -47,19 +47,19 @@ def status(
         for text in _words(report, _of(report, lines)):
             say("\n".join(folded(text, shutil.get_terminal_size().columns)))
     if not reports:
-        say("no data set is entered yet")
+        say("no data set is registered yet")
 
 
 def _no_ledger(path: Path, given: Path | None) -> str:
     """How to name the right one; a client's first lines say which it keeps."""
     if given is not None:
         return (
-            f"--ledger {given}: there is no ledger in it, {path.name} is missing; name the folder that the "
-            "client was given: its first lines say which ledger it keeps."
+            f"--ledger {given}: no ledger there, {path.name} is missing; name the folder that the client "
+            "was given. The client's first lines on the console name its ledger."
         )
     return (
-        f"{path.parent}: there is no ledger: no client of this user has been started without --ledger. Of "
-        "one that was started with it: fl-dp client status --ledger FOLDER, the same folder."
+        f"{path.parent}: no ledger there, as no client of this user was started without --ledger. If one "
+        "was started with it, name the same folder: fl-dp client status --ledger FOLDER."
     )
 
 
@@ -102,7 +102,7 @@ def _words(report: AccountReport, lines: Sequence[Line]) -> list[str]:
     paid = report.rounds[-1] if report.rounds else None
     last = _last(lines, "trained")
     if paid is not None and (last is None or (last.run, last.round) != (paid.run, paid.server_round)):
-        state = "answered" if paid.committed else "paid for, and not answered"
+        state = "answered" if paid.committed else "paid for but not answered"
         found.append(
             f"  last round: {paid.time[:19]}  round {paid.server_round} of run {paid.run}: "
             f"{counted(paid.entry.steps, 'step')}, {state}"

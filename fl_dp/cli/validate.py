@@ -9,34 +9,45 @@ from fl_dp.cli.arguments import naming_places, read_request
 from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say, shipped
 from fl_dp.launch.exit_codes import ExitCode
 
-HELP = """Say everything that training will refuse of a task: data, loss, model, losses, metrics, optimizer.
+HELP = """Say everything in a task that training would refuse.
+
+It checks data, loss, model, losses, metrics and optimizer.
 
 \b
-A task in a file of your own, its data as the file reads them:
+Check a task in your own file, with the data that the file reads:
   fl-dp validate my_task.py
-What is built in, as a run config names it, and what that run costs a client with these records:
+Check what a run config names, and what that run costs a client with these records:
   fl-dp validate --config configs/digits.toml --set model=lenet-gn
-Batch norms replaced by group norms, in the model that is checked:
+Replace batch norms by group norms before the check:
   fl-dp validate my_task.py --fix
 
-validate looks at one task; fl-dp check at a whole run: its mistakes, its costs in epsilon, its time.
+validate looks at one task; fl-dp check looks at a whole run: its mistakes, its cost in epsilon and its time.
 
-Exit code: 0 it can be trained; 2 something was found.
+Exit code: 0 the task can be trained; 2 something must be changed.
 """
 
 
 def validate(
     task: Annotated[
-        str | None, typer.Argument(metavar="TASK", help="FILE.py or package.module:NAME.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="TASK",
+            help="Task to check, FILE.py or package.module:NAME [default: the config's].",
+            show_default=False,
+        ),
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
-            help="Run config; then the costs are said as well.", show_default=False, callback=shipped
+            help="Run config, to see its costs as well [default: configs/digits.toml, without costs].",
+            show_default=False,
+            callback=shipped,
         ),
     ] = None,
     settings: SetOption = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Replace what can be replaced, and say what.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Replace what can be replaced, and say what was.")
+    ] = False,
 ) -> ExitCode:
     given = [*(settings or ()), *([] if task is None else [f"task={task}"])]
     request = read_request(config or DEFAULT_CONFIG, (), given)

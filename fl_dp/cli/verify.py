@@ -23,15 +23,15 @@ from fl_dp.verify.check import Evidence, checked
 from fl_dp.verify.ledger_file import given_ledger
 from fl_dp.verify.verdict import agrees, in_words, to_json, verdict
 
-HELP = """Check the run in DIR from its files alone: what agrees, what does not, and what was not given.
+HELP = """Check a run from its files alone.
 
-Every epsilon is computed again from the charges by dp_accounting, not by fl_dp. Digests, the last line of
-rounds.jsonl and the summary, the page report.html and the sites' statements are compared. Nothing in DIR is
-executed, and nothing is written.
+It says what agrees, what differs, and what was not given. Every epsilon is computed again from the charges,
+by dp_accounting instead of fl_dp. The digests, the last line of rounds.jsonl and the summary, the page
+report.html and the sites' statements are compared. Nothing in DIR is executed, and nothing is written.
 
-Exit code: 0 all that was given agrees; 1 something differs; 2 bad arguments, or no run.
+Exit code: 0 everything that was given agrees; 1 something differs; 2 bad arguments, or no run.
 
-Without a roster that you trust nothing is authentic: whoever can write DIR can compute every digest anew.
+Without a roster that you trust, nothing is authentic: whoever can write to DIR can recompute every digest.
 """
 _DIGITS = 64  # of a SHA-256
 _EVERY = 10.0  # seconds between two progress lines in a pipe
@@ -42,31 +42,36 @@ def verify(
     kit: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="A kit of your own: the roster that it trusts says whose keys are whose."
+            metavar="DIR", help="Your own kit, whose trusted roster says which key belongs to which site."
         ),
     ] = None,
     roster: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A roster; compare its authority's fingerprint with one that you know."
+            metavar="FILE",
+            help=(
+                "Roster to use instead of a kit; compare its authority's fingerprint with one that you know."
+            ),
         ),
     ] = None,
     ledger: Annotated[
         list[Path] | None,
-        typer.Option(metavar="PATH", help="A ledger's folder, its file, or an export of it; repeatable."),
+        typer.Option(
+            metavar="PATH", help="Ledger to compare: its folder, its file, or an export; repeatable."
+        ),
     ] = None,
     digest: Annotated[
         str | None,
-        typer.Option(metavar="HEX", help="The digest on a page, as it was printed: of these files, or not."),
+        typer.Option(
+            metavar="HEX", help="Digest from a printed page, to see whether it belongs to these files."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> int:
     """Check a run from its files alone; see HELP."""
     run = RunFolder(folder.expanduser().absolute())
     if not any(path.is_file() for path in (run.summary, run.rounds)):
-        raise ConfigError(
-            f"{folder}: holds no run; there is neither {run.summary.name} nor {run.rounds.name}."
-        )
+        raise ConfigError(f"{folder}: holds no run; it has neither {run.summary.name} nor {run.rounds.name}.")
     evidence = Evidence(
         run,
         _trusted(kit, roster),
@@ -82,11 +87,11 @@ def verify(
     say(f"{run.shown}, checked by fl_dp {version('fl-dp')} with dp_accounting {version('dp-accounting')}")
     if roster is not None and evidence.roster is not None:
         say(
-            f"the roster is signed by {fingerprint(evidence.roster.authority)}\n"
-            "  compare this fingerprint with the authority's, from somebody whom you know"
+            f"the roster is signed by {fingerprint(evidence.roster.authority)}\n  compare this fingerprint "
+            "with that of the authority, which somebody you trust can tell you"
         )
         if evidence.roster.is_over():
-            say(f"  it ended on {evidence.roster.expires}: it says who was in the federation until then")
+            say(f"  it expired on {evidence.roster.expires}: it says who was in the federation until then")
     say("")
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in in_words(results, width):
@@ -98,7 +103,7 @@ def verify(
 
 def _trusted(kit: Path | None, roster: Path | None) -> Roster | None:
     if kit is not None and roster is not None:
-        raise ConfigError("--kit and --roster: name one of them; a kit has its roster.")
+        raise ConfigError("--kit and --roster: give only one of them; a kit already has a roster.")
     if kit is not None:
         return trusted_roster(kit)
     return None if roster is None else Roster.read(roster)

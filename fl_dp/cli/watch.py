@@ -12,11 +12,12 @@ from fl_dp.launch.exit_codes import ExitCode
 
 def watch(
     run: Annotated[Path, typer.Argument(metavar="DIR", help="The run's folder.", show_default=False)],
-    once: Annotated[bool, typer.Option("--once", help="Say how it is now, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Say how the run stands now, and end.")] = False,
 ) -> int:
-    """Follow a run from the files in its folder, which are only read, until it is over.
+    """Follow a run from its files until it is over.
 
-    Exit code: the run's own, 0, 3 or 1; also 1 when its server has died; 2 when the folder holds no run.
+    The files are only read. Exit code: that of the run, 0, 3 or 1; also 1 if its server has died; 2 if the
+    folder holds no run.
     """
     from fl_dp.launch.following import check_watchable, follow, look_once
     from fl_dp.reporting.run_folder import RunFolder
@@ -28,5 +29,5 @@ def watch(
     try:
         return follow(folder, say)
     except KeyboardInterrupt:
-        print("no longer watched; the run itself goes on", file=sys.stderr, flush=True)
+        print("stopped watching; the run itself goes on", file=sys.stderr, flush=True)
         return ExitCode.INTERRUPTED

@@ -11,8 +11,9 @@ _RATE = 0.2  # Andrew, Thakkar, McMahan, Ramaswamy 2021, section 3
 _MOST_RATE = 2.0
 _PLAIN = re.compile(r"(?=.{1,24}\Z)[0-9]*\.?[0-9]+(e-?[0-9]+)?", re.ASCII)
 _EXPECTED = (
-    "quantile:SHARE, the share of gradients that are to be no longer than the bound, such as quantile:0.5; "
-    f"or quantile:SHARE:RATE, with a RATE above 0 and at most {_MOST_RATE:g}; empty: the bound stays"
+    "quantile:SHARE, where SHARE is the fraction of gradients that should stay within the bound, such as "
+    f"quantile:0.5; or quantile:SHARE:RATE, with a RATE above 0 and at most {_MOST_RATE:g}; empty: the "
+    "bound is fixed"
 )
 
 

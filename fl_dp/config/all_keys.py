@@ -16,7 +16,7 @@ from fl_dp.config.setting import About, abouts_of
 from fl_dp.config.values import key_of
 from fl_dp.decoding import Field, declared
 
-_FIRST = "The usual ones"
+_FIRST = "Most used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,38 +72,39 @@ _ANY_TEXT = "a text"
 _PAGE = """\
 # All keys
 
-Made by `fl-dp keys --markdown` from the settings themselves (`fl_dp/config/`): change the meaning there.
-On the console `fl-dp keys` shows them, `fl-dp keys KEY` one of them, `fl-dp keys --client` a client's.
-`fl-dp init` writes a file with all of them; `fl-dp check` says what a file would do.
+This page is made by `fl-dp keys --markdown` from the settings in `fl_dp/config/`: change a meaning there.
+On the console, `fl-dp keys` lists a run's keys, `fl-dp keys KEY` explains one, and `fl-dp keys --client`
+lists a client's keys. `fl-dp init` writes a file with all of them; `fl-dp check` says what a file would do.
 
-Files are flat TOML: `KEY = VALUE`, a line each. `--set KEY=VALUE` changes a key for one run.
-`""` is an empty text: the key is not used. Where other packages add names, `fl-dp keys KEY` lists these too.
+Files are flat TOML: one `KEY = VALUE` a line. `--set KEY=VALUE` changes a key for one run. `""` is an empty
+text: the key is not used. If other packages add names, `fl-dp keys KEY` lists these too.
 
 """
 _RUN_FILE = """\
 # A run config: what a federation trains, and at which cost. Every key is here, with its default.
-# A key behind "# " is not in force: take the "# " away to set it.
+# A key behind "# " is not set: remove the "# " to set it.
 #
-#   fl-dp check {name}        what it will cost and how long it will take; nothing is started
+#   fl-dp check {name}        what it would cost and how long it would take; starts nothing
 #   fl-dp run --config {name} --simulate
 """
 _CLIENT_FILE = """\
 # A client's own settings: its data, its ledger, its limits. No server can change them.
-# A key behind "# " is not in force: take the "# " away to set it.
+# A key behind "# " is not set: remove the "# " to set it.
 #
 #   fl-dp validate --help                    whether the task and these data can be trained
 #   fl-dp client --config {name} --kit KIT
 #
-# Data must be named: a ledger lasts, and what they spend is spent.
+# Name the data: a ledger lasts, and spending cannot be undone.
 """
 
 
 def keys_page() -> str:
     """The text of docs/keys.md."""
     return (
-        f"{_PAGE}## Of a run\n\nThe server's settings, in a run config.\n\n{_tables(keys_of(RunConfig))}"
-        "## Of a client\n\nIn the file that `fl-dp client --config` reads. Those of data and task mean what "
-        "they mean to a run,\nand must agree with it.\n\n"
+        f"{_PAGE}## Keys of a run\n\nThe server's settings, in a run config.\n\n"
+        f"{_tables(keys_of(RunConfig))}"
+        "## Keys of a client\n\nFor the file that `fl-dp client --config` reads. Keys of data and task mean "
+        "the same as in a run\nand must agree with it.\n\n"
         f"{_tables(keys_of(ClientConfig))}"
     ).rstrip("\n") + "\n"
 

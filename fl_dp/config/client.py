@@ -22,8 +22,8 @@ from fl_dp.records import (
 
 MOST_NAME = 64  # characters
 _NAME = (
-    f"a name of 1 to {MOST_NAME} printable characters without slash or backslash, which names files; it "
-    "begins with a letter or a digit, and ends with neither a blank nor a point"
+    f"a name of 1 to {MOST_NAME} printable characters without slash or backslash, as files get this name; "
+    "it begins with a letter or a digit, and does not end with a space or a full stop"
 )
 
 
@@ -53,44 +53,47 @@ class ClientConfig(TaskSettings):
     ELSEWHERE = (  # keys of other configs that clients get by mistake, and what to say
         (
             "fl_dp.config.run:RunConfig",
-            "a run's own key, which no client sets; the server's operator writes it in the run's file, or "
-            "gives it there: fl-dp server --config FILE --set KEY=VALUE.",
+            "a key of the run, which clients do not set; the server's operator sets it in the run config, "
+            "or with: fl-dp server --config FILE --set KEY=VALUE.",
         ),
     )
 
     client: str = field(
         metadata=about(
-            _CLIENT, "name in reports; left out: the kit's name for this site, or the host's", common=True
+            _CLIENT, "name in reports; left out: the kit's name for this site, or the host name", common=True
         )
     )
     ledger: str = field(
         metadata=about(
-            _CLIENT, "the SQLite file of what these data have spent, NAME.sqlite; left out: one below "
-            "~/.local/state",
+            _CLIENT, "SQLite file that records what these data have spent, NAME.sqlite; left out: one "
+                     "below ~/.local/state",
             page="ledger.md", common=True,
         )
     )  # fmt: skip
     one_run_ledger: bool = setting(
-        False, _CLIENT, "written by run.sh, where it makes the ledger for one run alone; entries and "
-        "statements say so. A site's ledger lasts, and fl-dp client refuses this there",
+        False, _CLIENT, "set only by run.sh, when it makes a ledger for one run; entries and statements "
+                        "say so. A site's ledger lasts, so fl-dp client refuses this key",
         page="ledger.md#one-ledger-for-each-machine",
     )  # fmt: skip
     partition_id: Annotated[int, Range(0, 10**6)] = setting(
-        0, _CLIENT, "which part of a common data set this client holds, from 0"
+        0, _CLIENT, "part of a common data set that this client holds, from 0"
     )
     num_partitions: Clients = setting(1, _CLIENT, "parts that a common data set is split into; 1: no split")
     public_size: Records | Auto = setting(
         "auto",
         _CLIENT,
-        "records that are declared public: no fewer than there are; auto: counted once, when "
-        "the data are registered, and rounded up",
+        "publicly declared number of records, not below the real one; auto: counted once, when the data "
+        "are registered, and rounded up",
         page="ledger.md#the-declared-number",
     )
     epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
-        3.0, _LIMITS, "the most that these data may spend, over all rounds of all runs", common=True
+        3.0,
+        _LIMITS,
+        "budget: the most epsilon that these data may spend over all rounds of all runs",
+        common=True,
     )
     delta: Annotated[float, Range(0, MOST_DELTA, open=True)] | Auto = setting(
-        "auto", _LIMITS, "at which epsilon holds; auto: the largest power of ten below 1/n, at most 1e-5",
+        "auto", _LIMITS, "delta of epsilon; auto: the largest power of ten below 1/n, at most 1e-5",
         common=True,
     )  # fmt: skip
     min_noise_multiplier: Annotated[float, Range(0, MOST_NOISE)] = setting(
@@ -100,11 +103,11 @@ class ClientConfig(TaskSettings):
         math.inf, _LIMITS, "largest clipping bound that is accepted"
     )
     vary_mechanism: bool = setting(
-        False, _LIMITS, "servers may change sample rate and noise after the data's first round",
+        False, _LIMITS, "servers may change sample rate and noise after the first round on these data",
         page="privacy.md#servers-that-adapt",
     )  # fmt: skip
     allow_unprotected: bool = setting(
-        False, _LIMITS, "servers may train without any protection; no epsilon holds for the data afterwards",
+        False, _LIMITS, "servers may train without any protection; then no epsilon holds for these data",
         page="privacy.md#runs-without-privacy",
     )  # fmt: skip
     accountant: str = setting(
@@ -117,58 +120,59 @@ class ClientConfig(TaskSettings):
         page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
     allow_secure_sum: bool = setting(
-        False, _SECURE, "servers may take this client's steps, with a share of the noise, into sums of "
-        "several clients, of which nobody sees the parts",
+        False, _SECURE, "servers may add this client's steps, each with a share of the noise, into secure "
+                        "sums of several clients, whose parts nobody sees",
         page="secure-aggregation.md",
     )  # fmt: skip
     epsilon_alone: Annotated[float, Range(0, MOST_EPSILON)] = setting(
-        0.0, _SECURE, "the most that all steps may spend if the assumption behind these sums fails; 0: no "
-        "limit",
+        0.0, _SECURE, "the most epsilon that all steps may spend if the assumption behind secure sums "
+                      "fails; 0: no limit",
         page="secure-aggregation.md",
     )  # fmt: skip
     secure_least_clients: Annotated[int, Range(2, MOST_MEMBERS)] = setting(
-        3, _SECURE, "no sum of fewer clients is opened: the least that members less drop-outs may be"
+        3, _SECURE, "least number of clients in an opened sum: members minus drop-outs"
     )
     secure_most_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
-        10, _SECURE, "the most members that a sum may lose and still be opened"
+        10, _SECURE, "largest number of members that may drop out of a sum that is still opened"
     )
     secure_least_colluders: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
-        1, _SECURE, "members that a sum must allow to work with the server, at least: each knows its own "
-        "share of the noise",
+        1, _SECURE, "least number of members that a sum must allow to collude with the server; each knows "
+                    "its own share of the noise",
     )  # fmt: skip
     min_share_multiplier: Annotated[float, Range(0, MOST_NOISE)] = setting(
-        0.0, _SECURE, "least noise multiplier of this client's own share, which its epsilon alone rests on",
+        0.0, _SECURE, "least noise multiplier of this client's share, which protects it if the assumption "
+                      "fails",
         page="secure-aggregation.md",
     )  # fmt: skip
     clients_per_person: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
-        1, _SECURE, "clients of one sum at which a person may have records; more cost more, by pld alone",
+        1, _SECURE, "clients of a sum that may have records of one person; more cost more, and need pld",
         page="accounting.md#a-person-at-several-clients-of-a-sum",
     )  # fmt: skip
     max_lost_rounds: Annotated[int, Range(1, 10**6)] = setting(
-        10, _SECURE, "sums that were paid for and never opened, over all runs, after which this client gives "
-        "to none any more",
+        10, _SECURE, "number of sums paid for and never opened, over all runs, after which this client "
+                     "joins no more sums",
     )  # fmt: skip
     physical_batch_size: Examples | Auto = setting(
-        64, _MACHINE, "the most examples in memory at once; auto: what fits memory-mib"
+        64, _MACHINE, "most examples in memory at once; auto: what fits memory-mib"
     )
     memory_mib: Mebibytes = setting(
         1024,
         _MACHINE,
-        "MiB that a step may take beside process, model and data; kernels fit it, auto batches too",
+        "MiB that a step may take beside process, model and data; kernels and auto batch sizes keep to it",
     )
     device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
     approve: bool = setting(
-        False, _OPERATOR, "train a run only when the operator has said yes to its plan",
+        False, _OPERATOR, "train in a run only after the operator has said yes to its plan",
         page="joining.md#may-it-train", common=True,
     )  # fmt: skip
     approval_wait: Annotated[float, Range(0, 1e8)] = setting(
-        300.0, _OPERATOR, "with approve: seconds that a round waits for the operator"
+        300.0, _OPERATOR, "seconds that a round waits for the operator, with approve"
     )
     evaluate_received: bool = setting(
-        False, _OPERATOR, "measure each global model on this site's test rows, here",
+        False, _OPERATOR, "evaluate each global model on this site's test rows",
         page="joining.md#how-good-is-it-here",
     )  # fmt: skip
-    save_model: str = setting("", _OPERATOR, "folder that final models are kept in; empty: they are not")
+    save_model: str = setting("", _OPERATOR, "folder to keep final models in; empty: they are not kept")
 
     def __post_init__(self) -> None:
         super().__post_init__()

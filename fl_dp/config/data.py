@@ -21,8 +21,8 @@ MOST_RECORDS = 4096  # per person and step: memory is taken for all of them, who
 GONE_ARITHMETICS = (
     (
         REFUTED,
-        f"what it assumed of rounding was refuted (docs/advisories.md); write {STEADY_ROWS!r}, whose "
-        f"rounding is bounded by a theorem, or {PROVEN!r}.",
+        f"its assumption about rounding was refuted (docs/advisories.md); use {STEADY_ROWS!r}, whose "
+        f"rounding error has a proven bound, or {PROVEN!r}.",
     ),
 )
 
@@ -31,12 +31,12 @@ def require_not_proven(features: str, arithmetic: str) -> None:
     """Raise SettingsError for features with proven arithmetic: they are computed for many records."""
     require(
         not features or arithmetic != PROVEN, "features", features,
-        f"none beside arithmetic = {arithmetic!r}: that no other record moves the last bits of a record's "
-        "features is tested, not proven",
+        f"no features with arithmetic = {arithmetic!r}: that a record's features do not depend on other "
+        "records is tested, not proven",
     )  # fmt: skip
 
 
-_DATA, _SPLIT, _UNIT = "Data", "Split among clients", "Whom epsilon protects"
+_DATA, _SPLIT, _UNIT = "Data", "Split among clients", "Unit of privacy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,64 +45,73 @@ class DataSettings(FlatConfig):
 
     data: str = setting(
         "digits", _DATA,
-        "a name, or KIND:PATH; with {client} in PATH each client has a file of its own",
+        "a name, or KIND:PATH; with {client} in PATH each client has its own file",
         choices=SOURCES, checked=False, page="data.md", common=True, path=True,
     )  # fmt: skip
     data_name: str = setting(
-        "", _DATA, "of the data in ledgers, where it is not that of data: a file that was moved keeps it",
+        "", _DATA, "name of the data in ledgers, if it differs from data: a moved file keeps its name",
         page="data.md",
     )  # fmt: skip
     data_root: str = setting(
-        "data", _DATA, "folder of torchvision's sets, which are downloaded to it", path=True
+        "data", _DATA, "folder that torchvision's data sets are downloaded to", path=True
     )
     schema: str = setting(
         "",
         _DATA,
-        "of a table: its schema file, where it does not stand beside the table",
+        "schema file of a table, if it is not beside the table",
         page="tables.md",
         path=True,
     )
-    columns: str = setting("", _DATA, "of a saved data set: INPUT,LABEL", page="data.md")
-    image_size: Side = setting(0, _DATA, "pixels that images are brought to; 0: they have one size")
+    columns: str = setting("", _DATA, "columns of a saved data set: INPUT,LABEL", page="data.md")
+    image_size: Side = setting(
+        0, _DATA, "size in pixels that images are scaled to; 0: they all have the same size"
+    )
     image_mode: str = setting(
-        "", _DATA, "that images are brought to; empty: they have one", choices=IMAGE_MODES
+        "",
+        _DATA,
+        "colour mode that images are converted to; empty: they all have the same one",
+        choices=IMAGE_MODES,
     )
     features: str = setting(
-        "", _DATA, "fixed function of each record that a model is given in its place; empty: none",
+        "", _DATA, "fixed function of each record; the model gets its result instead; empty: none",
         choices=FEATURES, checked=False, page="features.md",
     )  # fmt: skip
     tokens: Side = setting(
-        0, _DATA, "length of a text's example, in tokens; 0: the source's own", page="data.md"
+        0, _DATA, "length of an example of text, in tokens; 0: that of the source", page="data.md"
     )
     tokenizer: str = setting(
-        "bytes", _DATA, "of texts: bytes, words:N, or the path of a tokenizer.json", page="data.md", path=True
+        "bytes",
+        _DATA,
+        "tokenizer of texts: bytes, words:N, or the path of a tokenizer.json",
+        page="data.md",
+        path=True,
     )
-    encoding: str = setting("utf-8", _DATA, "of text and CSV files", choices=ENCODINGS)
+    encoding: str = setting("utf-8", _DATA, "encoding of text and CSV files", choices=ENCODINGS)
     unit: str = setting(
-        RECORD, _UNIT, "record, or person:COLUMN, all records that COLUMN says are one person's",
+        RECORD, _UNIT, "record, or person:COLUMN: all records with the same value in COLUMN",
         page="persons.md",
     )  # fmt: skip
     records_per_person: Annotated[int, Range(0, MOST_RECORDS)] = setting(
-        0, _UNIT, "most records of a person that count in a step; 0 where the unit is the record",
+        0, _UNIT, "largest number of records of a person that count in a step; 0 if the unit is the record",
         page="persons.md",
     )  # fmt: skip
     records_chosen: str = setting(
-        FIRST, _UNIT, "which records stand for a person that has more; fresh: drawn anew for every step",
+        FIRST, _UNIT, "which records are used for a person that has more; fresh: drawn anew for every step",
         choices=CHOSEN, page="persons.md",
     )  # fmt: skip
     partition: str = setting(
-        "iid", _SPLIT, "how a common data set is split; some names take an argument, as by:COLUMN",
+        "iid", _SPLIT, "how a common data set is split; some names take an argument, such as by:COLUMN",
         choices=PARTITIONS, page="data.md#how-data-are-split-among-simulated-clients", common=True,
     )  # fmt: skip
     partition_alpha: Annotated[float, Range(1e-6, 1e9)] = setting(
-        0.5, _SPLIT, "of dirichlet: the smaller, the less alike the clients"
+        0.5, _SPLIT, "alpha of the Dirichlet split; the smaller, the less alike the clients"
     )
     partition_classes: Annotated[int, Range(1, 10**6)] = setting(
-        2, _SPLIT, "of pathological: classes a client"
+        2, _SPLIT, "classes of each client in a pathological split"
     )
-    partition_sizes: str = setting("", _SPLIT, 'of sizes: records of each client, such as "100,50"')
+    partition_sizes: str = setting("", _SPLIT, 'records of each client in a split by sizes, such as "100,50"')
     seed: Seed = setting(
-        0, _SPLIT, "of the split and the first weights; never of noise, draws or the choice of clients",
+        0, _SPLIT, "seed of the split and the first weights; never of noise, batches or client sampling",
         common=True,
     )  # fmt: skip
 
@@ -140,20 +149,21 @@ class DataSettings(FlatConfig):
         if self.by_client:
             require(
                 self.partition == "iid", "partition", self.partition,
-                f"none beside {CLIENT} in data: each client has a file of its own",
+                f"no split with {CLIENT} in data, as each client has its own file",
             )  # fmt: skip
 
     def _check_unit(self) -> None:
         kind, _, column = self.unit.partition(":")
         require(
             self.unit == RECORD or (kind == PERSON and bool(column)), "unit", self.unit,
-            f'"{RECORD}", or "{PERSON}:COLUMN", the column that says whose record it is',
+            f'"{RECORD}", or "{PERSON}:COLUMN", where COLUMN says whose record it is',
         )  # fmt: skip
         number = self.records_per_person
         if self.unit == RECORD:
-            require(number == 0, "records-per-person", number, f"none beside unit = {RECORD!r}")
+            require(number == 0, "records-per-person", number, f"no value with unit = {RECORD!r}")
             return
         require(
             1 <= number <= MOST_RECORDS, "records-per-person", number,
-            f"an integer from 1 to {MOST_RECORDS}, public: most records of one person that count in a step",
+            f"an integer from 1 to {MOST_RECORDS}: a public limit on the records of one person that "
+            "count in a step",
         )  # fmt: skip

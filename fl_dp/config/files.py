@@ -35,7 +35,7 @@ def read_json(path: Path, *, what: str = "file") -> Any:
 
 def no_constant(name: str) -> Any:
     """For `json.loads`: ValueError for NaN and infinity, which are not JSON and which we never write."""
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def check_plain(path: Path) -> None:
@@ -54,7 +54,7 @@ def check_plain(path: Path) -> None:
 
 def _check_file(path: Path) -> None:
     if path.exists() and not path.is_file():
-        raise ConfigError(f"{path}: cannot be read: it is no plain file.")
+        raise ConfigError(f"{path}: cannot be read: it is not a regular file.")
 
 
 def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str) -> Any:
@@ -68,6 +68,6 @@ def _read(path: Path, parse: Callable[[str], Any], what: str, wrong: str) -> Any
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: {wrong}: it is not UTF-8.") from None
     except RecursionError:
-        raise ConfigError(f"{path}: {wrong}: too many brackets within each other.") from None
+        raise ConfigError(f"{path}: {wrong}: its brackets are nested too deeply.") from None
     except ValueError as error:
         raise ConfigError(f"{path}: {wrong}: {str(error).rstrip('.')}.") from None

@@ -87,7 +87,7 @@ def require_own_accountant(name: str) -> None:
         return
     if name in ACCOUNTANTS.names():
         raise ConfigError(
-            f"accountant = {name!r}: another package has brought it, so that it serves for planning (fl-dp "
-            f"budget --accountant {name}) and may not hold a budget; take one of {', '.join(own)}."
+            f"accountant = {name!r}: it comes from another package, so it can be used for planning (fl-dp "
+            f"budget --accountant {name}) but not for a budget; choose one of {', '.join(own)}."
         )
     raise ConfigError(f"accountant = {name!r}: {one_of(name, own)}")

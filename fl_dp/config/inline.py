@@ -19,6 +19,6 @@ def inline_table(key: str, text: str) -> dict[str, Any]:
         raise ConfigError(
             f"{key} = {text!r}: expected NAME=VALUE,... as inside a TOML inline table: {error}"
         ) from None
-    require(whole.keys() == {"table"}, key, text, "NAME=VALUE,... and nothing behind it")
+    require(whole.keys() == {"table"}, key, text, "NAME=VALUE,... and nothing after it")
     table: dict[str, Any] = whole["table"]
     return table

@@ -52,124 +52,144 @@ class RunConfig(TaskSettings):
     ELSEWHERE = (  # keys of other configs that runs get by mistake, and what to say
         (
             "fl_dp.config.client:ClientConfig",
-            "a client's own key, which no run sets; write it in that client's file, or give it there: fl-dp "
-            "client --config FILE --set KEY=VALUE.",
+            "a key of a client, which runs do not set; set it in that client's file, or with: fl-dp client "
+            "--config FILE --set KEY=VALUE.",
         ),
     )
 
-    clients: Clients = setting(2, _FEDERATION, "clients of the run", common=True)
+    clients: Clients = setting(2, _FEDERATION, "number of clients in the run", common=True)
     min_clients: Clients = setting(
-        2, _FEDERATION, "clients that must be there before a round starts; at most clients", common=True
+        2,
+        _FEDERATION,
+        "clients that must be connected before a round starts; at most clients",
+        common=True,
     )
     fit_clients: Clients = setting(
         2, _FEDERATION, "clients that train in a round, see sampling; at most clients", common=True
     )
     sampling: str = setting(
         "fixed", _FEDERATION,
-        "fixed: fit-clients clients a round, by chance; budget: those with more budget left more often; "
-        "poisson: each by itself, so that a round may have none. No epsilon depends on it",
+        "fixed: fit-clients random clients a round; budget: clients with more budget left are chosen more "
+        "often; poisson: each client independently, so a round may have none. Epsilon does not depend on it",
         choices=SAMPLINGS,
     )  # fmt: skip
-    rounds: Rounds = setting(3, _FEDERATION, "rounds", common=True)
+    rounds: Rounds = setting(3, _FEDERATION, "number of rounds", common=True)
     weights: str = setting(
         "declared", _SERVER,
-        "how clients count in the mean: by their declared sizes, all alike, or the more the less their noise",
+        "weights of the clients in the mean: by declared size, uniform, or by noise, where less noise "
+        "counts more",
         choices=WEIGHTS,
     )  # fmt: skip
     max_weight: Annotated[float, Range(0, 1e6)] = setting(
-        2.0, _SERVER, "no update counts more than so many times the others' mean, at least 1; 0: no limit",
+        2.0, _SERVER, "largest weight of an update, in multiples of the others' mean; 0: no limit",
         page="strategies.md#at-the-server",
     )  # fmt: skip
     min_updates: Clients | Auto = setting(
         "auto", _SERVER,
-        "updates that a round needs, else it is lost, and paid for; auto: the lesser of min-clients and "
-        "fit-clients, fewer where budgets have ended; 1 with poisson",
+        "updates that a round needs; with fewer the round is lost, though paid for. auto: the smaller of "
+        "min-clients and fit-clients, fewer if budgets have ended, 1 with poisson",
     )  # fmt: skip
     aggregation: str = setting(
-        "mean", _SERVER, "how updates become one; all but mean count them alike",
+        "mean", _SERVER, "how updates are aggregated; all but mean weight them equally",
         choices=AGGREGATIONS, page="strategies.md#at-the-server",
     )  # fmt: skip
     secure_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
-        0, _SERVER, "of a secure sum: members d that may drop out; more need more noise in each share",
+        0, _SERVER, "members d of a secure sum that may drop out; more need more noise in each share",
         page="secure-aggregation.md",
     )  # fmt: skip
     secure_colluders: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
-        1, _SERVER, "of a secure sum: members c that may work with the server; the noise holds without theirs"
+        1,
+        _SERVER,
+        "members c of a secure sum that may collude with the server; the noise suffices without theirs",
     )
     malicious_clients: Annotated[int, Range(0, 10**6)] = setting(
-        1, _SERVER, "clients f of a round that may lie: trimmed-mean needs 2f + 1 updates, krum 2f + 3"
+        1,
+        _SERVER,
+        "clients f of a round that may be malicious: trimmed-mean needs 2f + 1 updates, krum 2f + 3",
     )
     server_optimizer: str = setting(
-        "fedavg", _SERVER, "how the aggregated weights move the global ones",
+        "fedavg", _SERVER, "how the aggregated weights change the global ones",
         choices=SERVER_OPTIMIZERS, page="strategies.md#at-the-server",
     )  # fmt: skip
     server_learning_rate: Positive | Auto = setting(
-        "auto", _SERVER, "of the server optimizer; auto: its usual one", page="strategies.md#at-the-server"
+        "auto",
+        _SERVER,
+        "rate of the server optimizer; auto: its usual one",
+        page="strategies.md#at-the-server",
     )
     strategy: str = setting(
-        "", _SERVER, "parts of a strategy of one's own, FILE.py:NAME",
+        "", _SERVER, "your own strategy parts, FILE.py:NAME",
         page="strategies.md#a-strategy-of-ones-own", path=True,
     )  # fmt: skip
     round_timeout: Seconds = setting(
-        3600.0, _SERVER, "seconds to wait for a round's replies, and for min-clients", may_change=True
+        3600.0, _SERVER, "seconds to wait for the replies of a round, and for min-clients", may_change=True
     )
     grace: Annotated[float, Range(0, 1e6)] = setting(
         2.0, _SERVER,
-        "when more than half have answered, a round waits so many times as long again for the others, at "
-        "least 10 s; a simulation and a secure sum have rules of their own",
+        "once more than half have answered, a round waits for the others this many times as long as it "
+        "took so far, at least 10 s; simulations and secure sums have their own rules",
         page="strategies.md#when-a-round-is-closed", may_change=True,
     )  # fmt: skip
-    evaluate: str = setting("server", _SERVER, "off: the server has no test data", choices=EVALUATE)
+    evaluate: str = setting(
+        "server",
+        _SERVER,
+        "off: the server has no test data",
+        choices=EVALUATE,
+    )
     evaluate_every: Annotated[int, Range(0, 10**6)] = setting(
-        1, _SERVER, "rounds between two evaluations on the test data; 0: only after the last"
+        1, _SERVER, "rounds between evaluations on the test data; 0: only after the last round"
     )
     keep_model: str = setting(
         "last", _SERVER,
-        "best: the model of the round that was best on half of the server's test data; average: the moving "
-        "average of the rounds' models, which is then what is measured",
+        "last: the model of the last round; best: the model that was best on half of the server's test "
+        "data; average: the moving average of all rounds' models, which is then evaluated",
         choices=KEEP_MODEL, page="strategies.md#at-the-server",
     )  # fmt: skip
     average_decay: Annotated[float, Range(0, 1)] = setting(
-        0.9, _SERVER, "of keep-model = average, below 1: what the average keeps of itself in a round"
+        0.9, _SERVER, "decay of the moving average for keep-model = average, below 1"
     )
     metrics: str = setting(
-        "", _SERVER, "what is reported of the test data, such as auroc,f1; empty: what task or loss names",
+        "", _SERVER, "metrics on the test data, such as auroc,f1; empty: those of the task or loss",
         choices=METRICS, checked=False, page="training.md#metrics",
     )  # fmt: skip
     local_epochs: Annotated[float, Range(0, 1e6, open=True)] = setting(
         1.0, _TRAINING, "expected passes over a client's data in a round", common=True
     )
     expected_batch_size: Examples = setting(
-        64, _TRAINING, "logical batch: the expected size of a step's Poisson draw", common=True
+        64, _TRAINING, "logical batch size: the expected size of the Poisson draw of a step", common=True
     )
     physical_batch_size: Examples | Auto = setting(
-        64, _TRAINING, "most examples in memory at once; divides the logical batch; auto: by memory-mib",
+        64, _TRAINING, "most examples in memory at once; a divisor of the logical batch size; auto: by "
+                       "memory-mib",
         common=True,
     )  # fmt: skip
     memory_mib: Mebibytes = setting(
         1024,
         _TRAINING,
-        "MiB that a step may take beside process, model and data; kernels fit it, auto batches too",
+        "MiB that a step may take beside process, model and data; kernels and auto batch sizes keep to it",
         may_change=True,
     )
-    learning_rate: Positive = setting(0.5, _TRAINING, "of the clients, in the first round", common=True)
+    learning_rate: Positive = setting(
+        0.5, _TRAINING, "learning rate of the clients in the first round", common=True
+    )
     learning_rate_schedule: str = setting(
-        "constant", _TRAINING, "constant, linear, cosine, or step:N:FACTOR, after every N rounds",
+        "constant", _TRAINING, "constant, linear, cosine, or step:N:FACTOR: times FACTOR after every N "
+                               "rounds",
         page="training.md#optimizers",
     )  # fmt: skip
-    momentum: Annotated[float, Range(0, 1)] = setting(0.0, _TRAINING, "of the clients' sgd, below 1")
+    momentum: Annotated[float, Range(0, 1)] = setting(0.0, _TRAINING, "momentum of the clients' sgd, below 1")
     optimizer: str = setting(
-        "sgd", _TRAINING, "sgd, or another of torch.optim in small letters, such as adam",
+        "sgd", _TRAINING, "sgd, or another of torch.optim in lowercase, such as adam",
         page="training.md#optimizers",
     )  # fmt: skip
     optimizer_settings: str = setting(
-        "", _TRAINING, "its own, as inside an inline table: betas=[0.9,0.99],weight_decay=0.01",
+        "", _TRAINING, "its options, as in a TOML inline table: betas=[0.9,0.99],weight_decay=0.01",
         page="training.md#optimizers",
     )  # fmt: skip
     optimizer_state: str = setting(
         RESET,
         _TRAINING,
-        "keep: it goes on from round to round, on the client's disk",
+        "keep: it goes on from round to round, stored on the client's disk",
         choices=OPTIMIZER_STATES,
     )
     precision: str = setting(
@@ -177,41 +197,44 @@ class RunConfig(TaskSettings):
         choices=PRECISIONS, page="training.md#precision",
     )  # fmt: skip
     local_algorithm: str = setting(
-        "fedavg", _TRAINING, "what clients do beside descending; mr-mtl: a model of its own at each site",
+        "fedavg", _TRAINING, "local training algorithm; mr-mtl: each site also has its own model",
         choices=LOCAL_ALGORITHMS, own="an algorithm that all sites have",
         page="strategies.md#at-the-clients",
     )  # fmt: skip
     pull: Annotated[float, Range(0, MOST_PULL)] = setting(
-        0.0, _TRAINING, "of fedprox and mr-mtl: how strongly a client is pulled to the common model"
+        0.0, _TRAINING, "how strongly fedprox or mr-mtl pulls a client to the common model"
     )
     privacy: str = setting(
-        "on", _PRIVACY, "off: train without any protection, for comparison; clients must allow it",
+        "on", _PRIVACY, "off: train without any protection, as a comparison; clients must allow it",
         choices=PRIVACY, page="privacy.md#runs-without-privacy",
     )  # fmt: skip
     noise_multiplier: Annotated[float, Range(LEAST_NOISE, MOST_NOISE)] | Auto = setting(
         "auto", _PRIVACY,
-        "standard deviation of the noise over the clipping bound; auto: so that the rounds spend epsilon",
+        "standard deviation of the noise divided by the clipping bound; auto: chosen so that the "
+        "rounds spend epsilon",
         page="accounting.md#calibration", common=True,
     )  # fmt: skip
     participations: Annotated[int, Range(0, 10**6)] | Auto = setting(
         0, _PRIVACY,
-        "rounds of a client that noise-multiplier auto is planned for; 0: all; auto: as many as nine of ten "
-        "clients are drawn for at most. Who is drawn more often stops at the budget",
+        "number of rounds of a client that noise-multiplier = auto plans for; 0: all; auto: the number "
+        "that nine of ten clients do not exceed. A client that is chosen more often stops at its budget",
     )  # fmt: skip
     max_grad_norm: Positive = setting(1.0, _PRIVACY, "clipping bound", page="clipping.md", common=True)
     adaptive_clipping: str = setting(
         "", _PRIVACY,
-        "quantile:SHARE: the bound follows, step by step, the length that SHARE of the gradients keep to; "
-        "max-grad-norm is the first one. The noised count that tells is paid for by noise-multiplier",
+        "quantile:SHARE: from max-grad-norm on, the bound follows the length that SHARE of the gradients "
+        "stay within, by a noised count that noise-multiplier pays for; empty: the bound is fixed",
         page="clipping.md#a-bound-that-follows",
     )  # fmt: skip
     epsilon: Annotated[float, Range(0, MOST_EPSILON, open=True)] = setting(
         3.0, _PRIVACY,
-        "the most that all rounds of this run cost any client; smaller protects more. A site's own epsilon "
-        "may end it before; of delta and accountant its own count", common=True,
+        "budget: the most epsilon that this run may cost any client; smaller protects more. A site's own "
+        "budget may end its part earlier; its own delta and accountant count", common=True,
     )  # fmt: skip
     delta: Annotated[float, Range(0, MOST_DELTA, open=True)] | Auto = setting(
-        "auto", _PRIVACY, "at which epsilon holds; auto: the largest power of ten below 1/n, at most 1e-5"
+        "auto",
+        _PRIVACY,
+        "delta of epsilon; auto: the largest power of ten below 1/n, at most 1e-5",
     )
     accountant: str = setting(
         "pld", _PRIVACY, "pld is tight, rdp fast; only a proven upper bound may hold a budget",
@@ -219,13 +242,15 @@ class RunConfig(TaskSettings):
     )  # fmt: skip
     arithmetic: str = setting(
         STEADY_ROWS, _PRIVACY,
-        "steady-rows: a record's gradient is assumed not to depend on its place in a pass or on its "
-        "neighbours; proven: every record has a pass of its own, which needs no such assumption; slower",
+        "steady-rows: assumes that a record's gradient does not depend on its place in a pass or on its "
+        "neighbours; proven: needs no such assumption, as every record has its own pass, which is slower",
         choices=ARITHMETICS, gone=GONE_ARITHMETICS,
         page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
     clients_per_person: Clients = setting(
-        1, _PRIVACY, "at how many clients a person may have records; their epsilons and deltas add up"
+        1,
+        _PRIVACY,
+        "clients that may have records of one person; their epsilons and deltas add up",
     )
     device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
     clients_per_cpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
@@ -235,23 +260,23 @@ class RunConfig(TaskSettings):
     clients_per_gpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
         "auto",
         _MACHINE,
-        "the same on a GPU; auto: as many as fit its memory",
+        "simulated clients that train at a time on a GPU; auto: as many as fit its memory",
         page="scale.md#resources",
         may_change=True,
     )
     client_timeout: Seconds = setting(
-        600.0, _MACHINE, "seconds that a simulated client may take", may_change=True
+        600.0, _MACHINE, "seconds that a simulated client may take for a round", may_change=True
     )
     public_data: bool = setting(
-        False, _MACHINE, "the records are public, or made up: clients on this machine then keep a ledger of "
-        "this run alone, where none is named. Nothing else follows from it",
+        False, _MACHINE, "the records are public or synthetic: clients on this machine then use a ledger "
+                         "for this run alone, unless one is named. It has no other effect",
         page="ledger.md#one-ledger-for-each-machine", may_change=True,
     )  # fmt: skip
     out: str = setting(
-        "", _MACHINE, "folder of the run's files, which the command line names by --out", path=True
+        "", _MACHINE, "folder of the run's files; the command line sets it with --out", path=True
     )
     track: str = setting(
-        "", _SERVER, "programs that the rounds' numbers are also written for; commas between",
+        "", _SERVER, "trackers that also get the numbers of each round, separated by commas",
         choices=TRACKERS, checked=False, page="watching.md", may_change=True,
     )  # fmt: skip
 
@@ -317,7 +342,7 @@ class RunConfig(TaskSettings):
         inline_table("optimizer-settings", self.optimizer_settings)
         require(
             adaptation_of(self.adaptive_clipping) is None or self.private, "adaptive-clipping",
-            self.adaptive_clipping, "none beside privacy = off: nothing is clipped",
+            self.adaptive_clipping, "no value with privacy = off, as nothing is clipped",
         )  # fmt: skip
         if self.secure:
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
@@ -325,16 +350,17 @@ class RunConfig(TaskSettings):
         require_not_proven(self.features, self.arithmetic)
         require(
             self.private or self.weights != BY_NOISE, "weights", self.weights,
-            f"{DECLARED} or {UNIFORM} beside privacy = off: there is no noise",
+            f"{DECLARED} or {UNIFORM} with privacy = off, as there is no noise",
         )  # fmt: skip
         require(
             self.keep_model != BEST or (self.evaluate == "server" and self.evaluate_every > 0),
             "keep-model", self.keep_model, 
-            f"{LAST} or {AVERAGE}, without an evaluation on the server's data after rounds",
+            f"{LAST} or {AVERAGE}, as the server's test data are not evaluated after rounds",
         )  # fmt: skip
         require(
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,
-            f"off beside personal = {self.personal!r}: the server has no trained values of these parameters",
+            f"off with personal = {self.personal!r}, as the server has no trained values of these "
+            "parameters",
         )  # fmt: skip
 
 

@@ -54,6 +54,6 @@ def _factor(schedule: str, text: str) -> float:
 
 def _unknown(schedule: str) -> ConfigError:
     return ConfigError(
-        f"{KEY} = {schedule!r}: expected constant, linear, cosine or step:N:FACTOR, N rounds and "
-        "0 < FACTOR <= 1."
+        f"{KEY} = {schedule!r}: expected constant, linear, cosine or step:N:FACTOR, with a number N of "
+        "rounds and 0 < FACTOR <= 1."
     )

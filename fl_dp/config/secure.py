@@ -15,16 +15,19 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
     `local-epochs` is not checked: a round is one step, whatever it says (docs/secure-aggregation.md).
     """
     fitting: dict[str, tuple[tuple[Scalar, ...], str]] = {
-        "privacy": (("on",), "on: a sum without noise protects nobody"),
-        "sampling": (("fixed", "budget"), "fixed or budget: how many members there are is public"),
-        "weights": (("declared",), "declared: each record counts alike in a sum"),
-        "momentum": ((0.0,), "0: the server descends; take server-optimizer = fedavgm"),
-        "optimizer": (("sgd",), "sgd: the server descends; take server-optimizer = fedadam"),
-        "local-algorithm": (("fedavg",), "fedavg: clients take one step, from the weights sent"),
-        "adaptive-clipping": (("",), "none: all members clip to one bound"),
-        "personal": (("",), "none: all members give to all parameters"),
-        "strategy": (("",), "none of one's own: the sum is opened by fl_dp"),
-        "min-updates": (("auto", least_updates), "auto: a sum is opened of all but secure-dropouts members"),
+        "privacy": (("on",), "on, as a sum without noise protects nobody"),
+        "sampling": (("fixed", "budget"), "fixed or budget, as the number of members is public"),
+        "weights": (("declared",), "declared, as each record counts equally in a sum"),
+        "momentum": ((0.0,), "0, as the server takes the steps; for momentum set server-optimizer = fedavgm"),
+        "optimizer": (
+            ("sgd",),
+            "sgd, as the server takes the steps; for Adam set server-optimizer = fedadam",
+        ),
+        "local-algorithm": (("fedavg",), "fedavg, as clients take one step from the weights that were sent"),
+        "adaptive-clipping": (("",), "no value, as all members clip to one bound"),
+        "personal": (("",), "no value, as all members contribute to all parameters"),
+        "strategy": (("",), "no value, as fl_dp itself opens the sum"),
+        "min-updates": (("auto", least_updates), "auto, as a sum opens with all but secure-dropouts members"),
     }
     for key, (values, instead) in fitting.items():
         require(flat[key] in values, key, flat[key], f"{instead} ({_WHY})")

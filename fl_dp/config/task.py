@@ -46,52 +46,53 @@ class TaskSettings(DataSettings):
     """Each setting's meaning stands beside it; `fl-dp keys` shows it."""
 
     task: str = setting(
-        "", _TASK, "of one's own: FILE.py, FILE.py:NAME or package.module:NAME; it replaces what it defines",
+        "", _TASK, "your own: FILE.py, FILE.py:NAME or package.module:NAME; it replaces what it defines",
         page="tasks.md", common=True, path=True,
     )  # fmt: skip
     model: str = setting(
-        "linear", _TASK, "a name, torchvision:NAME, timm:NAME, hf:PATH, or code of one's own",
+        "linear", _TASK, "a name, torchvision:NAME, timm:NAME, hf:PATH, or your own code",
         choices=MODELS, checked=False, also="FILE.py:NAME or package.module:NAME", page="models.md",
         common=True, path=True,
     )  # fmt: skip
     loss: str = setting(
         "cross-entropy", _TASK,
-        "what training minimises: classes or next tokens, several 0/1 labels (bce), numbers (mse)",
+        "loss that training minimises: for classes or next tokens, several 0/1 labels (bce), or "
+        "numbers (mse)",
         choices=LOSSES, own="a loss that all sites have", page="training.md", common=True,
     )  # fmt: skip
     start: str = setting(
-        "", _TASK, "file with the weights of the first round, public by declaration; empty: random ones",
+        "", _TASK, "file with the weights of the first round, which must be public; empty: random weights",
         page="models.md#start-weights-and-what-is-trained", path=True,
     )  # fmt: skip
     trainable: str = setting(
-        "", _TASK, 'patterns of parameters that are trained, "head.*,!head.bias"; empty: all',
+        "", _TASK, 'patterns of the parameters to train, such as "head.*,!head.bias"; empty: all',
         page="models.md#start-weights-and-what-is-trained",
     )  # fmt: skip
     lora: Side = setting(
-        0, _TASK, "rank of LoRA's adapters; 0: none", page="models.md#start-weights-and-what-is-trained"
+        0, _TASK, "rank of LoRA adapters; 0: none", page="models.md#start-weights-and-what-is-trained"
     )
     lora_targets: str = setting(
         "",
         _TASK,
-        "patterns of the layers that get adapters",
+        "patterns of the layers that get LoRA adapters",
         page="models.md#start-weights-and-what-is-trained",
     )
     class_weights: str = setting(
-        "", _TASK, 'a public number for each class, "1,5", that its losses are multiplied with',
+        "", _TASK, 'public weight of each class, such as "1,5", which its losses are multiplied by',
         page="training.md#weights",
     )  # fmt: skip
     personal: str = setting(
-        "", _TASK, "patterns of trained parameters that are each site's own, and never leave it",
+        "", _TASK, "patterns of trained parameters that each site keeps for itself and never sends",
         page="strategies.md#at-the-clients",
     )  # fmt: skip
 
     augmentation: str = setting(
-        "", _TASK, "how images are changed anew in every step: crop:PIXELS, flip, or crop:4,flip; empty: not",
+        "", _TASK, "random changes of images in every step: crop:PIXELS, flip, or crop:4,flip; empty: none",
         choices=AUGMENTATIONS, checked=False, own="a change that all sites have",
         page="training.md#augmentation",
     )  # fmt: skip
     views: Annotated[int, Range(1, MOST_VIEWS)] = setting(
-        1, _TASK, "views of each record in a step, by augmentation: its loss is their mean",
+        1, _TASK, "augmented views of each record in a step; its loss is their mean",
         page="training.md#augmentation",
     )  # fmt: skip
 
@@ -101,8 +102,8 @@ class TaskSettings(DataSettings):
         if bool(self.lora) != bool(self.lora_targets):
             missing = "lora-targets" if self.lora else "lora"
             raise ConfigError(
-                f"{missing} is missing: lora = RANK and lora-targets = PATTERNS of layers' names, such as "
-                '"*.qkv", go together.'
+                f"{missing} is missing: lora = RANK needs lora-targets = PATTERNS of layer names, such as "
+                '"*.qkv", and the reverse.'
             )
         for weight in self.weight_of_class:
             require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
@@ -112,11 +113,12 @@ class TaskSettings(DataSettings):
             AUGMENTATIONS.check_built_in(word.partition(":")[0], "a change that all sites have")
         require(
             not (self.features and self._changes), "augmentation", self.augmentation,
-            f"none beside features = {self.features!r}, which are computed once: of no view of a record",
+            f"no value with features = {self.features!r}, which are computed once and not from "
+            "augmented views",
         )  # fmt: skip
         require(
             self.views == 1 or bool(self._changes), "views", self.views,
-            "1 without augmentation: all views would be alike; or augmentation = crop:4,flip",
+            "1 without augmentation, as all views would be the same; or set augmentation = crop:4,flip",
         )  # fmt: skip
 
     @property

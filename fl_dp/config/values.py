@@ -101,7 +101,7 @@ def _text_problem(text: str) -> str:
     if len(text) > LONGEST:
         return f"expected {LONGEST} characters at most."
     if "\0" in text:
-        return "expected a text without the character 0."
+        return "expected a text without a NUL character."
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -111,7 +111,7 @@ def _text_problem(text: str) -> str:
             try:
                 Path(path).expanduser()
             except RuntimeError:
-                return f"{path.partition('/')[0]} is no user here."
+                return f"{path.partition('/')[0]} is not a user of this machine."
     return ""
 
 
@@ -142,4 +142,4 @@ def _unknown(kind: type, key: str) -> str:
             return str(words)
     near = nearest(key, [key_of(name) for name in abouts_of(kind)])
     command = getattr(kind, "LISTED_BY", "fl-dp keys")
-    return f"unknown key; {f'did you mean {near}?' if near else f'{command} lists those that there are.'}"
+    return f"unknown key; {f'did you mean {near}?' if near else f'{command} lists all keys.'}"

@@ -52,8 +52,8 @@ class FixedFeatures:
             return chosen.shape(record, argument)
         except ValueError as error:
             raise DataError(
-                f"features = {self.name!r} cannot be had of records of shape {record}: {error}. Leave "
-                "features empty, or take other data."
+                f"features = {self.name!r} cannot be computed for records of shape {record}: {error}. "
+                "Leave features empty, or use other data."
             ) from None
 
     def of(self, x: Tensor) -> Tensor:
@@ -89,8 +89,8 @@ class FixedFeatures:
         alone = torch.cat([chosen.of(made_up[row : row + 1].clone(), argument) for row in range(_TRIED)])
         if not torch.equal(together, alone):
             raise ConfigError(
-                f"features = {self.name!r}: a record's features depend on the records beside it, so that no "
-                "epsilon would hold. They must be a function of one record."
+                f"features = {self.name!r}: a record's features depend on other records, so no epsilon "
+                "would hold. They must be a function of one record."
             )
 
 

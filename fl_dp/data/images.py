@@ -29,9 +29,9 @@ def stack(images: Iterable[tuple[str, bytes]], number: int, reading: Reading) ->
             stacked, first_name = np.empty((number, *pixels.shape), dtype=np.uint8), name
         if pixels.shape != stacked.shape[1:]:
             raise DataError(
-                f"{name}: expected an image of shape {stacked.shape[1:]} (height, width, channels) "
-                f"like {first_name.rpartition('/')[2]}, not {pixels.shape}; image-size and image-mode bring "
-                "images to one."
+                f"{name}: expected an image of shape {stacked.shape[1:]} (height, width, channels) like "
+                f"{first_name.rpartition('/')[2]}, not {pixels.shape}; image-size and image-mode convert "
+                "images to one shape."
             )
         stacked[row] = pixels
     if stacked.ndim == 3:
@@ -49,7 +49,8 @@ def _pixels(name: str, content: bytes, reading: Reading) -> Pixels:
             pixels = np.asarray(brought)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # what Pillow raises
         raise DataError(
-            f"{name}: expected a readable image ({type(error).__name__}): is it truncated, or no image?"
+            f"{name}: expected a readable image ({type(error).__name__}): it may be truncated, or not "
+            "an image."
         ) from None
     if brought.mode not in ("L", "RGB"):
         raise DataError(f"{name}: expected an image of colour mode L or RGB, not {found}; {_way_out(found)}")

@@ -83,8 +83,8 @@ def _checked_size(path: Path, archive: zipfile.ZipFile, name: str, member: zipfi
         shape, kind, start = _header(path, name, file)
     if kind.hasobject:
         raise DataError(
-            f"{path}: {name} is no plain array: it holds objects, such as None, or numbers and texts in one. "
-            "Give it one dtype, of numbers or of texts; leave out records without a label."
+            f"{path}: {name} is not a plain array: it holds objects, such as None, or mixes numbers and "
+            "texts. Give it one dtype, of numbers or of texts; leave out records without a label."
         )
     size = math.prod(shape) * kind.itemsize
     most = member.compress_size

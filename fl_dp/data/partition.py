@@ -32,8 +32,8 @@ def _of_persons(train: TensorData, scheme: Partition, settings: PartitionSetting
     """Parts of whole persons: a person in two parts would have two budgets."""
     if scheme.labels != "any":
         raise DataError(
-            f"partition = {settings.scheme!r} splits by each record's label, and would divide persons among "
-            "clients. Take iid, or by:COLUMN."
+            f"partition = {settings.scheme!r} splits by each record's label, which would divide persons "
+            "among clients. Use iid, or by:COLUMN."
         )
     persons, numbers = np.unique(np.array(train.groups), return_inverse=True)
     parts = partition_indices(np.zeros(len(persons), dtype=np.int64), settings)
@@ -104,7 +104,7 @@ def _check_kind(labels: Labels, partition: Partition, settings: PartitionSetting
         wanted = "a class" if partition.labels == "class" else "a number"
         raise DataError(
             f"partition = {settings.scheme!r} splits by labels, {wanted} for each record; these are "
-            f"{labels.dtype} of shape {labels.shape[1:]} each. Take iid."
+            f"{labels.dtype} of shape {labels.shape[1:]} each. Use iid."
         )
 
 
@@ -116,4 +116,4 @@ def _check_disjoint(parts: Sequence[Indices], settings: PartitionSettings, num_r
     for part in parts:
         used[part] = True
     if np.count_nonzero(used) != sum(map(len, parts)):
-        raise DataError(f"partition = {settings.scheme!r}: put a record into a part more than once.")
+        raise DataError(f"partition = {settings.scheme!r}: puts a record into the parts more than once.")

@@ -84,7 +84,7 @@ def _by(groups: Labels, settings: PartitionSettings) -> Parts:
     if settings.number > count:
         raise DataError(
             f"partition = {settings.scheme!r}: there are {count} groups, too few for {settings.number} "
-            f"clients; set clients to {count}, so that each has one, or to fewer, so that each has several."
+            f"clients; set clients = {count} for one group each, or fewer for several groups each."
         )
     order = np.arange(count)
     if settings.number < count:

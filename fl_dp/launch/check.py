@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
 
 MARGIN = 2.0  # allowed time over forecast time: machines are seldom idle, see docs/planning.md
-_SERVER_ALONE = "a server whose clients bring their records needs none of them here: fl-dp check --server"
+_SERVER_ALONE = (
+    "if the clients bring their own records, the server needs none of them here: fl-dp check --server"
+)
 
 
 @dataclass(frozen=True, slots=True)

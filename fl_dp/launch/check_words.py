@@ -42,20 +42,20 @@ def _print_forecast(forecast: "Forecast", say: Say) -> None:
     config, sizes = forecast.config, forecast.sizes
     say(
         f"{counted(config.clients, 'client')} with {sum(sizes)} {config.unit_name}s: largest {max(sizes)}, "
-        f"median {statistics.median(sizes):g}, least {min(sizes)}; {config.fit_clients} train in each of "
-        f"{counted(config.rounds, 'round')}"
+        f"median {statistics.median(sizes):g}, smallest {min(sizes)}; {config.fit_clients} train in each "
+        f"of {counted(config.rounds, 'round')}"
     )
     autos = list(_autos(forecast))
     if autos:
         say("")
-        print_table('What "auto" becomes', ("key", "value"), autos, left=("key", "value"))
+        print_table('Values that "auto" becomes', ("key", "value"), autos, left=("key", "value"))
     say("")
     clients = [(one.name, one) for one in forecast.clients]
     if len(clients) > _SHOWN:
         clients = [(f"{words} ({one.name})", one) for words, one in forecast.spread()]
-    title = "What it costs each client until the end (steps: of a round)"
+    title = "Cost of the whole run for each client (steps: in a round)"
     if forecast.sampled:
-        title += ", if it is chosen in every round"
+        title += ", if chosen in every round"
     columns = ("client", f"{config.unit_name}s", *_COLUMNS)
     print_table(title, columns, [_row(name, one, config) for name, one in clients], left=("client",))
     say("")
@@ -79,7 +79,11 @@ def _autos(forecast: "Forecast") -> Iterator[tuple[str, str]]:
 
 
 def _range(values: list[float]) -> str:
-    return f"{min(values):g} to {max(values):g}, by client" if values else "nothing: no client can take part"
+    return (
+        f"{min(values):g} to {max(values):g}, depending on the client"
+        if values
+        else "nothing: no client can take part"
+    )
 
 
 def _row(name: str, one: "ClientSpending", config: RunConfig) -> tuple[str, ...]:
@@ -113,8 +117,8 @@ def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
     yield from folded(epsilon_means(record))
     if forecast.sampled and config.private:
         yield (
-            f"a client is chosen in {forecast.usual_rounds:.3g} of {config.rounds} rounds in the mean; "
-            "who is chosen less often has spent less"
+            f"on average a client is chosen in {forecast.usual_rounds:.3g} of {config.rounds} rounds; a "
+            "client that is chosen less often spends less"
         )
 
 
@@ -131,7 +135,7 @@ def _running_out(forecast: "Forecast") -> Iterator[str]:
         yield f"cannot take part: {named(names)}: {reason}"
     for rounds, names in sorted(ending.items()):
         which = " of its rounds" if forecast.sampled else ""
-        yield f"no step fits the budget any more in round {rounds + 1}{which}: {named(names)}"
+        yield f"the budget has no room for a step in round {rounds + 1}{which}: {named(names)}"
     if not forecast.running_out and config.private:
         yield "no budget ends before the last round"
     if forecast.ends is not None:
@@ -143,9 +147,9 @@ def drowned_lines(forecast: "Forecast") -> Iterator[str]:
     """Warn if the noise is so large that the run would learn nothing, however long it takes."""
     if forecast.noise_share > 1:
         yield (
-            f"note: hardly anything can be learnt: all noise together is {forecast.noise_share:.2g} times as "
-            "long as the most that the records' clipped gradients can add up to. A larger epsilon, more "
-            "records or a smaller model helps"
+            f"note: the model will hardly learn anything: all noise together is {forecast.noise_share:.2g} "
+            "times as long as the clipped gradients of all records can be. Choose a larger epsilon, more "
+            "records or a smaller model"
         )
 
 
@@ -159,22 +163,20 @@ def cost_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
         measured += f" with {timing.batch} {config.unit_name}s instead of {config.expected_batch_size}"
     rest = "" if simulated else f", {timing.preparing:.2g} s for the rest of a client's round"
     yield (
-        f"time, estimated: {duration(timing.rounds)} for {counted(rounds, 'round')}, start and messages not "
-        "counted. "
-        f"From {measured} on this machine, on random numbers{rest}"
-        f" and {timing.evaluating:.2g} s for an evaluation; {timing.at_once} clients at a time"
+        f"estimated time: {duration(timing.rounds)} for {counted(rounds, 'round')}, without start and "
+        f"messages. Measured on this machine with random numbers: {measured}{rest} and "
+        f"{timing.evaluating:.2g} s for an evaluation; {timing.at_once} clients at a time"
     )
     step, process = timing.step_bytes / 2**20, timing.process_bytes / 2**20
     yield (
-        f"memory, estimated: {step:.2g} MiB for a step beside process, model and data; "
-        f"{process + step:.0f} MiB for a process with the data; {timing.at_once + 1} are busy at once"
+        f"estimated memory: {step:.2g} MiB for a step, in addition to process, model and data; "
+        f"{process + step:.0f} MiB for a process with the data; {timing.at_once + 1} processes at a time"
     )
     limit, seconds = config.round_timeout, timing.rounds / max(1, rounds)
     if MARGIN * seconds > limit:
         yield (
-            f"note: a round takes about {duration(seconds)}, and round-timeout = {limit:g} s: what a client "
-            "sends later is paid for and lost. Set it to "
-            f"{MARGIN * seconds:.0f} or more"
+            f"note: a round takes about {duration(seconds)}, but round-timeout = {limit:g} s: what a "
+            f"client sends later is lost, though paid for. Set it to {MARGIN * seconds:.0f} or more"
         )
 
 
@@ -182,10 +184,10 @@ def _verdict(found: CheckResult) -> str:
     if found.exit_code == ExitCode.USAGE:
         return "it would not start"
     if found.exit_code == ExitCode.BUDGET_EXHAUSTED:
-        return "it would start, and end early"
+        return "it would start but end early"
     if found.server:
         return (
-            "the server would start. What its sites spend is not foreseen: "
-            "their sizes, ledgers and limits are their own"
+            "the server would start. What its sites spend is not known here: their sizes, ledgers and "
+            "limits are their own"
         )
     return "it would run"

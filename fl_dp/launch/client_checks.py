@@ -19,9 +19,9 @@ def check_data_named(settings: ClientConfig) -> None:
         if task_class(settings.task).train_data is not Task.train_data:
             return
     raise ConfigError(
-        "data: name this site's records, which are entered in its lasting ledger: --data npz:PATH (or --set "
-        "data=npz:PATH), data in --config FILE, or --task FILE.py with a train_data() of its own. To try it "
-        "out: --data digits."
+        "data: name this site's records, which are registered in its lasting ledger: --data npz:PATH, or "
+        "the key data in --config FILE, or --task FILE.py with its own train_data(). To try it out: --data "
+        "digits."
     )
 
 
@@ -66,7 +66,7 @@ def check_newest_ledger(settings: ClientConfig) -> None:
     ]
     if missing:
         raise LedgerError(
-            f"{settings.ledger}: does not know of round {missing[-1].round} of run {missing[-1].run}, which "
-            f"{folder} noted: it is an older copy, or was begun anew. Put the newest one back; what it has "
-            "spent is spent (docs/operating.md)."
+            f"{settings.ledger}: does not have round {missing[-1].round} of run {missing[-1].run}, which "
+            f"is noted in {folder}: the ledger is an older copy or was started anew. Restore the newest "
+            "copy; spending cannot be undone (docs/operating.md)."
         )

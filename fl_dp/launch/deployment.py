@@ -83,7 +83,7 @@ class ClientWatch:
         for line in map(json.loads, self._lines.new()):
             if line["what"] == "ended":
                 self._alive.discard(line["client"])
-                self._say(f"client {line['client']} {line['words']}; going on without it")
+                self._say(f"client {line['client']} {line['words']}; the run goes on without it")
         code = self._processes.exit_code(self._process)
         if code is not None or not self._alive:
             how = "have stopped" if code is None else ended(code)

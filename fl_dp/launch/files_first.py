@@ -26,9 +26,9 @@ def check_files(settings: TaskSettings, clients: Sequence[str] = ()) -> None:
         file = Path(path.replace(CLIENT, name)).expanduser().absolute()
         if not file.exists():
             whose = f"client {name}: " if settings.by_client else ""
-            raise DataError(f"{whose}{file}: no such file; data = {settings.data!r} names it.")
+            raise DataError(f"{whose}{file}: no such file, named by data = {settings.data!r}.")
     if settings.schema and not (schema := Path(settings.schema).expanduser().absolute()).exists():
-        raise DataError(f"{schema}: no such schema file. `fl-dp schema FILE` drafts one.")
+        raise DataError(f"{schema}: no such schema file; `fl-dp schema FILE` drafts one.")
 
 
 def takes_path(source: str) -> bool:

@@ -70,7 +70,7 @@ def fine_tune(settings: ClientConfig, path: Path, recipe: Recipe, out: Path) -> 
 def _check_writable(out: Path) -> None:
     """Raise ConfigError if the weights could not be written, or would overwrite something else."""
     if out.exists():
-        raise ConfigError(f"--out {out}: is there already; name a new file.")
+        raise ConfigError(f"--out {out}: already exists; name a new file.")
     try:
         out.with_name(f".{out.name}.new").touch()
         out.with_name(f".{out.name}.new").unlink()

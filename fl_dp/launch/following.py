@@ -30,10 +30,10 @@ class Watched:
         """Read what is new, and show it."""
         first = not self.run.progress.over
         records, plan = self.run.look(), self.run.progress
-        lines = [f"passed over: {problem}" for problem in self.run.problems[self._problems :]]
+        lines = [f"skipped: {problem}" for problem in self.run.problems[self._problems :]]
         self._problems = len(self.run.problems)
         if records and first and self.run.left_out:
-            lines.append(f"... {self.run.left_out} rounds before")
+            lines.append(f"... {self.run.left_out} earlier rounds")
         lines += [self._lines.of(record, plan.rounds, plan.budget or 0.0) for record in records]
         if lines:
             with display.aside():
@@ -62,9 +62,9 @@ class Watched:
         """The error for a run that no process works on, and that never said how it ended."""
         folder, progress = self.run.folder, self.run.progress
         return LaunchError(
-            f"{folder.shown}: no process is at work on this run, and it has no result: its server was "
-            f"killed, or its machine stopped, after {progress.over} of {progress.rounds} rounds. "
-            f"Go on with: {go_on_with(folder)}"
+            f"{folder.shown}: this run has no process and no result: its server was killed or its machine "
+            f"stopped after {progress.over} of {progress.rounds} rounds. Resume it with: "
+            f"{go_on_with(folder)}"
         )
 
     def result(self) -> ExitCode:
@@ -75,13 +75,16 @@ class Watched:
 def check_watchable(folder: RunFolder) -> None:
     """Raise ConfigError, with what to do, if the folder holds no run."""
     if not folder.path.is_dir():
-        raise ConfigError(f"{folder.shown}: no such folder; name that of a run, which its first lines tell.")
+        raise ConfigError(
+            f"{folder.shown}: no such folder; name the folder of a run, which the run's first lines on the "
+            "console name."
+        )
     if not os.access(folder.path, os.R_OK | os.X_OK) or _unreadable(folder):
-        raise ConfigError(f"{folder.shown}: its files cannot be read; ask who runs it to let you.")
+        raise ConfigError(f"{folder.shown}: its files cannot be read; ask its owner for permission.")
     if not folder.config.exists():
         inside = sorted(one.parent for one in folder.path.glob("*/config.toml"))
-        newest = f"; the newest below it is {RunFolder(inside[-1]).shown}" if inside else ""
-        raise ConfigError(f"{folder.shown}: holds no run, it has no {folder.config.name}{newest}.")
+        newest = f"; the newest run below it is {RunFolder(inside[-1]).shown}" if inside else ""
+        raise ConfigError(f"{folder.shown}: holds no run, as it has no {folder.config.name}{newest}.")
 
 
 def _unreadable(folder: RunFolder) -> list[str]:
@@ -109,5 +112,5 @@ def look_once(folder: RunFolder, say: Callable[[str], None]) -> ExitCode:
         return watched.result()
     progress = watched.run.progress
     words = in_words(progress) or "between two rounds"
-    say(f"{progress.over} of {progress.rounds} rounds are over; now: {words}")
+    say(f"{progress.over} of {progress.rounds} rounds done; now: {words}")
     return ExitCode.TRAINED

@@ -42,10 +42,10 @@ from fl_dp.reporting.wording import counted, in_lines
 from fl_dp.simulation.cluster.runtime import ray_is_there
 
 CHECKING = "checking the settings; importing PyTorch"
-CHECKING_MODEL = "checking model and test data"
+CHECKING_MODEL = "checking the model and the test data"
 MASKS_PLAYED = (
-    "--secure: all members and the server play their masks in this process, which sees every part; each "
-    "opened sum is held against the plain one"
+    "--secure: all members and the server mask and unmask in this process, which sees every part; each "
+    "opened sum is compared with the plain sum"
 )
 
 
@@ -78,7 +78,7 @@ def launch(
     check_one_choice(ledger, one_run=one_run_ledger)
     if vary_mechanism and engine != "ray":
         raise ConfigError(
-            "--vary-mechanism: of clients that Ray simulates; others have settings of their own."
+            "--vary-mechanism: only for clients that Ray simulates; others have their own settings."
         )
     if masks:
         require_masks(request.config, engine)
@@ -124,7 +124,7 @@ def _checked(
     config = with_absolute_paths(request.config)
     tell.doing(CHECKING_MODEL)
     check_server(config)
-    tell.doing("reading the training data, and parting them among the clients")
+    tell.doing("reading the training data and splitting them among the clients")
     if alone:
         check_room(config)
     return config, (*request.notes, *check_parts(config))
@@ -160,13 +160,15 @@ def require_masks(config: RunConfig, engine: Engine | None) -> None:
     """Raise ConfigError unless there are masks that our own simulation can play."""
     if engine is None:
         raise ConfigError(
-            "--secure: plays masks in a simulation; add --simulate. Clients in processes of their own always "
-            'mask, with aggregation = "secure".'
+            "--secure: runs the masking in a simulation; add --simulate. Clients in separate processes "
+            'always mask, with aggregation = "secure".'
         )
     if engine != "ray":
-        raise ConfigError(f"--secure: engine {engine} plays no masks; leave --engine out.")
+        raise ConfigError(f"--secure: engine {engine} has no masking; leave --engine out.")
     if not config.secure:
-        raise ConfigError(f'--secure: aggregation = {config.aggregation!r} has no masks; set it to "secure".')
+        raise ConfigError(
+            f'--secure: aggregation = {config.aggregation!r} uses no masks; set it to "secure".'
+        )
 
 
 @contextmanager

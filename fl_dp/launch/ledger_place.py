@@ -17,8 +17,8 @@ from fl_dp.reporting.run_folder import RunFolder
 _KEY = b"fl_dp copies"  # samples are compared here and then dropped; the ledger uses a key of its own
 NOWHERE = Path("no-ledger")  # in the settings of clients whose run makes a new ledger
 _RUNNING = "running"  # a folder of locks beside the ledger, one for each account
-_NAME_ONE = "for private data name one that lasts: --ledger DIR"
-PUBLIC = "for public or made-up data: --one-run-ledger, or public-data = true"
+_NAME_ONE = "for private data name a lasting ledger: --ledger DIR"
+PUBLIC = "for public or synthetic data: --one-run-ledger, or public-data = true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,16 @@ class LedgerPlace:
 def ledger_words(shown: Path, *, one_run: bool) -> str:
     """Where the ledger is, and which runs it counts."""
     if one_run:
-        return f"ledger in {shown}, made for this run alone: what other runs spend does not count"
-    return f"ledger in {shown}: what other runs have spent there counts"
+        return f"ledger in {shown}, for this run alone: what other runs spend is not counted"
+    return f"ledger in {shown}: what other runs have spent there is counted"
 
 
 def check_one_choice(named: Path | None, *, one_run: bool) -> None:
     """Raise ConfigError if a ledger is named for a run that is to have its own."""
     if named is not None and one_run:
         raise ConfigError(
-            f"--ledger {named}: --one-run-ledger asks for a ledger of this run alone; leave one out."
+            f"--ledger {named}: --one-run-ledger asks for a ledger of this run alone; leave one of the "
+            "two out."
         )
 
 
@@ -91,8 +92,8 @@ def check_no_ledger_yet(out: Path | None) -> None:
     ledgers = RunFolder(out).ledgers
     if ledger_file(ledgers).exists():
         raise ConfigError(
-            f"--out {out}: holds the ledger of another run. Name another folder, or let what was spent there "
-            f"count: --ledger {ledgers}."
+            f"--out {out}: holds the ledger of another run. Name another folder, or count what was spent "
+            f"there: --ledger {ledgers}."
         )
 
 
@@ -117,8 +118,8 @@ def check_copies(config: RunConfig) -> None:
             files = [Path(of_client(config, str(one)).data.partition(":")[2]).name for one in (other, client)]
             raise DataError(
                 f"clients {other} and {client}: their files hold the same records, or many of them: "
-                f"{' and '.join(files)}. "
-                "A ledger enters records once; is one a copy?"
+                f"{' and '.join(files)}. A ledger registers records only once; remove the copy, if one is "
+                "a copy."
             )
         index.add(new)
 
@@ -138,7 +139,7 @@ def entered(config: RunConfig, ledgers: Path) -> Iterator[None]:
     with ExitStack() as held:
         for one in clients:
             lock = private_folder(ledgers / _RUNNING) / f"{account_digest(one)}.lock"
-            held.enter_context(exclusive(lock, "another run of this machine trains on these data now"))
+            held.enter_context(exclusive(lock, "another run on this machine is training on these data"))
         try:
             with ClientRounds.open(clients[0]) as rounds:
                 for one in clients:  # one at a time: each part is a copy
@@ -153,9 +154,9 @@ def way_on(run: RunFolder) -> tuple[str, ...]:
     if not run.launch.exists() or Launch.read(run).one_run_ledger:
         return ()
     return (
-        f"what they were spent on: fl-dp ledger show {run.shown}",
-        "to go on: a larger budget, --set epsilon=N, which gives less protection, and whoever approves the "
-        f"run must know that the budget was raised; {PUBLIC}",
+        f"to see what spent them: fl-dp ledger show {run.shown}",
+        "to go on: a larger budget, --set epsilon=N. It protects less, and whoever approves the run must "
+        f"know that it was raised; {PUBLIC}",
     )
 
 

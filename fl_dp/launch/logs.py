@@ -39,7 +39,7 @@ class Watched:
 
 def _cut(text: str) -> str:
     left = len(text) - _MOST_OF_A_RECORD
-    return text if left <= 0 else f"{text[:_MOST_OF_A_RECORD]} ... ({left} letters more)"
+    return text if left <= 0 else f"{text[:_MOST_OF_A_RECORD]} ... ({left} more characters)"
 
 
 class TextFormatter(logging.Formatter):
@@ -75,7 +75,7 @@ class OwnersLog(RotatingFileHandler):
             super().handleError(record)
         elif not self._has_failed:
             self._has_failed = True
-            print(f"{self.baseFilename}: lines are lost: {error.strerror}", file=sys.stderr)
+            print(f"{self.baseFilename}: log lines are lost: {error.strerror}", file=sys.stderr)
 
     def close(self) -> None:
         with suppress(OSError):  # no room for the last lines; reported above

@@ -73,10 +73,10 @@ class RunMetrics:
         def gauge(name: str, words: str, value: float) -> GaugeMetricFamily:
             return GaugeMetricFamily(f"fl_dp_{name}", words, value=value)
 
-        yield gauge("rounds_done", "Rounds that are over.", self.rounds())
-        yield gauge("sites_here", "Sites that have sent a request lately.", len(self.hub.here()))
-        yield gauge("sites_of_roster", "Sites that may come.", len(self.hub.roster.sites))
-        yield gauge("disk_free_bytes", "Free in the run's folder.", shutil.disk_usage(self.folder).free)
+        yield gauge("rounds_done", "Rounds that are done.", self.rounds())
+        yield gauge("sites_here", "Sites that have sent a request recently.", len(self.hub.here()))
+        yield gauge("sites_of_roster", "Sites of the roster.", len(self.hub.roster.sites))
+        yield gauge("disk_free_bytes", "Free bytes in the run's folder.", shutil.disk_usage(self.folder).free)
         refused = CounterMetricFamily(
             "fl_dp_security_events", "Refusals and bans.", labels=["event", "reason"]
         )
@@ -180,5 +180,5 @@ def _owners_socket(path: Path) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        raise ConfigError(f"{path}: cannot be served on for --metrics: {error}.") from None
+        raise ConfigError(f"{path}: cannot serve --metrics there: {error}.") from None
     return listener

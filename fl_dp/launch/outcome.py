@@ -78,9 +78,9 @@ def conclude(
         _write_report(folder, say, private=private)
     if summary.get("model") == "best":
         best = summary["model_round"]
-        say(f"model.pt is the model of round {best}, the best; last.pt that of the last round")
+        say(f"model.pt is the best model, of round {best}; last.pt is that of the last round")
     if summary.get("model") == "average":
-        say("model.pt is the moving average of the rounds' models; last.pt that of the last round")
+        say("model.pt is the moving average of the rounds' models; last.pt is that of the last round")
     if summary["status"] == "budget-exhausted":
         say(_why_early(summary))
         for line in way_on(folder):
@@ -100,7 +100,7 @@ def _write_report(folder: RunFolder, say: Callable[[str], None], *, private: boo
 def _why_failed(folder: RunFolder, reason: str, causes: Sequence[str]) -> str:
     """The server's reason, its causes, and the logs that say more, those of the clients first."""
     if reason == INTERRUPTED:
-        reason = f"The run was interrupted. Go on with: {go_on_with(folder)}"
+        reason = f"The run was interrupted. Resume it with: {go_on_with(folder)}"
     words = f"{reason.rstrip('.')}." + "".join(f"\nAt the clients: {one}" for one in causes)
     logs = [folder.log(SERVER_LOG)]
     if _OWN_LOG in reason:
@@ -121,4 +121,7 @@ def _why_early(summary: Mapping[str, Any]) -> str:
         what = "the run's epsilon is" if of_run else "the clients' privacy budgets are"
         return f"stopped early: {what} spent ({when})"
     reasons = "; ".join(dict.fromkeys(client["reason"] for client in clients if client["reason"]))
-    return f"nothing was trained: no step meets the clients' privacy budgets{': ' * bool(reasons)}{reasons}"
+    return (
+        "nothing was trained: the clients' privacy budgets have no room for a "
+        f"step{': ' * bool(reasons)}{reasons}"
+    )

@@ -230,11 +230,14 @@ def check_budget(config: RunConfig, largest: int) -> None:
         budget = Budget(config.epsilon, delta, config.accountant)
         fits = budget.steps_that_fit(one.taking(1), ())
     except AccountingError as error:
-        raise ConfigError(f"epsilon = {config.epsilon:g}: no noise can meet this budget. {error}") from None
+        raise ConfigError(
+            f"epsilon = {config.epsilon:g}: no noise is enough for this budget. {error}"
+        ) from None
     if not fits:
         raise ConfigError(
-            f"epsilon = {config.epsilon:g}: not one step of noise-multiplier = {one.noise_multiplier:g} meets"
-            " this budget; choose a larger epsilon, more noise or a smaller expected-batch-size."
+            f"epsilon = {config.epsilon:g}: the budget has no room for a step with noise-multiplier = "
+            f"{one.noise_multiplier:g}; choose a larger epsilon, more noise or a smaller "
+            "expected-batch-size."
         )
 
 
@@ -242,7 +245,7 @@ def notes_of_served(config: RunConfig) -> tuple[str, ...]:
     """What a server should tell its user about remote clients, whose settings it cannot see."""
     at, members = config.clients_per_person, config.fit_clients
     declining = (
-        f"clients-per-person = {at}, and a sum has fit-clients = {members} members: a client whose own "
+        f"clients-per-person = {at}, but a sum has fit-clients = {members} members: a client whose own "
         f"clients-per-person is above {members} declines every round"
     )
     return (*_of_rounds(config), *([declining] if config.secure and at > members else []))
@@ -259,12 +262,13 @@ def _check_persons_of_a_sum(config: RunConfig) -> None:
         return
     needed, least = min(at, config.clients), ""
     if at > config.clients:
-        least = f"clients-per-person = {needed}, as there are no more clients"
+        least = f"clients-per-person = {needed}, the number of clients"
     if members < needed:
         least += f"{', and ' if least else ''}fit-clients = {needed}"
     raise ConfigError(
-        f"clients-per-person = {at}: expected at most fit-clients = {members} with aggregation = "
-        f'"secure": a client declines sums that count a person at fewer clients than it says. Set {least}.'
+        f'clients-per-person = {at}: expected at most fit-clients = {members} with aggregation = "secure": '
+        "a client declines sums that assume a person at fewer clients than its own settings say. Set "
+        f"{least}."
     )
 
 
@@ -273,8 +277,8 @@ def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str
     most = max(Counter(person for one in persons for person in one).values())
     if most > config.clients_per_person:
         raise DataError(
-            f"partition = {config.partition!r}: a person has records at up to {most} clients, and a budget "
-            f"at each. Set clients-per-person = {most}, so that their epsilons are added up."
+            f"partition = {config.partition!r}: a person has records, and spends a budget, at up to {most} "
+            f"clients. Set clients-per-person = {most}, so that their epsilons are added up."
         )
 
 
@@ -282,8 +286,8 @@ def _of_rounds(config: RunConfig) -> tuple[str, ...]:
     if not config.secure or config.rounds >= _FEW_STEPS:
         return ()
     return (
-        f'with aggregation = "secure" a round is one step, so that rounds = {config.rounds} trains for as '
-        "many steps: a model needs tens or hundreds, for the same epsilon",
+        f'with aggregation = "secure" a round is one step, so rounds = {config.rounds} trains only that '
+        "many steps: a model needs tens or hundreds, at the same epsilon",
     )
 
 
@@ -292,17 +296,18 @@ def _notes(config: RunConfig, train: "TensorData", smallest: int) -> Iterator[st
     units, column = f"{config.unit_name}s", train.grouped_by
     if smallest < config.expected_batch_size:
         yield (
-            f"the smallest client declares {smallest} {units}; one with fewer than "
-            f"expected-batch-size = {config.expected_batch_size} takes all of its {units} in every step"
+            f"the smallest client declares {smallest} {units}; a client with fewer than "
+            f"expected-batch-size = {config.expected_batch_size} uses all its {units} in every step"
         )
     if column and config.unit == RECORD and config.partition != f"by:{column}":
         yield (
-            f"epsilon protects one record, and the records are grouped by {column!r}; if these are persons, "
-            f"unit = person:{column} with records-per-person = N protects a person with all records"
+            f"epsilon protects one record, but the records are grouped by {column!r}; if these are "
+            f"persons, set unit = person:{column} and records-per-person = N to protect a person with all "
+            "records"
         )
     if train.features is not None:  # a cache beside the records; it is computed when training starts
         size = len(train) * math.prod(train.form.input_shape) * 4 / 2**20  # float32
         yield (
-            f"features {train.features.name} of all records take {size:.0f} MiB, and are computed before the "
-            "first step"
+            f"features {train.features.name} of all records take {size:.0f} MiB and are computed before "
+            "the first step"
         )

@@ -42,7 +42,7 @@ class ProgressGrid(BaseGrid):
         nodes = list(self._grid.get_node_ids())
         wanted = self._config.min_clients if self._tell.rounds_over else self._config.clients
         if len(nodes) < wanted:
-            self._tell.doing(f"{len(nodes)} of {counted(wanted, 'client')} are there")
+            self._tell.doing(f"{len(nodes)} of {counted(wanted, 'client')} are connected")
             self._say_if_too_small()
         return nodes
 
@@ -79,7 +79,7 @@ class ProgressGrid(BaseGrid):
             if self._counts:
                 self._tell.answered(trained)
             if self._waiting <= 0:
-                measured = ", and measuring the model" if self._measures() else ""
+                measured = " and evaluating the model" if self._measures() else ""
                 self._tell.doing(f"averaging the updates{measured}")
         return replies
 
@@ -99,5 +99,5 @@ class ProgressGrid(BaseGrid):
     @property
     def _of_budgets(self) -> str:
         if self._config.private and self._config.noise_multiplier == AUTO:
-            return "calibrating the noise: so little that the budgets last for all rounds"
-        return "comparing budgets and rounds"
+            return "calibrating the noise: the least for which the budgets last all rounds"
+        return "comparing budgets with rounds"

@@ -105,10 +105,9 @@ class ProgressReporter:
             here = self._folder.launch.exists()
             where = f"fl-dp ledger show {shown}" if here else "fl-dp ledger show, at each site"
             self.say(
-                f"stopped after {over} of {rounds} rounds; what clients have begun is paid for\n"
-                f"what is paid: {where}\n"
-                f"its page: fl-dp report {shown}\n"
-                f"go on with: {go_on_with(self._folder)}"
+                f"stopped after {over} of {rounds} rounds; clients have paid for what they began\nto see "
+                f"what was paid: {where}\nto write a report: fl-dp report {shown}\nto resume: "
+                f"{go_on_with(self._folder)}"
             )
 
     def _tell(self, progress: RunProgress) -> None:

@@ -66,7 +66,7 @@ def simulate(
         tell.doing("starting Ray")
         ray.wait()
         first = f"computing features {config.features}, " if config.features else ""
-        tell.doing(f"{first}handing the data to Ray, and starting its processes")
+        tell.doing(f"{first}handing the data to Ray and starting its processes")
         grid = stack.enter_context(simulated_grid(simulation))
         _take_identity()
         run, flat = name_in_ledger(simulation), config.to_flat()

@@ -14,10 +14,10 @@ from fl_dp.reporting.reports import NOT_PRIVATE
 Engine = typing.Literal["ray", "flower"]
 
 UNPROTECTED = (
-    f'{NOT_PRIVATE}: privacy = "off" trains without protection; noise-multiplier, max-grad-norm, epsilon and '
-    "delta are not used",
-    f"{NOT_PRIVATE}: the ledgers will say so. In one that lasts, no epsilon holds for these data afterwards; "
-    "of one that is made for this run alone no other run learns it",
+    f'{NOT_PRIVATE}: privacy = "off" trains without protection and does not use noise-multiplier, '
+    "max-grad-norm, epsilon and delta",
+    f"{NOT_PRIVATE}: the ledgers will record this. In a lasting ledger, no epsilon holds for these data "
+    "afterwards; if the ledger is for this run alone, no other run learns of it",
 )
 
 

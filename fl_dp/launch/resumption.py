@@ -57,7 +57,10 @@ class Launch:
     def at(self, ray_address: str) -> Self:
         """The same launch on another cluster; ConfigError unless it is a simulation with our engine."""
         if self.engine != "ray":
-            raise ConfigError(f"--ray-address {ray_address}: this run is no simulation with --engine ray.")
+            raise ConfigError(
+                f"--ray-address {ray_address}: this run is not a simulation with --engine ray; leave the "
+                "option out."
+            )
         return dataclasses.replace(self, ray_address=ray_address)
 
     @classmethod
@@ -66,10 +69,10 @@ class Launch:
         table = read_toml(folder.launch)
         for key in ("engine", "ledgers", "ray-address"):
             if not isinstance(table.get(key), str):
-                raise ConfigError(f"{folder.launch}: is damaged: {key} is no text.")
+                raise ConfigError(f"{folder.launch}: is damaged: {key} is not a text.")
         engine, ledgers, address = table["engine"], table["ledgers"], table["ray-address"]
         if engine not in ("", *typing.get_args(Engine)):
-            raise ConfigError(f"{folder.launch}: engine = {engine!r} is not one of this fl_dp's.")
+            raise ConfigError(f"{folder.launch}: engine = {engine!r} is unknown to this version of fl_dp.")
         flags = [table.get(key, False) for key in _FLAGS]
         for key, flag in zip(_FLAGS, flags, strict=True):
             if not isinstance(flag, bool):
@@ -80,7 +83,9 @@ class Launch:
 def check_begun(folder: RunFolder) -> None:
     """Raise ConfigError unless the folder holds a run of run.sh."""
     if not folder.launch.exists():
-        raise ConfigError(f"--resume {folder.shown}: holds no run of run.sh that has begun; start a new one.")
+        raise ConfigError(
+            f"--resume {folder.shown}: holds no run of run.sh that was started; start a new one."
+        )
 
 
 def write_kit(folder: RunFolder, kit: Path) -> None:
@@ -94,7 +99,7 @@ def _kit_of(folder: RunFolder) -> str:
         return ""
     kit = read_toml(folder.served).get("kit")
     if not isinstance(kit, str):
-        raise ConfigError(f"{folder.served}: is damaged: kit is no text; name the kit's folder there.")
+        raise ConfigError(f"{folder.served}: is damaged: kit is not a text; write the kit's folder there.")
     return str(RunFolder(Path(kit)).shown)
 
 
@@ -106,11 +111,13 @@ def check_served(folder: RunFolder, kit: Path | None) -> None:
     if not folder.config.exists():
         raise ConfigError(f"--resume {folder.shown}: holds no run; start a new one.")
     if folder.launch.exists():
-        raise ConfigError(f"--resume {folder.shown}: a run of run.sh; resume it by: fl-dp run --resume DIR.")
+        raise ConfigError(
+            f"--resume {folder.shown}: is a run of run.sh; resume it with: fl-dp run --resume DIR."
+        )
     if kit is None and _kit_of(folder):
         raise ConfigError(
-            f"--resume {folder.shown}: the run was begun with a kit; without one its sites could not join. "
-            f"Go on with: {go_on_with(folder)}"
+            f"--resume {folder.shown}: the run was begun with a kit, without which its sites cannot join. "
+            f"Resume it with: {go_on_with(folder)}"
         )
 
 
@@ -119,15 +126,15 @@ def check_unfinished(folder: RunFolder) -> None:
     run = Run(folder)
     if run.is_over:
         how = "has completed" if run.status == "completed" else "has spent its clients' privacy budgets"
-        raise ConfigError(f"--resume {folder.shown}: there is nothing to resume, the run {how}.")
+        raise ConfigError(f"--resume {folder.shown}: nothing to resume, as the run {how}.")
 
 
 def check_going_on(folder: RunFolder) -> None:
     """Raise ConfigError unless the folder holds a run that is going on or can be resumed."""
     if not folder.config.exists():
-        raise ConfigError(f"{folder.shown}: holds no run; name the folder that the server has named.")
+        raise ConfigError(f"{folder.shown}: holds no run; name the folder that the server printed.")
     if Run(folder).is_over:
-        raise ConfigError(f"{folder.shown}: the run is over; nobody is asked any more.")
+        raise ConfigError(f"{folder.shown}: the run is over; it no longer asks anybody.")
 
 
 def go_on_with(folder: RunFolder) -> str:

@@ -154,16 +154,18 @@ class _Newest:
         try:
             roster = self._newest()
         except (ConfigError, OSError) as error:  # may pass: a revoked site must not stay because of it
-            logger.error("the roster is not taken: %s", error)
+            logger.error("the roster was refused: %s", error)
             self._failed, self._again = stamp, time.monotonic() + _RETRY_SECONDS
             return
         self._seen = stamp
-        logger.info("roster %d, of %d sites", roster.serial, len(roster.sites))
+        logger.info("roster %d, with %d sites", roster.serial, len(roster.sites))
         self._hub.use(roster)
 
     def _newest(self) -> Roster:
         """The kit's roster. Its certificate is not checked: sites are revoked after it expires, too."""
         roster = trusted_roster(self._folder)
         if roster.server != self._hub.roster.server:
-            raise ConfigError(f"{self._folder / ROSTER}: names another server's key; start that server anew.")
+            raise ConfigError(
+                f"{self._folder / ROSTER}: names the key of another server; start that server anew."
+            )
         return roster

@@ -44,7 +44,7 @@ def run_client(
     own_folder(folder)
     log, events = folder / "client.log", folder / "events.jsonl"
     with (
-        exclusive(folder / ".lock", "another client of this name runs on this machine"),
+        exclusive(folder / ".lock", "another client with this name is running on this machine"),
         Processes() as processes,
     ):
         events.unlink(missing_ok=True)
@@ -81,7 +81,7 @@ def run_client(
 def _of_event(what: str, settings: ClientConfig, at_the_end: Callable[[], str]) -> str:
     """What this side can add to the client's own words."""
     if what == "model":
-        return f"it is in {settings.save_model}" if settings.save_model else ""
+        return f"the model is in {settings.save_model}" if settings.save_model else ""
     return at_the_end() if what == "over" else ""
 
 

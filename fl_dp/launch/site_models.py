@@ -38,7 +38,7 @@ def read_weights(path: Path) -> "Mapping[str, torch.Tensor]":
     )
     file = next((one for one in choices if one.is_file()), None)
     if file is None:
-        raise ConfigError(f"{path}: no such file, or a run's folder without a model.")
+        raise ConfigError(f"{path}: no such file, or the folder of a run without a model.")
     return load_weights(file)
 
 
@@ -57,21 +57,21 @@ def with_own(settings: ClientConfig, weights: Weights, run: str) -> tuple[dict[s
     if run not in models:
         there = ", ".join(models) or "none"
         raise ConfigError(
-            f"--own {run}: this site has no parameters of its own from that run, but from: {there}."
+            f"--own {run}: this site has no own parameters from that run; it has some from: {there}."
         )
     if not models[run].private:
         raise ConfigError(
-            f"--own {run}: was trained without privacy; no epsilon would hold for what follows."
+            f"--own {run}: was trained without privacy, so no epsilon would hold for what follows."
         )
     found = _with(models[run], weights)
     if found is None:
-        raise ConfigError(f"--own {run}: this site's own parameters of that run are of another model.")
+        raise ConfigError(f"--own {run}: this site's own parameters from that run belong to another model.")
     return found
 
 
 def _with(own: OwnModel, weights: Weights) -> tuple[dict[str, Any], str] | None:
     there = own.on(weights)
-    words = f"with the parameters of this site's own, after round {own.server_round} of run {own.run}"
+    words = f"with this site's own parameters, after round {own.server_round} of run {own.run}"
     return None if there is None else (there, words)
 
 
@@ -91,7 +91,7 @@ def model_with(task: "Task", weights: Weights, name: str) -> "nn.Module":
         model.load_state_dict({key: torch.as_tensor(weights[key]) for key in needed}, strict=False)
     except RuntimeError as error:
         words = " ".join(str(error).split())
-        raise ConfigError(f"{name}: not weights of model {task.settings.model}: {words}") from None
+        raise ConfigError(f"{name}: not the weights of model {task.settings.model}: {words}") from None
     return model
 
 
@@ -123,7 +123,9 @@ def measured(settings: ClientConfig, weights: Weights, name: str) -> str:
 
 
 def no_test_rows() -> DataError:
-    return DataError("This site has no test rows: its data name none, or its task's test_data() gives none.")
+    return DataError(
+        "This site has no test rows: its data have none, or test_data() of its task returns none."
+    )
 
 
 Say = Callable[[str], None]
@@ -162,11 +164,11 @@ class OwnEvaluation:
             if self._seen[1] not in (0, before[1]):
                 self._own()
         except FlDpError as error:
-            self._say(f"the model that was received could not be measured: {error}")
+            self._say(f"the received model could not be evaluated: {error}")
 
     def _global(self) -> None:
         received = read_received(self._received)
-        name = f"run {received.run}, the model that round {received.server_round} starts from"
+        name = f"run {received.run}, the model at the start of round {received.server_round}"
         self._say(measured(self._settings, received.weights, name))
 
     def _own(self) -> None:

@@ -185,9 +185,9 @@ class ForeseenAccounts:
         if held == cut:
             return ""
         return (
-            f"splits {source} as {dataset!r}, and the ledger holds it as {name!r}: parts would share "
-            "records, and what these have spent would not count. Split them alike in all runs: one seed, the "
-            "same clients, the same partition"
+            f"splits {source} as {dataset!r}, but the ledger has it as {name!r}: parts would share "
+            "records, and what these have spent would not count. Split the data in the same way in all "
+            "runs: same seed, clients and partition"
         )
 
     def pay(self, dataset: str, entry: Entry, arithmetic: str) -> None:

@@ -47,7 +47,7 @@ def validate(
     task = _task_of(task_or_model, data, config)
     result = validate_task(task, fix=fix, metrics=config.metric_names if config else (), test=test)
     if isinstance(task_or_model, TaskSettings) and task_or_model.by_client:
-        result.notes.append(f"of the clients' files {task.settings.data} was read, and no other client's")
+        result.notes.append(f"only {task.settings.data} was read, and no other client's file")
     if config and result.model is not None:
         parameters = list(result.model.parameters())
         try:
@@ -72,7 +72,7 @@ def _task_of(given: Any, data: Any, config: RunConfig | None) -> "Task":
     settings = TaskSettings(**config.of_task()) if config else TaskSettings()
     if isinstance(given, nn.Module):
         if data is None:
-            raise ConfigError("validate: a model alone has no data; give them as inputs and targets.")
+            raise ConfigError("validate: a model alone has no data; give inputs and targets as well.")
         return _of_model(given, data, settings)
     if isinstance(given, Task):
         return given
@@ -113,7 +113,7 @@ def _clients_with_files(data: str) -> list[str]:
     found = glob.glob(f"{glob.escape(before)}*{glob.escape(after)}")
     names = sorted(path[len(before) : len(path) - len(after)] for path in found)
     if not set(names) - {SERVER}:
-        raise ConfigError(f"data = {data!r}: there is no client's file, such as {before}0{after}.")
+        raise ConfigError(f"data = {data!r}: no file of a client was found, such as {before}0{after}.")
     return sorted(names, key=lambda name: (name == SERVER, name != "0", name))
 
 
@@ -160,6 +160,7 @@ def _cost(config: RunConfig, records: int) -> str:
         f"{rounded_up(budget.epsilon_of([one] * number))} {words}" for number, words in rounds.items()
     )
     return (
-        f"a client with {records} records spends epsilon {spent}, of {config.epsilon:g}, at delta {delta:g}, "
-        f"by {config.accountant}: noise multiplier {one.noise_multiplier:g}, {one.steps} steps a round"
+        f"a client with {records} records spends epsilon {spent}, out of {config.epsilon:g}, at delta "
+        f"{delta:g}, by {config.accountant}: noise multiplier {one.noise_multiplier:g}, {one.steps} steps "
+        "a round"
     )

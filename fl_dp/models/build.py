@@ -79,12 +79,12 @@ def remedy(form: Form) -> str:
         return "For tokens there are transformer and hf:PATH; `tokens` sets their number."
     match len(form.input_shape):
         case 1:
-            return "For rows of numbers, as of a table, there are linear and mlp."
+            return "For rows of numbers, such as a table's, there are linear and mlp."
         case 2:
             return f"For windows (time steps, channels) there is cnn1d; {_ANY}."
         case 3:
             return (
-                "Choose a model for images of this size, or bring them to another (image-size, for folder: "
-                f"and hf:); {_ANY}."
+                "Choose a model for images of this size, or scale the images (image-size, for folder: and "
+                f"hf:); {_ANY}."
             )
-    return f"{_ANY[:1].upper()}{_ANY[1:]}; others by a model of your own (FILE.py:NAME)."
+    return f"{_ANY[:1].upper()}{_ANY[1:]}; for others write your own model (FILE.py:NAME)."

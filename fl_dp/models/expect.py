@@ -12,7 +12,7 @@ def expect_numbers(form: Form) -> None:
 def expect_one_answer(form: Form) -> None:
     """ValueError if each position needs an answer."""
     if form.targets == "tokens":
-        raise ValueError("it gives one answer an example, not one for each token")
+        raise ValueError("it gives one answer for each example, not one for each token")
 
 
 def expect_square_image(form: Form, sides: tuple[int, ...]) -> tuple[int, int]:

@@ -33,7 +33,7 @@ def load_weights(path: Path, name: str = "") -> dict[str, Tensor]:
     if not isinstance(found, dict) or not all(
         isinstance(key, str) and isinstance(one, Tensor) for key, one in found.items()
     ):
-        raise ConfigError(f"{name}: holds no state dict, tensors by name.")
+        raise ConfigError(f"{name}: holds no state dict, which has tensors by name.")
     return found
 
 
@@ -42,7 +42,7 @@ def _check_sizes(found: Any, name: str) -> None:
     if isinstance(found, Tensor):
         fits = found.layout == torch.strided and found.nbytes <= max(found.untyped_storage().nbytes(), 1)
         if not fits:
-            raise ConfigError(f"{name}: holds a tensor that claims to be larger than what is there.")
+            raise ConfigError(f"{name}: holds a tensor that claims to be larger than its data.")
     elif isinstance(found, dict | list | tuple):
         for one in found.values() if isinstance(found, dict) else found:
             _check_sizes(one, name)

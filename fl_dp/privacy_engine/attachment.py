@@ -40,8 +40,8 @@ class Attachment:
         for name in _OF_OPACUS:
             if name in vars(self._optimizer) and name not in self._had:
                 raise ConfigError(
-                    f"optimizer.{name} was assigned, and nothing reads it; give it to PrivacyEngine(...), as "
-                    "one number or as a table with one for each step."
+                    f"optimizer.{name} was assigned, but nothing reads it; pass it to PrivacyEngine(...), "
+                    "as one number or as a table with one number for each step."
                 )
 
     def remove(self) -> None:
@@ -67,4 +67,4 @@ def check_step_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> No
     other = [name for name in kwargs if name != "loss"]
     if other or len(args) > 1:
         name = other[0] if other else "closure"
-        raise TypeError(f"A private step takes loss= and nothing else, got {name!r}.")
+        raise TypeError(f"A private step takes only loss=, got {name!r}.")

@@ -27,8 +27,8 @@ _WRAPPERS = frozenset(
     }
 )
 _INSTEAD = (
-    "Train in one process, without torchrun and init_process_group, where batches that do not fit the memory "
-    "are cut by PoissonSampler(physical_batch_size=...) and optimizer.virtual_step; or give "
+    "Train in one process, without torchrun and init_process_group; for batches that do not fit into memory "
+    "use PoissonSampler(physical_batch_size=...) and optimizer.virtual_step. Or pass "
     "PrivacyEngine(..., ranks='all')."
 )
 
@@ -64,13 +64,13 @@ class ModelCheck:
     def _probed(self) -> Axes:
         if self._inputs is None:
             raise ConfigError(
-                "The model was not called after attach(); call it as a whole, not its parts, so that the "
+                "The model was not called after attach(); call the whole model, not its parts, so that the "
                 "engine can check it on inputs of the same kind."
             )
         if self._training != _training(self._module):
             raise ConfigError(
-                "The model was put in training or evaluation mode between its call and the step, before it "
-                "was ever checked; do so after the step."
+                "The model was switched to training or evaluation mode between its call and the step, "
+                "before it was checked; switch after the step."
             )
         args, kwargs = self._inputs
         axes = self._axes[self._training] = probe(self._module, *args, **kwargs)
@@ -92,8 +92,8 @@ def check_one_process() -> None:
         return
     if (size := torch.distributed.get_world_size()) > 1:
         raise ConfigError(
-            f"torch.distributed runs {size} processes, and this PrivacyEngine trains in one: their clipped "
-            f"sums are not added up, so that their weights would drift apart. {_INSTEAD}"
+            f"torch.distributed runs {size} processes, but this PrivacyEngine trains in one: the clipped "
+            f"sums of the processes are not added up, so their weights would drift apart. {_INSTEAD}"
         )
 
 
@@ -104,8 +104,8 @@ def check_not_spread(module: nn.Module) -> None:
             if kind.__name__ in _WRAPPERS:
                 where = f"{name} of the model" if name else "The model"
                 raise ConfigError(
-                    f"{where} is in {kind.__name__}, and PrivacyEngine itself adds up gradients after it "
-                    f"has clipped them; give it the model without the wrapper. {_INSTEAD}"
+                    f"{where} is wrapped in {kind.__name__}, but PrivacyEngine itself adds up the gradients "
+                    f"after clipping them; pass the model without the wrapper. {_INSTEAD}"
                 )
 
 

@@ -167,7 +167,7 @@ class PrivacyEngine(Fixed, Reports):
         sampler every epsilon says that Poisson sampling is assumed.
         """
         if self._attached is not None:
-            raise ConfigError("This engine is attached to an optimizer already; call detach() first.")
+            raise ConfigError("This engine is already attached to an optimizer; call detach() first.")
         check_attachable(optimizer)
         check_optimizer(optimizer, self.parameters)
         self._steps.watch(sampler)
@@ -219,8 +219,8 @@ class PrivacyEngine(Fixed, Reports):
         """
         if self._pending is not None or (self._ranks is not None and self._ranks.examples):
             raise ConfigError(
-                "Asked for the state in the middle of a logical batch: what virtual steps gathered has no "
-                "noise yet and is not saved. Save after optimizer.step."
+                "The state was asked for in the middle of a logical batch: what virtual steps have "
+                "gathered has no noise yet and is not saved. Save after optimizer.step."
             )
         return {"settings": self._settings(), **self._steps.state_dict()}
 
@@ -234,8 +234,8 @@ class PrivacyEngine(Fixed, Reports):
         """
         if isinstance(self._generator, torch.Generator):
             raise ConfigError(
-                "An engine with a generator of the user's cannot go on from a state: nobody can tell which "
-                "of its numbers were noise before. Leave out generator=, or give 'secure'."
+                "An engine with your own generator cannot continue from a saved state: nobody can tell "
+                "which of its numbers were already used as noise. Leave out generator=, or pass 'secure'."
             )
         check_same_settings(state["settings"], self._settings())
         self._steps.load_state_dict(state)

@@ -63,7 +63,7 @@ class Schedule:
             return self._settings(0)
         if step >= self._length:
             raise ConfigError(
-                f"The table of noise_multiplier or max_grad_norm has {self._length} steps, and they are all "
+                f"The table of noise_multiplier or max_grad_norm has {self._length} steps, and all were "
                 "taken; give PrivacyEngine a table with an entry for every step."
             )
         return self._settings(step)

@@ -31,7 +31,7 @@ _ACCOUNTING_MODES: dict[str, str] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld
 # Other keywords of private_CNN that cannot be honoured, and why.
 _REFUSED = {
     "alphas": "the accountant chooses its own orders",
-    "eps_error": "the accountant rounds to the safe side by itself",
+    "eps_error": "the accountant already rounds to the safe side",
     "mode": "'ghost-mixed' is the default; ghost_clipping and mixed choose others",
     "fp16": "run the model under torch.autocast instead",
     "numerical_stability_constant": "clipping divides safely without one",
@@ -78,7 +78,7 @@ def number_or_table(name: str, value: object) -> float | Table:
     """
     if callable(value):
         raise ConfigError(
-            f"{name}={value!r}: a callable could look at losses; give a table that is made beforehand, "
+            f"{name}={value!r}: a callable could depend on losses; give a table that is made beforehand, "
             f"{name}=[f(step) for step in range(steps)]."
         )
     plain = value.tolist() if hasattr(value, "tolist") else value  # of numpy and torch, scalars too
@@ -108,7 +108,7 @@ def chosen_noise(
             raise ConfigError("Give noise_multiplier, or target_epsilon and epochs, not both.")
         return _checked_noise(noise_multiplier)
     if target_epsilon is None:
-        raise ConfigError("Give noise_multiplier, or target_epsilon and epochs, not neither.")
+        raise ConfigError("Give noise_multiplier, or target_epsilon and epochs.")
     if epochs is None:
         raise ConfigError("target_epsilon needs epochs, to know how many steps there will be.")
     if not 0 < epochs < math.inf:
@@ -186,7 +186,7 @@ def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.P
     for name, parameter in trained.items():
         if not parameter.requires_grad:
             raise ConfigError(
-                f"{name} was frozen after the engine was made and would get noise alone; make a new engine."
+                f"{name} was frozen after the engine was made and would get only noise; make a new engine."
             )
     protected = {id(parameter) for parameter in trained.values()}
     for group in optimizer.param_groups:
@@ -194,8 +194,8 @@ def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.P
             moves = parameter.requires_grad or parameter.grad is not None
             if moves and id(parameter) not in protected:
                 raise ConfigError(
-                    f"The optimizer trains a parameter of shape {tuple(parameter.shape)} that the "
-                    "engine was not given; name it in named_params or take it out of the optimizer."
+                    f"The optimizer trains a parameter of shape {tuple(parameter.shape)} that the engine "
+                    "does not have; name it in named_params or remove it from the optimizer."
                 )
 
 

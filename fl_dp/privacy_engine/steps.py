@@ -33,8 +33,8 @@ class PrivacySpent:
             f"arithmetic {STEADY_ROWS}"
         )
         if self.sampling == "seen":
-            return f"{told}, each of them seen to be a Poisson draw"
-        return f"{told}, ASSUMED that each batch was a Poisson draw: no sampler was attached to see it"
+            return f"{told}, each checked to be a Poisson draw"
+        return f"{told}, ASSUMED that each batch was a Poisson draw: no sampler was attached to check it"
 
 
 def privacy_spent(
@@ -48,8 +48,8 @@ def privacy_spent(
 def warn_of_assumed_sampling() -> None:
     """Warn, at the place that called the engine's method."""
     warnings.warn(
-        "This epsilon assumes that every batch was a Poisson draw, which nothing has seen. Draw batches with "
-        "PoissonSampler, and give it to attach(optimizer, sampler=sampler) before the first step.",
+        "This epsilon assumes that every batch was a Poisson draw, which was not checked. Draw batches "
+        "with PoissonSampler, and pass it to attach(optimizer, sampler=sampler) before the first step.",
         AssumedSamplingWarning,
         stacklevel=3,
     )
@@ -75,13 +75,13 @@ class Steps:
             return
         if sampler.num_records != self._sample_size:
             raise ConfigError(
-                f"The sampler draws from {sampler.num_records} records, the engine has "
-                f"sample_size={self._sample_size}; give both the same."
+                f"The sampler draws from {sampler.num_records} records, but the engine has "
+                f"sample_size={self._sample_size}; give both the same number."
             )
         if sampler.sample_rate != self._sample_rate:
             raise ConfigError(
-                f"The sampler draws at rate {sampler.sample_rate}, the engine prices steps at "
-                f"{self._sample_rate}; give both the same batch and data set size."
+                f"The sampler draws at rate {sampler.sample_rate}, but the engine accounts for steps at "
+                f"rate {self._sample_rate}; give both the same batch size and data set size."
             )
         sampler.register()
         self._sampler, self._has_watched = sampler, True

@@ -47,7 +47,7 @@ def print_budgets(summary: Mapping[str, Any], console: Console | None = None) ->
     if private:
         lines += spread_lines(summary)
     if "claimed" in columns:
-        lines.append("claimed: what the ledger shows of other runs, as its site says; total: with this run")
+        lines.append("claimed: what the ledger shows of other runs, by its site's word; total: with this run")
     lines += [*filter(None, (alone_line(summary), refuted_line(clients))), *retirement_lines(clients)]
     for line in lines:
         for part in folded(line, console.width - len(marked("", private=private))):
@@ -104,7 +104,7 @@ def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A line for each client whose ledger has retired accounts; of many clients the first few."""
     retired = {name: client["retired"] for name, client in clients.items() if client["retired"]}
     lines = [
-        f"client {name}: its ledger was retired {times(retired[name])}; it shows only what came after"
+        (f"client {name}: its ledger was retired {times(retired[name])}; it shows only what came after")
         for name in sorted(retired, key=_natural)
     ]
     return _first_few(lines, "clients whose ledgers were retired")
@@ -157,16 +157,13 @@ def alone_line(summary: Mapping[str, Any]) -> str:
     if not found:
         return ""
     useful = [one for one in found if one <= BEYOND_USE]
-    then = f'"alone" holds: {alone_words(max(useful))} at most' if useful else "no epsilon of use holds"
-    fails = "together than was assumed. If that fails"
+    then = f'"alone" holds: {alone_words(max(useful))} at most' if useful else "no useful epsilon holds"
+    fails = "than was assumed. If that fails"
     if summary.get("masked") is False:
-        fails = (
-            "together than was assumed. No masks were used: whoever ran this saw each part, and against them"
-        )
+        fails = "than was assumed. No masks were used: whoever ran this saw each part, and against them"
     return (
-        "epsilon holds against all who see no more than sums of clients, with no more members working "
-        f"{fails}, {then}"
-        f"{', and none of use where it says none' if 0 < len(useful) < len(found) else ''}"
+        "epsilon holds against everybody who sees no more than sums of clients, if no more members collude "
+        f"{fails}, {then}{', and no useful one where it says none' if 0 < len(useful) < len(found) else ''}"
     )
 
 

@@ -47,15 +47,15 @@ def epsilon_means(record: Mapping[str, Any]) -> str:
         return ""
     together = record["federation"]
     if not together["accountants"]:
-        return "eps: nothing was spent, as no client has trained"
+        return "eps: nothing was spent, because no client has trained"
     whose = f"one {together.get('unit', RECORD)}"  # older reports have none
     if (count := together.get("clients_per_person", 1)) > 1:
         whose = f"one person at up to {count} clients"
-    what = f"what this run has cost {whose}"
+    what = f"the cost of this run for {whose}"
     if not counts_this_run(record):
-        what = f"what all runs have cost {whose}, as the clients' ledgers show them"
+        what = f"the cost of all runs in the clients' ledgers for {whose}"
     alone = "; alone: if the assumption behind secure sums fails" if "epsilon_alone" in together else ""
-    return f"eps: {what}, of the client's budget; {_conditions(record)}{alone}"
+    return f"eps: {what}, out of the client's budget; {_conditions(record)}{alone}"
 
 
 def _conditions(record: Mapping[str, Any]) -> str:
@@ -78,7 +78,7 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
         f"{record['seconds']:.1f} s",
     )
     why = record.get("lost")  # older reports have none
-    lost = folded(f"  LOST, and paid for: {why}") if why else []
+    lost = folded(f"  LOST, though paid for: {why}") if why else []
     return "\n".join([*packed(parts), *lost])
 
 

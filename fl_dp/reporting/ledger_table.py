@@ -17,15 +17,16 @@ _ACCOUNT = (
 )  # fmt: skip
 _ALONE = ("alone", "of (alone)", "total (alone)")
 _WHICH = (
-    "epsilon and total hold against all who see no more than sums of clients; alone and total (alone) if "
-    "that fails: then each client's share of the noise is all that protects. none: nothing that helps holds."
+    "epsilon and total hold against everybody who sees no more than sums of clients; alone and total "
+    "(alone) hold if that fails, when only each client's own share of the noise protects it. none: no "
+    "useful epsilon holds."
 )
 _ROUND = (
     "entry", "time, UTC", "data set", "run", "round", "sample rate", "noise multiplier", "steps", "state",
 )  # fmt: skip
 _UNTRACED = (
-    "entered by an older fl_dp, or with little that tells records apart: the same records are known here as "
-    "they were read, and in another form they may be taken for new data."
+    "registered by an older fl_dp, or with little that tells records apart: these records are recognised "
+    "only in the form in which they were read; in another form they may count as new data."
 )
 _WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
 

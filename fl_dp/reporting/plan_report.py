@@ -83,16 +83,18 @@ def print_plan(report: Mapping[str, Any]) -> None:
     title = f"Epsilon at delta {report['delta']:g}, by {report['accountant']}"
     print_table(title, ("after round", "epsilon"), course)
     if not report["upper_bound"]:
-        print(f"({report['accountant']} gives no proven upper bound: it may not hold a client's budget)")
+        print(
+            f"({report['accountant']} gives no proven upper bound, so it may not be used for a client's "
+            "budget)"
+        )
     if report["accountant"] != "rdp" and rdp is not None:
-        print(f"(by rdp, a quicker and looser bound: {rounded_up(rdp)})")
+        print(f"(by rdp, a faster and looser bound: {rounded_up(rdp)})")
     if "epsilon_alone" in report:
         holds = alone_words(report["epsilon_alone"])
         useless = f" (infinite, or above {BEYOND_USE:g})" if holds == "none" else ""
         print(
-            "\nThat holds against all who see no more than sums of clients. If this assumption fails, a "
-            "client's\nown share of the noise is all that protects, and epsilon is "
-            f"{holds}{useless}."
+            "\nThis holds against everybody who sees no more than sums of clients. If this assumption "
+            f"fails, only a\nclient's own share of the noise protects it, and epsilon is {holds}{useless}."
         )
     if budget is not None:
         whole, total = report["fitting_rounds"], sum(phase["rounds"] for phase in phases)
@@ -103,6 +105,6 @@ def print_plan(report: Mapping[str, Any]) -> None:
         print(f"\nWithin the budget of epsilon {budget:g}." if whole == total else f"\n{verdict}")
     if len({(phase["sample_rate"], phase["noise_multiplier"]) for phase in phases}) > 1:
         print(
-            "\nSample rate or noise changes on the way: epsilon holds if that is settled beforehand."
-            "\nClients of a federation take part in it only with vary-mechanism (docs/privacy.md)."
+            "\nSample rate or noise changes between rounds: epsilon holds only if this is fixed "
+            "beforehand.\nClients of a federation accept it only with vary-mechanism (docs/privacy.md)."
         )

@@ -172,7 +172,7 @@ def bars(progress: RunProgress, now: float) -> list[Bar]:
 
 def _rounds(progress: RunProgress, now: float) -> str:
     left = seconds_left(progress, now)
-    words = f"{progress.over} of {progress.rounds} are over"
+    words = f"{progress.over} of {progress.rounds} done"
     return words if left is None else f"{words}, about {rough_duration(left)} left"
 
 

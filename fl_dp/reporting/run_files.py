@@ -190,13 +190,13 @@ def _checked(found: Any, hint: Any, name: str, whole: bool) -> Any:
     else:
         fits = hint is object or type(found) is hint
     if not fits:
-        raise ValueError(f"{name or 'it'} is not of its type")
+        raise ValueError(f"{name or 'it'} has the wrong type")
     return found
 
 
 def _fields(found: Any, kind: Any, name: str, whole: bool) -> dict[str, Any]:
     if not isinstance(found, dict):
-        raise ValueError(f"{name or 'it'} is no object")
+        raise ValueError(f"{name or 'it'} is not an object")
     made = dict(found)
     needed = _NEEDED.get(kind, ())
     for key, hint, plain, field in _plan(kind):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 
-_OF_RESOLVED = """# What "auto" became. It stays where clients differ (rounds.jsonl has each client's value),
-# and where a machine decides for itself.
+_OF_RESOLVED = """# The values that "auto" became. It stays where clients differ (rounds.jsonl has each
+# client's value) and where each machine decides for itself.
 """
 
 
@@ -35,7 +35,7 @@ class RunResults:
         for file in (self._folder.rounds, *_written_at_the_end(self._folder)):
             if not resumed and file.exists():
                 raise ConfigError(
-                    f"out = {str(path)!r}: already holds {file.name} of an earlier run; name another."
+                    f"out = {str(path)!r}: already holds {file.name} of an earlier run; name another folder."
                 )
         private_folder(path)
 

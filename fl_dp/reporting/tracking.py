@@ -174,7 +174,7 @@ class RunTrackers:
             self._try(name, lambda run=run: run.close(completed=completed))  # type: ignore[misc]
         for name, words in self._failed.items():
             last = self._kept.get(name, {}).get("round", 0)
-            self._say(f"not all was tracked: {name} failed after round {last}: {words}")
+            self._say(f"tracking is incomplete: {name} failed after round {last}: {words}")
         for name in self._runs:
             self._say(f"tracked by {name} in {self._folder.shown / self._folder.tracked.name / name}")
 
@@ -220,7 +220,7 @@ def _read_kept(path: Path) -> dict[str, dict[str, Any]]:
         return {}
     found = read_json(path)
     if not isinstance(found, dict) or not all(map(_is_kept, found.values())):
-        raise ConfigError(f"{path}: is damaged; delete {path.parent} to track the run anew.")
+        raise ConfigError(f"{path}: is damaged; delete {path.parent} to track the run from the start.")
     return {name: {"key": one["key"], "round": one["round"]} for name, one in found.items()}
 
 
@@ -235,4 +235,4 @@ def _is_kept(one: object) -> bool:
 def _check_own(folder: Path) -> None:
     """Raise ConfigError for a link: resuming somebody else's run would write elsewhere."""
     if folder.is_symlink():
-        raise ConfigError(f"{folder}: is a link; delete it, and the run is tracked in a folder of its own.")
+        raise ConfigError(f"{folder}: is a link; delete it, so that the run is tracked in its own folder.")

@@ -91,6 +91,6 @@ def roster_too_small(sites: int, least: int) -> str:
         return ""
     new = f", or stop this run and start a new one with min-clients = {sites}" if sites else ""
     return (
-        f"the roster has {counted(sites, 'site')} and min-clients is {least}, so that no round can start: "
-        f"give the server's kit a roster with more sites (fl-dp provision){new}"
+        f"the roster has {counted(sites, 'site')} and min-clients is {least}, so no round can start: give "
+        f"the server's kit a roster with more sites (fl-dp provision){new}"
     )

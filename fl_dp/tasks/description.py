@@ -46,7 +46,7 @@ class ModelDescription:
     def read(cls, path: Path) -> Self:
         """Read `path`; ConfigError if it is missing or damaged."""
         if not path.exists():
-            raise ConfigError(f"{path}: no such file; a run writes it with its model at its end.")
+            raise ConfigError(f"{path}: no such file; a run writes it at its end, with its model.")
         found = read_json(path)
         try:
             form = found["form"]

@@ -73,7 +73,7 @@ def task_class(name: str) -> type[Task]:
     """The class that `name` means, see `task_of`."""
     if name.startswith(GIVEN):
         if name not in _given:
-            raise ConfigError(f"task = {name!r}: a class of another Python process; hand it over again.")
+            raise ConfigError(f"task = {name!r}: a class of another Python process; pass it again.")
         return _given[name]
     file, kind = task_file(name)
     if file is None and not kind:

@@ -46,7 +46,7 @@ def own_parts(name: str) -> Callable[..., Any]:
     found = getattr(module, function, None)
     wanted = "expected FILE.py:NAME, a function (config, run, shared, on_registered) that makes StrategyParts"
     if not callable(found):
-        what = f"it has no {function} that can be called" if function else "it names no function"
+        what = f"it has no {function} that can be called" if function else "it does not name a function"
         raise ConfigError(f"strategy = {name!r}: {what}; {wanted}.")
     try:
         inspect.signature(found).bind(*range(4))

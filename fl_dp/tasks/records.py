@@ -59,9 +59,7 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
     if config.evaluate == "server":
         found = records_of(_task_for(config, task, SERVER), "test")
         if found is None:
-            raise DataError(
-                'There are no test data, on which evaluate = "server" measures the model; set it to "off".'
-            )
+            raise DataError('There are no test data, which evaluate = "server" needs; set evaluate = "off".')
         task.form, task.class_names = found.form, found.classes
         return found
     with in_task_code(type(task), "public_form()"):
@@ -174,7 +172,7 @@ def _check_alike(first: TensorData, data: TensorData, client: int) -> None:
     ):
         if theirs != own:
             raise DataError(
-                f"client {client}: expected {what} as client 0 has, {theirs}, not {own}; one model is "
+                f"client {client}: expected {what} as client 0 has, {theirs}, not {own}, as one model is "
                 "trained on all clients' files."
             )
 

@@ -62,7 +62,7 @@ class Task:
     def form(self) -> Form:
         """Form of the data; TaskError before it is known."""
         if self._form is None:
-            raise TaskError("a built-in model takes its shape from data, and none were read yet")
+            raise TaskError("a built-in model takes its shape from data, but no data were read yet")
         return self._form
 
     @form.setter
@@ -160,9 +160,7 @@ class Task:
         given, form = self.settings.weight_of_class, self.form
         if not self._has_built_in_losses:
             if given:
-                raise ConfigError(
-                    "class-weights: this task has losses() of its own; weigh the examples there."
-                )
+                raise ConfigError("class-weights: this task has its own losses(); weight the examples there.")
             return
         check_targets(self.settings.loss, form)
         if given and (form.targets != "class" or len(given) != form.outputs):

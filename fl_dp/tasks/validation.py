@@ -63,7 +63,7 @@ class Validation:
         lines = [f"found: {finding}" for finding in self.findings]
         lines += [f"changed: {change}" for change in self.changed]
         lines += [f"note: {note}" for note in self.notes]
-        return "\n".join([*lines, "it can be trained" if self.ok else f"{len(self.findings)} to mend"])
+        return "\n".join([*lines, "it can be trained" if self.ok else f"{len(self.findings)} to fix"])
 
     @contextmanager
     def finding(self, where: str) -> Iterator[None]:
@@ -101,7 +101,7 @@ def validate_task(
             with result.finding("metrics"):
                 check_metrics(task, metrics, records_of(task, "test"))
     if task.known_form is None and result.findings and type(task).model is Task.model:
-        result.notes.append("the model was not looked at: it takes its shape from the data")
+        result.notes.append("the model was not checked, as it takes its shape from the data")
         return result
     with result.finding("model"):
         result.model = new_model(task)
@@ -132,10 +132,10 @@ def check_model(result: Validation, task: Task, model: nn.Module, *, fix: bool) 
         for name in norms
     ]
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        result.findings.append(Finding("model", "no parameter is trainable; set requires_grad of some."))
+        result.findings.append(Finding("model", "no parameter is trainable; set requires_grad on some."))
         return
     if task.known_form is None:
-        result.notes.append("the model was not tried: the form of the data is not known")
+        result.notes.append("the model was not tried, as the form of the data is not known")
         return
     tried = model
     if norms:
@@ -170,10 +170,13 @@ def _check_test_data(result: Validation, task: Task, form: Form | None) -> None:
     with result.finding("test_data()"):
         test = records_of(task, "test")
         if test is None:
-            result.notes.append('no test data: a server needs evaluate = "off" then')
+            result.notes.append('no test data: the server then needs evaluate = "off"')
         elif form is not None and test.form != form:
             result.findings.append(
-                Finding("test_data()", f"it gives {test.form}, and train_data() {form}; bring both into one.")
+                Finding(
+                    "test_data()",
+                    f"it gives {test.form}, but train_data() gives {form}; give both the same form.",
+                )
             )
 
 
@@ -224,7 +227,7 @@ def check_losses(task: Task, model: nn.Module) -> None:
             'mean over the batch (reduction="none").'
         )
     if not losses.requires_grad:
-        raise ModelError("they do not depend on a trainable parameter; do not detach them, nor use no_grad.")
+        raise ModelError("they do not depend on a trainable parameter; do not use detach or no_grad.")
 
 
 @contextmanager

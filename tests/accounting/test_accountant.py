@@ -74,7 +74,7 @@ def test_a_run_and_a_client_are_refused_before_anything_starts(
 
 def test_another_packages_accountant_plans_and_holds_no_budget(foreign: str) -> None:
     assert compute_epsilon([Entry(0.1, 1.0, 1)], 1e-5, foreign) == 0.25
-    words = "accountant = 'foreigner': another package has brought it"
+    words = "accountant = 'foreigner': it comes from another package"
     for use in (
         lambda: Budget(3.0, 1e-5, foreign),
         lambda: RunConfig(accountant=foreign),

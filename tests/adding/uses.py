@@ -136,7 +136,7 @@ def test_a_source_is_loaded_and_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     check(data=config.data)
     assert check_parts(config)[0].startswith("the smallest client declares 1 records")
-    with pytest.raises(DataError, match=r"^/table: no such file; data = 'columns:table' names it"):
+    with pytest.raises(DataError, match=r"^/table: no such file, named by data = 'columns:table'"):
         check_files(RunConfig(data="columns:table"))
 
 

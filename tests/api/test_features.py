@@ -83,7 +83,7 @@ def test_an_export_says_that_its_inputs_are_features(run, tmp_path):
         app, ["export", str(run), "--to", "safetensors", "--out", str(tmp_path / "out")]
     )
     assert told.exit_code == 0, told.output
-    assert "its inputs are the features scatter:1 of a record, not the record itself" in told.output
+    assert "the model takes the features scatter:1 of a record, not the record itself" in told.output
     card = json.loads((tmp_path / "out" / "card.json").read_text())
     assert card["inputs"].startswith("float32 features scatter:1 of a record")
     assert card["settings"]["features"] == "scatter:1"

@@ -56,7 +56,7 @@ def test_a_site_has_the_final_model_with_the_parameters_of_its_own(make_run, edi
     folder = make_run(local_algorithm="mr-mtl", pull=0.1, clients=3, model="mlp")
     kept = folder / "clients" / "kept"
     result = fl_dp.load_run(folder)
-    with pytest.raises(ConfigError, match="only simulations by Ray"):
+    with pytest.raises(ConfigError, match="only simulations with Ray"):
         result.model_of(1)
     state = result.model.state_dict()
     name, other, *_ = state
@@ -71,13 +71,13 @@ def test_a_site_has_the_final_model_with_the_parameters_of_its_own(make_run, edi
     with pytest.raises(ConfigError, match="client 3: the run's clients are 0 to 2"):
         result.model_of(3)
     edit(folder, local_algorithm="fedavg")
-    with pytest.raises(ConfigError, match="have no model of their own; see local-algorithm = mr-mtl"):
+    with pytest.raises(ConfigError, match="have no own models; see local-algorithm = mr-mtl"):
         fl_dp.load_run(folder).model_of(0)
 
 
 def test_a_task_of_ones_own_is_run_only_if_it_is_handed_over(make_run):
     folder, gone = make_run(Own), give(Own).replace("Own", "Gone")
-    for task, words in ((None, "a task of its own, Own; hand it over"), (gone, "of another Python process")):
+    for task, words in ((None, "its own task, Own; pass it"), (gone, "of another Python process")):
         with pytest.raises(ConfigError, match=words):
             _ = fl_dp.load_run(folder, task=task).model
     assert [type(part) for part in fl_dp.load_run(folder, task=Own).model] == [nn.Linear, nn.Tanh, nn.Linear]
@@ -91,7 +91,7 @@ def test_a_file_that_the_folder_names_is_never_imported(make_run, edit, tmp_path
         edit(folder, task=task)
         sys.path.insert(0, str(folder))
         try:
-            with pytest.raises(ConfigError, match="hand it over"):
+            with pytest.raises(ConfigError, match="pass it"):
                 _ = fl_dp.load_run(folder).model
         finally:
             sys.path.remove(str(folder))
@@ -108,7 +108,7 @@ def test_a_model_of_code_has_to_be_named_and_is_read_from_where_it_lies_now(make
     model = fl_dp.load_run(folder, model="moved/ours.py:make").model
     assert torch.equal(model.weight, weights["weight"])
     for named, words in (
-        (None, r"model = '.*ours\.py:make': is not built in; name it"),
+        (None, r"model = '.*ours\.py:make': is not built in; if you trust its code, name it"),
         ("moved/ours.py:other", r"model = 'moved/ours.py:other': the run's model is"),
     ):
         with pytest.raises(ConfigError, match=words):
@@ -146,7 +146,7 @@ def test_a_run_that_goes_on_has_no_summary_yet_and_no_model(make_run, tmp_path):
         (folder / name).unlink()
     result = fl_dp.load_run(folder)
     assert (result.status, result.epsilon, len(result.rounds), len(result.budgets)) == ("", None, 0, 0)
-    with pytest.raises(ConfigError, match="has left no model"):
+    with pytest.raises(ConfigError, match="wrote no model"):
         _ = result.model
     with pytest.raises(ConfigError, match="holds no run"):
         fl_dp.load_run(tmp_path)

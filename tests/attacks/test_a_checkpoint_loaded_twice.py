@@ -113,5 +113,5 @@ def test_a_generator_that_begins_again_is_refused(what):
     else:
         generator = torch.Generator().manual_seed(0)
         held = PoissonSampler(40, expected_batch_size=10, physical_batch_size=3, generator=generator)
-    with pytest.raises(ConfigError, match="generator of the user's"):
+    with pytest.raises(ConfigError, match="generator"):
         held.load_state_dict(held.state_dict())

@@ -96,7 +96,7 @@ def test_a_table_that_is_changed_later_changes_no_step(kind):
 
 @pytest.mark.parametrize("name", ["noise_multiplier", "max_grad_norm"])
 def test_a_callable_that_could_read_losses_is_refused(name):
-    with pytest.raises(ConfigError, match=f"{name}=.* could look at losses; give a table"):
+    with pytest.raises(ConfigError, match=f"{name}=.* could depend on losses; give a table"):
         small_engine(small_model(), **{"noise_multiplier": 1.0, name: lambda step: 1.0 / (1 + step)})
 
 

@@ -62,7 +62,7 @@ def test_the_loop_of_the_docs_is_seen_step_by_step():
     assert engine.steps == 30
     spent = engine.get_privacy_spent()
     assert spent.sampling == "seen"
-    assert "seen to be a Poisson draw" in str(spent)
+    assert "checked to be a Poisson draw" in str(spent)
 
 
 def test_two_steps_on_one_draw_and_a_step_without_a_draw_are_refused():

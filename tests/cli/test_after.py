@@ -47,16 +47,16 @@ def test_new_data_are_answered_in_a_file_and_code_of_the_run_is_not_run_unasked(
     np.savez("new.npz", x=np.zeros((4, 3), np.float32))
     words = ["predict", "run", "--data", "npz:new.npz"]
     assert run_command(app, words) == 2
-    assert "a task of its own, Ours; hand it over (task=, or --task)" in capsys.readouterr().err
+    assert "its own task, Ours; pass it (task=, or --task)" in capsys.readouterr().err
     assert not Path("predictions.csv").exists()
     assert run_command(app, [*words, "--task", "my_task.py"]) == 0
-    assert "4 answers in predictions.csv" in capsys.readouterr().out
+    assert "4 predictions in predictions.csv" in capsys.readouterr().out
     assert len(Path("predictions.csv").read_text().splitlines()) == 5
 
 
 def test_weights_are_exported_without_any_code(run, capsys):
     assert run_command(app, ["export", "run", "--to", "state-dict"]) == 0
-    assert "run/export/model.pt, and its card beside it" in capsys.readouterr().out
+    assert "run/export/model.pt, with its card beside it" in capsys.readouterr().out
     assert set(torch.load(run / "export" / "model.pt", weights_only=True)) == {"weight", "bias"}
     assert json.loads((run / "export" / "card.json").read_text())["guarantee"]["epsilon"] == 1.0
 

@@ -29,7 +29,7 @@ def test_what_waits_is_shown_and_answered(folder, capsys):
     assert [approve("aa")[0], approve("bb", "--no")[0]] == [0, 0]
     assert [(folder / f"{name}.answer").read_text() for name in ("aa", "bb")] == ["yes", "no"]
     code, said = approve()
-    assert (code, said.out) == (0, "nothing waits for an answer\n")
+    assert (code, said.out) == (0, "no open questions\n")
     assert run_command(app, ["approve", str(folder / "none")]) == 2
 
 

@@ -42,7 +42,7 @@ def test_all_positional_arguments_reach_their_keys(file):
         ("2 2 2 3 64 64 nan", "LR (learning-rate) = nan"),
         ("2 2 2 3 64 64 1 Auto", "NM (noise-multiplier) = 'Auto': expected a number or auto"),
         ("2 2 2 3 64 64 1 1 inf", "MGN (max-grad-norm) = inf"),
-        ("2 2 2 3 64 64 1 1 1 1 9", "9: more than 10 arguments"),
+        ("2 2 2 3 64 64 1 1 1 1 9", "9: one argument too many"),
         ("--simulat 2", "--simulat: no such option"),
     ],
 )
@@ -85,7 +85,7 @@ def test_set_takes_toml_and_bare_words(file, setting, value):
     ("setting", "expected"),
     [
         ("rounds", "--set rounds: expected key=value"),
-        ("epsilon-alone=5", r"^--set: epsilon-alone: a client's own key, which no run sets; write it in "),
+        ("epsilon-alone=5", r"^--set: epsilon-alone: a key of a client, which runs do not set; set it in "),
         ("round=3", "round: unknown key; did you mean rounds?"),
         ("rounds=three", r"^--set: rounds = 'three': expected an integer from 1 to 1000000\.$"),
         ("partition=dirichle", r"^--set: partition = 'dirichle': expected .*; did you mean dirichlet\?$"),

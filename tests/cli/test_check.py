@@ -38,11 +38,11 @@ def test_its_words_are_those_of_run_and_the_config_may_stand_first(asked, words)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["run.toml", "--config", "x.toml"], "--config x.toml: run.toml is named as well"),
+        (["run.toml", "--config", "x.toml"], "--config x.toml: run.toml is a second config"),
         (["absent.toml"], "absent.toml: no such config file"),
         (["run.toml", "-1"], "NBCLIENTS (clients) = -1"),
         (["--simulat"], "--simulat: no such option"),
-        (["--engine", "ray"], "--engine ray: needs a simulation"),
+        (["--engine", "ray"], "--engine ray: works only in a simulation"),
         (["--set", "round=1"], "did you mean rounds?"),
     ],
 )

@@ -34,7 +34,7 @@ def test_the_ledger_lasts_and_is_shown_and_which_servers_can_be_meant(joined, tm
     assert joined[0].ledger == str(tmp_path / "state/fl-dp/ledger/ledger.sqlite")
     out = capsys.readouterr().out
     assert joined[0].ledger in out
-    assert "without --kit: only a server of this user on this machine" in out
+    assert "without --kit: joins only this user's server on this machine" in out
 
 
 def test_options_are_the_clients_own_limits(joined):
@@ -120,11 +120,11 @@ NO_NAMES = ("a/b", "..", ".", "north ", " north", "north.", "a\\b", "a\nb", "-x"
         (["--partition", f"{'1' * 5000}/2"], "expected K/N"),
         (["--epsilon", "0"], "epsilon = 0.0"),
         (["--server", "nohost"], "--server: nohost: expected HOST:PORT"),
-        (["--server", "hospital.example:9092"], "anything but this machine needs a kit, --kit FOLDER"),
+        (["--server", "hospital.example:9092"], "a server on another machine needs a kit, --kit FOLDER"),
         (["--kit", "absent"], "--kit absent: no such folder. Sites make theirs with fl-dp join-request"),
         (["--config", "absent.toml"], "--config absent.toml"),
-        (["--set", "rounds=3"], "rounds: a run's own key, which no client sets"),
-        (["--model", "linear", "--set", "model=mlp"], "--set model=...: is given as an option, too"),
+        (["--set", "rounds=3"], "rounds: a key of the run, which clients do not set"),
+        (["--model", "linear", "--set", "model=mlp"], "--set model=...: is also given as an option"),
         (["--task", "absent.py"], "absent.py': no such file"),
         (["--model", "lenet-gn"], "would decline every round: model: model = 'lenet-gn' does not fit"),
     ],
@@ -141,7 +141,9 @@ def test_other_data_do_not_get_the_name_of_a_files_own(joined, tmp_path, capsys)
     file = tmp_path / "client.toml"
     file.write_text('data = "digits"\ndata-name = "ward 1"\n')
     assert client("--config", str(file), "--data", "digits") == 2
-    assert f"--data digits: data-name = 'ward 1' of {file} names" in capsys.readouterr().err
+    assert (
+        f"--data digits: data-name = 'ward 1' in {file} is the name of other data" in capsys.readouterr().err
+    )
     assert client("--config", str(file), "--data", "digits", "--set", "data-name=ward 2") == 0
     assert client("--config", str(file), "--ledger", str(tmp_path / "other")) == 0
     assert [one.data_name for one in joined] == ["ward 2", "ward 1"]
@@ -151,7 +153,7 @@ def test_training_without_protection_is_allowed_by_its_name_alone(joined, tmp_pa
     assert client("--name", "a") == 0
     assert "NOT PRIVATE" not in capsys.readouterr().out
     assert client("--name", "a", "--allow-unprotected") == 0
-    assert "NOT PRIVATE: a server may train on these data without protection" in capsys.readouterr().out
+    assert "NOT PRIVATE: servers may train on these data without protection" in capsys.readouterr().out
     file = tmp_path / "client.toml"
     file.write_text('allow-unprotected = true\ndata = "digits"\n')
     assert client("--config", str(file)) == 0

@@ -28,14 +28,14 @@ def test_the_ledger_of_a_file_is_a_file_and_not_the_folder_of_the_option(tmp_pat
     for ledger in ("ledger3", "of.north/"):
         file.write_text(f'data = "digits"\nledger = "{ledger}"\n')
         with pytest.raises(
-            ConfigError, match=f"in .sqlite; name {ledger.strip('/')}/ledger.sqlite. If a ledger"
+            ConfigError, match=f"in .sqlite; name {ledger.strip('/')}/ledger.sqlite. If there is"
         ):
             own_settings(file, {}, (), None)
     assert own_settings(file, {}, ["ledger=here.sqlite"], None).ledger == "here.sqlite"
 
 
 def test_a_site_never_says_that_its_ledger_was_made_for_one_run(tmp_path):
-    with pytest.raises(ConfigError, match=r"one-run-ledger = true: a site's ledger lasts.*leave this out"):
+    with pytest.raises(ConfigError, match=r"one-run-ledger = true: a site's ledger lasts.*leave the key out"):
         own_settings(None, {"client": "a", "data": "digits"}, ["one-run-ledger=true"], tmp_path)
 
 

@@ -35,8 +35,8 @@ def test_commands_that_take_a_run_config_look_there(command, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("command", "there", "words"),
     [
-        ("server", "site.key", "this is a site's kit, which joins: fl-dp client --kit"),
-        ("client", "server.key", "this is the server's kit, which serves: fl-dp server --kit"),
+        ("server", "site.key", "this is the kit of a site; to join, use fl-dp client --kit"),
+        ("client", "server.key", "this is the kit of the server; to serve, use fl-dp server --kit"),
     ],
 )
 def test_a_kit_of_the_other_side_is_known(tmp_path, command, there, words, capsys):

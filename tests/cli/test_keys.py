@@ -28,7 +28,7 @@ def test_all_keys_are_shown_and_one_with_all_that_is_said_of_it(capsys):
     assert 'weights = "declared"\n' in out
     assert "\n  values: declared, uniform, noise\n" in out
     assert "\nserver-learning-rate = " in out
-    assert keys("--client", "ledger").startswith("ledger\n  the SQLite file")
+    assert keys("--client", "ledger").startswith("ledger\n  SQLite file")
     assert keys("--markdown") == keys_page()
     assert keys("weight", code=2) == "error: weight: unknown key; did you mean weights?\n"
     assert "fl-dp keys --client lists them" in keys("--client", "zzz", code=2)

@@ -41,7 +41,9 @@ def test_show_prints_what_was_spent(path, capsys, monkeypatch):
     epsilon = rounded_up(exact)
     words = f"digits record in use 2 1 8 {epsilon} 3.00 1e-05 rdp steady-rows {epsilon}".split()
     assert lines[2].split()[: len(words)] == words
-    assert lines[3].startswith("digits: entered by an older fl_dp")  # no traces, so it says what that means
+    assert lines[3].startswith(
+        "digits: registered by an older fl_dp"
+    )  # no traces, so it says what that means
     assert lines[6].split() == ["digits", "in", "use", "0.05", "1.5", "8"]
     assert [line.split()[-1] for line in lines[-2:]] == ["committed", "reserved"]
     assert all("run-1" in line for line in lines[-2:])
@@ -147,7 +149,7 @@ def test_retire_asks_for_the_name(typed, code, path, monkeypatch, capsys):
 
 def test_retire_leaves_its_trace(path, capsys):
     assert ledger("retire", "--yes", path, "digit") == 1
-    assert "no data set digit is in use; in use: digits" in capsys.readouterr().err
+    assert "no data set in use is called digit; in use: digits" in capsys.readouterr().err
     assert ledger("retire", "--yes", path, "digits") == 0
     with Ledger.open(path) as opened:
         opened.register("digits", "f1", 1000)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import typer
 
@@ -70,7 +71,7 @@ def test_the_engine_is_ours_unless_flowers_is_asked_for_and_masks_are_played_whe
         (["--config"], "--config"),
         (["--config", "absent.toml"], "absent.toml"),
         (["--set", "nonsense=1"], "nonsense"),
-        (["--ray-address", "auto"], "--ray-address auto: needs a simulation"),
+        (["--ray-address", "auto"], "--ray-address auto: works only in a simulation"),
         (["--simulate", "--engine", "own"], "--engine own: expected ray or flower"),
         (["--simulate", "--engine", "flower", "--ray-address", "auto"], "--ray-address auto: Flower's"),
     ],
@@ -104,8 +105,8 @@ def test_a_bad_argument_is_one_line_that_names_it_and_starts_nothing(
 def test_nothing_may_change_in_a_run_that_is_resumed(words, culprit, capsys):
     assert run_command(app, ["run", "--resume", "x", *words]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"error: {culprit}: nothing may change in a run that is resumed; leave it out. ")
-    assert said.endswith("round-timeout, track) may be changed in x/config.toml.\n")
+    assert said.startswith(f"error: {culprit}: a resumed run keeps its settings; leave it out. ")
+    assert said.endswith("round-timeout, track) may be changed, in x/config.toml.\n")
 
 
 def test_a_resumed_run_is_known_by_its_folder(monkeypatch):
@@ -141,6 +142,20 @@ def test_how_a_command_ends(error, code, capsys):
     assert run_command(command, []) == code
     said = capsys.readouterr().err
     assert said == f"error: {error}\n" if isinstance(error, FlDpError) else said.startswith("interrupted")
+
+
+def test_every_help_is_whole():
+    """A line for each command, the help of each argument, and no backslash that typer leaves."""
+    group = typer.main.get_command(app)
+    context = click.Context(group)
+    assert "..." not in group.get_help(context).partition("Commands:")[2]
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        said = command.get_help(click.Context(command))
+        assert "\\" not in said, name
+        assert said.count("rguments:") <= 1, name
+    verify = group.get_command(context, "verify")
+    assert "DIR  The run's folder.  [required]" in verify.get_help(click.Context(verify))
 
 
 def test_version_and_help(capsys):

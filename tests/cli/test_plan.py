@@ -31,7 +31,7 @@ def test_a_plan_is_written_with_its_reasons_and_never_over_a_file(tmp_path, caps
     assert "at the end: eps 2.00 of 2.00" in out
     assert "arXiv 2212.04486" in out
     assert "of 30 min 0 s" in out
-    assert out.endswith("mine.toml is ready: fl-dp run --config mine.toml --simulate\n")
+    assert out.endswith("mine.toml is ready; to run it: fl-dp run --config mine.toml --simulate\n")
     written = read_config(tmp_path / "mine.toml")
     assert (written.epsilon, written.clients, written.min_clients, written.fit_clients) == (2.0, 3, 3, 3)
     assert (written.seed, written.accountant, written.data) == (4, "rdp", "digits")
@@ -40,7 +40,7 @@ def test_a_plan_is_written_with_its_reasons_and_never_over_a_file(tmp_path, caps
     assert "data-root" not in tomllib.loads(text)
     assert run_command(app, ["check", "mine.toml", "--simulate"]) == 0
     assert run_command(app, [*WORDS, "--out", "mine.toml"]) == 2
-    assert "--out mine.toml: is there, and is not overwritten" in capsys.readouterr().err
+    assert "--out mine.toml: already exists and is not overwritten" in capsys.readouterr().err
     assert (tmp_path / "mine.toml").read_text() == text
 
 
@@ -48,8 +48,8 @@ def test_without_a_file_nothing_is_written(tmp_path, capsys):
     assert run_command(app, [*WORDS, "--rounds", "2"]) == 0
     out = capsys.readouterr().out
     assert "\nrounds               2 " in out
-    assert "as many as were allowed" in out
-    assert out.endswith("--out FILE writes it as a run config\n")
+    assert "as many as are allowed" in out
+    assert out.endswith("to write this as a run config, give --out FILE\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,14 +72,14 @@ def test_a_config_to_start_from_keeps_what_is_not_chosen(tmp_path):
         (["--data", "digts"], "--data: data = 'digts'"),
         (["--epsilon", "3", "--set", "epsilon=2"], "epsilon = 3.0: given twice"),
         (["--set", "learning-rate=1"], "learning-rate: the rule chooses it"),
-        (["--set", "optimizer=adam"], "--set: optimizer = 'adam': the rule was made for"),
+        (["--set", "optimizer=adam"], "--set: optimizer = 'adam': the rule works only for"),
         (["--rounds", "0"], "rounds = 0"),
         (
             ["--minutes", "0.001"],
-            "the time limit, 0.1 s, is too short: 20 s go by before a run's first round",
+            "the time limit, 0.1 s, is too short: a run needs 20 s before its first round",
         ),
         (["--minutes", "0.334"], "the time limit, 20 s, is too short: 1 pass over the records in"),
-        (["--set", "aggregation=secure"], "a round of a secure sum is one step, so that none of its rounds"),
+        (["--set", "aggregation=secure"], "a round of a secure sum is one step, so the rule's rounds"),
         (["--minutes", "nan"], "minutes = nan: expected"),
         (["--config", "absent.toml"], "absent.toml: no such config file"),
         (["--out", "nowhere/new.toml"], "nowhere/new.toml: cannot be written: there is no folder nowhere"),

@@ -40,7 +40,10 @@ def test_what_cannot_be_is_said(make, tmp_path, capsys):
     for words, said in (
         ((tmp_path / "nothing",), "no such folder"),
         ((tmp_path,), "holds no run"),
-        ((one, other, "--purpose", "x", "--legal-basis", "y"), "--purpose, --legal-basis: of one run"),
+        (
+            (one, other, "--purpose", "x", "--legal-basis", "y"),
+            "--purpose, --legal-basis: an approval is for one run",
+        ),
         ((one, "--out", tmp_path / "nowhere" / "page.html"), "name another with --out"),
     ):
         assert typed(*words) == ExitCode.USAGE

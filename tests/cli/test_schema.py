@@ -20,9 +20,9 @@ def test_a_draft_is_written_beside_the_table(table, capsys):
     assert run_command(app, ["schema", str(table), "--label", "ill"]) == 0
     draft = table.with_name("t.schema.toml").read_text()
     assert tomllib.loads(draft)["columns"]["age"] == {"kind": "number", "range": []}
-    assert "fill in the ranges" in capsys.readouterr().out
+    assert "fill in ranges" in capsys.readouterr().out
     assert run_command(app, ["schema", str(table)]) == 2
-    assert "is there, and is not overwritten" in capsys.readouterr().err
+    assert "already exists and is not overwritten" in capsys.readouterr().err
     assert table.with_name("t.schema.toml").read_text() == draft
 
 
@@ -32,16 +32,16 @@ def test_a_public_one_is_complete_and_says_so(table, capsys):
     content = tomllib.loads(out.read_text())
     assert content["columns"]["age"]["range"] == [47.0, 61.0]
     assert content["columns"]["ill"]["classes"] == ["no", "yes"]
-    assert "whoever has it knows them" in capsys.readouterr().out
+    assert "whoever gets the file knows them" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--label", "sick"], "t.csv has no column of that name; its first line names 2"),
+        (["--label", "sick"], "t.csv has no column of that name; its first line has 2 names"),
         (["--group", "me"], "--group me: "),
         (["--separator", ";;"], "--separator ';;': expected one character"),
-        (["--separator", ";"], "its lines have one cell, at --separator ';'; is it another?"),
+        (["--separator", ";"], "each line has only one cell with --separator ';'; name the separator"),
         (["--encoding", "utf-16"], "--encoding 'utf-16': expected utf-8 or latin-1 or cp1252"),
         (["--out", "/nowhere/t.toml"], "/nowhere/t.toml: cannot be written: No such file or directory"),
     ],

@@ -98,7 +98,7 @@ OUTSIDE = ("0.0.0.0:9092", "10.0.0.7:9092", "fl.example.org:9092", "[::]:9092")
     ("address", "words"),
     [
         *((address, f"--address: {address}: expected HOST:PORT") for address in BAD),
-        *((address, "anything but this machine needs a kit, --kit FOLDER") for address in OUTSIDE),
+        *((address, "a server on another machine needs a kit, --kit FOLDER") for address in OUTSIDE),
     ],
 )
 def test_a_bad_address_is_named_and_anything_but_this_machine_needs_a_kit(address, words, served, capsys):
@@ -128,11 +128,11 @@ def test_nothing_may_change_in_a_run_that_is_resumed_and_only_its_own_are(served
 
     assert "holds no run" in refused("nowhere")
     assert server("--out", "out") == 0
-    assert "--set: nothing may change in a run that is resumed" in refused("out", "--set", "rounds=9")
+    assert "--set: a resumed run keeps its settings" in refused("out", "--set", "rounds=9")
     assert server("--resume", "out", "--address", "127.0.0.1:9093", "--log-json", "--metrics") == 0
     assert served[-1] == ("loopback", "127.0.0.1", 9093, True)
     (tmp_path / "out/launch.toml").touch()
-    assert "a run of run.sh; resume it by: fl-dp run --resume DIR" in refused("out")
+    assert "is a run of run.sh; resume it with: fl-dp run --resume DIR" in refused("out")
 
 
 def test_a_run_that_was_begun_with_a_kit_goes_on_with_one_alone(served, capsys):
@@ -142,7 +142,7 @@ def test_a_run_that_was_begun_with_a_kit_goes_on_with_one_alone(served, capsys):
     assert server("--resume", "out") == 2
     said = " ".join(capsys.readouterr().err.split())
     assert (
-        f"was begun with a kit; without one its sites could not join. Go on with: fl-dp server {go_on}"
+        f"was begun with a kit, without which its sites cannot join. Resume it with: fl-dp server {go_on}"
         in said
     )
     assert server(*go_on.split()) == 0
@@ -158,12 +158,12 @@ def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch):
     served = SimpleNamespace(sites_here=lambda: next(here), hub=hub, look=lambda: None)
     monkeypatch.setattr(module, "_POLL_SECONDS", 0)
     module._wait_for_sites(2, served, told)
-    assert done == ["1 of 2 sites are there: north; waiting for south"] * 2
+    assert done == ["1 of 2 sites are connected: north; waiting for south"] * 2
     assert len(said) == 1
     roster.sites, here = roster.sites[:1], iter([["north"], ["north", "south"]])
     module._wait_for_sites(2, served, told)
     assert done[-1].startswith(
-        "1 of 2 sites are there: north; the roster has 1 site and min-clients is 2, so"
+        "1 of 2 sites are connected: north; the roster has 1 site and min-clients is 2, so"
     )
 
 
@@ -186,10 +186,13 @@ def banning(served, tmp_path, capsys):
 
 def test_who_is_banned_stands_in_a_file_of_the_owner_and_is_let_in_again(banning, tmp_path):
     file = tmp_path / "out/banned.json"
-    assert banning("ban", "out", "north") == (0, "out: from the next round on banned are north")
+    assert banning("ban", "out", "north") == (0, "out: banned from the next round on: north")
     assert (read_banned(file.parent), file.stat().st_mode & 0o777) == ({"north"}, 0o600)
-    assert banning("unban", "out", "south") == (2, "error: south: is not banned; banned are north.")
-    assert banning("unban", "out", "north") == (0, "out: from the next round on banned are none")
+    assert banning("unban", "out", "south") == (
+        2,
+        "error: south: is not banned; the banned clients are north.",
+    )
+    assert banning("unban", "out", "north") == (0, "out: banned from the next round on: none")
     assert read_banned(file.parent) == frozenset()
 
 
@@ -197,8 +200,8 @@ def test_a_name_that_nobody_has_is_not_banned_and_the_roster_knows_more(banning,
     code, said = banning("ban", "out", "south")
     assert code == 2
     assert said == (
-        "error: south: no client of the run in out; known are north. "
-        "A site of the roster that has not come yet is known with --kit KIT."
+        "error: south: no such client in the run in out; its clients are north. "
+        "To ban a site of the roster that has not joined yet, give --kit KIT."
     )
     assert not (tmp_path / "out/banned.json").exists()
     loopback_server(tmp_path / "keys", 1)
@@ -210,8 +213,11 @@ def test_a_name_that_nobody_has_is_not_banned_and_the_roster_knows_more(banning,
     ("words", "said"),
     [
         (("ban", "nowhere", "north"), "nowhere: holds no run"),
-        (("--out", "out", "ban", "out", "north"), "--out: stands before ban; options of ban stand behind it"),
-        (("unban", "over", "north"), "over: the run is over; nobody is asked any more"),
+        (
+            ("--out", "out", "ban", "out", "north"),
+            "--out: has no effect before ban; put options of ban after it",
+        ),
+        (("unban", "over", "north"), "over: the run is over; it no longer asks anybody"),
     ],
 )
 def test_where_nothing_can_be_banned_it_is_said(banning, tmp_path, words, said):

@@ -35,7 +35,7 @@ def test_a_sweep_is_started_in_a_folder_of_its_name(called, capsys):
     (name, plan, out, jobs, program, _) = called[0]
     assert (name, out, jobs, len(plan.runs)) == ("start", Path("sweeps/public"), "1", 2)
     assert program[1:] == ("-P", "-m", "fl_dp.cli.main")
-    assert capsys.readouterr().out.startswith("looking at public.toml\n2 runs: ")
+    assert capsys.readouterr().out.startswith("reading public.toml\n2 runs: ")
 
 
 def test_a_plan_starts_nothing_and_a_sweep_is_shown(called):
@@ -56,7 +56,7 @@ def test_private_data_are_spent_by_a_yes_alone(called, monkeypatch, capsys):
         assert run_command(app, words) == code
     assert [one[0] for one in called] == ["start"]
     assert called[0][1].ledger == str(Path("L").absolute())
-    assert "nothing was started: answer yes, or give --yes" in capsys.readouterr().err
+    assert "nothing was started; to start, answer yes or give --yes" in capsys.readouterr().err
     assert run_command(app, [*words, "--yes"]) == 0
     assert len(called) == 2
 
@@ -72,13 +72,13 @@ def test_resuming_with_a_file_compares_it(called):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("", "name a sweep's file"),
+        ("", "name a sweep file"),
         ("nowhere.toml", "nowhere.toml: no such sweep file"),
-        ("--show D --resume E", "--resume: has no meaning beside --show"),
-        ("public.toml --show D", "SWEEP: has no meaning beside --show"),
-        ("--resume D --ledger E", "--ledger: has no meaning beside --resume"),
+        ("--show D --resume E", "--resume: cannot be used with --show"),
+        ("public.toml --show D", "SWEEP: cannot be used with --show"),
+        ("--resume D --ledger E", "--ledger: cannot be used with --resume"),
         ("private.toml", "counts as private"),
-        ("public.toml", "already holds a sweep; go on by --resume sweeps/public"),
+        ("public.toml", "already holds a sweep; resume it with --resume sweeps/public"),
     ],
 )
 def test_a_mistake_is_one_line(called, capsys, words, expected):

@@ -74,7 +74,7 @@ def test_of_clients_files_the_first_and_the_servers_are_read(tmp_path, capsys):
     (tmp_path / "10.npz").write_bytes(b"not read")
     assert run_command(app, words) == 0
     out = capsys.readouterr().out
-    assert f"note: of the clients' files npz:{tmp_path}/0.npz was read, and no other client's" in out
+    assert f"note: only npz:{tmp_path}/0.npz was read, and no other client's file" in out
     assert "no test data" not in out
     wrong = tmp_path / "wrong"
     wrong.mkdir()
@@ -90,10 +90,10 @@ def test_of_clients_files_the_first_and_the_servers_are_read(tmp_path, capsys):
         (
             {"north": ("train",)},
             0,
-            'note: no test data: a server needs evaluate = "off" then',
+            'note: no test data: the server then needs evaluate = "off"',
         ),  # a site's own
         ({"west": ("train",), "server": ("test",)}, 0, "/west.npz was read"),  # whatever comes first by name
-        ({"server": ("test",)}, 2, "there is no client's file, such as "),
+        ({"server": ("test",)}, 2, "no file of a client was found, such as "),
     ],
 )
 def test_a_site_has_its_own_file_and_the_servers_is_no_clients(files, code, words, tmp_path, capsys):

@@ -73,7 +73,7 @@ def test_bad_arguments_end_with_2(made, tmp_path, capsys):
         ((tmp_path,), "holds no run"),
         ((run, "--kit", tmp_path), "trusted.json is missing"),
         ((run, "--roster", tmp_path / "none"), "no such file"),
-        ((run, "--kit", made.kits.kit("north"), "--roster", made.kits.roster), "name one of them"),
+        ((run, "--kit", made.kits.kit("north"), "--roster", made.kits.roster), "give only one of them"),
         ((run, "--ledger", tmp_path), "holds no ledger"),
         ((run, "--digest", "12ab"), "expected 64 hexadecimal digits"),
         ((run, "--digest", f"SHA-512 {'a' * 64}"), "expected 64 hexadecimal digits"),

@@ -27,7 +27,7 @@ def test_it_starts_at_once(tmp_path):
     command = [sys.executable, "-c", code, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ended.stdout == "1\nset()\n"
-    assert "no process is at work on this run" in ended.stderr
+    assert "this run has no process and no result" in ended.stderr
 
 
 def test_who_no_longer_watches_stops_nothing(tmp_path, monkeypatch, capsys):
@@ -37,14 +37,14 @@ def test_who_no_longer_watches_stops_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(following, "follow", follow)
     (tmp_path / "config.toml").write_text("rounds = 3\n")
     assert run_command(app, ["watch", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "no longer watched; the run itself goes on\n"
+    assert capsys.readouterr().err == "stopped watching; the run itself goes on\n"
 
 
 def test_files_of_somebody_elses_are_refused_in_words(tmp_path, monkeypatch, capsys):
     (tmp_path / "config.toml").write_text("rounds = 3\n")
     monkeypatch.setattr(following.os, "access", lambda path, mode: Path(path).name != "config.toml")
     assert run_command(app, ["watch", str(tmp_path)]) == 2
-    assert "cannot be read; ask who runs it" in capsys.readouterr().err
+    assert "cannot be read; ask its owner" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "server"])

@@ -13,7 +13,7 @@ def test_the_words():
     assert adaptation_of("quantile:.9:1e-2") == Adaptation(0.9, 0.01)
     assert adaptation_of(f"quantile:{1 / 3}:{2e-05}") == Adaptation(1 / 3, 2e-05)
     RunConfig(adaptive_clipping="quantile:0.5")
-    with pytest.raises(ConfigError, match="none beside privacy = off: nothing is clipped"):
+    with pytest.raises(ConfigError, match="no value with privacy = off, as nothing is clipped"):
         RunConfig(adaptive_clipping="quantile:0.5", privacy="off")
 
 

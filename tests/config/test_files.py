@@ -30,7 +30,7 @@ READERS = pytest.mark.parametrize(
 @READERS
 def test_a_pipe_is_not_waited_for(read, name, tmp_path):
     os.mkfifo(tmp_path / name)
-    with pytest.raises(ConfigError, match=f"{name}: cannot be read: it is no plain file"):
+    with pytest.raises(ConfigError, match=f"{name}: cannot be read: it is not a regular file"):
         read(tmp_path / name)
 
 
@@ -43,11 +43,11 @@ def test_what_is_not_there_is_for_others_to_say(tmp_path):
 @pytest.mark.parametrize(
     ("key", "number", "words"),
     [
-        ("loss", "1" + "0" * 400, "loss is not of its type"),
-        ("loss", "-" + "9" * 30, "loss is not of its type"),
-        ("rounds", "1" + "0" * 400, "rounds is not of its type"),
-        ("epsilon", "NaN", "NaN is no number"),  # which JSON has not: it would be printed as one
-        ("epsilon", "-Infinity", "-Infinity is no number"),
+        ("loss", "1" + "0" * 400, "loss has the wrong type"),
+        ("loss", "-" + "9" * 30, "loss has the wrong type"),
+        ("rounds", "1" + "0" * 400, "rounds has the wrong type"),
+        ("epsilon", "NaN", "NaN is not a number"),  # which JSON has not: it would be printed as one
+        ("epsilon", "-Infinity", "-Infinity is not a number"),
     ],
 )
 def test_a_number_that_is_none_is_damage(key, number, words, tmp_path):

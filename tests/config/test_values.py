@@ -17,16 +17,16 @@ from fl_dp.errors import ConfigError
     [
         (RunConfig, {"epsilonn": 1}, "epsilonn: unknown key; did you mean epsilon?"),
         (RunConfig, {"learning_rate": 1.0}, "learning_rate: unknown key; did you mean learning-rate?"),
-        (RunConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys lists those that there are."),
-        (RunConfig, {"epsilon-alone": 5.0}, "epsilon-alone: a client's own key, .* FILE --set KEY=VALUE."),
+        (RunConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys lists all keys."),
+        (RunConfig, {"epsilon-alone": 5.0}, "epsilon-alone: a key of a client, .* FILE --set KEY=VALUE."),
         (
             ClientConfig,
             {"rounds": 3},
-            "rounds: a run's own key, .*: fl-dp server --config FILE --set KEY=VALUE.",
+            "rounds: a key of the run, .*: fl-dp server --config FILE --set KEY=VALUE.",
         ),
         (ClientConfig, {"roundz": 3}, "roundz: unknown key; .*."),
-        (RunConfig, {"partition-id": 1}, "partition-id: a client's own key, which no run sets; .*"),
-        (ClientConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys --client lists those that there are."),
+        (RunConfig, {"partition-id": 1}, "partition-id: a key of a client, which runs do not set; .*"),
+        (ClientConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys --client lists all keys."),
         (RunConfig, {"clients": True}, "clients = True: expected an integer from 1 to 1000000."),
         (RunConfig, {"data": 3}, "data = 3: expected a text."),
         (
@@ -90,10 +90,10 @@ def test_where_keys_stand_in_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("npz:a\0b", "without the character 0"),
+        ("npz:a\0b", "without a NUL character"),
         ("npz:a\udc80b", "expected a text in UTF-8"),
-        ("npz:~no-such-user/a", "~no-such-user is no user here"),
-        ("~no-such-user/a", "~no-such-user is no user here"),
+        ("npz:~no-such-user/a", "~no-such-user is not a user of this machine"),
+        ("~no-such-user/a", "~no-such-user is not a user of this machine"),
         ("a" * 5000, "expected 4096 characters at most"),
     ],
 )

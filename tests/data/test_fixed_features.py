@@ -114,7 +114,7 @@ def test_large_sets_are_computed_piece_by_piece(
 @pytest.mark.parametrize(
     ("name", "error", "words"),
     [
-        ("beside", ConfigError, "depend on the records beside it, so that no epsilon would hold"),
+        ("beside", ConfigError, "depend on other records, so no epsilon would hold"),
         ("endless", DataError, r"features = 'endless': expected finite numbers \(1, "),
         ("wrong", DataError, r"features = 'wrong': expected finite numbers \(1, "),
     ],
@@ -123,7 +123,7 @@ def test_what_are_no_features_of_one_record_is_refused(name: str, error: type[Ex
     with pytest.raises(error, match=words):
         _ = images(3, name).inputs
     rows = TensorData(torch.zeros(2, 3), torch.tensor([0, 1]), TWO)  # before any is read
-    with pytest.raises(DataError, match=r"halves:2' cannot be had of .* shape \(3,\): expected images"):
+    with pytest.raises(DataError, match=r"halves:2' cannot be computed for .* shape \(3,\): expected images"):
         rows.with_features(features_of("halves"))
 
 

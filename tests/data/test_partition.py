@@ -174,8 +174,8 @@ def test_no_error_counts_the_records_of_a_class() -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ([[0, 1], [1, 2]], "put a record into a part more than once"),
-        ([[0, 0], [1, 2]], "put a record into a part more than once"),
+        ([[0, 1], [1, 2]], "puts a record into the parts more than once"),
+        ([[0, 0], [1, 2]], "puts a record into the parts more than once"),
         ([[0, 1]], "made 1 parts of 2"),
         ([[0], [1], [2]], "made 3 parts of 2"),
         ([[0, 1], []], "cannot be split so among 2 clients; try fewer clients"),
@@ -250,7 +250,7 @@ def test_a_persons_records_are_all_in_one_part(scheme: str) -> None:
     assert sorted(row for part in parts for row in part) == list(range(120))
 
 
-DIVIDES = r"would divide persons among clients\. Take iid, or by:COLUMN"
+DIVIDES = r"would divide persons among clients\. Use iid, or by:COLUMN"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_one_client_has_all_groups() -> None:
 @pytest.mark.parametrize(
     ("records", "asked", "words"),
     [
-        (data(), settings(6), "there are 5 groups, too few for 6 clients; set clients to 5"),
+        (data(), settings(6), "there are 5 groups, too few for 6 clients; set clients = 5"),
         (data((), ""), settings(2), r"have no groups; a table's schema .*array groups_train,"),
         (data(), settings(2, "by:user"), "are grouped by 'hospital'; write by:hospital"),
     ],

@@ -121,7 +121,7 @@ def test_the_settings_unit():
         ({"unit": "patient:a"}, "unit"),
         ({"unit": "person:a"}, "records-per-person = 0: expected an integer from 1"),
         ({"unit": "person:a", "records_per_person": 5000}, "records-per-person"),
-        ({"records_per_person": 5}, "none beside unit"),
+        ({"records_per_person": 5}, "no value with unit"),
         ({"unit": "person:a", "records_per_person": 5, "records_chosen": "last"}, "first or fresh"),
     ],
 )

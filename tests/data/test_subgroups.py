@@ -94,7 +94,7 @@ def test_of_images_in_a_folder(tmp_path: Path) -> None:
         ("[columns.sex]\nbands = [2, 1]", OF_EACH, "subgroups.toml: expected bands"),
         (DECLARED, OF_EACH.replace("sex", "sec"), "subgroups.csv: expected the columns file, sex, age"),
         (DECLARED, OF_EACH.replace("ill/17", "ill/18"), "no row for 1 test images, such as test/ill/17.png"),
-        (DECLARED, OF_EACH + "1,test/ill/17.png,F\n", "names an image twice"),
+        (DECLARED, OF_EACH + "1,test/ill/17.png,F\n", "has two rows for one image"),
     ],
 )
 def test_files_that_do_not_fit_are_refused_by_name(

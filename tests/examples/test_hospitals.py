@@ -137,18 +137,18 @@ def test_a_second_run_shows_what_the_first_has_spent_and_is_declined_with_the_wa
     pages = {name: (out / "report.html").read_text() for name, out in outs.items()}
     clients = {name: json.loads((out / "summary.json").read_text())["clients"] for name, out in outs.items()}
     for begun, again, where in (("first", "second", lasting), ("own", "after", outs["own"] / "ledgers")):
-        assert f"ledger in {where}: what other runs have spent there counts" in " ".join(
+        assert f"ledger in {where}: what other runs have spent there is counted" in " ".join(
             done[again].stdout.split()
         )
         assert "fl-dp ledger show" in done[again].stdout
         assert "--set epsilon=N" in done[again].stdout
         spent = {client: one["charges"] for client, one in clients[begun].items()}
         assert {client: one["before"] for client, one in clients[again].items()} == spent
-        assert "What the ledgers show of other runs stands beside each client." in pages[again]
+        assert "The table of clients has what the ledgers show of other runs." in pages[again]
     assert f"ledger in {lasting}: " in " ".join(done["first"].stdout.split())
     assert "in this run. The ledgers show no other runs on the same data." in pages["first"]
     own = " ".join(done["own"].stdout.split())
-    assert f"ledger in {outs['own'] / 'ledgers'}, made for this run alone" in own
+    assert f"ledger in {outs['own'] / 'ledgers'}, for this run alone" in own
     assert "The ledger was made for this run only" in pages["own"]
     verified = fl_dp("verify", str(outs["own"]), "--ledger", str(outs["own"] / "ledgers"))
     assert verified.returncode == 0, verified.stdout
@@ -173,7 +173,7 @@ def test_what_is_measured_is_as_good_as_the_readme_says() -> None:
     told = {line.split(" | ")[0].strip("| "): line for line in parts[2:-1]}
     assert {"all", "none", "disease", "sex = women", "age = 60 and over", "hospital = hungary"} <= told.keys()
     assert not told.keys() & {"hospital = switzerland", "hospital = long_beach"}  # of the first, 16 records
-    assert parts[-1].startswith("| the worst, less all | -")
+    assert parts[-1].startswith("| the worst minus all | -")
     for line in in_sums.strip().splitlines()[2:]:
         _, alone, local, _, secure, *_ = (cell.split()[0] for cell in line.strip("| ").split(" | "))
         assert float(secure) > float(local) - 0.01  # at epsilon 0.1 above it, by six points over 20 seeds

@@ -93,7 +93,7 @@ def test_an_older_copy_of_the_ledger_is_noticed_by_the_journal_beside_it(site, t
     check_newest_ledger(site.config)
     newest = file.read_bytes()
     file.write_bytes(older)
-    with pytest.raises(LedgerError, match="does not know of round 2 of run run-1"):
+    with pytest.raises(LedgerError, match="does not have round 2 of run run-1"):
         check_newest_ledger(site.config)
     file.write_bytes(newest)
     check_newest_ledger(site.config)
@@ -108,5 +108,5 @@ def test_a_ledger_that_was_deleted_is_noticed_and_one_that_was_retired_is_not(si
         check_newest_ledger(site.config)
         (tmp_path / "ledger.sqlite").unlink()
         site.register()
-    with pytest.raises(LedgerError, match="is an older copy, or was begun anew"):
+    with pytest.raises(LedgerError, match="is an older copy or was started anew"):
         check_newest_ledger(site.config)

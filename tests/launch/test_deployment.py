@@ -34,7 +34,7 @@ def test_a_client_that_stops_is_said_once_and_when_all_have_the_run_is_given_up(
     tell(watch, "1", "ended", "stopped (signal 9)")
     for _ in range(3):
         watch.look()
-    assert watch.said == ["client 1 stopped (signal 9); going on without it"]
+    assert watch.said == ["client 1 stopped (signal 9); the run goes on without it"]
     tell(watch, "0", "ended", "stopped (exit code 1)")
     with pytest.raises(LaunchError, match="Every client has stopped"):
         watch.look()

@@ -109,7 +109,7 @@ def test_a_killed_client_is_noted_and_goes_on_where_its_ledger_stands(tmp_path, 
     restarted.send_signal(signal.SIGINT)
     assert restarted.wait(60) == 130
     assert code == 0, err
-    assert "client 1 stopped (signal 9); going on without it" in out
+    assert "client 1 stopped (signal 9); the run goes on without it" in out
     states = [line["clients"]["1"] for line in rounds(tmp_path)]
     assert states[1]["status"] == "failed"
     assert states[-1]["status"] == "trained"
@@ -189,7 +189,9 @@ def test_moved_files_go_on_from_what_they_have_spent(tmp_path):
     first = files(tmp_path / "first")
     begun = run("a", first, "data-name=ward {client}")
     assert begun.returncode == 0, begun.stdout + begun.stderr
-    assert f"ledger in {ledger}: what other runs have spent there counts" in " ".join(begun.stdout.split())
+    assert f"ledger in {ledger}: what other runs have spent there is counted" in " ".join(
+        begun.stdout.split()
+    )
     spent = steps_paid(ledger)
     assert list(spent) == ["ward 0", "ward 1"]
 

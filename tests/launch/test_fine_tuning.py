@@ -92,10 +92,10 @@ def test_it_starts_from_what_is_the_sites_own_and_leaves_that_as_it_was(tmp_path
     fine_tune(site.config, model, still, tmp_path / "plain.pt")  # what another run has left does not count
     plain = weights(tmp_path / "plain.pt")
     assert all(torch.equal(one, MODEL.state_dict()[name]) for name, one in plain.items())
-    with pytest.raises(ConfigError, match="no parameters of its own from that run, but from: run-1"):
+    with pytest.raises(ConfigError, match="no own parameters from that run; it has some from: run-1"):
         fine_tune(site.config, model, replace(still, own="run-2"), tmp_path / "other.pt")
     torch.save(torch.nn.Linear(3, 2).state_dict(), tmp_path / "small.pt")
-    with pytest.raises(ConfigError, match="of that run are of another model"):
+    with pytest.raises(ConfigError, match="from that run belong to another model"):
         fine_tune(site.config, tmp_path / "small.pt", replace(still, own="run-1"), tmp_path / "other.pt")
 
 
@@ -114,14 +114,14 @@ def test_what_cannot_be_is_refused_before_anything_is_paid(tmp_path, model):
     before = spent(site)
     torch.save(torch.nn.Linear(3, 2).state_dict(), tmp_path / "other.pt")
     for file, recipe, out, words in (
-        (tmp_path / "other.pt", Recipe(), ours, "not weights of model linear"),
+        (tmp_path / "other.pt", Recipe(), ours, "not the weights of model linear"),
         (tmp_path / "none.pt", Recipe(), ours, "no such file"),
         (model, Recipe(expected_batch_size=32), ours, "cannot fine-tune: .*vary-mechanism"),
         (model, Recipe(learning_rate=-1.0), ours, "learning-rate = -1.0"),
         (model, Recipe(trainable="no.*"), ours, "matches no parameter"),
         (model, Recipe(), tmp_path / "none" / "ours.pt", "cannot be written"),
         (model, Recipe(), tmp_path / ("x" * 253), "cannot be written"),
-        (model, Recipe(), Path(site.config.ledger), "is there already"),
+        (model, Recipe(), Path(site.config.ledger), "already exists"),
     ):
         with pytest.raises(ConfigError, match=words):
             fine_tune(site.config, file, recipe, out)

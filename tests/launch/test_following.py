@@ -74,7 +74,7 @@ def test_before_the_first_round_it_says_what_is_done(folder, said):
     with running(folder) as tell:
         tell.doing("1 of 2 clients are there\x1b[2J")
         assert look_once(folder, said.append) == ExitCode.TRAINED
-    assert said == ["0 of 4 rounds are over; now: 1 of 2 clients are there\\u001b[2J"]
+    assert said == ["0 of 4 rounds done; now: 1 of 2 clients are there\\u001b[2J"]
 
 
 def test_within_a_round_it_counts_answers(folder, said):
@@ -83,10 +83,10 @@ def test_within_a_round_it_counts_answers(folder, said):
         tell.asked(2, 5)
         look_once(folder, said.append)
         assert said[0].splitlines()[-1].startswith("round 1/4  eps 2.00 of 3.00")
-        assert said[1] == "1 of 4 rounds are over; now: round 2/4: 0 of 5 clients have answered"
+        assert said[1] == "1 of 4 rounds done; now: round 2/4: 0 of 5 clients have answered"
         tell.asked(1, 5)  # of a round that is over
         look_once(folder, said.append)
-        assert said[-1] == "1 of 4 rounds are over; now: between two rounds"
+        assert said[-1] == "1 of 4 rounds done; now: between two rounds"
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"doing": 1}', '{"server_round": 1, "asked": 5}', "[" * 9999])
@@ -94,7 +94,7 @@ def test_a_state_that_cannot_be_read_is_no_state(folder, said, text):
     with running(folder):
         folder.progress.write_text(text)
         look_once(folder, said.append)
-    assert said == ["0 of 4 rounds are over; now: between two rounds"]
+    assert said == ["0 of 4 rounds done; now: between two rounds"]
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_a_run_whose_server_has_died_says_how_to_go_on(folder, look):
     append_line(folder.rounds, record(1))
     with folder.rounds.open("a") as file:
         file.write('{"round": 2, "clie')
-    with pytest.raises(LaunchError, match=r"after 1 of 4 rounds\. Go on with: fl-dp server --resume run"):
+    with pytest.raises(LaunchError, match=r"after 1 of 4 rounds\. Resume it with: fl-dp server --resume run"):
         look(folder, print)
     folder.launch.touch()
-    with pytest.raises(LaunchError, match=r"Go on with: fl-dp run --resume run"):
+    with pytest.raises(LaunchError, match=r"Resume it with: fl-dp run --resume run"):
         look(folder, print)
 
 
@@ -169,7 +169,7 @@ def test_many_rounds_before_are_counted(folder, said):
     end(folder, "completed")
     look_once(folder, said.append)
     first, means, *_ = said[0].splitlines()
-    assert first == "... 4 rounds before"
+    assert first == "... 4 earlier rounds"
     assert means.startswith("eps: ")
     assert next(line for line in said[0].splitlines() if line.startswith("round")).startswith("round 5/")
 
@@ -178,15 +178,15 @@ def test_a_config_that_is_being_written_is_waited_for(folder, said):
     folder.config.write_text('rounds = 4\nepsilon = "')
     with running(folder):
         look_once(folder, said.append)
-    assert said == ["0 of 0 rounds are over; now: between two rounds"]
+    assert said == ["0 of 0 rounds done; now: between two rounds"]
 
 
 def test_a_folder_without_a_run_is_refused_with_what_to_do(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     for place, words in (
-        ("nowhere", r"nowhere: no such folder; name that of a run"),
-        (".", r"it has no config\.toml; the newest below it is run\."),
-        ("empty", r"empty: holds no run, it has no config\.toml\.$"),
+        ("nowhere", r"nowhere: no such folder; name the folder of a run"),
+        (".", r"it has no config\.toml; the newest run below it is run\."),
+        ("empty", r"empty: holds no run, as it has no config\.toml\.$"),
     ):
         with pytest.raises(ConfigError, match=words):
             check_watchable(RunFolder(tmp_path / place))

@@ -137,7 +137,7 @@ def test_a_site_that_is_revoked_while_the_server_runs_is_refused(machines):
     machines.run("server", on_the_page("bash", "server-revoking")[0])
     wait_until("south", "not a site of this federation")
     assert south.poll() is None or south.returncode != 0
-    wait_until("server", "0 of 2 sites are there")
+    wait_until("server", "0 of 2 sites are connected")
     # the kit of before, put back by hand: its serial was seen
     (machines.folder / "server/server/roster.json").write_bytes(old)
     log = machines.folder / "server/triage/logs"

@@ -22,14 +22,14 @@ from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder
 
 TABLE = RunConfig(data="csv:patients.csv")
-ALONE = "ledger in {own}, made for this run alone: what other runs spend does not count"
+ALONE = "ledger in {own}, for this run alone: what other runs spend is not counted"
 
 
 @pytest.mark.parametrize(
     ("config", "engine", "asked", "why"),
     [
-        (TABLE, "ray", False, "for private data name one that lasts: --ledger DIR"),
-        (TABLE, "flower", False, "for private data name one that lasts: --ledger DIR"),
+        (TABLE, "ray", False, "for private data name a lasting ledger: --ledger DIR"),
+        (TABLE, "flower", False, "for private data name a lasting ledger: --ledger DIR"),
         (TABLE, None, True, "--one-run-ledger"),
         (replace(TABLE, public_data=True), None, False, "public-data = true"),
         (RunConfig(data="digits"), None, False, "these data are public"),
@@ -50,7 +50,9 @@ def test_real_clients_keep_a_ledger_that_lasts(tmp_path, monkeypatch):
     place = ledger_place(TABLE, None, None)
     assert not place.one_run
     assert place.within(folder) == lasting
-    assert place.line(folder).startswith(f"ledger in {lasting}: what other runs have spent there counts (")
+    assert place.line(folder).startswith(
+        f"ledger in {lasting}: what other runs have spent there is counted ("
+    )
     assert "--one-run-ledger, or public-data = true" in place.line(folder)
 
 
@@ -60,7 +62,7 @@ def test_a_ledger_that_is_named_is_of_no_run_alone():
         assert place.folder == Path("/var/ledger")
         assert (
             place.line(RunFolder(Path("/run")))
-            == "ledger in /var/ledger: what other runs have spent there counts"
+            == "ledger in /var/ledger: what other runs have spent there is counted"
         )
     with pytest.raises(ConfigError, match="--ledger /var/ledger: --one-run-ledger asks"):
         check_one_choice(Path("/var/ledger"), one_run=True)
@@ -104,7 +106,7 @@ def test_data_that_the_ledger_has_otherwise_are_declined_before_anything_is_star
 
 def test_two_runs_never_train_on_the_same_data_at_once(tmp_path):
     with entered(DIGITS, tmp_path):
-        words = "another run of this machine trains on these data now"
+        words = "another run on this machine is training on these data"
         with pytest.raises(AtWorkError, match=words), entered(DIGITS, tmp_path):
             pass
         with entered(replace(DIGITS, data_name="others"), tmp_path / "elsewhere"):

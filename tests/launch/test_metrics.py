@@ -108,7 +108,7 @@ def test_a_socket_that_cannot_be_is_refused_in_words(metrics, tmp_path):
     deep = tmp_path / ("d" * 90)
     deep.mkdir()
     for path, words in {
-        tmp_path / "metrics.sock": r"metrics\.sock: cannot be served on for --metrics: .*in use",
+        tmp_path / "metrics.sock": r"metrics\.sock: cannot serve --metrics there: .*in use",
         deep / "metrics.sock": "its path is too long; name another folder, --out DIR",
     }.items():
         with pytest.raises(ConfigError, match=words), metrics_served(metrics, path):

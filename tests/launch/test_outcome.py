@@ -54,7 +54,10 @@ def test_spent_budgets_are_a_normal_end_and_said(folder, said):
     fresh = {**CLIENT, "steps": 0, "rounds": 0, "status": "idle", "reason": "No noise is enough."}
     write(folder, "budget-exhausted", rounds=0, clients={"0": fresh, "1": fresh})  # nothing was ever spent
     assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED
-    assert said[-1] == "nothing was trained: no step meets the clients' privacy budgets: No noise is enough."
+    assert (
+        said[-1]
+        == "nothing was trained: the clients' privacy budgets have no room for a step: No noise is enough."
+    )
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"status": 3}', '{"status": "completed"}'])
@@ -109,7 +112,7 @@ def test_who_asks_for_silence_gets_no_page_and_a_run_without_its_page_is_a_run(f
     folder.report.mkdir()  # where a file should go
     assert conclude(GOOD, folder, said.append) == ExitCode.TRAINED
     assert said[2].startswith("no report was written: ")
-    assert said[2].endswith(f"Then: fl-dp report {folder.path}")
+    assert said[2].endswith(f"Then run: fl-dp report {folder.path}")
 
 
 def test_a_cause_at_the_clients_is_told_with_their_logs(folder):
@@ -128,5 +131,5 @@ def test_a_cause_at_the_clients_is_told_with_their_logs(folder):
 def test_an_interrupted_run_says_how_to_go_on(folder):
     write(folder, "failed", "interrupted")
     folder.launch.touch()
-    with pytest.raises(LaunchError, match=r"Go on with: fl-dp run --resume .*\. Log: "):
+    with pytest.raises(LaunchError, match=r"Resume it with: fl-dp run --resume .*\. Log: "):
         conclude(GOOD, folder, print, watched=True)

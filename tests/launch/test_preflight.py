@@ -84,7 +84,7 @@ def test_a_model_that_cannot_be_protected_is_refused_before_anything_starts(monk
 )
 def test_few_rounds_of_secure_sums_are_said(aggregation, rounds, said):
     config = RunConfig(clients=3, min_clients=3, fit_clients=3, aggregation=aggregation, rounds=rounds)
-    note = 'with aggregation = "secure" a round is one step, so that rounds = 3 trains for as many'
+    note = 'with aggregation = "secure" a round is one step, so rounds = 3 trains only that many'
     assert [one.startswith(note) for one in notes_of_served(config)] == [True] * said
     assert sum(one.startswith(note) for one in check_parts(config)) == said
 
@@ -92,7 +92,7 @@ def test_few_rounds_of_secure_sums_are_said(aggregation, rounds, said):
 def test_small_parts_are_said():
     (note,) = check_parts(RunConfig(clients=50, expected_batch_size=64))
     assert note.startswith(
-        "the smallest client declares 28 records; one with fewer than expected-batch-size = 64"
+        "the smallest client declares 28 records; a client with fewer than expected-batch-size = 64"
     )
     assert check_parts(RunConfig(clients=2)) == ()
 
@@ -154,13 +154,13 @@ def test_the_unit_is_said_where_records_are_grouped(tmp_path):
     (tmp_path / "people.csv").write_text(f"who,age,ill\n{rows}")
     (tmp_path / "people.schema.toml").write_text(PEOPLE)
     config = RunConfig(data=f"csv:{tmp_path}/people.csv", expected_batch_size=8, physical_batch_size=8)
-    assert "epsilon protects one record, and the records are grouped by 'who'" in check_parts(config)[0]
+    assert "epsilon protects one record, but the records are grouped by 'who'" in check_parts(config)[0]
     assert "unit = person:who" in check_parts(config)[0]
     assert check_parts(replace(config, partition="by:who")) == ()
     persons = replace(config, unit="person:who", records_per_person=4)
     assert check_parts(persons) == ()
     many = check_parts(replace(persons, expected_batch_size=64, physical_batch_size=64))[0]
-    assert "persons; one with fewer than expected-batch-size = 64 takes all of its persons" in many
+    assert "persons; a client with fewer than expected-batch-size = 64 uses all its persons" in many
 
 
 def test_paths_mean_the_same_from_anywhere(tmp_path, monkeypatch):
@@ -192,7 +192,7 @@ def test_who_is_at_several_clients_is_counted(tmp_path):
         clients_per_person=2, expected_batch_size=4, physical_batch_size=4, evaluate="off",
     )  # fmt: skip
     assert check_parts(config) == ()
-    with pytest.raises(DataError, match=r"at up to 2 clients, .* Set clients-per-person = 2"):
+    with pytest.raises(DataError, match=r"at up to 2 clients. Set clients-per-person = 2"):
         check_parts(replace(config, clients_per_person=1))
     check_parts(replace(config, unit="record", records_per_person=0, clients_per_person=1))
 
@@ -201,8 +201,8 @@ def test_who_is_at_several_clients_is_counted(tmp_path):
     ("clients", "members", "persons", "remedy"),
     [
         (5, 3, 4, "Set fit-clients = 4."),
-        (4, 3, 9, "Set clients-per-person = 4, as there are no more clients, and fit-clients = 4."),
-        (3, 3, 9, "Set clients-per-person = 3, as there are no more clients."),
+        (4, 3, 9, "Set clients-per-person = 4, the number of clients, and fit-clients = 4."),
+        (3, 3, 9, "Set clients-per-person = 3, the number of clients."),
     ],
 )
 def test_persons_at_more_clients_than_a_sum_has_are_refused(clients, members, persons, remedy):
@@ -218,8 +218,11 @@ def test_persons_at_more_clients_than_a_sum_has_are_refused(clients, members, pe
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"epsilon": 1e-300}, "epsilon = 1e-300: no noise can meet this budget"),
-        ({"epsilon": 0.001, "noise_multiplier": 0.5}, "not one step of noise-multiplier = 0.5 meets"),
+        ({"epsilon": 1e-300}, "epsilon = 1e-300: no noise is enough for this budget"),
+        (
+            {"epsilon": 0.001, "noise_multiplier": 0.5},
+            "the budget has no room for a step with noise-multiplier = 0.5",
+        ),
     ],
 )
 def test_a_budget_that_nothing_meets_is_no_budget_that_is_spent(settings, words):

@@ -83,7 +83,7 @@ def test_clients_that_are_missing_are_counted_until_all_have_come():
     assert list(grid.get_node_ids()) == [1, 2]
     tell.rounds_over = 1
     grid.get_node_ids()  # later on min-clients are enough
-    assert tell.events == ["2 of 3 clients are there"]
+    assert tell.events == ["2 of 3 clients are connected"]
 
 
 def test_a_roster_with_too_few_sites_is_named_once_with_what_next():
@@ -93,10 +93,10 @@ def test_a_roster_with_too_few_sites_is_named_once_with_what_next():
     for _ in range(2):
         grid.get_node_ids()
     assert tell.events == [
-        "1 of 3 clients are there",
-        "the roster has 1 site and min-clients is 2, so that no round can start: give the server's kit a "
+        "1 of 3 clients are connected",
+        "the roster has 1 site and min-clients is 2, so no round can start: give the server's kit a "
         "roster with more sites (fl-dp provision), or stop this run and start a new one with min-clients = 1",
-        "1 of 3 clients are there",
+        "1 of 3 clients are connected",
     ]
 
 
@@ -104,8 +104,8 @@ def test_a_roster_with_too_few_sites_is_named_once_with_what_next():
     ("settings", "words"),
     [
         ({}, "calibrating the noise"),
-        ({"noise_multiplier": 1.0}, "comparing budgets and rounds"),
-        ({"privacy": "off"}, "comparing budgets and rounds"),
+        ({"noise_multiplier": 1.0}, "comparing budgets with rounds"),
+        ({"privacy": "off"}, "comparing budgets with rounds"),
     ],
 )
 def test_what_follows_on_the_clients_answers_is_said_before_it_takes_its_time(settings, words):
@@ -121,7 +121,7 @@ def test_a_rounds_answers_are_counted_errors_too():
     assert len(list(grid.pull_messages(sent[:1]))) == 1
     assert tell.events == [("asked", 4, 2), ("answered", 1)]
     grid.pull_messages(sent[1:])
-    assert tell.events[2:] == [("answered", 1), "averaging the updates, and measuring the model"]
+    assert tell.events[2:] == [("answered", 1), "averaging the updates and evaluating the model"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_rounds_answers_are_counted_errors_too():
 def test_where_others_count_it_does_not_and_a_model_is_said_to_be_measured_where_it_is(settings, measured):
     grid, tell = told(Nodes(), counts=False, **settings)
     grid.pull_messages(grid.push_messages(messages(MessageType.TRAIN, 1)))
-    words = f"averaging the updates{', and measuring the model' * measured}"
+    words = f"averaging the updates{' and evaluating the model' * measured}"
     assert tell.events == [("asked", 4, 1), words]
 
 

@@ -98,9 +98,9 @@ def test_who_interrupts_a_run_is_told_how_to_go_on(folder, command):
     where = f"fl-dp ledger show {folder.shown}" if here else "fl-dp ledger show, at each site"
     _, words = interrupted(work)
     assert words.splitlines() == [
-        "stopped after 6 of 9 rounds; what clients have begun is paid for",
-        f"what is paid: {where}",
-        f"its page: fl-dp report {folder.shown}",
-        f"go on with: {command} {folder.shown}",
+        "stopped after 6 of 9 rounds; clients have paid for what they began",
+        f"to see what was paid: {where}",
+        f"to write a report: fl-dp report {folder.shown}",
+        f"to resume: {command} {folder.shown}",
     ]
     assert interrupted(lambda tell: None) == []  # of a run that has not begun

@@ -54,7 +54,9 @@ def resume(folder: Path, ray_address: str | None = None) -> list[str]:
 def test_a_killed_run_goes_on_as_it_was_launched(folder, run):
     said, which = resume(folder.path)
     assert said.startswith("resuming after round 2 of 3; files in ")
-    assert " ".join(which.split()) == f"ledger in {folder.ledgers}: what other runs have spent there counts"
+    assert (
+        " ".join(which.split()) == f"ledger in {folder.ledgers}: what other runs have spent there is counted"
+    )
     assert run == [(RunConfig(out=str(folder.path)), folder, Launch("ray", folder.ledgers, ""), True)]
 
 
@@ -62,7 +64,7 @@ def test_a_ledger_of_one_run_is_still_of_that_run_alone_when_it_goes_on(folder, 
     start = Launch("ray", folder.ledgers, "", one_run_ledger=True)
     start.write(folder)
     said = " ".join(resume(folder.path)[1].split())
-    assert said.startswith(f"ledger in {folder.ledgers}, made for this run alone: ")
+    assert said.startswith(f"ledger in {folder.ledgers}, for this run alone: ")
     assert run[0][2] == start
 
 
@@ -96,7 +98,7 @@ def launch_toml(engine='"ray"', ledgers='""', address='""') -> str:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("summary.json", '{"status": "completed"}', "nothing to resume, the run has completed"),
+        ("summary.json", '{"status": "completed"}', "nothing to resume, as the run has completed"),
         ("summary.json", '{"status": "budget-exhausted"}', "privacy budgets"),
         *(
             ("summary.json", text, r"summary\.json: is damaged")
@@ -138,7 +140,7 @@ def test_a_cluster_may_have_another_address_now(folder, run):
     resume(folder.path, "head:6379")
     assert run[0][2].ray_address == "head:6379"
     replace(Launch.read(folder), engine=None).write(folder)
-    with pytest.raises(ConfigError, match="--ray-address head:6379: this run is no simulation"):
+    with pytest.raises(ConfigError, match="--ray-address head:6379: this run is not a simulation"):
         resume(folder.path, "head:6379")
 
 
@@ -157,7 +159,7 @@ def refuted(folder: RunFolder, *, numerics: int | None) -> None:
     [
         (2, "started with numerics 2, this fl_dp has"),
         (NUMERICS, "was refuted"),
-        (None, "write 'steady-rows'"),
+        (None, "use 'steady-rows'"),
     ],
 )
 def test_what_began_under_a_refuted_assumption_is_read_and_does_not_go_on(folder, run, numerics, words):

@@ -47,7 +47,7 @@ def test_one_that_is_gone_or_cannot_be_believed_is_not_taken(running, caplog):
     for content in (b"", b"{}", b"not json"):
         file.write_bytes(content)
         newest.look()
-        assert caplog.text.count("the roster is not taken") == 1
+        assert caplog.text.count("the roster was refused") == 1
         caplog.clear()
     key = SigningKey.load(folder / "authority" / "authority.key")
     replace(before, serial=before.serial + 1, server=SigningKey.generate().public).save(file, key)

@@ -51,7 +51,7 @@ def test_a_model_is_measured_once_when_it_was_received(tmp_path):
     watch.look()
     (line,) = said
     assert line.startswith(
-        "run run-1, the model that round 1 starts from, on 355 test rows of this site: loss"
+        "run run-1, the model at the start of round 1, on 355 test rows of this site: loss"
     )
     assert "accuracy 0." in line
     site.train(replace(PLAN, server_round=2))
@@ -120,7 +120,7 @@ def test_a_model_of_the_sites_own_is_measured_too(tmp_path):
     for _ in range(2):
         watch.look()
     assert len(said) == 2
-    assert said[1].startswith("with the parameters of this site's own, after round 1 of run run-1, on 355")
+    assert said[1].startswith("with this site's own parameters, after round 1 of run run-1, on 355")
     trained = build_model("linear", Form((1, 8, 8), 10), seed=1)
     trained.load_state_dict({name: torch.tensor(array) for name, array in own.arrays.items()})
     alone = evaluate_file(Site(tmp_path / "..").config, _weights(tmp_path, trained))
@@ -169,8 +169,8 @@ def test_what_cannot_be_measured_is_refused(tmp_path):
     config = Site(tmp_path).config
     (tmp_path / "other.pt").write_text("import os")
     for file, words in (
-        (tmp_path, "no such file, or a run's folder without a model"),
-        (_weights(tmp_path, torch.nn.Linear(3, 2)), "not weights of model linear"),
+        (tmp_path, "no such file, or the folder of a run without a model"),
+        (_weights(tmp_path, torch.nn.Linear(3, 2)), "not the weights of model linear"),
         (tmp_path / "other.pt", "cannot be read as weights"),
     ):
         with pytest.raises(ConfigError, match=words):

@@ -148,7 +148,7 @@ def test_parts_that_share_records_do_not_fit_one_ledger(tmp_path):
     assert "seed 1" in accounts.conflict(replace(settings, seed=1))
     fresh = ForeseenAccounts(None)
     assert fresh.conflict(replace(settings, seed=1)) == ""
-    assert "one seed" in fresh.conflict(settings)
+    assert "same seed" in fresh.conflict(settings)
 
 
 def test_who_takes_part_by_chance():

@@ -120,8 +120,8 @@ def test_one_process_may_be_initialised(monkeypatch):
 def test_subclasses_of_wrappers_are_refused_and_wrapped_parts_of_a_model(inside):
     wrapper = type("Own", (nn.DataParallel,), {})(small_model())
     model = nn.Sequential(nn.Linear(6, 6), wrapper) if inside else wrapper
-    words = f"{'1 of the model' if inside else 'The model'} is in DataParallel"
-    with pytest.raises(ConfigError, match=f"{words}.* give it the model without the wrapper"):
+    words = f"{'1 of the model' if inside else 'The model'} is wrapped in DataParallel"
+    with pytest.raises(ConfigError, match=f"{words}.* pass the model without the wrapper"):
         small_engine(model, noise_multiplier=1.0)
 
 
@@ -140,5 +140,5 @@ def test_the_wrappers_of_torch_are_refused(module, name):
     kind = type("Sharded", (wrapper, nn.Module), {}) if name == "FSDPModule" else wrapper
     model = object.__new__(kind)
     nn.Module.__init__(model)
-    with pytest.raises(ConfigError, match=f"is in {name}"):
+    with pytest.raises(ConfigError, match=f"is wrapped in {name}"):
         small_engine(model, noise_multiplier=1.0)

@@ -103,7 +103,7 @@ def test_optimizers_that_need_a_closure_and_second_engines_are_refused():
         small_engine(model, noise_multiplier=1.0).attach(torch.optim.LBFGS(model.parameters()))
     with pytest.raises(ConfigError, match="Another engine"):
         small_engine(model, noise_multiplier=1.0).attach(optimizer)
-    with pytest.raises(ConfigError, match="attached to an optimizer already"):
+    with pytest.raises(ConfigError, match="already attached to an optimizer"):
         engine.attach(torch.optim.SGD(model.parameters()))
 
 

@@ -80,7 +80,7 @@ def test_there_is_no_step_beyond_the_end_of_a_table(name):
     for _ in range(2):
         optimizer.step(loss=None)
     for step, loss in ((optimizer.virtual_step, losses), (optimizer.step, losses), (optimizer.step, None)):
-        with pytest.raises(ConfigError, match="has 2 steps, and they are all taken"):
+        with pytest.raises(ConfigError, match="has 2 steps, and all were taken"):
             step(loss=loss)
     assert (engine.steps, getattr(engine, name)) == (2, 0.7)
 

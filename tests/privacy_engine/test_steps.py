@@ -39,10 +39,10 @@ def test_the_price_is_the_accountant_s_and_the_assumption_goes_with_it(sampling)
 
 def test_the_words():
     assert str(PrivacySpent(1.25, 1e-5, 30, "seen")) == (
-        "epsilon 1.25 at delta 1e-05 after 30 steps, arithmetic steady-rows, each of them seen to be a "
+        "epsilon 1.25 at delta 1e-05 after 30 steps, arithmetic steady-rows, each checked to be a "
         "Poisson draw"
     )
     assert str(PrivacySpent(1.25, 1e-5, 30, "assumed")) == (
         "epsilon 1.25 at delta 1e-05 after 30 steps, arithmetic steady-rows, ASSUMED that each batch was "
-        "a Poisson draw: no sampler was attached to see it"
+        "a Poisson draw: no sampler was attached to check it"
     )

@@ -27,17 +27,17 @@ def test_what_its_epsilon_means_is_said_once_and_again_when_it_is_another():
     of_run = {**RECORD, "federation": {**RECORD["federation"], "scope": "this-run"}}
     of_run["clients"] = {"0": {**RECORD["clients"]["0"], "charges": [{}]}}
     assert lines.of(of_run, 3, 3.0).splitlines() == [
-        "eps: what this run has cost one record, of the client's budget; at delta 1e-05,",
-        "by pld, arithmetic steady-rows",
+        "eps: the cost of this run for one record, out of the client's budget; at delta",
+        "1e-05, by pld, arithmetic steady-rows",
         round_line(of_run, rounds=3, budget=3.0),
     ]
     assert lines.of(of_run, 3, 3.0) == round_line(of_run, rounds=3, budget=3.0)
     other = {**of_run, "federation": {**of_run["federation"], "accountants": ["pld", "rdp"]}}
     assert "by pld, rdp, arithmetic" in lines.of(other, 3, 3.0).replace("\n", " ")
     nobody = {**of_run, "federation": {**of_run["federation"], "accountants": []}, "delta": 0.0}
-    assert lines.of(nobody, 3, 3.0).startswith("eps: nothing was spent, as no client has trained\n")
+    assert lines.of(nobody, 3, 3.0).startswith("eps: nothing was spent, because no client has trained\n")
     older = RoundLines().of(RECORD, 3, 3.0).replace("\n", " ")
-    assert "all runs have cost one record, as the clients' ledgers show" in older
+    assert "the cost of all runs in the clients' ledgers for one record" in older
 
 
 def wide(**changes):

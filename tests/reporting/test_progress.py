@@ -55,8 +55,8 @@ def test_a_terminal_shows_the_round_and_erases_it_for_other_lines() -> None:
 def test_a_line_that_is_there_already_is_not_said_again() -> None:
     pipe = console(terminal=False)
     display = ProgressDisplay(pipe)
-    display.known("1 of 2 sites are there")
-    display.show(RUN.now("1 of 2 sites are there"))
+    display.known("1 of 2 sites are connected")
+    display.show(RUN.now("1 of 2 sites are connected"))
     display.close()
     assert written(pipe) == ""
 
@@ -197,7 +197,7 @@ def test_rounds_the_federations_budget_and_each_of_few_clients() -> None:
     assert [bar[:3] for bar in found] == [
         ("rounds", 2, 8), ("epsilon", 2.0, 3.0), ("  0", 1.0, 3.0), ("  1", 1.001, 3.0),
     ]  # fmt: skip
-    assert found[0][3] == "2 of 8 are over, about 24 s left"
+    assert found[0][3] == "2 of 8 done, about 24 s left"
     assert found[1][3] == "2.00 of 3.00 of the federation"
     assert found[3][3] == "1.01 of 3.00"  # rounded up
 

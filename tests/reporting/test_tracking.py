@@ -105,7 +105,7 @@ def test_a_tracker_that_fails_ends_no_run_and_is_not_silent(run: Run) -> None:
     assert run.trackers["wandb"].rounds == [1, 2, 3]
     why = "RuntimeError: the disk is full"
     assert run.said[0] == f"the tracker mlflow failed, and the run goes on without it: {why}"
-    assert run.said[1] == f"not all was tracked: mlflow failed after round 1: {why}"
+    assert run.said[1] == f"tracking is incomplete: mlflow failed after round 1: {why}"
     assert json.loads((run.folder.tracked / KEPT).read_text())["mlflow"]["round"] == 1
 
 

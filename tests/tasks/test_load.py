@@ -100,7 +100,7 @@ def test_what_model_raises_or_returns_amiss_is_marked_as_the_users_own(write, ta
 
 def test_what_built_in_tasks_raise_stays_what_it_is():
     task = Task(TaskSettings(model="tanh-cnn"))
-    with pytest.raises(TaskError, match="none were read yet"):
+    with pytest.raises(TaskError, match="no data were read yet"):
         new_model(task)
     task.form = Form((5,), 2)
     with pytest.raises(ModelError, match="does not fit data of shape"):

@@ -100,7 +100,7 @@ def test_a_strategys_parts_are_a_function_of_ones_own(tmp_path: Path) -> None:
     for name, error, words in (
         (f"{file}:make", ConfigError, "too many positional arguments; expected"),
         (f"{file}:nothing", ConfigError, r"strategy = '.*:nothing': it has no nothing that can be called"),
-        (f"{file}", ConfigError, r"it names no function; expected FILE\.py:NAME"),
+        (f"{file}", ConfigError, r"it does not name a function; expected FILE\.py:NAME"),
         (f"{tmp_path / 'none.py'}:make", TaskError, r"strategy = .*none.py': no such file"),
     ):
         with pytest.raises(error, match=words):

@@ -85,7 +85,7 @@ def test_a_data_set_of_fl_dps_own_kind_passes_as_it_is():
 def test_without_test_data_the_server_says_so_or_evaluates_nothing(write, task_text):
     path = write(task_text.replace("return torch.zeros(4, 6), [0, 1, 0, 1]", "return None"))
     config = RunConfig(task=str(path))
-    with pytest.raises(DataError, match='set it to "off"'):
+    with pytest.raises(DataError, match='set evaluate = "off"'):
         evaluation_records(config, task_of(config))
     off = RunConfig(task=str(path), evaluate="off")
     assert evaluation_records(off, task_of(off)) is None

@@ -57,7 +57,7 @@ def test_weights_are_one_for_each_class() -> None:
             task_for(Form((4,), 2, "numbers"), class_weights="1,5", loss="mse"),
             "expected none, as there are no",
         ),
-        (task_for(Form((4,), 3), Ours, class_weights="1,5,1"), r"this task has losses\(\) of its own"),
+        (task_for(Form((4,), 3), Ours, class_weights="1,5,1"), r"this task has its own losses\(\)"),
     ):
         with pytest.raises(ConfigError, match=words):
             task.check_loss()

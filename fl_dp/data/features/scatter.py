@@ -40,7 +40,7 @@ def shape(record: tuple[int, ...], argument: str) -> tuple[int, ...]:
         case (channels, height, width) if min(height, width) >= least:
             return channels * _paths(depth), height // 2**depth, width // 2**depth
     raise ValueError(
-        f"expected images (channels, height, width) of {least}x{least} pixels at least for depth {depth}"
+        f"expected images (channels, height, width) of at least {least}x{least} pixels for depth {depth}"
     )
 
 

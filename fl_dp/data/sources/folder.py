@@ -121,7 +121,7 @@ def _subgroups(folder: Path, images: Sequence[str]) -> tuple[Subgroups, ...]:
     columns = dict(zip(table.names, table.columns, strict=True))
     rows = {place: row for row, place in enumerate(columns[_FILE])}
     if len(rows) != len(table):
-        raise DataError(f"{of_each}: names an image twice.")
+        raise DataError(f"{of_each}: has two rows for one image.")
     if missing := [image for image in images if image not in rows]:
         raise DataError(
             f"{of_each}: has no row for {len(missing)} test images, such as {missing[0]}; write each file as "

@@ -92,7 +92,9 @@ class Column:
     def _image_bytes(self, cell: dict[str, Any]) -> bytes:
         """The cell's bytes. Paths and addresses in a cell are not followed: they lead elsewhere."""
         if cell.get("bytes") is None:
-            raise DataError(f"{self.where}: images lie elsewhere; save the data set with their bytes in it.")
+            raise DataError(
+                f"{self.where}: the images are stored elsewhere; save the data set with their bytes in it."
+            )
         return bytes(cell["bytes"])
 
     def _class_name(self, label: int) -> str:

@@ -72,7 +72,9 @@ def _running(path: Path, reading: Reading, split: Split) -> TensorData:
     raw = [one.raw for one in every]
     rows = np.array([row for row, own in enumerate(raw) if split_of(own) == split], dtype=np.int64)
     if not len(rows):
-        raise DataError(f"{path}: not one {split} passage of tokens = {reading.tokens} and one more.")
+        raise DataError(
+            f"{path}: too short for one {split} passage of tokens = {reading.tokens} and one more token."
+        )
     tokens = torch.from_numpy(np.stack([every[row].tokens for row in rows]))
     return TensorData(
         tokens[:, :-1].contiguous(),
@@ -106,7 +108,7 @@ def _read(file: Path, encoding: str) -> str:
         return (gzip.decompress(content) if file.suffix == ".gz" else content).decode(encoding)
     except UnicodeDecodeError:
         raise DataError(
-            f'{file}: not all of it is {encoding}; try encoding = "latin-1" or "cp1252".'
+            f'{file}: cannot be read as {encoding}; try encoding = "latin-1" or "cp1252".'
         ) from None
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{file}: expected a readable text ({type(error).__name__}).") from None

@@ -52,8 +52,8 @@ class Range(Column):
         strange = np.isnan(numbers)
         if strange.any():
             raise DataError(
-                f"column {self.name!r}: there are cells that are neither numbers nor declared as missing; "
-                f"declare what they are in the schema, or correct the file.{self._written(cells[strange])}"
+                f"column {self.name!r}: some cells are neither numbers nor declared as missing; declare "
+                f"them in the schema, or correct the file.{self._written(cells[strange])}"
             )
         share = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
         return (2 * share - 1).astype(np.float32)
@@ -170,6 +170,6 @@ class SplitColumn(Column):
 
 def _unknown(name: str) -> DataError:
     return DataError(
-        f"column {name!r}: there are cells that the schema does not know; name them there, or "
+        f"column {name!r}: some cells have values that the schema does not list; add them there, or "
         "correct the file."
     )

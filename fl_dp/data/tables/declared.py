@@ -24,7 +24,7 @@ def division_of(part: Mapping[str, Any]) -> Division | None:
         raise DataError("expected at least one subgroup, each with a value.")
     if OTHER in names:
         raise DataError(
-            f"subgroups: {OTHER!r} is what all cells are that are not declared; take another name."
+            f"subgroups: {OTHER!r} is the name for all cells that are not declared; choose another name."
         )
     return ByValue(names, values)
 
@@ -59,4 +59,4 @@ def distinct(groups: Sequence[Sequence[Value]]) -> None:
     """Raise DataError for duplicates. A text of digits and its number are two values: the text wins."""
     said = [value if isinstance(value, str) else (plain(str(value)),) for group in groups for value in group]
     if len(set(said)) != len(said):
-        raise DataError("a value stands there twice.")
+        raise DataError("a value appears twice.")

@@ -33,7 +33,7 @@ def read_csv(path: Path, *, separator: str = ",", header: bool = True, encoding:
         raise DataError(f"{path}: expected a readable CSV file ({type(error).__name__}).") from None
     except csv.Error:
         raise DataError(
-            f"{path}: expected a readable CSV file: quotes do not stand around whole cells. {_OTHERWISE}"
+            f"{path}: expected a readable CSV file: quotes must enclose whole cells. {_OTHERWISE}"
         ) from None
     if len(rows) <= header:
         raise DataError(f"{path}: there are no records.")

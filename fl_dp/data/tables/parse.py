@@ -108,7 +108,7 @@ def _check_whole(schema: Schema) -> None:
     if bool(labels) == bool(targets):
         raise DataError('expected columns of kind "label", or columns of kind "target", not both or none.')
     if len(labels) > 1 and (wrong := [one.name for one in labels if len(one.classes) != _FEWEST_CLASSES]):
-        raise DataError(f"column {wrong[0]!r}: of several labels each has two classes, no and yes.")
+        raise DataError(f"column {wrong[0]!r}: with several labels, each must have two classes, no and yes.")
     for kind in (Group, SplitColumn):
         if len(schema.of_kind(kind)) > 1:
             raise DataError(f"expected one column of kind {_NAMES[kind]!r} at most.")
@@ -163,7 +163,7 @@ def _category(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
         raise DataError("expected baseline to be one of its categories.")
     column = Category(categories=categories, baseline=baseline, other=_flag(part, "other", True), **common)
     if not column.inputs:
-        raise DataError("one category that is the baseline says nothing.")
+        raise DataError("a column whose only category is the baseline has no information.")
     return column
 
 

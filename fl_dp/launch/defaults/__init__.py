@@ -16,5 +16,6 @@ def check_open(keys: Iterable[str]) -> None:
     for key in keys:
         if key in map(key_of, CHOSEN):
             raise ConfigError(
-                f"{key}: the rule chooses it; if it has to be another, change it in the config that comes."
+                f"{key}: the rule chooses it; for another value, change it in the config that fl-dp "
+                "plan writes."
             )

@@ -34,10 +34,10 @@ _ONLY: dict[str, Scalar] = {
     "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
     "strategy": "", "adaptive_clipping": "",
 }  # fmt: skip
-_CHANGE_AFTERWARDS = "plan without it, and change the file that is written."
+_CHANGE_AFTERWARDS = "plan without it, and change it in the file that is written."
 _INSTEAD = {  # reason, for a value that is valid but another way to train
-    "aggregation": "a round of a secure sum is one step, so that none of its rounds, batches and rates is "
-    "meant for that; docs/secure-aggregation.md says what served."
+    "aggregation": "a round of a secure sum is one step, so the rule's rounds, batch sizes and learning "
+    "rates do not fit; docs/secure-aggregation.md has settings that worked."
 }
 START = 20.0  # seconds until the first round, which no forecast includes
 _TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
@@ -130,7 +130,7 @@ def _too_short(seconds: float, needed: float, config: RunConfig) -> ConfigError:
     return ConfigError(
         f"the time limit, {duration(seconds)}, is too short: {epochs:.3g} {passes} over the records in "
         f"{config.rounds} rounds with {config.fit_clients} clients each {takes} {needed:.0f} s on this "
-        "machine. Allow that, or fewer rounds, or take a smaller model."
+        "machine. Allow more time or fewer rounds, or choose a smaller model."
     )
 
 
@@ -138,18 +138,18 @@ def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | No
     for field, value in _ONLY.items():
         if (given := getattr(config, field)) != value:
             raise ConfigError(
-                f"{key_of(field)} = {given!r}: the rule was made for {value!r} alone; "
+                f"{key_of(field)} = {given!r}: the rule works only for {value!r}; "
                 f"{_INSTEAD.get(field, _CHANGE_AFTERWARDS)}"
             )
     if seconds is not None and not 0 < seconds < math.inf:
         raise ConfigError(f"minutes = {seconds / 60:g}: expected a finite number above 0, the time limit.")
     if seconds is not None and seconds <= START:
         raise ConfigError(
-            f"the time limit, {duration(seconds)}, is too short: {START:g} s go by before a run's first "
+            f"the time limit, {duration(seconds)}, is too short: a run needs {START:g} s before its first "
             "round. Allow more than that."
         )
     if most_rounds is not None and most_rounds < 1:
-        raise ConfigError(f"rounds = {most_rounds}: expected an integer >= 1, the most that are allowed.")
+        raise ConfigError(f"rounds = {most_rounds}: expected an integer >= 1, the largest number of rounds.")
 
 
 def ruled(
@@ -188,45 +188,46 @@ def ruled(
     move = rule.move_of(usual, sizes, foreseen.parameters, all_steps)
     whole = replace(draft, learning_rate=rule.rate_of(move, draft.max_grad_norm, draft.momentum))
     in_time = ", as many as the time allows" if epochs < rule.MOST_EPOCHS else ""
-    allowed = ", as many as were allowed" if most_rounds == rounds else ""
+    allowed = ", as many as are allowed" if most_rounds == rounds else ""
     why_move = (
         f"so that all noise moves a weight by {rule.noise_in_a_weight(foreseen.parameters):.2g}: rate * "
         "steps grow with epsilon, as by Panda et al. 2022 (arXiv 2212.04486)"
     )
     if move == rule.MOST_MOVE:
-        why_move = "the most that was tried; there is so little noise"
+        why_move = "the largest value that was tried, as there is so little noise"
     reasons = {
         "rounds": (
-            f"as many as clients in a round, and {rule.LEAST_PARTICIPATIONS} of each client{allowed}: then "
-            "no client's own noise outweighs that of the common model"
+            f"as many as clients in a round, and at least {rule.LEAST_PARTICIPATIONS} for each "
+            f"client{allowed}: then no single client's noise dominates the common model"
         ),
         "local_epochs": (
             f"{counted(round(epochs), 'pass', 'passes')} over a client's {size} {config.unit_name}s in all "
-            f"rounds{in_time}: at a fixed epsilon more passes help (De et al. 2022, arXiv 2204.13650)"
+            f"rounds{in_time}: at a fixed epsilon, more passes help (De et al. 2022, arXiv 2204.13650)"
         ),
         "expected_batch_size": (
-            f"{counted(steps, 'step')} of a client in all; larger batches win next to no noise at this "
-            "epsilon (the total noise of De et al. 2022)"
+            f"{counted(steps, 'step')} of a client in total; larger batches hardly reduce the noise at "
+            "this epsilon (the total noise of De et al. 2022)"
         ),
-        "physical_batch_size": "by memory-mib, on each machine; it changes no epsilon and no accuracy",
+        "physical_batch_size": "by memory-mib, on each machine; it changes neither epsilon nor accuracy",
         "learning_rate": f"rate * bound / (1 - momentum) = {move:.2g}, {why_move}",
-        "momentum": "none: who is drawn now and then has none to go on from",
-        "optimizer_state": "there is none without momentum",
+        "momentum": "none: a client that is chosen only now and then has no momentum to continue",
+        "optimizer_state": "without momentum there is none",
         "max_grad_norm": (
-            f"a tenth of what gradients of made-up records have ({min(norms):.2g} at least): steps are means "
-            "of directions, and rate * bound counts (automatic clipping, Bu et al. 2022, arXiv 2206.07136)"
+            f"a tenth of the shortest gradient of made-up records ({min(norms):.2g}): then a step is a "
+            "mean of directions, and only rate * bound matters (automatic clipping, Bu et al. 2022, arXiv "
+            "2206.07136)"
         ),
-        "noise_multiplier": "calibrated at each client, so that the rounds spend its epsilon",
-        "participations": "noise for the rounds that nine of ten clients are drawn for at most",
+        "noise_multiplier": "calibrated for each client, so that the rounds spend its epsilon",
+        "participations": "noise for the number of rounds that nine of ten clients do not exceed",
         "round_timeout": (
-            f"{MARGIN:g} times what a round is to take, an hour at least: what a client sends later is paid "
-            "for and lost"
+            f"{MARGIN:g} times the expected time of a round, at least an hour: what a client sends later "
+            "is lost, though paid for"
         ),
     }
     if everyone:
         reasons |= {
-            "momentum": "steps are smoothed; rate / (1 - momentum) is what counts",
-            "optimizer_state": "momentum goes on from round to round",
+            "momentum": "steps are smoothed; only rate / (1 - momentum) matters",
+            "optimizer_state": "momentum continues from round to round",
             "participations": "every client takes part in every round",
         }
     return RuledRun(reasons, replace(foreseen, config=whole))

@@ -100,8 +100,8 @@ def made_up_norms(config: RunConfig) -> list[float]:
         norms = clipped_grad_sum(losses, parameters, max_grad_norm=1.0, axes=axes).norms.double()
     if not bool(torch.isfinite(norms).all()) or float(norms.median()) == 0:
         raise ConfigError(
-            "max-grad-norm: no bound follows from random records: their gradients at the first weights are "
-            "zero or not finite; look at the model's first weights, or set the bound by hand."
+            "max-grad-norm: cannot be chosen from random records, as their gradients at the first weights "
+            "are zero or not finite; check the first weights of the model, or set the bound by hand."
         )
     return [float(norm) for norm in norms]
 

@@ -17,9 +17,7 @@ from fl_dp.reporting.wording import counted, duration
 
 _WIDTH = 100
 _ALWAYS = ("data", "model", "clients", "min_clients", "fit_clients", "epsilon", "delta")
-_SOURCES = (
-    "fl-dp plan chose what stands below; docs/defaults.md has the rule, its sources and its measurements."
-)
+_SOURCES = "fl-dp plan chose these settings; docs/defaults.md has the rule, its sources and its measurements."
 
 
 def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bool) -> None:
@@ -42,12 +40,12 @@ def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bo
         "",
         f"noise-multiplier auto becomes {becomes}",
         *guarantee_lines(forecast),
-        f"all noise together is {forecast.noise_share:.2g} times as long as what the records say if they all "
+        f"all noise together is {forecast.noise_share:.2g} times as long as the sum of gradients that all "
         "agree; the less, the better the model",
         *drowned_lines(forecast),
         *cost_lines(forecast, simulated=simulated),
-        f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times that, because machines are seldom idle, "
-        f"and {START:.0f} s for the start",
+        f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times the estimate, because machines are "
+        f"seldom idle, and {START:.0f} s for the start",
     ):
         say(line)
 

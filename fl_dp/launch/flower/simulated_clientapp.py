@@ -49,8 +49,8 @@ def _number(node: Any, config: RunConfig) -> int:
     simulated = int(node.get("num-partitions", 0))
     if simulated != config.clients:
         raise ConfigError(
-            f"clients = {config.clients}: Flower simulates {simulated} SuperNodes; make it as many: flwr "
-            f"federation simulation-config FEDERATION --num-supernodes {config.clients}."
+            f"clients = {config.clients}: Flower simulates {simulated} SuperNodes; set the same number: "
+            f"flwr federation simulation-config FEDERATION --num-supernodes {config.clients}."
         )
     return int(node["partition-id"])
 

@@ -36,7 +36,7 @@ def simulate_with_flower(
         env = child_environment(folder.flower_home, threads=cores(), more=more)
         command = [sys.executable, "-P", "-m", "fl_dp.launch.flower.simulation_process", str(folder.path)]
         processes.start(SERVER_LOG, command, env, folder.log(SERVER_LOG))
-        tell.doing("Flower's simulation is at work; it tells of a round when that is over")
+        tell.doing("Flower's simulation is running; it reports each round at its end")
         run, code = Run(folder), None
         while code is None:
             code = processes.exit_code(SERVER_LOG)  # asked first: once it has ended, its last line is there

@@ -117,12 +117,12 @@ def _problem(found: ClientSpending, config: RunConfig) -> str:
         return alone.reason.rstrip(".")
     if planned.noise_multiplier != fresh.noise_multiplier and not record.profile.vary_mechanism:
         return (
-            f"epsilon {config.epsilon:g} alone would take noise multiplier {fresh.noise_multiplier:g}; after "
-            f"the runs before it these data keep to {planned.noise_multiplier:g}, and it would show nothing "
-            "new"
+            f"for epsilon {config.epsilon:g} alone the noise multiplier would be "
+            f"{fresh.noise_multiplier:g}; after the runs before it these data must keep "
+            f"{planned.noise_multiplier:g}, so the run would show nothing new"
         )
     if found.entry is None:
-        return f"{record.budget.in_words(record.profile.spent)}: not one step more fits"
+        return f"{record.budget.in_words(record.profile.spent)}: no room for another step"
     return ""
 
 

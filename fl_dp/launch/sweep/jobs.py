@@ -36,11 +36,11 @@ def jobs_of(text: str, runs: int, *, shared: bool, on_gpu: bool) -> int:
         return 1 if shared or on_gpu else max(1, min(most, runs))
     number = int(text) if text.isdecimal() else 0
     if not 1 <= number <= most:
-        why = f"this machine has {most} cores" if _DIVIDED else "cores cannot be divided on this system"
+        why = f"this machine has {most} cores" if _DIVIDED else "this system cannot divide its cores"
         raise ConfigError(f"--jobs {text}: expected auto, or an integer from 1 to {most}: {why}.")
     if shared and number > 1:
         raise ConfigError(
-            f"--jobs {text}: all runs pay from one ledger, one after the other; leave the option out."
+            f"--jobs {text}: all runs pay from one ledger and run one after the other; leave the option out."
         )
     return number
 

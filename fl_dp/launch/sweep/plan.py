@@ -84,7 +84,7 @@ class SweepPlan:
         """Read plan.json; ConfigError if there is none, or if it was changed."""
         if not folder.plan.is_file():
             raise ConfigError(
-                f"{folder.path}: holds no sweep; start one by: fl-dp sweep SWEEP.toml --out DIR."
+                f"{folder.path}: holds no sweep; start one with: fl-dp sweep SWEEP.toml --out DIR."
             )
         found = read_json(folder.plan)
         try:
@@ -94,15 +94,15 @@ class SweepPlan:
             same = plan.digest() == digest
             named = all(_NAME.fullmatch(run.name) for run in runs)
         except (AttributeError, KeyError, TypeError):
-            raise ConfigError(f"{folder.plan}: is damaged; put it back as it was.") from None
+            raise ConfigError(f"{folder.plan}: is damaged; restore it.") from None
         if not named:  # they name folders, one of which may be deleted
-            raise ConfigError(f"{folder.plan}: is damaged: the name of a run is no name of a folder.")
+            raise ConfigError(f"{folder.plan}: is damaged: the name of a run is not a folder's name.")
         if number != _FORMAT:
-            raise ConfigError(f"{folder.plan}: is of another fl_dp (format {number}).")
+            raise ConfigError(f"{folder.plan}: was written by another version of fl_dp (format {number}).")
         if not same:
             raise ConfigError(
-                f"{folder.plan}: was changed after the sweep was fixed, and no longer has its digest. What "
-                "is tried must not depend on results; put it back as it was, or start another sweep."
+                f"{folder.plan}: was changed after the sweep was fixed: its digest differs. What is tried "
+                "must not depend on results; restore the file, or start another sweep."
             )
         return plan
 
@@ -112,9 +112,9 @@ class SweepPlan:
         if found:
             more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
             raise ConfigError(
-                f"this is another sweep than the one that was fixed on {self.fixed}: {'; '.join(found[:5])}"
-                f"{more}. What is tried must not depend on results: go on by --resume alone, or start "
-                "another sweep with --out."
+                f"this sweep differs from the one that was fixed on {self.fixed}: "
+                f"{'; '.join(found[:5])}{more}. What is tried must not depend on results: resume with "
+                "--resume alone, or start another sweep with --out."
             )
 
 
@@ -132,7 +132,7 @@ def _differences(kept: SweepPlan, asked: SweepPlan) -> list[str]:
         for key in dict.fromkeys((*config, *now[name]))
         if config.get(key) != now[name].get(key)
     ]
-    order = [] if gone or new or list(before) == list(now) else ["the runs come in another order"]
+    order = [] if gone or new or list(before) == list(now) else ["the runs are in another order"]
     return [*gone, *new, *changed, *order]
 
 

@@ -235,9 +235,7 @@ def write_csv(plan: SweepPlan, rows: Sequence[Row], folder: SweepFolder) -> None
 
 def footer(plan: SweepPlan, rows: Sequence[Row], spent: float) -> str:
     """What must be said of a model that is chosen from these results."""
-    rule = (
-        "Whoever chooses the best of these runs has looked at all of them: the epsilon of a chosen model is "
-    )
+    rule = "Whoever chooses the best of these runs has seen all of them: the epsilon of a chosen model is "
     now = f"{rounded_up(spent)} at delta {plan.delta:g}"
     if plan.public:
         would = f"On private data it would be {now}{beside_unprotected(plan)}; these are public."

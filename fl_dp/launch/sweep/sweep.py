@@ -151,7 +151,7 @@ def _claim(out: Path) -> SweepFolder:
         folder.plan.open("x").close()
     except FileExistsError:
         raise ConfigError(
-            f"--out {out}: already holds a sweep; go on with it by --resume {out}, or name another folder."
+            f"--out {out}: already holds a sweep; resume it with --resume {out}, or name another folder."
         ) from None
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}.") from None
@@ -189,7 +189,7 @@ class _Sweep:
         try:
             run(jobs, self.at_once, dict(os.environ), started=self._started, ended=self._ended)
         except KeyboardInterrupt:
-            self.say(f"\nstopped; go on by: fl-dp sweep --resume {self.folder.shown}")
+            self.say(f"\nstopped; to resume: fl-dp sweep --resume {self.folder.shown}")
             self.conclude()
             raise
         return self.conclude()
@@ -255,8 +255,8 @@ def _check_launch(plan: SweepPlan, place: RunFolder) -> None:
     ledger = Path(plan.ledger).absolute() if plan.ledger else place.ledgers.absolute()
     if start.ledgers.absolute() != ledger or start.vary_mechanism != plan.vary_mechanism:
         raise ConfigError(
-            f"{place.launch}: names another ledger, or another vary-mechanism, than the sweep was fixed "
-            "with; put it back, or start another sweep."
+            f"{place.launch}: has another ledger or another vary-mechanism than the sweep was fixed with; "
+            "restore it, or start another sweep."
         )
 
 
@@ -266,6 +266,6 @@ def _check_config(run: PlannedRun, file: Path) -> None:
     for key in kept:
         if kept[key] != wanted[key]:
             raise ConfigError(
-                f"{file}: has {key} = {kept[key]!r}; the sweep was fixed with {wanted[key]!r}. What is tried "
-                "must not be changed; put it back, or start another sweep."
+                f"{file}: has {key} = {kept[key]!r}; the sweep was fixed with {wanted[key]!r}. What is "
+                "tried must not change; restore it, or start another sweep."
             )

@@ -18,7 +18,7 @@ from fl_dp.launch.request import read_config, request_of
 
 MOST_RUNS = 1000
 _KEYS = ("config", "seeds", "public", "vary-mechanism", "base", "grid", "run")
-_SET_BY_THE_SWEEP = {"seed": "seeds = [0, 1] names the seeds", "out": "each run has a folder of its own"}
+_SET_BY_THE_SWEEP = {"seed": "seeds = [0, 1] names the seeds", "out": "each run has its own folder"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,79}")
 _LONGEST = 120  # characters of a run's name
 
@@ -80,7 +80,9 @@ def _asked(table: Mapping[str, Any], folder: Path, shipped: Path) -> SweepReques
     seeds = _seeds(table.get("seeds", [base.seed]))
     points = points or (("base", {}),)
     if len(points) * len(seeds) > MOST_RUNS:
-        raise ConfigError(f"{len(points) * len(seeds)} runs: expected at most {MOST_RUNS}; try fewer values.")
+        raise ConfigError(
+            f"{len(points) * len(seeds)} runs: expected at most {MOST_RUNS}; give fewer values."
+        )
     runs = tuple(_run(base, fixed, *point, seed) for point in points for seed in seeds)
     _check_unlike(runs)
     return SweepRequest(runs, _flag(table, "public"), _flag(table, "vary-mechanism"))
@@ -94,16 +96,16 @@ def _config_file(name: Any, folder: Path, shipped: Path) -> Path:
             return place
     if (shipped / Path(name).name).is_file() and Path(name).parent.name in ("", "configs"):
         return shipped / Path(name).name
-    raise ConfigError(f"config = {name!r}: no such file, neither beside the sweep's file nor here.")
+    raise ConfigError(f"config = {name!r}: no such file, neither beside the sweep file nor in this folder.")
 
 
 def _check_keys(found: Collection[str]) -> None:
     for key in found:
         if key not in _KEYS:
             near = nearest(key, _KEYS)
-            hint = f"did you mean {near}?" if near else f"known are {', '.join(_KEYS)}."
+            hint = f"did you mean {near}?" if near else f"known keys are {', '.join(_KEYS)}."
             if "-" not in key and not near:
-                hint += " Settings of the runs stand in [base], [grid] and [[run]]."
+                hint += " Settings of the runs belong in [base], [grid] and [[run]]."
             raise ConfigError(f"{key}: unknown key; {hint}")
 
 
@@ -113,7 +115,7 @@ def _settings(found: Any, known: Mapping[str, Scalar], where: str) -> dict[str, 
         raise ConfigError(f"{where}: expected a table of settings.")
     for key in found:
         if key in _SET_BY_THE_SWEEP:
-            raise ConfigError(f"{where} {key}: the sweep sets it; {_SET_BY_THE_SWEEP[key]}.")
+            raise ConfigError(f"{where} {key}: the sweep sets this key; {_SET_BY_THE_SWEEP[key]}.")
     for key in found:
         if key not in known:
             near = nearest(key, known)
@@ -121,7 +123,7 @@ def _settings(found: Any, known: Mapping[str, Scalar], where: str) -> dict[str, 
             raise ConfigError(f"{where} {key}: unknown key of a run config; {meant}")
     for key, value in found.items():
         if not isinstance(value, str | int | float | bool):
-            raise ConfigError(f"{where} {key} = {value!r}: expected one number, text, true or false.")
+            raise ConfigError(f"{where} {key} = {value!r}: expected one number or text, or true or false.")
     return found
 
 
@@ -154,7 +156,7 @@ def _named(found: Any, known: Mapping[str, Scalar]) -> list[Point]:
         name = table.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigError(
-                f"{where} name = {name!r}: expected letters, digits and ._=+- in quotes, at most 80: it "
+                f"{where} name = {name!r}: expected at most 80 letters, digits and ._=+- in quotes, as it "
                 "names a folder."
             )
         points.append((name, _settings({k: v for k, v in table.items() if k != "name"}, known, where)))
@@ -175,7 +177,7 @@ def _seeds(found: Any) -> tuple[int, ...]:
         if type(seed) is not int or not 0 <= seed <= MOST_SEED:
             raise ConfigError(f"seeds: {seed!r}: expected an integer from 0 to {MOST_SEED}.")
     if len(set(found)) < len(found):
-        raise ConfigError(f"seeds = {found!r}: a seed is named twice.")
+        raise ConfigError(f"seeds = {found!r}: a seed appears twice.")
     return tuple(found)
 
 
@@ -189,10 +191,10 @@ def _flag(table: Mapping[str, Any], key: str) -> bool:
 def _check_apart(fixed: Mapping[str, Scalar], points: Sequence[Point]) -> None:
     for name, number in Counter(name for name, _ in points).items():
         if number > 1:
-            raise ConfigError(f"[[run]] name = {name!r}: is the name of two runs.")
+            raise ConfigError(f"[[run]] name = {name!r}: two runs have this name.")
     for name, settings in points:
         if both := sorted(fixed.keys() & settings.keys()):
-            raise ConfigError(f"[base] {both[0]}: {name} sets it, too; leave it in one of the two.")
+            raise ConfigError(f"[base] {both[0]}: {name} sets it as well; keep it in only one of the two.")
 
 
 def _run(
@@ -210,5 +212,7 @@ def _check_unlike(runs: Sequence[RequestedRun]) -> None:
     seen: dict[RunConfig, str] = {}
     for run in runs:
         if run.config in seen:
-            raise ConfigError(f"{run.name}: has the same settings as {seen[run.config]}; leave one out.")
+            raise ConfigError(
+                f"{run.name}: has the same settings as {seen[run.config]}; leave one of the two out."
+            )
         seen[run.config] = run.name

@@ -18,7 +18,7 @@ _SHOWN = 20  # most runs in a table; points of equal cost share a line
 _ON_PUBLIC_DATA = (
     "Choose settings on public data, where nobody's privacy is at stake: the same config with "
     'data = "digits".',
-    "Or on synthetic records of the same form, with public = true in the sweep's file.",
+    "Or choose them on synthetic records of the same form, with public = true in the sweep file.",
 )
 _INSTEAD = "Or: " + " ".join(_ON_PUBLIC_DATA)
 
@@ -28,11 +28,9 @@ def announce(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost, say
     points = counted(len({run.point for run in runs}), "combination")
     seeds = counted(len({run.seed for run in runs}), "seed")
     say(f"{counted(len(runs), 'run')}: {points}, {seeds}; all clients are simulated")
-    whose = (
-        f"private: every run's updates are seen, and all runs pay in full from the ledger in {plan.ledger}"
-    )
+    whose = f"private: every run's updates are seen, so all runs pay in full from the ledger in {plan.ledger}"
     if plan.public:
-        whose = "public or synthetic: each run is a trial, with a ledger of its own in its folder"
+        whose = "public or synthetic: each run is a trial with its own ledger in its folder"
     for data in dict.fromkeys(one.config.data for one in runs):
         say(f"data {data}: {whose}")
     for note in dict.fromkeys(note for one in runs for note in one.notes):
@@ -40,8 +38,8 @@ def announce(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost, say
     if blind := sum(one.config.evaluate == "off" for one in runs):
         which = "these runs measure" if blind == len(runs) else f"{blind} of these runs measure"
         say(
-            f'note: {which} nothing: evaluate = "off" leaves accuracy and loss empty, and nothing can be '
-            'chosen by them. With test data at the server: evaluate = "server".'
+            f'note: {which} nothing: evaluate = "off" leaves accuracy and loss empty, so they cannot be '
+            'used to choose. If the server has test data, set evaluate = "server".'
         )
     _print_costs(runs, cost)
     if cost.conflicts:
@@ -49,9 +47,9 @@ def announce(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost, say
     most = "" if cost.exactly else "at most "
     what = f"{most}epsilon {rounded_up(cost.epsilon)} at delta {cost.delta:g}"
     if plan.public:
-        say(f"all runs together: on private data these would be {what}{beside_unprotected(plan)}")
+        say(f"all runs together: on private data they would cost {what}{beside_unprotected(plan)}")
     else:
-        say(f"all runs together: {what} for these data, what they had spent before included")
+        say(f"all runs together: {what} for these data, including what they had spent before")
 
 
 def _print_costs(runs: Sequence[RequestedRun], cost: SweepCost) -> None:
@@ -60,10 +58,10 @@ def _print_costs(runs: Sequence[RequestedRun], cost: SweepCost) -> None:
         lines.setdefault((one.point, *_cells(one.config, run)), []).append(str(one.seed))
     rows = [(key[0], ", ".join(seeds), *key[1:]) for key, seeds in lines.items()]
     columns = ("run", "seeds", "rounds", "steps", "noise", "epsilon", "of")
-    title = "each run alone, at the client that it costs most" if cost.exactly else "each run alone, at most"
+    title = "each run alone, for the client that pays most" if cost.exactly else "each run alone, at most"
     print_table(title, columns, rows[:_SHOWN], left=("run", "seeds"))
     if len(rows) > _SHOWN:
-        print(f"... and {len(rows) - _SHOWN} lines more")
+        print(f"... and {len(rows) - _SHOWN} more lines")
 
 
 def _cells(config: RunConfig, run: ClientSpending) -> tuple[str, ...]:
@@ -80,7 +78,7 @@ def beside_unprotected(plan: SweepPlan) -> str:
     """Said beside a total when some runs have no privacy: they are not in it."""
     if all(run.config.get("privacy") != "off" for run in plan.runs):
         return ""
-    return ' without the runs of privacy = "off", and beside these no epsilon would hold'
+    return ' without the runs with privacy = "off"; with these no epsilon would hold'
 
 
 def check_affordable(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost) -> None:
@@ -88,23 +86,24 @@ def check_affordable(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepC
     for one in runs:
         if not plan.public and not one.config.private:
             raise ConfigError(
-                f'{one.name}: privacy = "off" on private data: no epsilon would hold for them any more. '
+                f'{one.name}: privacy = "off" on private data: no epsilon would hold for them afterwards. '
                 f"{_INSTEAD}"
             )
     for number, why in cost.conflicts:
         raise ConfigError(f"nothing was started: {runs[number].name} {why}. {_INSTEAD}")
     if plan.vary_mechanism and cost.before:
         raise ConfigError(
-            f"vary-mechanism: the ledger in {plan.ledger} holds earlier rounds of these data, so that nobody "
-            f"can say that rate and noise were fixed before any result was seen (docs/privacy.md). {_INSTEAD}"
+            f"vary-mechanism: the ledger in {plan.ledger} has earlier rounds on these data, so nobody can "
+            "say that sample rate and noise were fixed before any result was seen (docs/privacy.md). "
+            f"{_INSTEAD}"
         )
     for number, why in cost.problems:
         if plan.public:
             raise ConfigError(f"{runs[number].name}: {why}.")
         more = f" (and {len(cost.problems) - 1} more)" if len(cost.problems) > 1 else ""
         raise ConfigError(
-            f"nothing was started: {runs[number].name}{more}: {why}.\nData keep to one rate and noise, and "
-            "to one budget over all runs (docs/privacy.md). What can be done:"
+            f"nothing was started: {runs[number].name}{more}: {why}.\nData keep one sample rate, one noise "
+            "multiplier and one budget over all runs (docs/privacy.md). What you can do:"
             + "".join(f"\n  - {way}" for way in _ways_out(runs, plan, cost))
         )
 
@@ -113,14 +112,14 @@ def _ways_out(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost) ->
     """What the user may do instead, one option each."""
     if noise := noise_for_all(runs, cost):
         yield (
-            f"One noise for all runs, noise-multiplier = {noise:g}, keeps all of them within epsilon "
-            f"{min(one.config.epsilon for one in runs):g}; then sweep what leaves rate and noise as they "
-            "are, such as learning-rate."
+            f"Use one noise for all runs: noise-multiplier = {noise:g} keeps all of them within epsilon "
+            f"{min(one.config.epsilon for one in runs):g}; then sweep only settings that do not change "
+            "sample rate and noise, such as learning-rate."
         )
     if not plan.vary_mechanism:
         yield (
-            "vary-mechanism = true in the sweep's file lets rate and noise vary, for data that nobody has "
-            "seen a result of: docs/privacy.md says what is claimed then."
+            "Set vary-mechanism = true in the sweep file to let sample rate and noise vary, for data of "
+            "which nobody has seen a result; docs/privacy.md says what is claimed then."
         )
     yield from _ON_PUBLIC_DATA
 
@@ -129,6 +128,6 @@ def needs_ledger(runs: Sequence[RequestedRun]) -> ConfigError:
     private = next(one for one in runs if not one.public)
     name = private.config.task or private.config.data
     return ConfigError(
-        f"{name} counts as private: every run's updates are seen, and each has to be paid for. Name the "
+        f"{name} counts as private: every run's updates are seen, so each run must be paid for. Name the "
         f"lasting ledger of these data, --ledger DIR. {_INSTEAD}"
     )

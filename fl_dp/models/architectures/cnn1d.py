@@ -23,7 +23,7 @@ def cnn1d(form: Form) -> nn.Module:
     """
     length, channels = expect_windows(form)
     if length < _LEAST_LENGTH:
-        raise ValueError(f"it takes windows of {_LEAST_LENGTH} time steps at least")
+        raise ValueError(f"it takes windows of at least {_LEAST_LENGTH} time steps")
     return nn.Sequential(
         _TimeLast(),
         *_block(channels, 32),

@@ -30,7 +30,7 @@ def transformers_model(form: Form, folder: str) -> nn.Module:
         raise ValueError(f"it knows {config.vocab_size} tokens, not {form.vocabulary}")
     longest = getattr(config, "max_position_embeddings", None)
     if longest is not None and length > longest:
-        raise ValueError(f"it takes {longest} tokens at most, not {length}")
+        raise ValueError(f"it takes at most {longest} tokens, not {length}")
     if form.targets == "tokens" and form.outputs != config.vocab_size:
         raise ValueError(f"it predicts one of {config.vocab_size} tokens, not of {form.outputs}")
     return TokensToLogits(_model(Path(folder), config, form), _padding(config))
@@ -58,8 +58,8 @@ def _config(folder: Path) -> Any:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, OSError, KeyError) as error:
         raise ConfigError(
-            f"model = 'hf:{folder}': {_CONFIG} names no architecture that transformers itself has; code of a "
-            "folder's own is never run."
+            f"model = 'hf:{folder}': {_CONFIG} names no architecture of transformers itself; code in the "
+            "folder is never run."
         ) from error
     for name, value in vars(config).items():
         if "drop" in name and isinstance(value, float):
@@ -106,7 +106,7 @@ def _architecture(folder: str) -> str:
     try:
         content = json.loads(_text(Path(folder)))
     except ValueError as error:
-        raise ConfigError(f"model = 'hf:{folder}': {_CONFIG} is no JSON.") from error
+        raise ConfigError(f"model = 'hf:{folder}': {_CONFIG} is not JSON.") from error
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -33,7 +33,7 @@ def timm_model(form: Form, name: str) -> nn.Module:
         close = difflib.get_close_matches(name, NAMES) or NAMES
         raise ModelError(
             f"model = 'timm:{name}': not among the models of timm that were tried here; try "
-            f"{' or '.join(close)}, or build it in code of your own (FILE.py:NAME)."
+            f"{' or '.join(close)}, or build it in your own code (FILE.py:NAME)."
         )
     channels, height, width = expect_image(form, least=32)
     require_package("timm", f"model = 'timm:{name}'")

@@ -27,8 +27,8 @@ def data_words(run: RunFacts) -> str:
     parts = [f"{words}: {counted(count, 'client')}" for words, count in _most(found)]
     if silent:
         of = f"of {counted(silent, 'client')} " if found else ""
-        parts.append(f"{of}{operators_word(run)}, in the word of the server's operator alone")
-    return "; ".join(parts) or f"{operators_word(run)}, in the word of the server's operator alone"
+        parts.append(f"{of}{operators_word(run)}, according to the server's operator alone")
+    return "; ".join(parts) or f"{operators_word(run)}, according to the server's operator alone"
 
 
 def other_words(run: RunFacts) -> str:
@@ -69,7 +69,7 @@ def _stated(site: Site) -> list[tuple[str, str]]:
     by = (
         "signed by the key beside its statement"
         if site.signed is Signature.HOLDS
-        else "stated, and signed by nobody"
+        else "stated, but signed by nobody"
     )
     return [(one.client, f"{named(one)}, {by}") for one in site.data]
 

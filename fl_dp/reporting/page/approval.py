@@ -72,10 +72,10 @@ def _check_date(text: str) -> None:
     found = day(text)
     if found is None:
         raise ConfigError(
-            f"--date {clean(text)}: is no day of the calendar, written as year-month-day; such as 2025-05-02."
+            f"--date {clean(text)}: expected a day of the calendar as year-month-day, such as 2025-05-02."
         )
     if found > datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(days=1):
-        raise ConfigError(f"--date {text}: is still to come; name the day of the approval.")
+        raise ConfigError(f"--date {text}: lies in the future; name the day of the approval.")
 
 
 def write_approval(folder: RunFolder, **given: str | None) -> Approval:
@@ -84,7 +84,7 @@ def write_approval(folder: RunFolder, **given: str | None) -> Approval:
     given: fields of `Approval`. The file then has all of its keys, so that the rest can be filled in there.
     """
     if unknown := given.keys() - set(_KEYS.values()):
-        raise TypeError(f"an approval has no {', '.join(sorted(unknown))}")
+        raise TypeError(f"an approval has no field {', '.join(sorted(unknown))}")
     for name, value in given.items():
         key = _key(name)
         if value is not None and len(value) > MOST_CHARACTERS:

@@ -12,31 +12,30 @@ from fl_dp.reporting.wording import counted
 
 def arithmetic(run: RunFacts) -> Clause:
     """What is known about rounding, for everything that the accounts have paid."""
-    title, mode = "Rounding errors", f" The name of this mode: {arithmetic_words(run.arithmetic)}."
+    title, mode = "Rounding errors", f" This mode is called {arithmetic_words(run.arithmetic)}."
     if not any(one.charges for one in run.clients):
-        return Clause(title, "No account has paid for a step: nothing was added up, and nothing rounded.")
+        return Clause(title, "No account has paid for a step: nothing was added up, and nothing was rounded.")
     if run.arithmetic == PROVEN:
         return Clause(
             title,
-            "Each record had a pass of its own, so that what rounding adds is bounded by a proof. That a "
-            f"pass has no memory of passes before it is assumed. {_TESTED}{mode}",
+            "Each record had its own pass, so the rounding error has a proven bound. It is assumed that a "
+            f"pass keeps no memory of earlier passes. {_TESTED}{mode}",
         )
     if run.arithmetic == STEADY_ROWS or run.setting("arithmetic") in ARITHMETICS:
         return Clause(title, f"{_STEADY}{mode}{sentence(run.arithmetic)}")
     return Clause(
         title,
-        "It is assumed, not proven, that rounding in floating point moves a sum by no more than 0.001 of the "
-        "clipping bound. The noise is wider by that. Searches for worse cases found less, and prove nothing."
-        f"{mode}{sentence(run.arithmetic)}",
+        "It is assumed, not proven, that rounding in floating point moves a sum by no more than 0.001 of "
+        "the clipping bound. The noise is wider by that. Searches for worse cases found smaller errors, "
+        f"which proves nothing.{mode}{sentence(run.arithmetic)}",
     )
 
 
-_TESTED = "fl_dp tests it when a client starts; no file of this run shows that it did."
+_TESTED = "fl_dp tests this when a client starts; no file of this run shows that it did."
 _STEADY = (
-    "What rounding adds to a sum of clipped gradients is bounded by a proof, and the noise is wider by that. "
-    "One thing is assumed: what a record adds is the same, to the last bit, whatever its place in a pass, "
-    "whichever pass and threads compute it, and whatever is computed beside it. "
-    f"{_TESTED}"
+    "The rounding error of a sum of clipped gradients has a proven bound, and the noise is wider by that "
+    "bound. One thing is assumed: what a record adds is the same, to the last bit, whatever its place in a "
+    f"pass, whichever pass and threads compute it, and whatever is computed beside it. {_TESTED}"
 )
 
 
@@ -47,9 +46,8 @@ def assumed(run: RunFacts) -> Clause:
         clauses += f" and “{if_parts_seen(run)}”"
     return Clause(
         "What is assumed",
-        "The guarantee holds on the conditions that follow, and on those under "
-        f"{clauses}. Whoever signs for the guarantee takes them to be met: no file of the run can show that "
-        "they are.",
+        f"The guarantee holds under the following conditions and those under {clauses}. Whoever signs for "
+        "the guarantee assumes that they are met: no file of the run can show it.",
         (*_choices(run), *_of_the_sites(run), *_of_the_code(run)),
     )
 
@@ -63,29 +61,29 @@ def _choices(run: RunFacts) -> tuple[str, ...]:
     found = (
         "No earlier run on these records decided a setting; each ledger here knows of this run only."
         if only_of_one_run(run)
-        else "Nobody looked for the settings by training on the same records outside these ledgers.",
+        else "Nobody tuned the settings by training on the same records outside these ledgers.",
         f"{who} set a budget, or retired an account, because of results.",
     )
     if not mixed:
         return found
     return (
-        f"The accounts of {counted(mixed, 'client')} hold more than one rate or noise multiplier. Their "
-        "epsilons hold only if these were fixed without looking at earlier results.",
+        f"The accounts of {counted(mixed, 'client')} hold more than one sample rate or noise multiplier. "
+        "Their epsilons hold only if these were fixed without looking at earlier results.",
         *found,
     )
 
 
 def _of_the_sites(run: RunFacts) -> tuple[str, ...]:
-    named = ", but for those under “All runs on these data”"
+    named = ", except those under “All runs on these data”"
     retired = named if any(one.retired for one in run.clients) else ""
     kept = "Each client's ledger was kept" if run.local else "Each site has kept its ledger"
     return (
         f"{kept}: it was not deleted, not set back to an older copy, and no account in it was "
         f"retired{retired}. What a ledger no longer holds is not counted.",
         _declared(run),
-        "The shape of a record, the classes, the settings, and the range of what a record can hold are "
-        "public.",
-        f"Each record is there once: in one data set, at one client. {_each_person(run)}".strip(),
+        "The shape of a record, the classes, the settings, and the range of values that a record can hold "
+        "are public.",
+        f"Each record exists once: in one data set, at one client. {_each_person(run)}".strip(),
     )
 
 
@@ -93,13 +91,13 @@ def _declared(run: RunFacts) -> str:
     """Parts that are cut on one machine are declared as they were counted (docs/ledger.md)."""
     if sizes_counted(run):
         return (
-            f"The number of {run.unit}s of each client is public. This launch cut one data set into parts "
-            f"and declared what it counted: one {run.unit} more or fewer changes a number on this page, and "
-            "the guarantee does not cover it."
+            f"The number of {run.unit}s of each client is public. This launch split one data set into "
+            f"parts and declared what it counted: one {run.unit} more or fewer changes a number on this "
+            "page, and the guarantee does not cover that."
         )
     return (
         f"The number of {run.unit}s that each client declared is public. No file shows whether a declared "
-        f"number was counted from the {run.unit}s exactly. If it was, it is not covered by the guarantee."
+        f"number is the exact count of the {run.unit}s. If it is, the guarantee does not cover it."
     )
 
 
@@ -113,14 +111,14 @@ def _of_the_code(run: RunFacts) -> tuple[str, ...]:
     found = [
         f"{who} ran fl_dp's own code, unchanged.",
         f"The random numbers of {whose} system are unpredictable, the ciphers and hashes that fl_dp uses "
-        f"(ChaCha20, AES-256, BLAKE2b) are sound, and nobody{'' if run.local else ' but the site'} has read "
-        "what the noise is made from.",
-        "If the model draws random numbers of its own (dropout), nobody can tell them from what is released.",
+        f"(ChaCha20, AES-256, BLAKE2b) are sound, and nobody{'' if run.local else ' but the site'} has "
+        "read the random bytes that the noise is made from.",
+        "If the model draws its own random numbers (dropout), nobody can infer them from what is released.",
     ]
     if run.task:
         found.append(
-            f"The task's own code, whose identity stands below, computes the losses of each {run.unit} from "
-            f"that {run.unit} and from public values alone."
+            f"The task's own code, whose identity is given below, computes the losses of each {run.unit} "
+            f"only from that {run.unit} and from public values."
         )
     if run.setting("start"):
         found.append("The weights that training started from were not made from these records.")
@@ -135,4 +133,4 @@ def _told_charges(run: RunFacts, one: Client) -> tuple[Entry, ...]:
 def _each_person(run: RunFacts) -> str:
     if run.unit != PERSON and run.clients_per_person == 1:
         return ""
-    return f"A person is at {counted(run.clients_per_person, 'client')} at most."
+    return f"A person has records at {counted(run.clients_per_person, 'client')} at most."

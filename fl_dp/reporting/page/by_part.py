@@ -27,7 +27,7 @@ BY_PART = {
     "accuracy-per-class": ByPart("accuracy", "class", "classes", "Accuracy of each class"),
     "accuracy-per-subgroup": ByPart("accuracy", "subgroup", "subgroups", "Accuracy of each subgroup"),
     "label-accuracy-per-subgroup": ByPart(
-        "label-accuracy", "subgroup", "subgroups-labels", "Accuracy of labels, of each subgroup"
+        "label-accuracy", "subgroup", "subgroups-labels", "Label accuracy of each subgroup"
     ),
     "mae-per-subgroup": ByPart(
         "mae", "subgroup", "subgroups-errors", "Mean absolute error of each subgroup", larger_is_better=False
@@ -56,12 +56,12 @@ def _table(runs: Sequence[RunFacts], metric: str, said: ByPart) -> Table:
     rows = (
         ("all", *(UNKNOWN if mean is None else f"{mean:.4f}" for mean in means)),
         *((name, *(_value(one, name) for one in values)) for name in dict.fromkeys(chain(*values))),
-        ("the worst that is told", *(HIDDEN if end is None else end[0] for end in worst)),
-        ("the worst, less all", *gaps),
+        ("the worst shown", *(HIDDEN if end is None else end[0] for end in worst)),
+        ("the worst minus all", *gaps),
     )
     caption = f"{said.caption}, on the server's test data"
     if len(told) > _RUNS:
-        caption += f", of the first {_RUNS} runs that tell it"
+        caption += f", for the first {_RUNS} runs that report it"
     return Table(said.key, caption, (said.part, *heads), rows if told else (), frozenset({said.part}))
 
 

@@ -26,9 +26,9 @@ _MOST_COLUMNS = 12
 _BESIDE = _LAUNCHED, _LEDGERS, _SUMS, _DATA = ("launched", "ledgers", "secure sums", "data as signed")
 _SIGNERS = 6  # clients that one cell can name
 _ADDED_UP = (
-    "Each epsilon is that of its own run; an older fl_dp counted earlier runs on the same ledgers, too. For "
-    "whoever has seen all runs on the same records their epsilons add up. Choosing the best of several runs "
-    "on private records is to have seen all of them."
+    "Each epsilon is that of its own run; older versions of fl_dp also counted earlier runs on the same "
+    "ledgers. For somebody who has seen all runs on the same records, their epsilons add up. Whoever "
+    "chooses the best of several runs on private records has seen all of them."
 )
 _UNPROTECTED = (
     f"{NOT_PRIVATE}: some of these runs were trained without protection. Whoever compares them with "
@@ -81,7 +81,7 @@ def of_several(runs: Sequence[RunFacts]) -> dict[str, Any]:
 def _headline(runs: Sequence[RunFacts], groups: Sequence[Group]) -> str:
     unprotected = [f"run {place}" for place, run in enumerate(runs, 1) if not run.private]
     kinds = f"{counted(len(groups), 'kind')} of runs"
-    text = f"{len(runs)} runs, {kinds} once seeds are set aside."
+    text = f"{len(runs)} runs, {kinds} apart from seeds."
     if same := copies(runs):
         named = [f"run {place} is a copy of run {earlier}" for place, earlier in same.items()]
         text += f" The same files twice: {', '.join(named[:10])}{' and more' if len(named) > 10 else ''}."
@@ -234,7 +234,9 @@ def launches(runs: Sequence[RunFacts]) -> Table:
     rows = tuple(
         (f"run {place}", run.name, *_beside(run).values(), _signers(run)) for place, run in enumerate(runs, 1)
     )
-    return Table("launches", "How they were run, and who has signed", columns, rows, frozenset(columns))
+    return Table(
+        "launches", "How the runs were launched, and who has signed", columns, rows, frozenset(columns)
+    )
 
 
 def _signers(run: RunFacts) -> str:
@@ -305,5 +307,5 @@ def _what(run: RunFacts, keys: Sequence[str]) -> str:
         for key in sorted(keys, key=lambda key: key in _BESIDE)
         if run.private or key not in _OF_PRIVACY
     ]
-    text = ", ".join(shown if run.private else (NOT_PRIVATE, *shown)) or "alike but for seeds"
+    text = ", ".join(shown if run.private else (NOT_PRIVATE, *shown)) or "the same except for seeds"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -40,7 +40,7 @@ def write_csv_files(folders: Sequence[RunFolder], out: Path) -> None:
     A table without rows becomes a file with only a header, so that no file of an earlier export survives.
     """
     if out.suffix == ".csv" or (out.exists() and not out.is_dir()):
-        raise ConfigError(f"--csv {out}: name a folder; each table is a file of its own there.")
+        raise ConfigError(f"--csv {out}: name a folder; each table becomes a file in it.")
     texts = csv_texts([read_run(folder) for folder in folders])
     try:
         out.mkdir(exist_ok=True)

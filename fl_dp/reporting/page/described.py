@@ -66,7 +66,7 @@ def read_description(folder: RunFolder) -> Mapping[str, Any]:
         return {}
     found = read_json(folder.description)
     if not isinstance(found, dict):
-        raise ConfigError(f"{folder.description}: is damaged: it is no object.")
+        raise ConfigError(f"{folder.description}: is damaged: it is not a JSON object.")
     return found
 
 

@@ -48,5 +48,5 @@ def _weights(folder: RunFolder) -> str:
     summary = read_json(folder.summary)
     digests = summary.get("digests", {}) if isinstance(summary, dict) else None
     if not isinstance(digests, dict):
-        raise ConfigError(f"{folder.summary}: is damaged: digests is no object.")
+        raise ConfigError(f"{folder.summary}: is damaged: digests is not a JSON object.")
     return str(digests.get("model", ""))

@@ -16,7 +16,7 @@ def amount(run: RunFacts) -> Clause:
     """Epsilon and delta, whom they protect, and who computed them."""
     heading = "How much, and for whom"
     if not math.isfinite(run.epsilon):
-        return Clause(heading, f"No epsilon holds for {whose(run)}: what was spent has none that is finite.")
+        return Clause(heading, f"No epsilon holds for {whose(run)}: what was spent has no finite epsilon.")
     if run.spent_nothing:
         return Clause(
             heading, "Nothing: no client has trained in this run, and none has spent anything in it."
@@ -28,13 +28,16 @@ def amount(run: RunFacts) -> Clause:
     )
     several = min(run.clients_per_person, len(run.clients))
     if several > 1:
-        text += f"For each, those of the {several} clients with the largest are added up."
+        text += f"Each is the sum over the {several} clients with the largest values."
     elif len(run.clients) == 1:
-        text += "There was one client: they are its own."
+        text += "There was one client, and they are its values."
     elif len({one.delta for one in run.counted}) == 1:
-        text += "Both are those of the client with the largest epsilon. The tables below have those of all."
+        text += (
+            "Both are those of the client with the largest epsilon. The tables below have the values of "
+            "every client."
+        )
     else:
-        text += "Each is the largest among the clients. The tables below have those of every client."
+        text += "Each is the largest among the clients. The tables below have the values of every client."
     return Clause(heading, text + second_epsilon(run))
 
 
@@ -47,19 +50,18 @@ def meaning(run: RunFacts) -> Clause:
     """
     heading = "What this epsilon means"
     if not math.isfinite(run.epsilon):
-        return Clause(heading, "An infinite epsilon sets no limit to what can be found out.")
+        return Clause(heading, "An infinite epsilon does not limit what can be found out.")
     shown = float(epsilon(run.epsilon))  # so that a reader who recomputes it finds the same
     bound = best_guess(shown, run.delta or 0.0)
     compared = ", ".join(f"{percent(best_guess(one, 0.0))} at epsilon {one:g}" for one in _COMPARED)
     text = (
-        f"{_of_whom(run)}If delta were zero, nothing that was released would change anybody's odds that one "
-        f"{run.unit} was there by more than a factor of e^epsilon = {odds_ratio(shown)}. "
-        f"With delta, somebody who starts at even odds (50 %) and guesses as well as possible is right "
-        f"with a probability of at most {percent(bound)}. "
-        f"{'That is next to no limit. ' if bound >= _NEARLY_SURE else ''}"
-        f"To compare: {compared}, and 50 % is a blind guess. The formula is "
-        "(e^epsilon + delta) / (1 + e^epsilon), from Kairouz, Oh and Viswanath, The Composition Theorem for "
-        "Differential Privacy, ICML 2015."
+        f"{_of_whom(run)}If delta were zero, nothing that was released would change anybody's odds that "
+        f"one {run.unit} was there by more than a factor of e^epsilon = {odds_ratio(shown)}. With delta, "
+        "somebody who starts at even odds (50 %) and guesses as well as possible is right with a "
+        f"probability of at most {percent(bound)}. "
+        f"{'That is almost no limit. ' if bound >= _NEARLY_SURE else ''}For comparison: {compared}, and 50 "
+        "% is a blind guess. The formula is (e^epsilon + delta) / (1 + e^epsilon), from Kairouz, Oh and "
+        "Viswanath, The Composition Theorem for Differential Privacy, ICML 2015."
     )
     return Clause(heading, text)
 

@@ -22,7 +22,7 @@ def whose(run: RunFacts) -> str:
 
 def whose_limit(run: RunFacts) -> str:
     """Who set the budgets."""
-    return "the limit that whoever started this launch set" if run.local else "its own site's limit"
+    return "the limit set by whoever started this launch" if run.local else "its own site's limit"
 
 
 def knows_others(run: RunFacts) -> dict[str, bool | None]:
@@ -65,15 +65,15 @@ def with_other_runs(run: RunFacts) -> str:
     if only_of_one_run(run):
         return (
             "The ledger was made for this run only: what other runs on the same data have spent is not "
-            "known, and adds to it"
+            "known and adds to it"
         )
     if not run.of_this_run:
         return ""
-    claim = "" if run.local else ", as sites claim"
+    claim = "" if run.local else ", as the sites claim"
     if alone := of_one_run(run):
-        claim += f" ({alone} of {len(run.counted)} know of this run only)"
+        claim += f" ({alone} of {len(run.counted)} ledgers know of this run only)"
     if None in _knowing(run):
-        claim += " (no file says whether all know of them)"
+        claim += " (no file says whether all ledgers know of other runs)"
     if all(one.own_charges == one.charges for one in run.counted):
         return f"The ledgers show no other runs on the same data{claim}"
     return f"Together with what the ledgers show of other runs{claim}: {together(run)}"
@@ -101,17 +101,17 @@ def over_runs_in_short(*runs: RunFacts) -> str:
 def counted_runs(run: RunFacts) -> str:
     """What the epsilon counts, and what it leaves out; ends in a space."""
     alone = of_one_run(run)
-    left_out = "what other runs have spent on the same data is NOT in the epsilon, and adds to it. "
+    left_out = "what other runs have spent on the same data is NOT in the epsilon and adds to it. "
     if alone and only_of_one_run(run):
         return f"The epsilon above is that of this run: each ledger was made for it alone, and {left_out}"
     claim = "" if run.local else ": that is its site's claim, which no server can check"
     text = (
-        "The epsilon above is what this run has cost: the server has computed it from the rounds that it "
-        "asked for. What the same data spend in other runs comes on top of it. Beside each client stands "
-        f"what its ledger shows of these{claim}. "
+        "The epsilon above is what this run has cost, computed by the server from the rounds that it asked "
+        "for. What the same data spend in other runs is added to it. The table of clients has what each "
+        f"ledger shows of other runs{claim}. "
         if run.of_this_run
-        else "The epsilon above is that of each account: all that the same data have spent over all runs on "
-        "the same ledger, this one included. "
+        else "The epsilon above counts each account in full: all that the same data have spent over all "
+        "runs on the same ledger, this one included. "
     )
     if not alone:
         return text

@@ -106,12 +106,12 @@ def verdict(run: RunFacts) -> str:
     elif not run.sites:
         found.append("Nobody has stated what the data have spent.")
     elif not known:
-        found.append("No statement of what data have spent has a signature that holds.")
+        found.append("No statement of what the data have spent has a valid signature.")
     else:
         found.append(
-            f"For {known} of {counted(len(run.clients), 'client')} what the data have spent is signed, each "
-            "by a key whose fingerprint is under “Statements of the sites”"
-            f"{', which was made for this launch alone' if run.local else ''}."
+            f"What the data have spent is signed for {known} of {counted(len(run.clients), 'client')}, "
+            "each by a key whose fingerprint is under “Statements of the "
+            f"sites”{', which was made for this launch alone' if run.local else ''}."
         )
     if _unreliable(run) or _stated_more(run):
         found.append("Statements of sites do NOT agree with the run, see below.")
@@ -127,7 +127,8 @@ def _budgets(run: RunFacts) -> str:
         return f"The epsilon of {counted(above, 'client')} is ABOVE its budget."
     if unknown := len(run.clients) - len(known):
         return (
-            f"No budget is known of {counted(unknown, 'client')}; no other client's epsilon is above its own."
+            f"The budget of {counted(unknown, 'client')} is not known; no other client's epsilon is "
+            "above its budget."
         )
     largest = max(known, key=lambda one: one.budget or 0.0)
     alone = only_of_one_run(run)
@@ -142,7 +143,7 @@ def _budgets(run: RunFacts) -> str:
 
 def _epsilon(run: RunFacts) -> str:
     if run.private and not run.clients:
-        return "none: no client was there"
+        return "none: there were no clients"
     if run.private and (run.released_nothing or run.spent_nothing):
         return _NOTHING_TRAINED
     if not math.isfinite(run.epsilon) or not run.private:
@@ -176,11 +177,11 @@ def provenance(run: RunFacts) -> Named:
     """Seeds, versions, digests."""
     return (
         (
-            f"Seed of the partition{'' if run.setting('start') else ' and first weights'}",
+            f"Seed of the split{'' if run.setting('start') else ' and first weights'}",
             run.setting("seed") or UNKNOWN,
         ),
-        ("Seed of noise, draws and choice of clients", "none: the system's entropy"),
-        (f"Clipping bound, of the length of one {run.unit}'s gradient", _bound(run)),
+        ("Seed of noise, batches and client sampling", "none: the system's entropy"),
+        (f"Clipping bound on the length of one {run.unit}'s gradient", _bound(run)),
         ("Name in the ledgers", run.identity or UNKNOWN),
         ("Identity of the task's code", _identity(run)),
         *((f"SHA-256, {name}", value or UNKNOWN) for name, value in run.digests),
@@ -232,9 +233,9 @@ def stated(run: RunFacts) -> str:
     if run.simulated and not any(site.key for site in run.sites):
         text += " The clients of a simulation have no keys."
     if wrong:
-        text += f" {counted(wrong, 'statement')} not to be relied on, see below."
+        text += f" {counted(wrong, 'statement')} cannot be relied on, see below."
     if more := _stated_more(run):
-        where = "their rows are" if run.of_this_run else "what is said at the top is"
+        where = "their rows are" if run.of_this_run else "the figures at the top are"
         text += (
             f" {counted(len(more), 'client')} state MORE than the server recorded, {_up_to(max(more))}: "
             f"{where} too low for them. Another run may have used their data meanwhile."
@@ -248,7 +249,7 @@ def _how_many(signed: int, of: int) -> str:
     if signed < of:
         return f"{signed} signed by the key beside it."
     if of == 1:
-        return "signed, by the key beside it."
+        return "signed by the key beside it."
     return f"{'both' if of == 2 else 'all'} are signed, each by the key beside it."
 
 
@@ -279,9 +280,9 @@ def _up_to(largest: float) -> str:
 
 def _how(run: RunFacts) -> str:
     if run.simulated:
-        return "simulated: one launch played all clients"
+        return "simulated: one launch ran all clients"
     if run.local:
-        return "a server, and a process of its own for each client, all started on one machine"
+        return "a server and a separate process for each client, all started on one machine"
     return "a server; the files do not say who started the clients"
 
 

@@ -62,7 +62,7 @@ _AS_WRITTEN = dict.fromkeys(
 def read_run(folder: RunFolder) -> RunFacts:
     """The facts of the run in the folder; ConfigError if there is none, or if a file is damaged."""
     if not folder.summary.exists() and not folder.rounds.exists():
-        raise ConfigError(f"{folder.shown}: holds no run: neither summary.json nor rounds.jsonl is there.")
+        raise ConfigError(f"{folder.shown}: holds no run; it has neither summary.json nor rounds.jsonl.")
     run = Run(folder)
     summary = run.summary(whole=True)
     history = read_history(run, sorted(summary["clients"], key=natural) if summary else None)
@@ -72,7 +72,7 @@ def read_run(folder: RunFolder) -> RunFacts:
 def _so_far(history: History) -> dict[str, Any]:
     """The equivalent of a summary for a run that has none."""
     if history.last is None:
-        raise ConfigError("rounds.jsonl: holds no round yet; ask again after the first one.")
+        raise ConfigError("rounds.jsonl: has no round yet; try again after the first one.")
     last = history.last
     return {
         **{key: last[key] for key in ("private", "epsilon", "delta", "federation", "loss", "accuracy")},

@@ -16,20 +16,19 @@ def secure_sums(run: RunFacts) -> tuple[Clause, ...]:
         return ()
     useless = run.epsilon_alone > BEYOND_USE
     then = (
-        f"no epsilon of use holds (none: it is infinite, or above {BEYOND_USE:g})"
+        f"no useful epsilon holds (none: it is infinite, or above {BEYOND_USE:g})"
         if useless
-        else f"epsilon {alone_words(run.epsilon_alone)} holds in its place"
+        else f"epsilon {alone_words(run.epsilon_alone)} holds instead"
     )
     hidden = parts_hidden(run)
     server = ", the server included" if hidden else ""
     fails = "this fails" if hidden else "somebody sees the parts, as whoever ran this could"
     text = (
-        "There are two epsilons. Each client added a share of the noise to a sum, whose parts nobody was to "
-        f"see. Epsilon {epsilon(run.epsilon)} holds against everybody who sees no more than such "
-        f"sums{server}. It assumes that no more of the clients in a sum work with the server than was "
-        "planned for, and that the cryptography is sound. "
-        f"If {fails}, {then}: {_share(found)} That is counted for every step. A client's budget limits the "
-        "first; its settings may also limit the second."
+        "There are two epsilons. Each client added a share of the noise to a sum whose parts nobody was "
+        f"meant to see. Epsilon {epsilon(run.epsilon)} holds against everybody who sees no more than such "
+        f"sums{server}. It assumes that no more clients in a sum collude with the server than was planned "
+        f"for, and that the cryptography is sound. If {fails}, {then}: {_share(found)} This is counted for "
+        "every step. A client's budget limits the first epsilon; its settings may also limit the second."
     )
     if run.masked is False:
         text += (
@@ -55,7 +54,7 @@ def second_epsilon(run: RunFacts) -> str:
     holds = alone_words(run.epsilon_alone)
     if parts_hidden(run):
         return f" If the assumption behind secure sums fails: epsilon {holds}."
-    holds = "no epsilon of use holds" if run.epsilon_alone > BEYOND_USE else f"epsilon {holds} holds"
+    holds = "no useful epsilon holds" if run.epsilon_alone > BEYOND_USE else f"epsilon {holds} holds"
     masks = "No masks were used" if run.masked is False else "The run was simulated, masks and all"
     return f" {masks}: whoever ran this saw each client's part; against them {holds}."
 
@@ -70,4 +69,4 @@ def _share(found: list[Entry]) -> str:
     parts = f"{'' if least == most else f'{least} to '}{counted(most, 'share')}"
     copies = max(one.copies for one in found)
     several = f", and a person may be at {copies} clients of a sum" if copies > 1 else ""
-    return f"the noise was made up of {parts}{several}, and a client's own is then all that protects."
+    return f"the noise was made up of {parts}{several}, and then only a client's own share protects it."

@@ -27,7 +27,7 @@ def approval_lines(run: RunFacts) -> Named:
         ("Kept until, or for how long", said.retention),
         ("Approved by", said.approver),
         ("Date (year-month-day)", _date(said.date, run.ended)),
-        ("What fl-dp verify said of these files", ""),
+        ("What fl-dp verify said about these files", ""),
         ("Signature", ""),
     )
 
@@ -44,7 +44,7 @@ def _date(text: str, ended: str) -> str:
     """
     approved, last = day(text), _earliest_day(ended)
     if text and not approved:
-        return f"NO DAY OF THE CALENDAR: {text}"
+        return f"NOT A DAY OF THE CALENDAR: {text}"
     if approved and last and approved < last:
         return f"{text}, before the run ended on {ended[:10]}: it approves no result"
     return text
@@ -67,5 +67,5 @@ def site_lines(run: RunFacts) -> tuple[str, ...]:
     found = [*stated, *((one.name,) for one in run.clients if one.name not in known)]
     lines = [f"For the site of {some(names, _NAMED)}" for names in found[:_SITES]]
     if len(found) > _SITES:
-        lines.append(f"For {counted(len(found) - _SITES, 'more site')}, on a sheet of their own")
+        lines.append(f"For {counted(len(found) - _SITES, 'more site')}, on a separate sheet")
     return tuple(lines)

@@ -36,9 +36,9 @@ def clients(run: RunFacts) -> Table:
     in_sums = run.epsilon_alone is not None
     return _of_clients(
         "clients",
-        f"What each client's data have spent: epsilon of this run, of others as its {_claimant(run)}, and of "
-        f"both; the budget is {whose_limit(run)} for both"
-        + ("; a ledger that was made for this run alone knows of no others" if of_one_run(run) else ""),
+        f"What each client's data have spent: epsilon of this run, of other runs as its {_claimant(run)}, "
+        f"and of both; the budget is {whose_limit(run)} for both"
+        + ("; a ledger that was made for this run alone knows of no other runs" if of_one_run(run) else ""),
         (
             "client",
             "this run",
@@ -99,7 +99,7 @@ def mechanisms(run: RunFacts) -> Table:
     """Noise, rate, batch and steps."""
     return _of_clients(
         "mechanisms",
-        "Noise, rate, batch and steps of each client"
+        "Noise, sample rate, batch and steps of each client"
         + (": planned, not run" if run.released_nothing else ""),
         (
             "client",
@@ -156,7 +156,7 @@ def ranked(run: RunFacts) -> tuple[Table, ...]:
         Table("spread", f"Epsilon of {len(order):,} clients", ("clients", "epsilon"), spread),
         Table(
             "ends",
-            f"The {_ENDS} largest and the {_ENDS} least",
+            f"The {_ENDS} largest and the {_ENDS} smallest",
             columns,
             rows,
             frozenset({"in the last round"}),
@@ -240,15 +240,15 @@ def _what_ran(run: RunFacts, one: Setting) -> str:
     if one.key != "noise-multiplier" or one.became != "auto" or not found:
         return one.became
     least, largest = number(min(found)), number(max(found))
-    return least if least == largest else f"{least} to {largest}, of each client its own"
+    return least if least == largest else f"{least} to {largest}, different for each client"
 
 
 def _stated_by(site: Site) -> str:
     if site.problem:
         return "NOT OF THIS RUN"
     return {
-        Signature.HOLDS: "a statement, signed",
-        Signature.NONE: "a statement, signed by nobody",
+        Signature.HOLDS: "a signed statement",
+        Signature.NONE: "a statement signed by nobody",
         Signature.WRONG: "WRONG SIGNATURE",
     }[site.signed]
 

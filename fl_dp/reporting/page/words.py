@@ -31,24 +31,28 @@ from fl_dp.reporting.wording import counted
 def headline(run: RunFacts) -> str:
     """The guarantee in one line."""
     if not run.private and run.released_nothing:
-        return f"{NOT_PRIVATE}: no protection was asked for. Nothing was trained, by this run's files."
+        return (
+            f"{NOT_PRIVATE}: no protection was asked for. Nothing was trained, according to this run's files."
+        )
     if not run.private:
         return f"{NOT_PRIVATE}: trained without protection. No epsilon holds."
-    retired = ", but for accounts that were retired" if any(one.retired for one in run.clients) else ""
+    retired = ", except accounts that were retired" if any(one.retired for one in run.clients) else ""
     if run.released_nothing:
         return (
-            "Nothing was trained: by this run's files, no model and no update was released."
-            f"{_spent_earlier(run)}"
+            "Nothing was trained: according to this run's files, no model and no update was "
+            f"released.{_spent_earlier(run)}"
         )
-    so_far = "" if run.over else f" After round {run.rounds}: what was spent since is NOT in it."
+    so_far = (
+        "" if run.over else f" This is as of round {run.rounds}: what was spent since then is NOT included."
+    )
     if run.spent_nothing:
-        return f"Nothing was spent in this run: by its files, no client has trained.{so_far}"
+        return f"Nothing was spent in this run: according to its files, no client has trained.{so_far}"
     others = with_other_runs(run)
     what = f"in this run. {others}" if others else over_runs(run)
     bound = f"epsilon {epsilon(run.epsilon)}, delta {plain(run.delta)}"
     if run.stopped and run.planned_epsilon is not None:
         bound = (
-            f"epsilon {epsilon(run.epsilon)} was paid; if results decided the stop, "
+            f"epsilon {epsilon(run.epsilon)} was paid; if results decided when it stopped, epsilon "
             f"{epsilon(run.planned_epsilon)} must be counted. Both are at delta {plain(run.delta)}"
         )
     if not math.isfinite(run.epsilon):
@@ -79,13 +83,13 @@ def _begun(run: RunFacts) -> str:
     """For a run with a summary, which counts everything requested."""
     if run.released_nothing or run.rounds == run.planned_rounds:
         return ""
-    counts = "; the epsilon of this page counts it" if run.private else ""
+    counts = "; the epsilon on this page counts it" if run.private else ""
     begun = (
-        "One round more was begun and paid for" if run.begun else "Clients may have paid for one round more"
+        "One more round was begun and paid for" if run.begun else "Clients may have paid for one more round"
     )
     return (
-        f" {begun}; it was not finished, and is in no table of rounds{counts}. fl-dp ledger show "
-        "tells what a client has paid, by its own ledger."
+        f" {begun}; it was not finished, and no table of rounds lists it{counts}. fl-dp ledger show prints "
+        "what a client has paid, according to its own ledger."
     )
 
 
@@ -93,13 +97,10 @@ def _spent_earlier(run: RunFacts) -> str:
     if not any(one.charges for one in run.clients) or not run.private:
         return ""
     if run.of_this_run:
-        return " What the ledgers show of other runs stands beside each client."
+        return " The table of clients has what the ledgers show of other runs."
     if not math.isfinite(run.epsilon):
-        return " Earlier runs, as these ledgers show them: no epsilon holds for what they have spent."
-    return (
-        " Earlier runs, as these ledgers show them: "
-        f"epsilon {epsilon(run.epsilon)}, delta {plain(run.delta)}."
-    )
+        return " Earlier runs in these ledgers: no epsilon holds for what they have spent."
+    return f" Earlier runs in these ledgers: epsilon {epsilon(run.epsilon)}, delta {plain(run.delta)}."
 
 
 def clauses(run: RunFacts) -> tuple[Clause, ...]:
@@ -130,8 +131,8 @@ def _no_promise() -> Clause:
 
 def _nothing(run: RunFacts) -> Clause:
     text = (
-        "No round was run, and no account holds more than before: there is no model, and nothing to bound. "
-        "That clients were there, their declared sizes and what their ledgers had spent did leave them."
+        "No round was run, and nothing was added to any account: there is no model, and nothing to bound. "
+        "Clients did reveal that they were there, their declared sizes, and what their ledgers had spent."
         if run.clients
         else "No round was run and no client had registered: there is no model, and nothing to bound."
     )
@@ -146,12 +147,12 @@ def _what_was_spent_without(run: RunFacts) -> Clause:
         else "Every client that took part allowed this in its own settings"
     )
     text = (
-        f"The epsilon of this run is infinite. {allowed}, and the ledgers have noted it. "
-        f"{_declined_since(run)} A private run on the same records does not undo it: publishing both reveals "
-        "all that the unprotected run reveals."
+        f"The epsilon of this run is infinite. {allowed}, and the ledgers record it. "
+        f"{_declined_since(run)} A private run on the same records does not undo it: publishing both "
+        "reveals everything that the unprotected run reveals."
     )
     if held:
-        text += f" The data of {counted(held, 'client')} took no part, and are as protected as before."
+        text += f" The data of {counted(held, 'client')} were not used, and are as protected as before."
     return Clause("What this means", text)
 
 
@@ -161,7 +162,7 @@ def _declined_since(run: RunFacts) -> str:
             f"The ledgers of {counted(alone, 'client')} were made for this run alone: no other ledger "
             "knows of it, and private training on the same data is not declined afterwards."
         )
-    return "Private training on the same data is declined from then on, until the account is retired."
+    return "From then on, private training on the same data is declined until the account is retired."
 
 
 def _promise(run: RunFacts) -> Clause:
@@ -172,17 +173,18 @@ def _neighbours(run: RunFacts) -> Clause:
     if run.unit == PERSON:
         return Clause(
             "Unit and neighbours",
-            "The unit is a person: all records of which a column of the data says that they are that "
-            f"person's.{_counting(run)} The promise compares two data sets of one client, called neighbours, "
-            "that differ in all records of one person, there or not there (add or remove), and have the same "
-            "declared number of persons. Somebody under two ids is two persons here.",
+            "The unit is a person: all records that a column of the data assigns to that "
+            f"person.{_counting(run)} The promise compares two data sets of one client, called neighbours. "
+            "They differ in all records of one person, which are in one and not in the other (add or "
+            "remove), and have the same declared number of persons. Somebody with two ids counts as two "
+            "persons.",
         )
     return Clause(
         "Unit and neighbours",
-        "The unit is one record. The promise compares two data sets of one client, called neighbours, that "
-        "differ in one record, there or not there (add or remove), and have the same declared number of "
-        "records. k records of one person are protected with k times epsilon only, and a larger delta (group "
-        "privacy).",
+        "The unit is one record. The promise compares two data sets of one client, called neighbours. They "
+        "differ in one record, which is in one and not in the other (add or remove), and have the same "
+        "declared number of records. k records of one person are protected only with k times epsilon and a "
+        "larger delta (group privacy).",
     )
 
 
@@ -194,20 +196,20 @@ def _counting(run: RunFacts) -> str:
 
 def _adversary(run: RunFacts) -> Clause:
     text = (
-        f"{_what_holds(run)} against everybody but the client itself: a server that chooses every message, "
-        f"that sees everything that is sent, and that knows every other {run.unit} of this client and all "
-        "data of all other clients, together with all who work with it, before, during and afterwards. It "
-        "does not have the client's machine: not its disk, memory or clock."
+        f"{_what_holds(run)} against everybody but the client itself, before, during and after the run. "
+        "That includes a server that chooses every message, sees everything that is sent, and knows every "
+        f"other {run.unit} of this client and all data of all other clients, together with everybody who "
+        "colludes with it. It does not have the client's machine: not its disk, memory or clock."
     )
     if run.epsilon_alone is not None and parts_hidden(run):
         text += (
-            " Of secure sums it sees the sums alone, and what those clients know that work with it: no more "
-            "of them in a sum than was planned for."
+            " Of secure sums it sees only the sums, and what the clients that collude with it know: no "
+            "more of them in a sum than was planned for."
         )
     elif run.epsilon_alone is not None:
         text += (
-            " In this run no mask hid a client's part of a sum from the server: "
-            f"epsilon {epsilon(run.epsilon)} holds against those alone who see no more than the sums."
+            " In this run no mask hid a client's part of a sum from the server: epsilon "
+            f"{epsilon(run.epsilon)} holds only against those who see no more than the sums."
         )
     if run.simulated:
         text += (
@@ -216,8 +218,8 @@ def _adversary(run: RunFacts) -> Clause:
         )
     elif run.local:
         text += (
-            " This run's server and clients were on one machine, and whoever had that machine had the "
-            "records of all. The guarantee is about what the clients sent, and about the model."
+            " This run's server and clients were on one machine, and whoever had that machine had all "
+            "clients' records. The guarantee is about what the clients sent, and about the model."
         )
     return Clause("Against whom", text)
 
@@ -226,7 +228,7 @@ def _what_holds(run: RunFacts) -> str:
     if run.epsilon_alone is None or parts_hidden(run):
         return "The guarantee holds"
     if run.epsilon_alone > BEYOND_USE:
-        return "No epsilon of use holds"
+        return "No useful epsilon holds"
     return f"Epsilon {alone_words(run.epsilon_alone)} holds"
 
 
@@ -243,8 +245,8 @@ def _not_protected(run: RunFacts) -> Clause:
         f"The declared number of {run.unit}s of each client, the shape of a record, classes, settings.",
         f"Conclusions about people in general that would be the same without any one {run.unit}, such as a "
         "risk that a habit brings: they are what training is for, and may concern somebody who took no part.",
-        f"A person {'under two ids, or ' if persons else ''}with data at more than "
-        f"{counted(run.clients_per_person, 'client')}: the epsilons of all of them add up.",
+        f"A person {'with two ids, or ' if persons else ''}with data at more than "
+        f"{counted(run.clients_per_person, 'client')}: the epsilons of all these clients add up.",
         *(() if persons else (_SEVERAL,)),
         *(
             ("The server's own test data: the model is measured on them without noise.",)
@@ -263,8 +265,8 @@ def _accounts(run: RunFacts) -> Clause:
     text = counted_runs(run)
     if not run.over:
         text += (
-            f"It is that after round {run.rounds}. This run has no summary: a round that was begun since is "
-            "paid for in the ledgers, and NOT in this epsilon. "
+            f"It is as of round {run.rounds}. This run has no summary: a round that was begun since then "
+            "is paid for in the ledgers, and NOT in this epsilon. "
         )
     if only_of_one_run(run) and not earlier:
         pass  # such a ledger knows nothing from before its run
@@ -272,18 +274,19 @@ def _accounts(run: RunFacts) -> Clause:
         text += "What had been spent before this run is not in its files; the ledgers have it."
     elif not earlier and not retired:
         which = "the other" if of_one_run(run) else "these"
-        text += f"Nothing had been spent on {which} data when this run began, as their ledgers have it."
+        text += f"According to their ledgers, nothing had been spent on {which} data when this run began."
     elif earlier:
         text += (
-            f"As their ledgers have it, the data of {counted(earlier, 'client')} had spent before this run."
+            f"According to their ledgers, the data of {counted(earlier, 'client')} had already spent "
+            "before this run."
         )
         alone = sum(heapq.nlargest(run.clients_per_person, own))
         if math.isfinite(alone) and not run.of_this_run:  # if it was not computed, it is not known
-            text += f" Of this run alone it is {epsilon(alone)} at most, for {whose(run)}."
+            text += f" This run alone costs at most epsilon {epsilon(alone)}, for {whose(run)}."
     if retired:
         text += (
-            f" In the ledgers of {counted(retired, 'client')} accounts were retired: what these had spent is "
-            f"NOT in {'what they show' if run.of_this_run else 'the epsilon'}."
+            f" In the ledgers of {counted(retired, 'client')}, accounts were retired: what these had spent "
+            f"is NOT in {'what they show' if run.of_this_run else 'the epsilon'}."
         )
     return Clause("This run alone" if only_of_one_run(run) else "All runs on these data", text.strip())
 
@@ -296,17 +299,17 @@ def _chosen(run: RunFacts) -> Clause:
         f" Each client's own budget holds in any case: epsilon {epsilon(run.budget)} or less."
     )  # fmt: skip
     if run.kept == "best":
-        why = f"This model, of round {run.kept_round}, was chosen by what later rounds showed. "
+        why = f"This model, of round {run.kept_round}, was chosen knowing the later rounds. "
     elif not run.over:
-        why = "It is not known how this run ends, or whether its results decide. "
+        why = "It is not known how this run will end, or whether its results decide that. "
     elif run.chosen:
         why = f"This run did not end as planned ({run.status}), perhaps because of its results. "
     else:
         why = _planned_end(run)
     rule = (
-        "Whoever stops a run, or chooses a model, because of results has to count the whole plan: epsilon "
-        f"{planned}.{fallback} A server may decide by what it sees whether to go on: against that, rely on "
-        "each client's own budget, in the table of the clients."
+        "Whoever stops a run, or chooses a model, because of results must count the whole plan: epsilon "
+        f"{planned}.{fallback} A server may decide from what it sees whether to go on: against that, rely "
+        "on each client's own budget, in the table of clients."
     )
     return Clause("If somebody stopped the run, or chose the model, because of its results", why + rule)
 
@@ -320,16 +323,16 @@ def _planned_end(run: RunFacts) -> str:
 
 def _withdrawal(run: RunFacts) -> Clause:
     text = (
-        "A person who withdraws takes part in no later round, once the client's data no longer hold that "
+        "A person who withdraws takes part in no later round once the client's data no longer hold that "
         "person's records. What was released stays released: models and updates that were sent cannot be "
         "taken back, and the account keeps what was spent. "
     )
     if run.private and math.isfinite(run.epsilon):
         released = "this run has released" if run.of_this_run else "was released"
         text += (
-            f"What can be learnt about one {run.unit} from what {released} stays within epsilon and delta "
-            "above, also afterwards."
+            f"What can be learnt about one {run.unit} from what {released} stays within the epsilon and "
+            "delta above, also afterwards."
         )
     else:
-        text += "Nothing bounds what can be learnt about somebody from what was released."
-    return Clause("Who withdraws", text)
+        text += "Nothing limits what can be learnt about somebody from what was released."
+    return Clause("Withdrawal", text)

@@ -35,8 +35,8 @@ def drawn(folders: Sequence[RunFolder], out: Path | None = None) -> str:
     except ConfigError as error:
         return str(error)
     except Exception as error:
-        logging.getLogger("fl_dp").exception("the report could not be drawn")
-        return f"it could not be drawn ({type(error).__name__})."
+        logging.getLogger("fl_dp").exception("the report could not be made")
+        return f"it could not be made ({type(error).__name__})."
     return ""
 
 
@@ -46,5 +46,5 @@ def written_at_the_end(folder: RunFolder) -> str:
     Never raises: the run is complete whether there is a page or not.
     """
     if problem := drawn([folder]):
-        return f"no report was written: {problem} Then: fl-dp report {folder.shown}"
+        return f"no report was written: {problem} Then run: fl-dp report {folder.shown}"
     return f"report in {RunFolder(folder.path).shown / folder.report.name}"

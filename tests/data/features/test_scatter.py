@@ -100,7 +100,7 @@ def test_shapes(record: tuple[int, ...], argument: str, expected: tuple[int, ...
 @pytest.mark.parametrize(
     ("record", "name", "words"),
     [
-        ((1, 7, 28), "scatter:2", r"images \(channels, height, width\) of 8x8 pixels at least for depth 2"),
+        ((1, 7, 28), "scatter:2", r"images \(channels, height, width\) of at least 8x8 pixels for depth 2"),
         ((13,), "scatter", r"expected images \(channels, height, width\)"),
         ((1, 28, 28), "scatter:02", "expected a depth from 1 to 6"),
         ((1, 28, 28), "scatter:deep", "expected a depth from 1 to 6"),

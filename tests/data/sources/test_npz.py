@@ -79,7 +79,7 @@ def test_a_client_may_hold_only_its_training_part(path: Path) -> None:
         ({"y_train": np.array([0, 1])}, "one int64 label for each of 3"),
         ({"y_train": np.array([0, 1, -1])}, "label in 0 to 2"),
         ({"y_train": np.array([0, 1, 77]), "classes": np.array(["a", "b"])}, "label in 0 to 1"),
-        ({"y_train": np.array(["secret", None, 1], dtype=object)}, "no plain array: it holds objects"),
+        ({"y_train": np.array(["secret", None, 1], dtype=object)}, "not a plain array: it holds objects"),
         ({"x_train": np.array([[0], [1], [77]]), "vocabulary": np.array(9)}, "every token in 0 to 8"),
         ({"y_train": np.array(["a", "b", "c"])}, "y_train: holds texts; write integers"),
         ({"y_train": np.array([True, True, False])}, r"y_train: expected integer labels \(n,\).* not bool"),

@@ -50,7 +50,7 @@ def test_without_folders_each_line_decides_for_itself(tmp_path: Path) -> None:
 
 def test_an_encoding_is_declared(tmp_path: Path) -> None:
     write(tmp_path / "train" / "pos.txt", "caf\xe9\x85x", "latin-1")  # \x85 ends no line
-    with pytest.raises(DataError, match=r'not all of it is utf-8; try encoding = "latin-1"') as error:
+    with pytest.raises(DataError, match=r'cannot be read as utf-8; try encoding = "latin-1"') as error:
         load_text(tmp_path, BYTES, "train")
     assert "caf" not in str(error.value)
     data = load_text(tmp_path, Reading(tokens=8, encoding="latin-1"), "train")
@@ -103,7 +103,7 @@ def test_a_missing_path_a_damaged_file_and_one_too_short_for_a_passage_are_named
     for name, words in (
         ("nowhere", "nowhere: no such file or folder"),
         ("cut.txt.gz", r"cut\.txt\.gz: expected a readable text \(EOFError\)"),
-        ("play.txt", "not one train passage of tokens = 8 and one more"),
+        ("play.txt", "too short for one train passage of tokens = 8 and one more"),
     ):
         with pytest.raises(DataError, match=words):
             load_text(tmp_path / name, BYTES, "train")

@@ -27,7 +27,7 @@ def test_cells_are_texts_without_spaces_around_them(tmp_path: Path) -> None:
         (b"a,b\nsecret,2,3\n", 'line 2 .*Another separator\\? separator = ";" in the schema'),
         (b"a,b\n", "there are no records"),
         (b"", "there are no records"),
-        (b'a,b\n"secret,2\n', r"expected a readable CSV .*quotes do not .*--separator .* another table"),
+        (b'a,b\n"secret,2\n', r"expected a readable CSV .*quotes must .*--separator .* another table"),
         (b"a,b\nsecret\xff,2\n", r'not all of it is utf-8; try .*"cp1252".* --encoding to fl-dp'),
     ],
 )

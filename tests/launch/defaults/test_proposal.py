@@ -188,4 +188,4 @@ def test_too_few_records_for_the_budget_are_told_with_the_number(capsys):
     out = capsys.readouterr().out
     share = drowned.run.forecast.noise_share
     assert share > 1
-    assert f"hardly anything can be learnt: all noise together is {share:.2g} times" in out
+    assert f"the model will hardly learn anything: all noise together is {share:.2g} times" in out

@@ -46,7 +46,7 @@ def test_a_damaged_plan_is_refused(folder, text):
 def test_a_plan_of_another_format_is_declined_by_its_number(folder: SweepFolder) -> None:
     plan_of(1.0).write(folder)
     folder.plan.write_text(json.dumps({**json.loads(folder.plan.read_text()), "format": 2}))
-    with pytest.raises(ConfigError, match=r"plan.json: is of another fl_dp \(format 2\)"):
+    with pytest.raises(ConfigError, match=r"plan.json: was written by another version of fl_dp \(format 2\)"):
         SweepPlan.read(folder)
 
 
@@ -55,7 +55,7 @@ def test_a_name_that_leads_elsewhere_is_refused(folder, name):
     plan = plan_of(1.0)
     runs = (dataclasses.replace(plan.runs[0], name=name),)
     dataclasses.replace(plan, runs=runs).write(folder)
-    with pytest.raises(ConfigError, match="no name of a folder"):
+    with pytest.raises(ConfigError, match="is not a folder's name"):
         SweepPlan.read(folder)
 
 
@@ -71,7 +71,7 @@ def test_a_name_that_leads_elsewhere_is_refused(folder, name):
     ],
 )
 def test_another_sweep_is_refused_with_what_differs(other, expected):
-    with pytest.raises(ConfigError, match=f"another sweep.*{expected}"):
+    with pytest.raises(ConfigError, match=f"this sweep differs.*{expected}"):
         plan_of(1.0, 3.0).check_same(other)
     other.check_same(other)
 

@@ -95,4 +95,4 @@ def test_a_page_that_cannot_be_drawn_ends_no_sweep(tmp_path, monkeypatch):
         raise ZeroDivisionError("a fault of ours")
 
     monkeypatch.setattr(write, "drawn_by", broken)
-    assert write_page([], folder) == "no report.html: it could not be drawn (ZeroDivisionError)."
+    assert write_page([], folder) == "no report.html: it could not be made (ZeroDivisionError)."

@@ -75,8 +75,8 @@ def test_it_says_first_what_it_will_do_on_whose_data(two_by_two, said, capsys):
     sweep.tell(runs, plan, cost, said.append)
     text = "\n".join(said)
     assert "4 runs: 2 combinations, 2 seeds" in text
-    assert "data digits: public or synthetic: each run is a trial, with a ledger of its own" in text
-    assert "on private data these would be epsilon" in text
+    assert "data digits: public or synthetic: each run is a trial with its own ledger" in text
+    assert "on private data they would cost epsilon" in text
     assert "epsilon=1  0, 1" in capsys.readouterr().out
     assert (plan.public, plan.ledger) == (True, "")
 
@@ -85,9 +85,9 @@ def test_beside_runs_without_privacy_no_epsilon_is_claimed(read, said, start, fo
     asked = read('[grid]\nepsilon = [1]\n[[run]]\nname = "open"\nprivacy = "off"\n')
     runs, plan, cost = sweep.planned(asked, None)
     sweep.tell(runs, plan, cost, said.append)
-    assert said[-1].endswith('without the runs of privacy = "off", and beside these no epsilon would hold')
+    assert said[-1].endswith('without the runs with privacy = "off"; with these no epsilon would hold')
     start(plan, Launcher(folder))
-    assert "beside these no epsilon would hold; these are public" in "\n".join(said)
+    assert "with these no epsilon would hold; these are public" in "\n".join(said)
 
 
 def test_it_runs_all_and_leaves_a_table(plan, said, start, folder, capsys):
@@ -140,7 +140,7 @@ def test_a_run_whose_config_was_changed_is_not_gone_on_with(plan, start, resume,
 
 def test_a_folder_holds_one_sweep(plan, start):
     start(plan)
-    with pytest.raises(ConfigError, match="already holds a sweep; go on with it by --resume"):
+    with pytest.raises(ConfigError, match="already holds a sweep; resume it with --resume"):
         start(plan)
 
 
@@ -150,7 +150,7 @@ def test_private_data_pay_from_a_ledger_that_lasts(read, private, tmp_path, said
         sweep.planned(asked, None)
     runs, plan, cost = sweep.planned(asked, tmp_path / "ledger")
     sweep.tell(runs, plan, cost, said.append)
-    assert "private: every run's updates are seen, and all runs pay in full" in "\n".join(said)
+    assert "private: every run's updates are seen, so all runs pay in full" in "\n".join(said)
     launcher = Launcher(folder)
     start(plan, launcher, jobs="auto")
     assert launcher.jobs[1].command[-2:] == ["--ledger", str(tmp_path / "ledger")]
@@ -163,11 +163,11 @@ def test_private_data_pay_from_a_ledger_that_lasts(read, private, tmp_path, said
     [
         (
             "[grid]\nepsilon = [1, 3]\n",
-            "nothing was started: epsilon=3,seed=0: epsilon 3 alone.*\n  - One noise for.*\n  - Choose",
+            "nothing was started: epsilon=3,seed=0: for epsilon 3 .*\n  - Use one noise for.*\n  - Choose",
         ),
-        (GRID, "one mechanism.*\n  - vary-mechanism = true.*\n  - Or on synthetic"),
+        (GRID, "one mechanism.*\n  - Set vary-mechanism = true.*\n  - Or choose them on synthetic"),
         ("", "parts would share records"),
-        ('privacy = "off"\n', "no epsilon would hold for them any more"),
+        ('privacy = "off"\n', "no epsilon would hold for them afterwards"),
     ],
 )
 def test_what_a_ledger_would_decline_is_said_before_anything_starts(read, private, tmp_path, text, expected):
@@ -185,7 +185,7 @@ def test_a_grid_over_noise_that_is_fixed_before_any_result_may_be_run(read, priv
     start(plan, launcher)
     assert launcher.jobs[0].command[-1] == "--vary-mechanism"
     assert json.loads(folder.plan.read_text())["vary_mechanism"] is True
-    with pytest.raises(ConfigError, match="holds earlier rounds of these data"):
+    with pytest.raises(ConfigError, match="has earlier rounds on these data"):
         sweep.tell(runs, plan, dataclasses.replace(cost, before=True), print)
 
 
@@ -226,9 +226,7 @@ def test_a_launch_that_pays_elsewhere_is_refused(tmp_path):
     sweep._check_launch(plan, folder)
     for changed in ({"ledgers": tmp_path / "fresh"}, {"vary_mechanism": True}):
         dataclasses.replace(start, **changed).write(folder)
-        with pytest.raises(
-            ConfigError, match=r"launch\.toml: names another ledger, or another vary-mechanism"
-        ):
+        with pytest.raises(ConfigError, match=r"launch\.toml: has another ledger or another vary-mechanism"):
             sweep._check_launch(plan, folder)
     Launch("ray", folder.ledgers, "").write(folder)  # a trial has its ledger in its own folder
     sweep._check_launch(EMPTY, folder)

@@ -76,7 +76,7 @@ def test_sites_compare_what_is_in_the_folder_and_not_its_path(tmp_path: Path) ->
     [
         (Form((10,), 3), "takes tokens, not numbers"),
         (Form((10,), 3, "class", 99), "knows 60 tokens, not 99"),
-        (Form((999,), 3, "class", 60), "takes 512 tokens at most, not 999"),
+        (Form((999,), 3, "class", 60), "takes at most 512 tokens, not 999"),
         (Form((10,), 50, "tokens", 50), "predicts one of 60 tokens, not of 50"),
     ],
 )

@@ -51,7 +51,7 @@ def describe(folder: RunFolder, **said: Any) -> RunFolder:
 def test_kind_form_columns_classes_and_sizes_are_said(make: Make) -> None:
     text = text_of(describe(make(), schema=SCHEMA))
     assert "As the server's operator calls them csv. NOT what sites have stated: digits" in text
-    assert text.count("Data digits, stated, and signed by nobody: 2 clients") == 2
+    assert text.count("Data digits, stated, but signed by nobody: 2 clients") == 2
     assert "Declared in all 200 records at 2 clients" in text
     assert "One record 13 numbers Predicted one of 2 classes Names of what is predicted ill, well" in text
     assert "age number 18 to 90" in text
@@ -80,7 +80,7 @@ def test_what_has_another_form_is_left_out(make: Make, said: dict[str, Any]) -> 
 def test_a_servers_file_is_shown_as_no_sites(make: Make) -> None:
     """In a federation the server's setting names its own file, which no site has."""
     text = text_of(make(settings={"data": "csv:/x/patients.csv"}, signed=[]))
-    alone = "Data digits, in the word of the server's operator alone"  # as model.json has it
+    alone = "Data digits, according to the server's operator alone"  # as model.json has it
     assert text.count(alone) == 2
     assert "north digits 100 record" in text
 
@@ -98,7 +98,7 @@ def test_accuracies_of_classes_are_a_table_and_small_classes_are_hidden(make: Ma
     text = text_of(folder)
     assert (
         "Accuracy of each class, on the server's test data class value all 0.5000 <i>ill</i> 0.1250 "
-        "rare hidden the worst that is told <i>ill</i> the worst, less all -0.3750"
+        "rare hidden the worst shown <i>ill</i> the worst minus all -0.3750"
     ) in text
     assert "1 numbers of single classes or subgroups are not shown" in text
     assert "0.2500" not in text
@@ -122,7 +122,7 @@ def test_side_by_side_classes_have_a_column_for_each_run(make: Make) -> None:
     assert (
         "class run 1 run 3, NOT PRIVATE all 0.5000 0.5000 <i>ill</i> 0.1250 0.1250 rare hidden 1.0000"
     ) in text
-    assert "the worst, less all -0.3750 -0.3750" in text
+    assert "the worst minus all -0.3750 -0.3750" in text
 
 
 def test_subgroups_have_a_table_of_each_metric_with_the_worst_and_its_distance(make: Make) -> None:
@@ -136,16 +136,15 @@ def test_subgroups_have_a_table_of_each_metric_with_the_worst_and_its_distance(m
     assert (
         "Accuracy of each subgroup, on the server's test data subgroup run 1 run 2, NOT PRIVATE "
         "all 0.5000 0.6250 all 0.7500 0.7500 sex = <b>w</b> 0.2500 0.2500 ward = a] hidden hidden "
-        "the worst that is told sex = <b>w</b> sex = <b>w</b> the worst, less all -0.2500 -0.3750"
+        "the worst shown sex = <b>w</b> sex = <b>w</b> the worst minus all -0.2500 -0.3750"
     ) in text
     wrong = make("wrong", metrics={"mae": 0.5, **errors}, **told)
-    assert "the worst that is told all the worst, less all +0.2500" in text_of(wrong)
+    assert "the worst shown all the worst minus all +0.2500" in text_of(wrong)
     assert "Mean absolute error of each subgroup" in text_of(wrong)
 
 
 def test_of_small_ones_alone_no_worst_is_told(make: Make) -> None:
     folder = make(metrics={"accuracy-per-subgroup[sex = w]": None}, suppressed_below=LEAST_CELL)
-    assert (
-        "all not known sex = w hidden the worst that is told hidden the worst, less all not known"
-        in text_of(folder)
+    assert "all not known sex = w hidden the worst shown hidden the worst minus all not known" in text_of(
+        folder
     )

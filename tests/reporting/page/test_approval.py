@@ -54,11 +54,11 @@ def test_only_a_day_of_the_calendar_is_printed_above_a_signature(make: Make, tex
         write_approval(folder, date=text)
     assert not approval_file(folder).exists()
     approval_file(folder).write_text(f'date = "{text}"\n')  # by hand, or by an older fl_dp
-    assert f"NO DAY OF THE CALENDAR: {text.strip()}" in " ".join(Page(render_page([folder])).text.split())
+    assert f"NOT A DAY OF THE CALENDAR: {text.strip()}" in " ".join(Page(render_page([folder])).text.split())
 
 
 def test_no_day_to_come_is_printed_above_a_signature(make: Make) -> None:
     folder, today = make(), datetime.datetime.now(datetime.UTC).date()
     write_approval(folder, date=str(today + datetime.timedelta(days=1)))  # east of here it has come
-    with pytest.raises(ConfigError, match="is still to come"):
+    with pytest.raises(ConfigError, match="lies in the future"):
         write_approval(folder, date=str(today + datetime.timedelta(days=3)))

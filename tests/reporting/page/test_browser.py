@@ -126,7 +126,7 @@ def test_it_is_printed_on_a4_without_a_word_lost(make: Make, tmp_path: Path) -> 
         assert sheet.startswith(foot)  # a PDF has the margins first
     for words in (
         f"training run {called}", "2: north, south", "6.0000", "15.01", "Signature",
-        "The epsilon of 2 clients is ABOVE its budget.", "What fl-dp verify said of these files",
+        "The epsilon of 2 clients is ABOVE its budget.", "What fl-dp verify said about these files",
     ):  # fmt: skip
         assert words in first
     text, run = "".join(sheets).replace(" ", ""), read_run(folder)

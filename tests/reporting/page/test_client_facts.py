@@ -79,7 +79,7 @@ def test_where_no_client_was_asked_their_budgets_are_known_all_the_same(make: Ma
     """Of this run nobody has a cost: "infinite at most" was said of its budgets."""
     nothing = {"charges": [], "epsilon": 0.0, "claimed_epsilon": 0.75}
     folder = of_clients(make(federation={"scope": THIS_RUN}, reason="not today"), this_run=nothing)
-    limit = "the limit that whoever started this launch set for one record: epsilon 3.00 at delta 0.00001."
+    limit = "the limit set by whoever started this launch for one record: epsilon 3.00 at delta 0.00001."
     assert limit in verdict(read_run(folder))
     site = "its own site's limit for one record: epsilon 3.00 at delta 0.00001."
     assert site in verdict(read_run(served(folder)))
@@ -119,7 +119,7 @@ def test_who_trained_in_a_round_that_was_not_finished_is_not_known(make: Make, k
     with drawing():
         figure = attendance(read_run(RUNS[kind](make)))
     assert figure
-    assert ("A round that was begun and not finished is not in it." in figure.text) is said
+    assert ("A round that was begun and not finished is not counted." in figure.text) is said
 
 
 def test_the_picture_ends_where_the_headline_does_with_a_round_that_was_begun(make: Make) -> None:
@@ -131,7 +131,7 @@ def test_the_picture_ends_where_the_headline_does_with_a_round_that_was_begun(ma
         assert figure
         return figure.text
 
-    begun = " With a round that was begun and not finished it is 0.95."
+    begun = " Including a round that was begun and not finished, it is 0.95."
     assert f"After the last round the federation's epsilon is 0.76.{begun}" in text(
         "a", 0.95, status="failed"
     )

@@ -41,7 +41,7 @@ def test_labels_name_folders_and_the_settings_that_tell_most_runs_apart(make: Ma
     assert first.label.startswith("run (run 1): epsilon 1.0, ")
     assert fourth.label.startswith("run (run 4): epsilon 8.0, ")
     alike = [read_run(make(name, settings={"seed": ord(name)})) for name in ("x", "y")]
-    assert [one.label for one in groups_of(alike)] == ["x and 1 more: alike but for seeds"]
+    assert [one.label for one in groups_of(alike)] == ["x and 1 more: the same except for seeds"]
 
 
 def test_runs_that_differ_in_anything_but_seeds_are_kinds_of_their_own(make: Make) -> None:
@@ -111,7 +111,7 @@ def test_no_point_is_on_the_frame_and_one_whose_sums_were_seen_is_hollow(make: M
         assert last.get_ylim()[0] < y < last.get_ylim()[1]
     hollow = {name for name, line in points.items() if line.get_markerfacecolor() == "none"}
     assert hollow == {"clear", "played"}
-    assert "against them the larger epsilon holds: clear: 7.00; played: 7.00." in text
+    assert "against them only the larger epsilon holds: clear: 7.00; played: 7.00." in text
 
 
 def test_both_epsilons_of_a_secure_run_are_in_its_row(make: Make) -> None:
@@ -142,7 +142,7 @@ def test_a_band_is_least_median_and_largest_of_those_that_got_there(make: Make) 
 def test_with_and_without_privacy_side_by_side(make: Make) -> None:
     folders = [make("on"), make("off", private=False), make("also-off", private=False, settings={"seed": 9})]
     page = Page(render_page(folders))
-    assert "3 runs, 2 kinds of runs once seeds are set aside. NOT PRIVATE: run 2, run 3." in page.text
+    assert "3 runs, 2 kinds of runs apart from seeds. NOT PRIVATE: run 2, run 3." in page.text
     assert "publishes the unprotected ones" in page.text
     assert "their epsilons add up" in page.text
     assert page.text.count("For one record at one client: epsilon 0.76") == 1

@@ -39,5 +39,5 @@ def test_what_is_not_there_is_left_out(make: Make, missing: str) -> None:
 def test_a_pipe_in_the_folder_is_not_waited_for(make: Make) -> None:
     folder = make()
     os.mkfifo(folder.path / "approval.toml")
-    with pytest.raises(ConfigError, match=r"approval\.toml: cannot be read: it is no plain file"):
+    with pytest.raises(ConfigError, match=r"approval\.toml: cannot be read: it is not a regular file"):
         page_digest(folder)

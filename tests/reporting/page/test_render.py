@@ -136,9 +136,9 @@ def test_words_of_the_guarantee(make: Make) -> None:
     assert "For one record at one client: epsilon 0.76, delta 0.00001" in text  # 0.751, rounded up
     assert "add or remove one record at one client" in text
     assert "group privacy" in text
-    assert "1 client: the epsilons of all of them add up" in text
+    assert "1 client: the epsilons of all these clients add up" in text
     assert "such as a risk that a habit brings" in text
-    assert "The name of this mode: steady-rows." in text
+    assert "This mode is called steady-rows." in text
     assert "stays released" in text
     assert "whole plan: epsilon 2.50" in text
     assert "NOT PRIVATE" not in text
@@ -152,7 +152,7 @@ def test_what_was_paid_under_a_refuted_assumption_says_so_for_each_client(make: 
     text = Page(page).text
     said = text.count(f"Steps on these data were {ADVICE}.")
     assert said == 2  # at the top, and at what is known of rounding
-    assert "The name of this mode: assumed (refuted)." in text
+    assert "This mode is called assumed (refuted)." in text
     assert "One thing is assumed: what a record adds" in text  # of this run's own rounds
     assert "0.001 of the clipping bound" not in text
     assert text.count("pld assumed (refuted)") == text.count("pld steady-rows") == 1  # of each client
@@ -165,10 +165,10 @@ def test_what_is_signed_for_stands_on_the_page_itself(make: Make) -> None:
     always = (
         "ledger was kept: it was not deleted",
         "of each client is public",
-        "Nobody looked for the settings",
+        "Nobody tuned the settings",
         "own code",
     )
-    at_times = ("The task's own code", "weights that training started from", "but for those under")
+    at_times = ("The task's own code", "weights that training started from", "except those under")
     plain = page_of(make())
     assert "docs/" not in plain.text
     assert all(words in plain.text for words in always)
@@ -182,7 +182,7 @@ def test_persons_and_proven_arithmetic_have_words_of_their_own(make: Make) -> No
     text = page_of(make(federation={"unit": "person", "arithmetic": "proven", "clients_per_person": 2})).text
     assert "add or remove one person with all records" in text
     assert "one person with data at up to 2 clients" in text
-    assert "The name of this mode: proven." in text
+    assert "This mode is called proven." in text
     assert "k records of one person" not in text
 
 

@@ -17,7 +17,7 @@ from .runs import launched, of_sums, opened
 def test_both_epsilons_are_told_and_which_is_which(make: Make, alone: float | None, words: str) -> None:
     run = read_run(of_sums(make(), alone))
     (clause,) = secure_sums(run)
-    assert ("no epsilon of use holds" in clause.text) == (words == "none")
+    assert ("no useful epsilon holds" in clause.text) == (words == "none")
     assert "8 shares" in clause.text
     assert f"If the assumption behind secure sums fails: epsilon {words}." in headline(run)
     table = client_table(run)
@@ -26,7 +26,7 @@ def test_both_epsilons_are_told_and_which_is_which(make: Make, alone: float | No
     assert table.rows[1][place] == table.rows[1][1]  # no secure sums: both are one
     text = " ".join(Page(render_page([of_sums(make("again"), alone)])).text.split())
     assert "Epsilon, if the assumption behind secure sums fails" in text
-    assert "Of secure sums it sees the sums alone" in text
+    assert "Of secure sums it sees only the sums" in text
     assert clause in clauses(run)
     assert clause.heading in text
 

@@ -19,7 +19,7 @@ def test_each_site_has_a_line_whether_it_has_stated_anything_or_not(make: Make) 
     assert site_lines(run) == ("For the site of north, south", "For the site of east")
     many = read_run(served(make("many", clients=[str(number) for number in range(30)], signed=[])))
     assert len(site_lines(many)) == 21
-    assert site_lines(many)[-1] == "For 10 more sites, on a sheet of their own"
+    assert site_lines(many)[-1] == "For 10 more sites, on a separate sheet"
 
 
 @pytest.mark.parametrize("engine", ["", "ray"])

@@ -25,14 +25,14 @@ def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
     assert stated(run).startswith("2 statements: 1 signed by the key beside it.")
     text = Page(render_page([folder])).text
     assert f"by the key with the fingerprint {fingerprint(said[0].key)}" in text
-    assert "ask the site, by telephone say" in text
-    assert "a statement, signed by nobody" in text
+    assert "ask the site, for example by telephone" in text
+    assert "a statement signed by nobody" in text
 
 
 def test_the_first_sheet_says_how_many_have_signed_and_whether_budgets_were_kept(make: Make) -> None:
     folder = served(make(rounds=5, signed=[signed(statement(["north"])), statement(["south"])]))
     one_of_two = (
-        "For 1 of 2 clients what the data have spent is signed, each by a key whose fingerprint is under "
+        "What the data have spent is signed for 1 of 2 clients, each by a key whose fingerprint is under "
         "“Statements of the sites”."
     )
     kept = (
@@ -43,7 +43,7 @@ def test_the_first_sheet_says_how_many_have_signed_and_whether_budgets_were_kept
     change_summary(folder, lambda said: said["clients"]["north"].update(budget=2.0))
     assert verdict(read_run(folder)) == f"{kept} or less at delta 0.00001. {one_of_two}"
     change_summary(folder, lambda said: said["clients"]["north"].update(budget=None))
-    unknown = "No budget is known of 1 client; no other client's epsilon is above its own. "
+    unknown = "The budget of 1 client is not known; no other client's epsilon is above its budget. "
     assert verdict(read_run(folder)) == unknown + one_of_two
     change_summary(folder, lambda said: said["clients"]["south"].update(budget=1.0))
     assert verdict(read_run(folder)).startswith("The epsilon of 1 client is ABOVE its budget.")
@@ -51,7 +51,7 @@ def test_the_first_sheet_says_how_many_have_signed_and_whether_budgets_were_kept
         "After round 3: No client's epsilon of all runs in its ledger together is above"
     )
     assert verdict(read_run(make("off", private=False))).startswith(
-        "NOT PRIVATE: no epsilon holds. No statement of what data have spent has a signature"
+        "NOT PRIVATE: no epsilon holds. No statement of what the data have spent has a"
     )
     folder.launch.write_text('engine = "ray"\n')
     assert "Nobody has signed: the clients of a simulation have no keys." in verdict(read_run(folder))
@@ -67,7 +67,7 @@ def test_a_signature_that_does_not_fit_is_said(make: Make, change: str) -> None:
     )
     folder = make(clients=["north"], signed=[bad])
     assert read_run(folder).sites[0].signed is Signature.WRONG
-    assert "1 statement not to be relied on" in Page(render_page([folder])).text
+    assert "1 statement cannot be relied on" in Page(render_page([folder])).text
     assert verdict(read_run(folder)).endswith("Statements of sites do NOT agree with the run, see below.")
     assert "WRONG SIGNATURE" in Page(render_page([folder])).text
 
@@ -105,7 +105,7 @@ def test_beside_the_approval_it_says_whose_word_it_is(make: Make) -> None:
     assert "Whoever wrote its folder says: by order of the board" in text
     after = text[text.index("Purpose and approval") : text.index("Results")]
     assert "is listed under “Signed by no site”, as the word of whoever wrote the run's folder" in after
-    later = after[after.index("Data sets, and what their sites have committed to") :]
+    later = after[after.index("Data sets and the commitments of their sites") :]
     assert "Signed by no site On this page it is the word of whoever wrote the run's folder:" in later
     assert all(words in later for words in UNSIGNED)
     assert all(words in text for words in SIGNED)

@@ -18,18 +18,18 @@ from .runs import NOBODY, untrained
 
 def test_a_model_that_later_rounds_chose_carries_the_whole_plan(make: Make) -> None:
     text = page_of(make(model="best", model_round=2)).text
-    assert "This model, of round 2, was chosen by what later rounds showed." in text
+    assert "This model, of round 2, was chosen knowing the later rounds." in text
     assert "the best one, of round 2" in text
 
 
 @pytest.mark.parametrize("changed", [NOBODY, {}])
 def test_a_run_without_a_round_has_released_nothing(make: Make, changed: dict[str, object]) -> None:
     text = page_of(untrained(make(), **changed)).text
-    assert "Nothing was trained: by this run's files, no model and no update was released." in text
+    assert "Nothing was trained: according to this run's files, no model and no update was released." in text
     assert "epsilon infinite" not in text
     assert "Model that was kept none" in text
     assert "ended as planned" not in text
-    assert ("Earlier runs, as these ledgers show them: epsilon 0.76" in text) is not bool(changed)
+    assert ("Earlier runs in these ledgers: epsilon 0.76" in text) is not bool(changed)
 
 
 def test_a_first_round_that_was_paid_for_is_not_nothing(make: Make) -> None:
@@ -53,10 +53,10 @@ def test_a_run_that_was_killed_has_a_page_that_says_what_is_missing(make: Make) 
     assert "not finished" in text
     assert "No site has stated anything" in text
     assert "Each client's own budget holds in any case: epsilon 3.00 or less." in text
-    assert "a round that was begun since is paid for in the ledgers" in text
-    since = "what was spent since is NOT in it"
-    assert f"After round 3: {since}" in text
-    assert f"After round 3: {since}" in page_of(make("b", over=False), make("c")).text
+    assert "a round that was begun since then is paid for in the ledgers" in text
+    since = "what was spent since then is NOT included"
+    assert f"This is as of round 3: {since}" in text
+    assert f"This is as of round 3: {since}" in page_of(make("b", over=False), make("c")).text
     assert since not in page_of(make("e")).text
 
 
@@ -70,19 +70,19 @@ def test_where_no_epsilon_holds_no_budget_is_said_to(make: Make) -> None:
     text = page_of(change_summary(make(), infinite)).text
     assert "For one record at one client: no epsilon holds (it is infinite)" in text
     assert "holds in any case" not in text
-    assert "has to count the whole plan: epsilon infinite." in text
+    assert "must count the whole plan: epsilon infinite." in text
 
 
 def test_what_was_spent_before_is_told_apart(make: Make) -> None:
     text = page_of(make(before=[Entry(0.1, 1.5, 30)])).text
-    assert "As their ledgers have it, the data of 2 clients had spent before this run." in text
+    assert "According to their ledgers, the data of 2 clients had already spent before this run." in text
     unknown = "What had been spent before this run is not in its files"
     for older in (make("killed", over=False), make("older", run="")):
         assert unknown in page_of(older).text
         assert "Nothing had been spent" not in page_of(older).text
     plain = page_of(make("fresh")).text
     assert unknown not in plain
-    assert "Nothing had been spent on these data when this run began" in plain
+    assert "nothing had been spent on these data when this run began" in plain
 
 
 def test_of_this_run_alone_it_is_for_the_same_person_as_the_whole(make: Make) -> None:
@@ -94,13 +94,13 @@ def test_of_this_run_alone_it_is_for_the_same_person_as_the_whole(make: Make) ->
         ("b", sum(own), "one person with a record at up to 2", {"federation": {"clients_per_person": 2}}),
     ):
         text = page_of(make(name, **spent, **more)).text
-        assert f"Of this run alone it is {rounded_up(total)} at most, for {whom}" in text
+        assert f"This run alone costs at most epsilon {rounded_up(total)}, for {whom}" in text
 
 
 def test_of_this_run_alone_nothing_is_said_where_one_clients_is_not_known(make: Make) -> None:
     folder = make(before=[Entry(0.1, 1.5, 30)])
     change_summary(folder, lambda summary: summary["clients"]["north"].update(accountant="of tomorrow"))
-    assert "Of this run alone" not in page_of(folder).text
+    assert "This run alone costs" not in page_of(folder).text
 
 
 def test_a_site_that_states_more_than_the_server_recorded_is_named(make: Make) -> None:
@@ -117,7 +117,7 @@ def test_the_headline_does_not_count_retired_accounts(make: Make) -> None:
     folder = make()
     assert "over all runs on these ledgers." in page_of(folder).text
     change_summary(folder, lambda summary: summary["clients"]["north"].update(retired=1))
-    assert "over all runs on these ledgers, but for accounts that were retired." in page_of(folder).text
+    assert "over all runs on these ledgers, except accounts that were retired." in page_of(folder).text
 
 
 def own_ledger(*clients: str) -> Stated:
@@ -125,7 +125,7 @@ def own_ledger(*clients: str) -> Stated:
 
 
 ALONE, ALL = "The ledger was made for this run only", "over all runs on these ledgers"
-LEFT_OUT = "what other runs have spent on the same data is NOT in the epsilon, and adds to it."
+LEFT_OUT = "what other runs have spent on the same data is NOT in the epsilon and adds to it."
 
 
 @pytest.mark.parametrize("over", [True, False])
@@ -138,10 +138,10 @@ def test_an_epsilon_of_a_ledger_that_was_made_for_the_run_says_so_wherever_it_sa
         folder.launch.write_text('engine = ""\nledgers = "ledgers"\none-run-ledger = true\n')
     html = render_page([folder])
     text = Page(html).text
-    assert f"in this run. {ALONE}: what other runs on the same data have spent is not known, and adds" in text
+    assert f"in this run. {ALONE}: what other runs on the same data have spent is not known and adds" in text
     assert "Epsilon of other runs on the same data not known: the ledger was made for this run only" in text
     assert f"each ledger was made for it alone, and {LEFT_OUT}" in text
-    assert "a ledger that was made for this run alone knows of no others" in text
+    assert "a ledger that was made for this run alone knows of no other runs" in text
     assert html.count(">epsilon, over this run alone<") == 1
     for of_all in ("all runs", "same ledger", "Nothing had been spent", "the ledgers have it"):
         assert of_all not in html
@@ -162,11 +162,9 @@ def test_parts_that_a_launch_has_cut_are_said_to_be_counted(
 ) -> None:
     names = [str(number) for number in range(clients)]
     text = page_of(make(clients=names, settings={"data": data})).text
-    assert ("This launch cut one data set into parts and declared what it counted" in text) is cut
-    assert ("but for the declared numbers: this launch counted the records" in text) is cut
-    assert (
-        "No file shows whether a declared number was counted from the records exactly." in text
-    ) is not cut
+    assert ("This launch split one data set into parts and declared what it counted" in text) is cut
+    assert ("except the declared numbers: this launch counted the records" in text) is cut
+    assert ("No file shows whether a declared number is the exact count of the records." in text) is not cut
 
 
 def test_where_nothing_was_released_no_round_is_said_to_be_paid_for(make: Make) -> None:
@@ -182,7 +180,7 @@ def test_a_ledger_of_one_client_that_was_made_for_the_run_makes_no_other_so(make
     text = page_of(folder).text
     assert f"{ALL}, 1 of which were made for this run alone" in text
     assert f"The ledgers of 1 client were made for this run alone: {LEFT_OUT}" in text
-    assert "Nothing had been spent on the other data when this run began" in text
+    assert "nothing had been spent on the other data when this run began" in text
     assert ALONE not in text
     another = page_of(make("b", signed=[statement(("north", "south"), run="18", one_run_ledger=True)])).text
     assert ALONE not in another

@@ -29,7 +29,7 @@ def test_a_missing_package_is_named_with_what_to_install(make: Make, monkeypatch
     folder = make()
     line = written_at_the_end(folder)
     assert "pip install matplotlib, or the extra report of fl_dp's wheel" in line
-    assert line.endswith(f"Then: fl-dp report {folder.path}")
+    assert line.endswith(f"Then run: fl-dp report {folder.path}")
     assert not folder.report.exists()
 
 
@@ -56,7 +56,7 @@ def test_what_nobody_thought_of_ends_no_run(
     monkeypatch.setattr(write, "write_whole", broken)
     with caplog.at_level(logging.ERROR, "fl_dp"):
         line = written_at_the_end(make())
-    assert line.startswith("no report was written: it could not be drawn (ZeroDivisionError).")
+    assert line.startswith("no report was written: it could not be made (ZeroDivisionError).")
     assert "a fault of ours" in caplog.text  # the log has the whole of it
 
 

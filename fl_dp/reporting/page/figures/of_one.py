@@ -57,7 +57,7 @@ def _line(run: RunFacts, key: str, name: str, values: list[float | None]) -> Fig
     axes.plot(*zip(*points, strict=True), **style(0, len(points)))
     if run.kept == "best" and run.kept_round:
         axes.axvline(run.kept_round, color=INK, linestyle=":", linewidth=1.2)
-        text += f" The model that was kept is of round {run.kept_round}, the dotted line."
+        text += f" The dotted line is round {run.kept_round}, whose model was kept."
     return framed(axes, "f-loss" if name == "loss" else key, f"{name} over the rounds", text)
 
 
@@ -93,12 +93,16 @@ def budget(run: RunFacts) -> Figure | None:
         axes.axhline(limit, color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
     axes.set_ylim(bottom=0)
     of_sites = "" if run.local else "' own sites"
-    more = f" With a round that was begun and not finished it is {epsilon(run.epsilon)}." if run.begun else ""
+    more = (
+        f" Including a round that was begun and not finished, it is {epsilon(run.epsilon)}."
+        if run.begun
+        else ""
+    )
     text = (
-        f"After the last round the federation's epsilon is {epsilon(rounds[-1].epsilon)}.{more} "
-        f"Budgets of the clients{of_sites}, the dotted lines across: "
+        f"After the last round the federation's epsilon is {epsilon(rounds[-1].epsilon)}.{more} The "
+        f"horizontal dotted lines are the budgets of the clients{of_sites}: "
         f"{' and '.join(map(epsilon, limits)) or 'not known'}. "
-        f"{'A line for each client.' if few else 'Bands show how clients are spread.'}"
+        f"{'Each client has a line.' if few else 'Bands show the spread of the clients.'}"
     )
     return framed(axes, "f-budget", "Epsilon over the rounds", text, _epsilons(run, few))
 
@@ -151,11 +155,11 @@ def attendance(run: RunFacts) -> Figure | None:
     drawn = _bars(axes, run.history, CLIENT_STATUSES, lambda one: one.counts)
     totals = map(sum, zip(*(one.counts for one in run.history), strict=True))
     said = ", ".join(f"{status} {total:,}" for status, total in zip(CLIENT_STATUSES, totals, strict=True))
-    text = f"Of all clients in all rounds: {said}."
+    text = f"All clients in all rounds: {said}."
     if run.begun:
-        text += " A round that was begun and not finished is not in it."
+        text += " A round that was begun and not finished is not counted."
     if drawn < len(run.history):
-        text += f" {drawn} of {len(run.history)} rounds are drawn."
+        text += f" The figure shows {drawn} of {len(run.history)} rounds."
     return framed(axes, "f-attendance", "Who trained", text)
 
 
@@ -174,10 +178,10 @@ def where_time_went(run: RunFacts) -> str:
     """Time of the rounds, with their wait for clients, and of the rest."""
     inside = sum(one.seconds for one in run.history)
     if run.seconds is None:
-        return f"Rounds took {seconds(inside)}, the wait for clients included."
+        return f"Rounds took {seconds(inside)}, including the wait for clients."
     outside = max(0.0, run.seconds - inside)
     return (
-        f"The run took {seconds(run.seconds)}: rounds {seconds(inside)}, their wait for clients included; "
+        f"The run took {seconds(run.seconds)}: rounds {seconds(inside)}, including the wait for clients; "
         f"start, end and the time between rounds {seconds(outside)}."
     )
 

@@ -29,7 +29,8 @@ MOST = 10  # groups whose lines can be told apart
 Value = Callable[[Round], float | None]
 Ends = tuple[Group, list[tuple[float, float]]]  # epsilon and metric of each run of a group
 _HOLLOW = (
-    "Hollow: whoever added up these secure sums saw each part, and against them the larger epsilon holds:"
+    "Hollow markers: whoever added up these secure sums saw each part, and against them only the "
+    "larger epsilon holds:"
 )
 
 
@@ -84,7 +85,7 @@ def _over_rounds(
         axes.set_ylim(bottom=0)
     title = f"{name} over the rounds"
     ends = "; ".join(f"{group.label}: {shown(found[-1][2])}" for group, found in bands)
-    text = f"{name} after the last round, the median where seeds differ: {ends}."
+    text = f"{name} after the last round, as the median over seeds: {ends}."
     rows = tuple(
         (group.name, str(number), shown(low), shown(middle), shown(high))
         for group, found in bands
@@ -121,7 +122,7 @@ def _over_epsilon(groups: Sequence[Group], name: str, value: Value) -> Figure | 
     said = "; ".join(
         f"{group.label}: {measured(statistics.median(one[1] for one in found))}" for group, found in ends
     )
-    text = f"{name} at the end, the median where seeds differ: {said}."
+    text = f"{name} at the end, as the median over seeds: {said}."
     if seen:
         larger = "; ".join(f"{run.name}: {alone(run.epsilon_alone or 0.0)}" for runs in seen for run in runs)
         text += f" {_HOLLOW} {larger}."

@@ -7,9 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from definition import assert_equal, gradients, length
-from objectives import objective_for
 from structured import Called
 from torch import nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.accounting.noise_split import split_noise
 from fl_dp.config.adaptive_clipping import REACH
@@ -20,20 +20,12 @@ from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sum_error import sum_error
-from fl_dp.records import RoundPlan
 from fl_dp.tasks.task import Task
 from fl_dp.training import private
 from fl_dp.training.clipping_bound import AdaptiveBound, bound_of, shortness
-from fl_dp.training.examples import axes_of
 from fl_dp.training.kept import go_on_from, read_state, state_of
 
-PLAN = RoundPlan(
-    run="run", server_round=1, model="linear", steps=4, expected_batch_size=20, learning_rate=0.5,
-    momentum=0.0, noise_multiplier=1.0, max_grad_norm=0.7, adaptive_clipping="quantile:0.5",
-)  # fmt: skip
-
-
-CPU = torch.device("cpu")
+PLAN = plan_of(max_grad_norm=0.7, adaptive_clipping="quantile:0.5")
 
 
 def _linear():
@@ -42,9 +34,7 @@ def _linear():
 
 
 def _trainer(data, plan=PLAN, model=None, key=bytes(32)):
-    model, objective = model or _linear(), objective_for(data.form)
-    axes, randomness = axes_of(model, objective, CPU), Randomness(key)
-    return private.PrivateTrainer(model, axes, plan, objective, device=CPU, randomness=randomness)
+    return trainer_for(model or _linear(), data, plan, key=key)
 
 
 def _sum_of(rows, bound):
@@ -155,8 +145,7 @@ def test_a_person_counts_once_however_many_records_and_views(arithmetic, views, 
     task.form = data.form
     plan = replace(PLAN, max_grad_norm=1e3, expected_batch_size=10, unit="person", arithmetic=arithmetic)
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
-    axes = axes_of(model, task.objective, CPU)
-    private.PrivateTrainer(model, axes, plan, task.objective, device=CPU).step(data, 1.0, 8)
+    trainer_for(model, task.objective, plan).step(data, 1.0, 8)
     per_half = split_noise(1.0, 10).ratio * 1e3
     (noised,) = no_noise
     assert len(noised.norms) == len(data) == 10

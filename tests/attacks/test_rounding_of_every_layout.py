@@ -1,11 +1,9 @@
 """A search for records under which rounding moves a clipped sum by more than docs/rounding.md proves.
 
 The data repeat after each pass, so that all passes round alike, and Alice comes in front, so that in all of
-them everybody has moved by a place. Each record's terms may cancel; here they are inputs, as weights and
-known records could make them. All layouts of gradients, also of parts that are tied or behind a function.
-
-It finds what ended the search of old in its time: a table of float32 for all records of a pass (7 C at 513
-records), and passes that round alike in float32 (3e-3 C at 1,024 of them).
+them everybody has moved by a place. Each record's terms may cancel. All layouts of gradients are tried, tied
+and derived parameters too. It finds what was wrong once: a float32 table for all records of a pass (7 C at
+513 records), and passes that round alike in float32 (3e-3 C at 1,024 of them).
 """
 
 from collections.abc import Callable

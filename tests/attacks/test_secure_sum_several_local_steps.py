@@ -1,9 +1,9 @@
 """Why a secure sum takes one local step a round: with more, other clients contract their own noise away.
 
-Each of K clients adds a share of the noise to every local step, and the sum of their updates is opened. It
-looks as if each step of the sum had all the noise, so that T steps cost what T Gaussian mechanisms do. But
-what a client adds early passes through its own later steps: where its loss is curved, these take it back, and
-with it the noise that a record of another client was promised. Nobody lies or works with the server.
+Each of K clients adds a share of the noise to every local step. Composed as T Gaussian mechanisms it looks
+right. But what a client adds early passes through its own later steps; where its loss is curved, these take
+it back, and with it the noise that another client's record was promised. Nobody lies or works with the
+server.
 """
 
 import math

@@ -13,6 +13,7 @@ from trainers import plan_of, trainer_for
 
 from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.training.objective import Objective
 
 BOUND, TRIALS = 0.5, 60
@@ -34,26 +35,26 @@ def advantage(by_person: bool) -> float:
     seen = {}
     for there in (False, True):
         records = patients(with_target=there)
-        data = PersonData(records, 8) if by_person else records
-        seen[there] = [sent(data, key) for key in range(TRIALS)]
+        seen[there] = sent(PersonData(records, 8) if by_person else records)
     cuts = np.array(seen[False] + seen[True])
     rates = [np.mean(np.array(seen[True]) >= cut) - np.mean(np.array(seen[False]) >= cut) for cut in cuts]
     return float(max(rates))
 
 
-def sent(data: PersonData | TensorData, key: int) -> float:
-    model = nn.Linear(4, 2)
-    with torch.no_grad():
-        model.weight.zero_()
-        model.bias.zero_()
+def sent(data: PersonData | TensorData) -> list[float]:
+    """What is seen of a step from weights of zero, with other noise each time."""
+    model, most = nn.Linear(4, 2), data.most if isinstance(data, PersonData) else 0
     objective = Objective(
-        lambda model, batch: F.cross_entropy(model(batch[0]), batch[1], reduction="none"),
-        data.form,
-        data.most if isinstance(data, PersonData) else 0,
+        lambda model, batch: F.cross_entropy(model(batch[0]), batch[1], reduction="none"), data.form, most
     )
-    plan, secret = plan_of(max_grad_norm=BOUND), bytes([key, len(data) % 256]) * 16
-    trainer_for(model, objective, plan, key=secret).step(data, 1.0, 64)
-    return float(model.weight.detach()[1].sum() - model.weight.detach()[0].sum())
+    trainer, seen = trainer_for(model, objective, plan_of(max_grad_norm=BOUND)), []
+    for key in range(TRIALS):
+        nn.init.zeros_(model.weight)
+        nn.init.zeros_(model.bias)
+        trainer.draw_from(Randomness(bytes([key, len(data) % 256]) * 16))
+        trainer.step(data, 1.0, 64)
+        seen.append(float(model.weight.detach()[1].sum() - model.weight.detach()[0].sum()))
+    return seen
 
 
 def test_two_hundred_records_show_by_the_record_and_not_by_the_person() -> None:

@@ -82,6 +82,7 @@ def records(shape: tuple[int, ...], classes: int, count: int, kind: str, size: f
     return TensorData(size * x, y, tuple(map(str, range(max(2, classes)))))
 
 
+@pytest.mark.usefixtures("random_state")
 @pytest.mark.parametrize("name", MODELS)
 def test_no_record_moves_the_sum_by_more_than_c(name):
     make, shape, classes = MODELS[name]
@@ -108,11 +109,7 @@ def test_no_record_moves_the_sum_by_more_than_c(name):
         target(seen.error)
         assert max(seen.excess, seen.error) <= sum_error(trainer.most)
 
-    state = torch.get_rng_state()
-    try:
-        search()
-    finally:
-        torch.set_rng_state(state)
+    search()
 
 
 def test_nor_in_a_pass_of_very_many_rows():

@@ -69,6 +69,7 @@ def _period(kind: str, long: float, small: float, seed: int) -> Tensor:
     return terms
 
 
+@pytest.mark.usefixtures("random_state")
 @pytest.mark.parametrize("kernel", ["ghost", "instantiate"])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_no_record_moves_the_sum_by_more_than_its_own_part_and_what_is_charged(name, kernel):
@@ -102,8 +103,4 @@ def test_no_record_moves_the_sum_by_more_than_its_own_part_and_what_is_charged(n
         target(error / sum_error(most))
         assert error <= sum_error(most)
 
-    state = torch.get_rng_state()
-    try:
-        search()
-    finally:
-        torch.set_rng_state(state)
+    search()

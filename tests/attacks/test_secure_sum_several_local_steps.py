@@ -83,9 +83,6 @@ def test_what_is_claimed_is_beaten_by_somebody_who_looks_at_the_sum():
     assert power == pytest.approx(norm.cdf(norm.ppf(0.05) + exact_mu(10)), abs=margin)
 
 
-def test_one_local_step_costs_what_is_claimed():
+def test_one_local_step_costs_what_is_claimed_and_two_cost_more():
     assert exact_mu(1) == pytest.approx(claimed_mu(1), rel=1e-12)
-
-
-def test_steps_cost_more_than_is_claimed_as_soon_as_there_are_two():
-    assert all(exact_mu(steps) > 1.2 * claimed_mu(steps) for steps in (2, 3, 10))
+    assert exact_mu(2) > 1.2 * claimed_mu(2)

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -116,16 +115,6 @@ def test_a_person_with_any_number_of_any_records_moves_the_sum_by_at_most_the_bo
     assert len(with_it) == len(without) + 1
     moved = length({name: more[name] - less[name] for name in more})
     assert 0.99 * PLAN.max_grad_norm < moved <= PLAN.max_grad_norm * (1 + 1e-3)
-
-
-def test_persons_of_one_and_of_many_records_are_drawn_equally_often():
-    data = data_of((6,), tokens=False)
-    trainer = trainer_of(nn.Linear(6, 11), data)
-    drawn = np.zeros(len(COUNTS))
-    for k in range(3000):
-        trainer.draw_from(Randomness(bytes([k % 256, k // 256]) * 16))
-        drawn[trainer.draw(data, 0.3).numpy()] += 1
-    assert np.all(np.abs(drawn / 3000 - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 3000))
 
 
 def test_which_records_count_follows_from_step_and_person_whatever_else_is_drawn():

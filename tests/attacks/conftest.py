@@ -4,10 +4,13 @@ Makes `moving` importable.
 """
 
 import sys
+from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+import torch
 from federation.link.wired import keys, linked
 
 
@@ -32,3 +35,11 @@ fake_ray = _simulation.fake_ray
 federation = _simulation.federation
 
 __all__ = ["keys", "linked"]
+
+
+@pytest.fixture
+def random_state() -> Iterator[None]:
+    """Torch's, as it was: for searches that seed it."""
+    state = torch.get_rng_state()
+    yield
+    torch.set_rng_state(state)

@@ -1,16 +1,11 @@
 """A ledger that is opened under another name after a crash has forgotten what it paid for.
 
-Who: an operator who means no harm, and a server that waits for a crash. The ledger has a second name, a hard
-link: a backup tool made it, or an operator who wanted the file elsewhere. A client pays for 16 steps and is
-killed. The next client opens the second name.
+The ledger has a second name, a hard link, from a backup tool or an operator. A client pays for 16 steps and
+is killed; the next client opens the second name. If the last entries were in a file beside the first name,
+the server gets 16 steps for nothing; if a journal is left there, opening the first name again would undo what
+was entered under the second.
 
-What the server hopes for: that the last entries were kept in a file beside the first name, a write-ahead log.
-Then the second client's ledger shows nothing spent, and the same records answer 16 steps more than their
-budget allows. And if the client was killed in the middle of an entry, a journal lies beside the first name:
-opened there again, it would undo what was entered under the second.
-
-What it gets: a ledger with two names is refused, by both. With one name left, whichever, it holds at least
-all that was paid for.
+Now a ledger with two names is refused by both. With one left, whichever, it holds at least all that was paid.
 """
 
 import os

@@ -2,19 +2,16 @@
 
 import pytest
 import torch
+from moving import flat
 from torch import nn
 from torch.nn import functional as F
+from trainers import CPU, plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ProbeError
-from fl_dp.records import RoundPlan
 from fl_dp.training import mixing_watch
-from fl_dp.training.examples import axes_of
 from fl_dp.training.objective import Objective
-from fl_dp.training.trainer import trainer_of
 
-CPU = torch.device("cpu")
 MARK = 7.0
 
 
@@ -67,9 +64,8 @@ def trainer(losses, arithmetic="proven", count=6):
     x = torch.randn(count, 6)
     x[0, 0] = MARK
     data = TensorData(x, torch.arange(count) % 2, ("a", "b"))
-    plan = RoundPlan("r", 1, "linear", 1, 4, 0.1, 0.0, 1.0, 1.0, arithmetic=arithmetic)
-    objective, randomness = Objective(losses, data.form), Randomness(b"x" * 32)
-    made = trainer_of(model, plan, objective, CPU, axes_of(model, objective, CPU), randomness=randomness)
+    plan = plan_of(expected_batch_size=4, arithmetic=arithmetic)
+    made = trainer_for(model, Objective(losses, data.form), plan, key=b"x" * 32)
     made.check_losses()
     made.rehearse(8)
     return made, data
@@ -77,8 +73,7 @@ def trainer(losses, arithmetic="proven", count=6):
 
 def summed(made, data, draw):
     with made.masks.in_torch(CPU):
-        clipped = made._clipped_sum(data, torch.tensor(draw, dtype=torch.int64), 8)
-    return torch.cat([grad.flatten().double() for grad in clipped.grads.values()])
+        return flat(made._clipped_sum(data, torch.tensor(draw, dtype=torch.int64), 8).grads)
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,9 @@
 """A run that is ended in its last evaluation, and resumed: two models are released, and differ without noise.
 
-Who: a server that does its work and ends its own process at the right moment. Its clients are simulated: a
-round that was begun and is not in the run's state is done again when the run is resumed, and not paid for
-again, since it is the same computation.
-
-What it did: the server was interrupted while it evaluated the last round, which was not in the state yet,
-and model.pt was written with that round's result. Resumed, the clients trained the round again with the
-same noise. But dropout drew from torch's global generator, and had other masks: the model that came out
-then differed from the released one by 4.0 C, without any noise.
+A server that simulates its clients ended its own process while it evaluated the last round. model.pt had that
+round's result already, the run's state had not. Resumed, the clients did the round again with the same noise,
+unpaid, since it is the same computation. But dropout drew from torch's global generator: the second model
+differed from the released one by 4.0 C, without any noise.
 
 Now model.pt is that of the state on the disk, and the masks follow from the payment's bytes.
 """

@@ -1,15 +1,12 @@
 """The same noise over two things: a run folder that was copied or rolled back, or payments that look alike.
 
-The server knows all records but Alice's. Its clients are simulated, and it has the run's folder twice: it
-copied it, or put an old copy back. Once a client's noise followed from the run's secret, the client and the
-round alone. In the copy the server sent other weights in the same round. The two updates had the same
-noise: their difference showed both sums bare, 0.36 C and 4.4 C apart at noise multiplier 100.
+The server knows all records but Alice's, and has a simulated run's folder twice. Noise followed from the
+run's secret, the client and the round alone: in the copy the server sent other weights in the same round, and
+the difference of the two updates showed both sums bare, 0.36 C and 4.4 C apart at noise multiplier 100. Noise
+from the sum alone would tell which payments have equal sums.
 
-Noise that followed from the covered sum alone would be no better: two payments with equal sums would have
-equal noise, and so tell that the sums are equal, that is, that Alice is in neither.
-
-Now each payment draws secret bytes. Mixed into the key are the weights, the plan and the data, and into
-that of the noise the sum. Equal bytes and equal inputs are one computation, whose result is one release.
+Now each payment draws secret bytes. Mixed into the key are the weights, the plan and the data, and into that
+of the noise the sum. Equal bytes and equal inputs are one computation, whose result is one release.
 """
 
 import shutil

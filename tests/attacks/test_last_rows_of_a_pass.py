@@ -1,14 +1,11 @@
 """Arithmetic by place: the last numbers of a pass go through another sigmoid than all others.
 
-PyTorch computes a function of each number of a tensor in vectors, and what is left over at the end, fewer
-than 32 numbers, one by one, with another exponential. For some logits the two differ in the last bit. The
-server lets the gradients of two labels cancel exactly, if computed in vectors: then what reaches the layer
-below is zero; at the end of a pass it is the last bit, times a weight of 2^18 and an input of 10^4.
-
-The server knows all records but Alice's. If she is there, all others move by one place: in each pass one
-record moves into its end, and one out of it. In passes of 24 rows she moved the sum of 1,023 records by 84
-times the clipping bound. The loss that did this was PyTorch's binary cross-entropy. The same happens in
-models with such functions, which the check at the start refuses.
+PyTorch computes functions in vectors, and the fewer than 32 numbers that are left over with another
+exponential; for some logits the last bit differs. The server makes the gradients of two labels cancel exactly
+in vectors. At the end of a pass they leave a last bit, times a weight of 2^18 and an input of 10^4. With
+Alice in front, one record of each pass moves into its end, and one out of it: she moved the sum of 1,023
+records by 84 C. The loss was PyTorch's binary cross-entropy; models with such functions are refused at the
+start.
 """
 
 import pytest
@@ -17,16 +14,14 @@ import torch.nn.functional as F
 from moving import SEEN, moved
 from objectives import objective_for
 from torch import Tensor, nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.probe import probe
 from fl_dp.form import Form
-from fl_dp.records import RoundPlan
 from fl_dp.training.objective import Objective
 from fl_dp.training.private import PrivateTrainer
 
 FORM, RECORDS, ROWS, IN_VECTORS = Form((8,), 2, targets="numbers"), 1023, 24, 16
-PLAN = RoundPlan("run", 1, "of the attack", 1, 1024, 0.5, 0.0, 1.0, 1.0)
 
 
 def _logit() -> tuple[Tensor, Tensor]:
@@ -42,6 +37,7 @@ def _logit() -> tuple[Tensor, Tensor]:
 
 def _trainer(objective: Objective) -> PrivateTrainer:
     model = nn.Sequential(nn.Linear(8, 4), nn.Tanh(), nn.Linear(4, 2))
+    trainer: PrivateTrainer = trainer_for(model, objective, plan_of(expected_batch_size=1024))
     logit, probability = _logit()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -49,7 +45,7 @@ def _trainer(objective: Objective) -> PrivateTrainer:
         model[2].bias[0] = logit
         model[2].weight[0] = 2.0**18
         model[2].weight[1] = -(2.0**19) * probability  # the other logit is 0, its sigmoid a half
-    return PrivateTrainer(model, probe(model, torch.zeros(2, 8)), PLAN, objective, device=torch.device("cpu"))
+    return trainer
 
 
 def _records() -> TensorData:

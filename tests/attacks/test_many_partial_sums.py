@@ -1,17 +1,13 @@
 """Partial sums whose roundings all point one way, until one more record shifts them.
 
-The server knows all records but Alice's, of a logical batch of 87,000 that is computed in parts of 64. Each
-part's sum is as long as it can be, 64 C. Added up in float32, the total has steps of 2^-7 C in the end, and
-each addition rounds to one. The records are chosen so that all parts have the same sum, a little less than
-half a step above a step: 1,360 additions round down. With Alice in front, the last record of each part goes
-to the next one. These last records differ from part to part, so that now half of the parts are half a step
-longer and half are shorter: they round up. The exact sums differ by C at most, what was added up by more.
+The server knows all records but Alice's, of a batch of 87,000 in parts of 64, each as long as can be. In
+float32 the total has steps of 2^-7 C in the end. All 1,360 parts have the same sum, a little less than half a
+step above one: they round down. With Alice in front the last record of each part goes to the next; these are
+chosen so that now half of the parts round up. The exact sums differ by C at most, what was added up by more.
+Parts are added in float64.
 
-Parts are added in float64, where they differ as the exact sums do.
-
-Nor may parts round alike. Where the data repeat after each pass, so does its error, and all of them add up.
-With Alice in front, all passes round as one does whose records have moved by a place: by 1.1e-3 C more or
-less after 257 passes, where 1e-3 C was charged, and by 3e-2 C after 8,192.
+Where the data repeat after each pass, so does each pass's own error: by 1.1e-3 C in all after 257 passes,
+where 1e-3 C was charged, and by 3e-2 C after 8,192.
 """
 
 from functools import reduce

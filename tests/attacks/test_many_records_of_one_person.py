@@ -1,25 +1,22 @@
 """A person with many records, against an epsilon that speaks of persons.
 
-What the server knows: the weights, every other patient's records, and that the target, if there, has 200
-records that all say the same. What it sees: the noisy sum of a step. By the record the target moves the sum
-by 200 times the bound, so that a noise multiplier of 1 hides nothing. By the person it moves it by one bound,
-and a threshold on the sum is right about as often as the theorem allows.
+The server knows the weights, every other patient's records, and that the target, if there, has 200 equal
+ones. By the record the target moves a step's sum by 200 bounds, and noise of multiplier 1 hides nothing. By
+the person it is one bound, and a threshold on the sum is right about as often as the theorem allows.
 """
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.records import RoundPlan
-from fl_dp.training.examples import axes_of
 from fl_dp.training.objective import Objective
-from fl_dp.training.private import PrivateTrainer
 
-CPU, BOUND, TRIALS = torch.device("cpu"), 0.5, 60
+BOUND, TRIALS = 0.5, 60
 
 
 def patients(*, with_target: bool) -> TensorData:
@@ -38,30 +35,26 @@ def advantage(by_person: bool) -> float:
     seen = {}
     for there in (False, True):
         records = patients(with_target=there)
-        data = PersonData(records, 8) if by_person else records
-        seen[there] = [sent(data, key) for key in range(TRIALS)]
+        seen[there] = sent(PersonData(records, 8) if by_person else records)
     cuts = np.array(seen[False] + seen[True])
     rates = [np.mean(np.array(seen[True]) >= cut) - np.mean(np.array(seen[False]) >= cut) for cut in cuts]
     return float(max(rates))
 
 
-def sent(data: PersonData | TensorData, key: int) -> float:
-    model = nn.Linear(4, 2)
-    with torch.no_grad():
-        model.weight.zero_()
-        model.bias.zero_()
-    plan = RoundPlan("run", 1, "linear", 1, 20, 1.0, 0.0, 1.0, BOUND)
+def sent(data: PersonData | TensorData) -> list[float]:
+    """What is seen of a step from weights of zero, with other noise each time."""
+    model, most = nn.Linear(4, 2), data.most if isinstance(data, PersonData) else 0
     objective = Objective(
-        lambda model, batch: F.cross_entropy(model(batch[0]), batch[1], reduction="none"),
-        data.form,
-        data.most if isinstance(data, PersonData) else 0,
+        lambda model, batch: F.cross_entropy(model(batch[0]), batch[1], reduction="none"), data.form, most
     )
-    source = Randomness(bytes([key, len(data) % 256]) * 16)
-    trainer = PrivateTrainer(
-        model, axes_of(model, objective, CPU), plan, objective, device=CPU, randomness=source
-    )
-    trainer.step(data, 1.0, 64)
-    return float(model.weight.detach()[1].sum() - model.weight.detach()[0].sum())
+    trainer, seen = trainer_for(model, objective, plan_of(max_grad_norm=BOUND)), []
+    for key in range(TRIALS):
+        nn.init.zeros_(model.weight)
+        nn.init.zeros_(model.bias)
+        trainer.draw_from(Randomness(bytes([key, len(data) % 256]) * 16))
+        trainer.step(data, 1.0, 64)
+        seen.append(float(model.weight.detach()[1].sum() - model.weight.detach()[0].sum()))
+    return seen
 
 
 def test_two_hundred_records_show_by_the_record_and_not_by_the_person() -> None:

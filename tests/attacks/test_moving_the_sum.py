@@ -1,11 +1,10 @@
 """A search for weights, records and batches under which one record moves the clipped sum by more than C.
 
-The server chooses the weights, within what clients accept, and the batch; it knows all records but Alice's,
-and here it may choose them too. Exactly computed, the sum moves by C at most. What floating point adds is
-below `sum_error` of C by theorem (docs/rounding.md), if no row's result depends on its place.
-
-It is pointed at what has moved sums before: logits that are rounding errors, classes that are sure,
-gradients whose positions cancel, records of all sizes, and passes that are full, or nearly so.
+The server chooses the weights, within what clients accept, the batch, and here the records too. Exactly
+computed, the sum moves by C at most; floating point adds less than `sum_error` of C (docs/rounding.md) if no
+row's result depends on its place. The search is pointed at what has moved sums before: logits that are
+rounding errors, sure classes, gradients whose positions cancel, records of all sizes, passes that are full or
+nearly so.
 """
 
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
-from moving import LOGISTIC, PROVEN_SEEN, moved, trainer_for
+from moving import PROVEN_SEEN, Positions, moved, trainer_for
 from torch import Tensor, nn
 
 from fl_dp.data.tensor_data import TensorData
@@ -24,17 +23,6 @@ from fl_dp.models.build import build_model
 from fl_dp.records import MOST_WEIGHT
 
 EXAMPLES = 25  # a search; longer ones are reported in the change log
-
-
-class Positions(nn.Module):
-    """A linear layer at 16 positions, so that an example's gradient is a sum that may cancel."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.outer = nn.Linear(8, 16), nn.Linear(16 * 16, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.outer(torch.tanh(self.inner(x.view(len(x), 16, 8))).flatten(1))
 
 
 MODELS: dict[str, Any] = {
@@ -94,11 +82,12 @@ def records(shape: tuple[int, ...], classes: int, count: int, kind: str, size: f
     return TensorData(size * x, y, tuple(map(str, range(max(2, classes)))))
 
 
+@pytest.mark.usefixtures("random_state")
 @pytest.mark.parametrize("name", MODELS)
 def test_no_record_moves_the_sum_by_more_than_c(name):
     make, shape, classes = MODELS[name]
     model = make()
-    trainer = trainer_for(model, torch.zeros(2, *shape), loss=LOGISTIC if classes == 1 else None)
+    trainer = trainer_for(model, shape, classes)
 
     @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(
@@ -120,11 +109,7 @@ def test_no_record_moves_the_sum_by_more_than_c(name):
         target(seen.error)
         assert max(seen.excess, seen.error) <= sum_error(trainer.most)
 
-    state = torch.get_rng_state()
-    try:
-        search()
-    finally:
-        torch.set_rng_state(state)
+    search()
 
 
 def test_nor_in_a_pass_of_very_many_rows():
@@ -136,7 +121,7 @@ def test_nor_in_a_pass_of_very_many_rows():
         model[1].bias.zero_()[1] = 50.0
     x = torch.rand(64) + 0.01 * torch.randn(rows, 64)
     data = TensorData(x, torch.zeros(rows, dtype=torch.int64), tuple("0123456789"))
-    trainer = trainer_for(model, x[:2], batch=rows)
+    trainer = trainer_for(model, (64,), batch=rows)
     seen = moved(trainer, data, 0, rows)
     assert max(seen.excess, seen.error) <= sum_error(trainer.most)
 
@@ -146,9 +131,8 @@ def test_with_proven_arithmetic_there_is_nothing_to_search_for(name):
     """The same weights and records; and the same comparison sees the rounding of passes of many rows."""
     make, shape, classes = MODELS[name]
     model, assumed = make(), []
-    like, loss = torch.zeros(2, *shape), LOGISTIC if classes == 1 else None
-    one_by_one = trainer_for(model, like, loss=loss, arithmetic="proven")
-    together = trainer_for(model, like, loss=loss)
+    one_by_one = trainer_for(model, shape, classes, arithmetic="proven")
+    together = trainer_for(model, shape, classes)
     for seed, weights in enumerate(["random", "rounding", "sure", "cancelling"]):
         torch.manual_seed(seed)
         data = records(shape, classes, 24, "random", 1.0)

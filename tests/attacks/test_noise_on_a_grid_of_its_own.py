@@ -1,32 +1,23 @@
 """Noise whose pairs lie on circles that everybody can compute: a sum that is not zero moves them off.
 
-The server knows all records but Alice's. Under its weights all known records have a gradient of exactly
-zero: the bias of their class is so high that the others' probabilities are 0 in float32. It asks for one
-step with all records (q = 1) and noise multiplier 8. So the update is bare noise if Alice is not there, and
-noise plus her clipped gradient if she is.
-
-PyTorch's normal on a CPU makes numbers j and j + 8 of each block of 16 from one radius, the root of -2
-log(u) of a uniform u of 24 bits. From two numbers of the update the server computes u back: where radii are
-small it comes out as a multiple of 2^-24 if nothing was added, and as anything else if something was. Seen
-on that noise: right 20 times of 20, at an epsilon of 0.43.
-
-Noise in integers on a public grid has no such mark: the statistic is that of arbitrary numbers either way.
+The server knows all records but Alice's, and sends weights under which their gradients are exactly zero. It
+asks for one step with all records and noise multiplier 8: the update is bare noise, or noise plus her
+gradient. PyTorch's normal on a CPU makes numbers j and j + 8 of 16 from one radius, the root of -2 log(u) of
+a uniform u of 24 bits. Computed back from the update, u is a multiple of 2^-24 if nothing was added: right 20
+times of 20, at an epsilon of 0.43. Noise in integers on a public grid has no such mark.
 """
 
 import torch
-from objectives import objective_for
 from torch import Tensor, nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.probe import probe
-from fl_dp.records import RoundPlan
-from fl_dp.training.private import PrivateTrainer
 
 FEATURES, KNOWN, TRIALS = 400, 16, 20
 HERS, THEIRS, MULTIPLIER = 1, 0, 8.0
 SMALL = 0.1  # of squared radii: float32 tells neighbouring multiples of 2^-24 apart below
 # A learning rate over batch size of 1: from weights of zero on, the update is minus the noisy sum.
-PLAN = RoundPlan("run", 1, "linear", 1, KNOWN, float(KNOWN), 0.0, MULTIPLIER, 1.0)
+PLAN = plan_of(expected_batch_size=KNOWN, learning_rate=float(KNOWN), noise_multiplier=MULTIPLIER)
 
 
 def _update(records: TensorData) -> Tensor:
@@ -36,10 +27,7 @@ def _update(records: TensorData) -> Tensor:
         for parameter in model.parameters():
             parameter.zero_()
         model.bias[THEIRS] = 200.0
-    trainer = PrivateTrainer(
-        model, probe(model, records.x[:2]), PLAN, objective_for(records.form), device=torch.device("cpu")
-    )
-    trainer.step(records, 1.0, 64)
+    trainer_for(model, records, PLAN).step(records, 1.0, 64)
     return model.weight.detach()[:2]
 
 

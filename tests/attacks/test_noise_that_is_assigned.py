@@ -1,13 +1,9 @@
 """Noise that is lowered for one step, and raised again before anybody asks for epsilon.
 
-Who: the author of a training loop, by a schedule as Opacus has them, or to get one good step past a report.
-Seven steps each draw a tenth of the records. The sixth has noise of 0.05 times C, the others of 1.0. An
-engine that prices all steps by the multiplier that it has when it is asked tells epsilon 2.57; it was 271. A
-rate or a delta could be assigned, too.
-
-So nothing of an engine can be assigned. What may change over steps is a table that is fixed before the first
-one, where each step is priced at its own multiplier. These tests catch an engine that takes an assignment,
-one that ignores it in silence, and one that prices a step by another step's noise.
+The author of a training loop does so by a schedule, or to get one good step past a report. Of seven steps on
+a tenth of the records the sixth has noise of 0.05 C, the others of 1.0. Priced by the multiplier that the
+engine has when it is asked, epsilon was told as 2.57; it was 271. So nothing of an engine can be assigned.
+What may change is a table that is fixed before the first step, each step priced at its own multiplier.
 """
 
 import pytest

@@ -1,13 +1,11 @@
 """Noise that ends at 5.8 deviations: what lies beyond is seen only if Alice's record is there.
 
-The server knows all records but Alice's. It sends weights under which her gradient has the full length C,
-in a direction that the server knows, and subtracts from the update all that the others contribute. What is
-left is noise, and C if she is there. PyTorch's float32 normal on a CPU makes its numbers from uniforms of
-24 bits, whose smallest is 2^-24: sqrt(-2 log 2^-24) = 5.768. Of a million numbers some come so near to that
-end that with C on top they pass it. One look tells, and no delta covers it.
+The server knows all records but Alice's, and weights under which her gradient has length C in a known
+direction. PyTorch's float32 normal on a CPU uses uniforms of 24 bits: it ends at sqrt(-2 log 2^-24) = 5.768.
+Of a million numbers some come so near that with C on top they pass the end. One look tells, and no delta
+covers it.
 
-Here the streams are given the bits that lead farthest. Waiting would take long: a billion draws hold two
-beyond 6 deviations.
+Here the streams are given the bits that lead farthest: a billion draws hold two beyond 6 deviations.
 """
 
 import math
@@ -15,8 +13,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from objectives import objective_for
 from torch import nn
+from trainers import trainer_for
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.clipping import ClippedSum
@@ -24,7 +22,6 @@ from fl_dp.engine.noise.discrete_gaussian import BASE_WIDTH, FACTOR, width
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import ByteStream, Randomness
-from fl_dp.engine.probe import probe
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.records import LocalUpdate, RoundPlan
 from fl_dp.simulation.actor.first_steps import TOGETHER
@@ -96,9 +93,7 @@ def _changed(before, after) -> bool:
 def test_a_step_takes_this_noise_and_not_torchs(monkeypatch):
     model = nn.Linear(4, 3)
     data = TensorData(torch.randn(20, 4), torch.arange(20) % 3, ("a", "b", "c"))
-    trainer = PrivateTrainer(
-        model, probe(model, data.x), PLAN, objective_for(data.form), device=torch.device("cpu")
-    )
+    trainer = trainer_for(model, data, PLAN)
     start = model.weight.detach().clone()
     _without_torchs_normal(monkeypatch)
     _feed(monkeypatch, 0)  # the noise is the lowest there is

@@ -51,13 +51,17 @@ def fifty(received):
     return -50 * honest(received)
 
 
+def served(fakes, nodes, **changes):
+    strategy = PrivateStrategy(replace(CONFIG, **changes), "run-1", specs(START), lambda report: None)
+    strategy.start(fakes.Grid(dict(enumerate(nodes, 11))), encode(START))
+    return strategy
+
+
 def run(fakes, attack, *, size=6_400_000, hostile=1, number=4, **changes):
     clients = [fakes.Client(str(i), epsilon=50.0, lie=towards(honest)) for i in range(hostile, number)]
     names = [f"hostile {i}" for i in range(hostile)]
     clients += [fakes.Client(name, size, epsilon=50.0, lie=towards(attack)) for name in names]
-    config = replace(CONFIG, clients=number, fit_clients=number, min_clients=number, **changes)
-    strategy = PrivateStrategy(config, "run-1", specs(START), lambda report: None)
-    strategy.start(fakes.Grid(dict(enumerate(clients, 11))), encode(START))
+    strategy = served(fakes, clients, clients=number, fit_clients=number, min_clients=number, **changes)
     for report in strategy.reports:  # nothing of it is malformed
         assert {report.clients[name].status for name in names} == {"trained"}
     return strategy.result.arrays["weight"].numpy()
@@ -68,9 +72,7 @@ def test_its_share_is_no_more_than_twice_an_equal_one(fakes, size):
     """Everybody else sends what it got, the attacker 0.1 more in each number: the mean tells its share."""
     clients = [fakes.Client(str(i), lie=towards(lambda received: received)) for i in range(3)]
     clients.append(fakes.Client("3", size, epsilon=50.0, lie=towards(lambda received: received + 0.1)))
-    strategy = PrivateStrategy(replace(CONFIG, rounds=1), "run-1", specs(START), lambda report: None)
-    strategy.start(fakes.Grid(dict(enumerate(clients, 11))), encode(START))
-    share = strategy.result.arrays["weight"].numpy().max() / 0.1
+    share = served(fakes, clients, rounds=1).result.arrays["weight"].numpy().max() / 0.1
     assert share == pytest.approx(0.25 if size == 640 else 0.4)
 
 

@@ -1,10 +1,9 @@
 """A round that fails if and only if Alice's record is in it.
 
-The server knows all records but Alice's. It sends a linear model of zero weights, with a bias of 50 for
-Alice's class, of which no other client record is. The losses of the others are as large as any. Alice's
-gradient has entries of e^-50 = 2e-22, whose float32 squares have hardly any digits left. The owner check
-compares lengths of rows, found that Alice's "does not scale", and stopped the round: no noise protects
-that.
+The server knows all records but Alice's. It sends zero weights and a bias of 50 for her class, of which
+nobody else is. Her gradient has entries of e^-50 = 2e-22, whose float32 squares have hardly any digits. The
+owner check compares lengths of rows, found that hers "does not scale", and stopped the round: no noise
+protects that.
 """
 
 from dataclasses import replace

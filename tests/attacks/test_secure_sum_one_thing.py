@@ -14,7 +14,7 @@ from fl_dp.errors import DeclinedError
 from fl_dp.federation.secure_sum.key_shares import GAUGE_BYTES
 from fl_dp.federation.secure_sum.messages import AGREEMENT_PURPOSE, Advertisement
 from fl_dp.federation.secure_sum.participant import Participant
-from fl_dp.federation.secure_sum.terms import Head, Member, Terms
+from fl_dp.federation.secure_sum.terms import KEYS_PURPOSE, Head, Member, Terms, keys_body
 
 VICTIM, COLLUDER = 1, 3
 OTHER: dict[str, Any] = {
@@ -34,6 +34,13 @@ def begun(proposed: Head, place: int) -> tuple[Participant, Advertisement, Membe
 
 def share(member: Participant, terms: Terms) -> Any:
     return member.share(terms, LIMITS, {one.site for one in terms.members})
+
+
+def advertised() -> tuple[Played, list[Member]]:
+    """An attempt after stage 1, and the members as its server would name them."""
+    played = Played(head(5))
+    played.advertise()
+    return played, list(played.server.terms().members)
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -71,10 +78,7 @@ def test_two_groups_with_members_of_their_own() -> None:
     colluder = begun(played.head, COLLUDER)[2]
     two = Terms(one.head, (*one.members[:COLLUDER], colluder, *one.members[COLLUDER + 1 :]))
     for place, member in enumerate(played.members):
-        answer = share(member, two if place < 2 else one) if place != COLLUDER else None
-        if place == COLLUDER:
-            answer = member.share(one, LIMITS, played.roster)
-        assert answer is not None
+        answer = share(member, two if place < 2 else one)
         played.server._sharings[played.names[place]] = answer  # this server forgets to check
         played.server._gauges[played.names[place]] = [(bytes(GAUGE_BYTES),) * 2] * 5
     twice = played.keys[COLLUDER].sign(AGREEMENT_PURPOSE, two.digest)  # its site signs whatever is asked
@@ -136,9 +140,7 @@ def test_a_whole_attempt_is_played_to_a_client_again() -> None:
 )
 @pytest.mark.parametrize("whose", [VICTIM, 0], ids=["own", "another's"])
 def test_swapped_keys(changes: dict[str, Any], whose: int) -> None:
-    played = Played(head(5))
-    played.advertise()
-    members = list(played.server.terms().members)
+    played, members = advertised()
     values = {
         name: getattr(members[whose], one) if isinstance(one, str) else one for name, one in changes.items()
     }
@@ -148,9 +150,7 @@ def test_swapped_keys(changes: dict[str, Any], whose: int) -> None:
 
 
 def test_a_colluder_with_an_honest_clients_key() -> None:
-    played = Played(head(5))
-    played.advertise()
-    members = list(played.server.terms().members)
+    played, members = advertised()
     negative = bytes([members[0].mask_key[0] ^ 1]) + members[0].mask_key[1:]  # agrees on the same secrets
     for stolen in (*members[0].keys, negative):
         keys = (stolen, members[COLLUDER].share_key, members[COLLUDER].seed_key)
@@ -162,9 +162,7 @@ def test_a_colluder_with_an_honest_clients_key() -> None:
 
 @pytest.mark.parametrize("which", ["mask", "share"])
 def test_a_colluders_key_that_fails_only_later_is_found_before_paying(which: str) -> None:
-    played = Played(head(5))
-    played.advertise()
-    members = list(played.server.terms().members)
+    played, members = advertised()
     good = members[COLLUDER]
     zero = bytes(33)
     keys = (zero, good.share_key) if which == "mask" else (good.mask_key, zero)
@@ -174,7 +172,5 @@ def test_a_colluders_key_that_fails_only_later_is_found_before_paying(which: str
 
 
 def signed(played: Played, place: int, keys: tuple[bytes, bytes, bytes]) -> Member:
-    from fl_dp.federation.secure_sum.terms import KEYS_PURPOSE, keys_body
-
     signature = played.keys[place].sign(KEYS_PURPOSE, keys_body(played.head, *keys))
     return Member(f"client {place}", played.names[place], *keys, signature)

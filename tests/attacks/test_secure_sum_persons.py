@@ -13,6 +13,17 @@ RATE = 64 / 288  # of a client with the fewest records
 PERSONS = replace(PLAN, copies=2, most_rate=RATE)
 
 
+def told(member, stages, **changes):
+    """One member is told of another plan at these stages."""
+
+    def hook(number, stage, asked):
+        if number == member and stage in stages and "plan" in asked:
+            asked["plan"] = ConfigRecord({**asked["plan"], **changes})
+        return asked
+
+    return hook
+
+
 def test_a_sum_is_paid_for_as_one_that_a_person_moves_twice(tmp_path):
     federation = Federation(tmp_path, **TWICE)
     replies, _ = federation.round(plan=PERSONS)
@@ -40,13 +51,8 @@ def test_a_largest_rate_that_is_not_the_largest_is_declined(tmp_path, rate):
 def test_one_member_that_draws_more_than_was_signed_is_declined(tmp_path):
     """Asked after the terms were signed: its persons would be drawn more often than others account for."""
 
-    def hook(number, stage, asked):
-        if stage == wire.MASK and number == 1:
-            asked["plan"] = ConfigRecord({**asked["plan"], "expected_batch_size": 200})
-        return asked
-
     federation = Federation(tmp_path, **TWICE)
-    _, below = federation.round(hook, plan=PERSONS)
+    _, below = federation.round(told(1, [wire.MASK], expected_batch_size=200), plan=PERSONS)
     (answered,) = [one for number, stage, one in below.seen if (number, stage) == (1, wire.MASK)]
     assert "sample rate" in answered["refusal"]["reason"]
     assert federation.members[1].paid() == []
@@ -55,11 +61,6 @@ def test_one_member_that_draws_more_than_was_signed_is_declined(tmp_path):
 def test_members_who_are_told_of_different_persons_never_mask(tmp_path):
     """What decides the cost is in the digest that all sign: nobody is told of less than the others."""
 
-    def hook(number, stage, asked):
-        if number == 0 and "plan" in asked:
-            asked["plan"] = ConfigRecord({**asked["plan"], "copies": 3})
-        return asked
-
     federation = Federation(tmp_path, **TWICE)
-    federation.round(hook, plan=PERSONS)
+    federation.round(told(0, wire.STAGES, copies=3), plan=PERSONS)
     assert federation.members[0].paid() == []

@@ -1,9 +1,9 @@
 """Why a secure sum takes one local step a round: with more, other clients contract their own noise away.
 
-Each of K clients adds a share of the noise to every local step, and the sum of their updates is opened. It
-looks as if each step of the sum had all the noise, so that T steps cost what T Gaussian mechanisms do. But
-what a client adds early passes through its own later steps: where its loss is curved, these take it back, and
-with it the noise that a record of another client was promised. Nobody lies or works with the server.
+Each of K clients adds a share of the noise to every local step. Composed as T Gaussian mechanisms it looks
+right. But what a client adds early passes through its own later steps; where its loss is curved, these take
+it back, and with it the noise that another client's record was promised. Nobody lies or works with the
+server.
 """
 
 import math
@@ -83,9 +83,6 @@ def test_what_is_claimed_is_beaten_by_somebody_who_looks_at_the_sum():
     assert power == pytest.approx(norm.cdf(norm.ppf(0.05) + exact_mu(10)), abs=margin)
 
 
-def test_one_local_step_costs_what_is_claimed():
+def test_one_local_step_costs_what_is_claimed_and_two_cost_more():
     assert exact_mu(1) == pytest.approx(claimed_mu(1), rel=1e-12)
-
-
-def test_steps_cost_more_than_is_claimed_as_soon_as_there_are_two():
-    assert all(exact_mu(steps) > 1.2 * claimed_mu(steps) for steps in (2, 3, 10))
+    assert exact_mu(2) > 1.2 * claimed_mu(2)

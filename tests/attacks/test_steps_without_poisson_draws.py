@@ -1,12 +1,10 @@
 """Steps that are priced as Poisson draws, and are none.
 
-Epsilon counts on secret draws: each record enters each step with probability q, alone. An attacker who knows
-that batches come from a shuffled pass knows that a record is in exactly one of them; one who knows that
-empty draws were skipped, that a step was taken twice on one draw, or that a draw was cut, knows more about
-each step than was paid for. A training loop that does so looks like any other.
-
-So a sampler that is attached counts draws beside the engine's steps and refuses what does not fit. Without
-one, every epsilon says that Poisson sampling is assumed.
+Epsilon counts on secret draws: each record enters each step with probability q, alone. Who knows that batches
+come from a shuffled pass, that empty draws were skipped, that two steps were taken on one draw, or that a
+draw was cut, knows more than was paid for. Such a training loop looks like any other. So a sampler that is
+attached counts draws beside the engine's steps. Without one, every epsilon says that Poisson sampling is
+assumed.
 """
 
 import warnings

@@ -1,13 +1,11 @@
 """Known records whose terms cancel in one row of a table, and round away what all others add to it.
 
-The server knows all records but Alice's. Most have the same token three times, with gradients of 2^18, a
-small number, and -2^18: together they are short, so that clipping lets the long terms through. One table of
-float32 for all records of a pass takes their terms one after the other. Next to 2^18 it has steps of 2^-5
-above and of 2^-6 below, so that the small numbers, 0.3 of such a step, are lost where the row is above zero,
-and rounded to one half where it is below. The first record of a pass of 64 decides which; Alice, in front,
-makes it another one, in all passes. At 513 records the sum moved by 7 C, at 3,073 by 47 C.
-
-Each record's positions are added up by themselves, and what is measured is what is added.
+The server knows all records but Alice's. Most have one token three times, with gradients of 2^18, a small
+number, and -2^18: together short, so that clipping lets them through. One float32 table for all records of a
+pass has steps of 2^-5 or 2^-6 beside 2^18: the small numbers, 0.3 of a step, are lost if the row is above
+zero and rounded to a half if below. The first record of a pass decides which; Alice, in front, changes it in
+all passes. The sum moved by 7 C at 513 records, by 47 C at 3,073. Now each record's positions are added by
+themselves, and what is measured is what is added.
 """
 
 from functools import reduce

@@ -1,9 +1,8 @@
 """An operator who has spent a budget offers the same data once more, so that they begin anew.
 
-Who: somebody who means well and has a new export of the file, or who wants another model, another unit, a
-fresh budget. The ledger's account is what stands between the records and a second epsilon; nothing sees the
-data but this machine. docs/ledger.md lists these ways: those that the ledger knows, and those that
-it takes for new data. Each is run here.
+Somebody means well and has a new export of the file, or wants another model, another unit, a fresh budget.
+The ledger's account is all that stands between the records and a second epsilon. docs/ledger.md lists these
+ways: those that the ledger knows, and those that it takes for new data. Each is run here.
 """
 
 import json

@@ -1,14 +1,10 @@
 """Two processes that train one model, each on weights of its own.
 
-A script for Opacus or plain PyTorch is started by torchrun and wraps its model in DistributedDataParallel.
-The wrapper averages gradients over processes when `backward()` makes them. The engine never calls
-`backward()` and sets `.grad` itself. So there was no error, and after three steps the processes' weights were
-0.03 apart. Each counts its own steps alone, and the model that is saved in the end has learned from one
-part of the data.
-
-So an engine without `ranks=` refuses every step among several processes, and every engine refuses a model in
-a wrapper. This test catches an engine that takes one of these: then the processes print weights, and they
-differ. With `ranks="all"` the engine adds up the clipped sums itself, and the weights are equal.
+A script is started by torchrun and wraps its model in DistributedDataParallel, which averages gradients when
+`backward()` makes them. The engine never calls it and sets `.grad` itself: no error, and after three steps
+the processes' weights were 0.03 apart, each counting its own steps alone. So an engine without `ranks=`
+refuses every step among several processes, and every engine refuses a wrapper. One that takes a step lets the
+processes print weights here, which differ. With `ranks="all"` the engine adds up clipped sums itself.
 """
 
 import subprocess

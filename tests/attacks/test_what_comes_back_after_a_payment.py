@@ -1,12 +1,11 @@
 """A round that ends in another way if and only if a chosen record is there.
 
-The server knows all records but Alice's. It sends weights, or a learning rate, or knows of a model, under
-which her record alone leads somewhere else: a NaN, a number that overflows, an operator that refuses, a
-label that nobody else has. If that ends the round, or changes the kind or the size of the answer, it tells
-of her with certainty, and no noise covers it.
+The server knows all records but Alice's. It sends weights or a learning rate under which her record alone
+leads to a NaN, an overflow, an operator that refuses, or has a label that nobody else has. If that ends the
+round, or changes the answer's kind or size, it tells of her with certainty, and no noise covers it.
 
-After the payment nothing of that is seen: what is trained and answered has the same fields and sizes. What
-a record may decide is how long a step takes, and the client's own log.
+After the payment what is answered has the same fields and sizes. A record may decide how long a step takes,
+and what is in the client's own log.
 """
 
 from dataclasses import replace

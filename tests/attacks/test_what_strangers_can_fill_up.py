@@ -1,8 +1,8 @@
 """Strangers without a key who ask for nothing: they hold connections, and send what never ends.
 
-uvicorn's usual parser kept 100 MiB of one header, at a cost of the square of its length, and waited for ever
-for the first request of a connection. Connections were counted when TLS was agreed on: plain ones took all of
-the process's descriptors, and it ended where it could not write its results.
+uvicorn's usual parser kept 100 MiB of one header, in quadratic time, and waited for ever for a connection's
+first request. Connections were counted once TLS was agreed on: plain ones took all of the process's
+descriptors, and it ended where it could not write its results.
 """
 
 import os

@@ -17,8 +17,9 @@ def trainable(model: nn.Module) -> dict[str, Tensor]:
 
 
 def projected_losses(model: nn.Module, inputs: Tensor) -> Tensor:
-    """(N,) losses that weigh every output differently, the same for the same example alone."""
+    """(N,) losses that weigh every output differently, in float32 at least, the same for an example alone."""
     output = model(inputs).flatten(1) if len(inputs) else model(inputs).reshape(0, 1)
+    output = output.to(torch.promote_types(output.dtype, torch.float32))
     weights = torch.linspace(-1.0, 1.5, output.shape[1], dtype=output.dtype, device=output.device)
     return (output.sin() * weights).sum(1)
 

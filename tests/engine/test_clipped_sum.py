@@ -102,17 +102,6 @@ def test_in_float32_long_gradients_are_bounded_exactly(num_elements, small):
     assert 1e-3 * (1 - 4e-5) <= length(clipped.grads) <= 1e-3
 
 
-@pytest.mark.parametrize("mode", ["ghost", "instantiate"])
-@pytest.mark.parametrize("positions", [1, 64])
-@pytest.mark.parametrize("small", [1e-30, 2e-23, 1e-19])
-def test_tiny_output_gradients_cannot_hide_behind_huge_inputs(positions, small, mode):
-    """Their squares are zero in float32, so that a Gram matrix alone would find a norm of zero."""
-    model = nn.Linear(16, 128, bias=False)
-    inputs = torch.full((1, positions, 16), 1e18)
-    clipped = _clipped(model, inputs, 1e-6, mode=mode, losses=lambda m, x: (m(x) * small).sum((1, 2)))
-    assert length(clipped.grads) <= 1e-6
-
-
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_an_example_that_is_not_finite_in_one_group_contributes_to_none_and_is_counted(bounds):
     model, inputs = _model(), torch.randn(6, 6)

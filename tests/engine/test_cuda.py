@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from definition import clipped_by_definition, clipped_by_engine, length
+from definition import clipped_by_definition, clipped_by_engine, length, projected_losses
 from structured import Called
 from torch import Tensor, nn
 from torchvision.models.vision_transformer import VisionTransformer
@@ -40,14 +40,6 @@ MODELS = {
 }
 
 
-def _losses(model: nn.Module, inputs: Tensor) -> Tensor:
-    """(N,) losses that weigh every output differently, in float32 at least."""
-    output = model(inputs).flatten(1)
-    output = output.to(torch.promote_types(output.dtype, torch.float32))
-    weights = torch.linspace(-1.0, 1.5, output.shape[1], dtype=output.dtype, device=output.device)
-    return (output.sin() * weights).sum(1)
-
-
 def _made(case: str, device: str, dtype: torch.dtype, n: int = 7) -> tuple[nn.Module, Tensor]:
     torch.manual_seed(0)
     make, shape = MODELS[case]
@@ -70,7 +62,7 @@ def test_equals_one_backward_per_example_and_is_never_beyond_the_bound(
 
     def losses(model: nn.Module, inputs: Tensor) -> Tensor:
         with torch.autocast(device, dtype=torch.bfloat16, enabled=autocast):
-            return _losses(model, inputs)
+            return projected_losses(model, inputs)
 
     model, inputs = _made(case, device, dtype)
     axes = probe(model, inputs)
@@ -78,7 +70,7 @@ def test_equals_one_backward_per_example_and_is_never_beyond_the_bound(
     alone = clipped_by_engine(model, inputs[:1], 0.3, mode, axes, losses).grads
     assert {grad.device.type for grad in found.values()} == {device}
     assert {grad.dtype for grad in found.values()} <= {dtype, torch.float64}
-    expected = clipped_by_definition(*_made(case, device, torch.float64), 0.3, _losses)
+    expected = clipped_by_definition(*_made(case, device, torch.float64), 0.3)
     difference = {name: found[name].double() - grad for name, grad in expected.items()}
     assert length(difference) < within * length(expected)
     assert length(alone) <= 0.3 * (1 + 1e-3)
@@ -139,7 +131,7 @@ def test_a_private_step_trains_on_the_device(device):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     engine = PrivacyEngine(model, batch_size=7, sample_size=100, max_grad_norm=0.3, noise_multiplier=1.0)
     engine.attach(optimizer)
-    optimizer.step(loss=_losses(model, inputs))
+    optimizer.step(loss=projected_losses(model, inputs))
     for parameter, start in zip(model.parameters(), before, strict=True):
         assert parameter.isfinite().all()
         assert not torch.equal(parameter, start)

@@ -148,13 +148,6 @@ def test_equals_one_backward_per_example(case):
     assert_equals_definition(make(), sample)
 
 
-@pytest.mark.parametrize(
-    ("dims", "norm"), [(1, nn.InstanceNorm1d), (2, nn.InstanceNorm2d), (3, nn.InstanceNorm3d)]
-)
-def test_instance_norm_which_takes_no_empty_batch(dims, norm):
-    assert_equals_definition(norm(4, affine=True), volumes(dims), sizes=(1, 7))
-
-
 @pytest.mark.parametrize("layer", [DPLSTM, DPGRU, DPRNN])
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_recurrent_layers_of_opacus(layer, batch_first):
@@ -228,8 +221,8 @@ ATTENTION = {
 
 
 @pytest.mark.parametrize("case", ATTENTION)
-@pytest.mark.parametrize("batch_first", [True, False])
-def test_attention(case, batch_first):
+def test_attention(case):
+    """With the batch second, as is usual; with the batch first test_clipping.py has it."""
     layer, options, given = ATTENTION[case]
 
     def sample(n: int) -> Batch:
@@ -237,10 +230,9 @@ def test_attention(case, batch_first):
         return call(torch.randn(n, 4, 6), **{k: made.get(k, lambda v: v)(v) for k, v in given.items()})
 
     def run(m: nn.Module, x: Tensor, memory: Tensor | None = None, **kw) -> list[Tensor]:
-        query = x if batch_first else x.transpose(0, 1)
-        key = query if memory is None else memory if batch_first else memory.transpose(0, 1)
+        query, key = x.transpose(0, 1), (x if memory is None else memory).transpose(0, 1)
         output, weights = m(query, key, key, **{"need_weights": False, **kw})
-        return [output if batch_first else output.transpose(0, 1)] + ([] if weights is None else [weights])
+        return [output.transpose(0, 1)] + ([] if weights is None else [weights])
 
     sizes = (1, 7) if layer is OPACUS or case == "key_padding_mask" else (0, 1, 7)
-    assert_equals_definition(Called(layer(6, 2, batch_first=batch_first, **options), run), sample, sizes)
+    assert_equals_definition(Called(layer(6, 2, **options), run), sample, sizes)

@@ -82,13 +82,6 @@ def test_a_data_loader_keeps_the_boundaries(options):
     assert _steps(sampler, loader) == _steps(_sampler())
 
 
-def test_as_many_as_there_are_is_everyone_in_every_step():
-    for n in (1, 5):
-        sampler = PoissonSampler(n, expected_batch_size=n, physical_batch_size=n, steps=2)
-        assert sampler.sample_rate == 1.0
-        assert _steps(sampler) == [[list(range(n))]] * 2
-
-
 def test_an_epoch_by_default_and_new_draws_in_the_next():
     sampler = _sampler(expected_batch_size=7, steps=None)
     first, second = _steps(sampler), _steps(sampler)

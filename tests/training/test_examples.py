@@ -2,13 +2,13 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from definition import assert_equal, clipped_one_by_one, length
 from structured import Called
 from torch import nn
+from trainers import CPU, plan_of, trainer_for
 
 from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
@@ -17,19 +17,13 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ModelError, ProbeError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
-from fl_dp.records import RoundPlan
 from fl_dp.training.augmentation import Views
 from fl_dp.training.examples import axes_of, examples_of
 from fl_dp.training.objective import Objective
-from fl_dp.training.private import PrivateTrainer
 
-CPU = torch.device("cpu")
 MOST = 3
 COUNTS = (1, 2, 9, 3, 1, 4)  # records of each person
-PLAN = RoundPlan(
-    run="run", server_round=1, model="mine", steps=1, expected_batch_size=3, learning_rate=0.5,
-    momentum=0.0, noise_multiplier=1.0, max_grad_norm=0.1, unit="person, first 3 records",
-)  # fmt: skip
+PLAN = plan_of(expected_batch_size=3, max_grad_norm=0.1, unit="person, first 3 records")
 
 
 def attention():
@@ -77,9 +71,8 @@ def objective_of(data):
     return Objective(losses, data.form, data.most)
 
 
-def trainer_for(model, data, plan=PLAN, **options):
-    objective = objective_of(data)
-    return PrivateTrainer(model, axes_of(model, objective, CPU), plan, objective, device=CPU, **options)
+def trainer_of(model, data, plan=PLAN, **options):
+    return trainer_for(model, objective_of(data), plan, **options)
 
 
 def losses_one_by_one(model, data):
@@ -96,7 +89,7 @@ def test_the_clipped_sum_is_that_of_one_backward_pass_for_each_person(name, kern
     make, shape = MODELS[name]
     torch.manual_seed(0)
     model, data = make(), data_of(shape, tokens=name == "attention")
-    trainer = trainer_for(model, data, chooser=KernelChooser(mode=kernel))
+    trainer = trainer_of(model, data, chooser=KernelChooser(mode=kernel))
     model.double()
     inputs, targets, shares = data.batch(torch.arange(len(COUNTS)))
     inputs = inputs.double() if inputs.is_floating_point() else inputs
@@ -115,23 +108,13 @@ def test_a_person_with_any_number_of_any_records_moves_the_sum_by_at_most_the_bo
     whole = TensorData(x, y, others.classes, groups=(*others.groups, *["the one"] * count))
     model = nn.Linear(6, 11)
     with_it, without = PersonData(whole, MOST), PersonData(others, MOST)
-    trainer = trainer_for(model, with_it)
+    trainer = trainer_of(model, with_it)
     more, less = (
         trainer.clipped_sums([d.batch(torch.arange(len(d)))], 8)[0].grads for d in (with_it, without)
     )
     assert len(with_it) == len(without) + 1
     moved = length({name: more[name] - less[name] for name in more})
     assert 0.99 * PLAN.max_grad_norm < moved <= PLAN.max_grad_norm * (1 + 1e-3)
-
-
-def test_persons_of_one_and_of_many_records_are_drawn_equally_often():
-    data = data_of((6,), tokens=False)
-    trainer = trainer_for(nn.Linear(6, 11), data)
-    drawn = np.zeros(len(COUNTS))
-    for k in range(3000):
-        trainer.draw_from(Randomness(bytes([k % 256, k // 256]) * 16))
-        drawn[trainer.draw(data, 0.3).numpy()] += 1
-    assert np.all(np.abs(drawn / 3000 - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 3000))
 
 
 def test_which_records_count_follows_from_step_and_person_whatever_else_is_drawn():
@@ -150,7 +133,7 @@ def test_persons_with_equally_many_records_draw_apart_and_every_step_anew():
     x = torch.arange(120.0).view(120, 1)
     records = TensorData(x, torch.arange(120) % 2, ("a", "b"), groups=owners)
     data = PersonData(records, MOST, fresh=True)
-    trainer = trainer_for(nn.Linear(1, 2), data)
+    trainer = trainer_of(nn.Linear(1, 2), data)
     everyone = torch.arange(4)
     chosen = trainer.examples(data, everyone)[0][:, :, 0] - 30 * everyone[:, None]
     assert len({tuple(row) for row in chosen.tolist()}) == 4
@@ -167,7 +150,7 @@ def test_a_step_is_the_same_in_any_physical_batch(arithmetic, fresh):
     for rows in (1, 8):
         torch.manual_seed(0)
         model, data = nn.Linear(6, 11), data_of((6,), tokens=False, fresh=fresh)
-        trainer = trainer_for(model, data, plan, randomness=Randomness(b"k" * 32))
+        trainer = trainer_of(model, data, plan, key=b"k" * 32)
         for _ in range(2):
             clipped = trainer._clipped_sum(data, trainer.draw(data, 0.5), rows)
             trainer.begin(clipped)

@@ -10,22 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from objectives import objective_for
 from torch import Tensor, nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.verify import RoundResult, Verdict
 from fl_dp.federation.wire.arrays import digest_of, encode, load_arrays, state_arrays
 from fl_dp.federation.wire.round_arrays import shared_specs
-from fl_dp.records import CONTROL, RoundPlan
-from fl_dp.training.examples import axes_of
+from fl_dp.records import CONTROL
 from fl_dp.training.kept import go_on_from, state_of
-from fl_dp.training.trainer import as_arrays, take_steps, trainable, trainer_of, update_of
+from fl_dp.training.trainer import as_arrays, take_steps, trainable, update_of
 
-CPU = torch.device("cpu")
 RATE, PULL, STEPS, ROUNDS, CLIENTS, BATCH = 0.3, 0.7, 3, 4, 3, 10
 Flat = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -82,16 +79,13 @@ class Federation:
     def _train(self, client: int, received: Mapping[str, Any]) -> tuple[Any, Flat]:
         weights = {name: one for name, one in received.items() if not name.startswith(CONTROL)}
         load_arrays(self.model, weights)
-        plan = RoundPlan(
-            "run", 1, "own", STEPS, BATCH, RATE, 0.0, 1.0 if self.private else 0.0, 0.5, self.private,
+        plan = plan_of(
+            steps=STEPS, expected_batch_size=BATCH, learning_rate=RATE, private=self.private,
+            noise_multiplier=1.0 if self.private else 0.0, max_grad_norm=0.5,
             local_algorithm=self.config.local_algorithm, pull=self.config.pull, personal=self.personal,
         )  # fmt: skip
-        data = self.data[client]
-        objective = objective_for(data.form)
-        trainer = trainer_of(
-            self.model, plan, objective, CPU, axes_of(self.model, objective, CPU),
-            randomness=Randomness(digest_of(weights).encode()[:31] + bytes([client])),
-        )  # fmt: skip
+        data, key = self.data[client], digest_of(weights).encode()[:31] + bytes([client])
+        trainer = trainer_for(self.model, data, plan, key=key)
         seen = _spied(trainer, BATCH if self.private else 1)
         go_on_from(trainer, {name: torch.tensor(one) for name, one in received.items()}, self.states[client])
         take_steps(trainer, data, STEPS, BATCH / len(data), 40)

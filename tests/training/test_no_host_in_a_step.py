@@ -14,12 +14,12 @@ import pytest
 import torch
 from objectives import objective_for
 from torch import nn
+from trainers import CPU, plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise import gaussian
 from fl_dp.engine.tracing.ownership import OwnerCheck
-from fl_dp.records import RoundPlan
 from fl_dp.training import clipping_bound
 from fl_dp.training.examples import axes_of
 from fl_dp.training.mixing_watch import MixingWatch
@@ -27,11 +27,8 @@ from fl_dp.training.private import PrivateTrainer
 
 triton = pytest.importorskip("triton")
 
-CPU, META = torch.device("cpu"), torch.device("meta")
-PLAN = RoundPlan(
-    run="run", server_round=1, model="linear", steps=3, expected_batch_size=20, learning_rate=0.5,
-    momentum=0.9, noise_multiplier=0.7, max_grad_norm=0.5,
-)  # fmt: skip
+META = torch.device("meta")
+PLAN = plan_of(momentum=0.9)
 PLANS = {
     "sgd": PLAN,
     "adam": replace(PLAN, optimizer="adam", momentum=0.0),
@@ -78,7 +75,7 @@ def on_meta(monkeypatch):
     def make(model, plan, data):
         objective = objective_for(data.form)
         axes = axes_of(model, objective, CPU)
-        chosen = PrivateTrainer(model, axes, plan, objective, device=CPU)
+        chosen = trainer_for(model, objective, plan)
         chosen.rehearse(8)
         chooser = KernelChooser(fixed=chosen.kernels)
         return PrivateTrainer(model.to(META), axes, plan, objective, device=META, chooser=chooser)

@@ -6,21 +6,18 @@ from dataclasses import replace
 
 import pytest
 import torch
-from objectives import objective_for
 from torch import nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.records import RoundPlan
-from fl_dp.training.examples import axes_of
 from fl_dp.training.optimizers import MomentumSGD, TorchDescent, descent_of, optimizers, settings_of
-from fl_dp.training.trainer import take_steps, trainer_of
+from fl_dp.training.trainer import take_steps
 
-PLAN = RoundPlan("run", 1, "linear", 3, 20, 0.1, 0.0, 1.0, 1.0)
-CPU = torch.device("cpu")
+PLAN = plan_of(learning_rate=0.1)
 
 
 def test_the_list_is_torchs_own_without_those_that_cannot_be() -> None:
@@ -107,10 +104,7 @@ def test_training_takes_the_optimizers_steps(private: bool) -> None:
     torch.manual_seed(1)
     model, other = nn.Linear(5, 3), nn.Linear(5, 3)
     other.load_state_dict(model.state_dict())
-    objective = objective_for(data.form)
-    axes = axes_of(model, objective, CPU)
-    trainer = trainer_of(model, plan, objective, CPU, axes, randomness=Randomness(bytes(32)))
-    take_steps(trainer, data, 3, 1.0, 16)
+    take_steps(trainer_for(model, data, plan, key=bytes(32)), data, 3, 1.0, 16)
     adam = torch.optim.Adam(other.parameters(), lr=0.1, betas=(0.5, 0.9))
     for _ in range(3):
         adam.zero_grad()

@@ -1,31 +1,20 @@
 """DP-SGD on one model, step by step, whatever the server chose and whatever a record holds."""
 
-import dataclasses
-
 import pytest
 import torch
-from objectives import objective_for
 from structured import Called
 from torch import Tensor, nn
+from trainers import plan_of, trainer_for
 from without_rule import Slope
 
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.engine.probe import probe
 from fl_dp.errors import ConfigError, NonFiniteError
-from fl_dp.records import MOST_WEIGHT, RoundPlan
+from fl_dp.records import MOST_WEIGHT
 from fl_dp.training import mixing_watch, private
-
-PLAN = RoundPlan(
-    run="run", server_round=1, model="linear", steps=4, expected_batch_size=20, learning_rate=0.5,
-    momentum=0.0, noise_multiplier=1.0, max_grad_norm=1.0,
-)  # fmt: skip
 
 
 def trainer_of(model, data, key=bytes(32), **changes):
-    plan, axes = dataclasses.replace(PLAN, **changes), probe(model, data.x)
-    objective, device = objective_for(data.form), torch.device("cpu")
-    return private.PrivateTrainer(model, axes, plan, objective, device=device, randomness=Randomness(key))
+    return trainer_for(model, data, plan_of(**changes), key=key)
 
 
 def linear():
@@ -57,7 +46,7 @@ def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data
     others = torch.tensor([0, 1, 2, 4, 5])
     (found,), (clean,) = (trainer.clipped_or_none([pair], 8) for pair in ((x, y), (x[others], y[others])))
     moved = torch.cat([(found.grads[n] - clean.grads[n]).flatten() for n in clean.grads]).norm()
-    assert moved <= PLAN.max_grad_norm * (1 + 1e-5)
+    assert moved <= trainer.plan.max_grad_norm * (1 + 1e-5)
     assert all(grad.abs().sum() > 0 for grad in clean.grads.values())
 
 

@@ -1,27 +1,18 @@
 """Trainers with a recorder take the steps of those without one, to the bit."""
 
-import dataclasses
-
 import pytest
 import torch
 from objectives import objective_for
 from torch import nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.engine.gradients import settled
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.engine.probe import probe
 from fl_dp.form import Form
-from fl_dp.records import RoundPlan
 from fl_dp.training import recorder as module
-from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.recorder import Recorder
 
-PLAN = RoundPlan(
-    run="run", server_round=1, model="mlp", steps=4, expected_batch_size=20, learning_rate=0.5, momentum=0.0,
-    noise_multiplier=1.0, max_grad_norm=1.0,
-)  # fmt: skip
-CPU, ROWS = torch.device("cpu"), 24
+ROWS = 24
 OBJECTIVE = objective_for(Form((5,), 3))  # all clients of a process have the same
 
 
@@ -31,12 +22,9 @@ def mlp(dropout=0.2):
 
 
 def trainer_of(model, data, recorder=None, kernels="instantiate", **plan):
-    asked, axes, objective = dataclasses.replace(PLAN, **plan), probe(model, data.x), OBJECTIVE
     fixed = {name: kernels for name, p in model.named_parameters() if p.dim() > 1} if kernels else {}
-    return PrivateTrainer(
-        model, axes, asked, objective, device=CPU, chooser=KernelChooser(fixed=fixed),
-        randomness=Randomness(bytes(32)), recorder=recorder,
-    )  # fmt: skip
+    given = {"key": bytes(32), "chooser": KernelChooser(fixed=fixed), "recorder": recorder}
+    return trainer_for(model, OBJECTIVE, plan_of(**plan), **given)
 
 
 def after_steps(data, recorder, **plan):

@@ -4,24 +4,16 @@ import logging
 
 import pytest
 import torch
-from objectives import objective_for
 from torch import nn
+from trainers import CPU, plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.kernel_choice import physical_batch
 from fl_dp.engine.kernel_choice.memory import peak_bytes
 from fl_dp.engine.kernel_choice.plan import plans
-from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.records import RoundPlan
-from fl_dp.training.examples import axes_of
-from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.rehearsing import quickest_rows
 
-CPU, ROWS = torch.device("cpu"), 32
-PLAN = RoundPlan(
-    run="run", server_round=1, model="cnn", steps=1, expected_batch_size=24, learning_rate=0.5,
-    momentum=0.0, noise_multiplier=1.0, max_grad_norm=1.0,
-)  # fmt: skip
+ROWS = 32
 
 
 def _cnn():
@@ -40,10 +32,7 @@ def data():
 
 @pytest.fixture
 def trainer(data):
-    model, objective = _cnn().train(), objective_for(data.form)
-    made = PrivateTrainer(
-        model, axes_of(model, objective, CPU), PLAN, objective, device=CPU, randomness=Randomness(bytes(32))
-    )
+    made = trainer_for(_cnn(), data, plan_of(expected_batch_size=24), key=bytes(32))
     made.rehearse(ROWS)
     return made
 

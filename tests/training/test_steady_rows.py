@@ -2,31 +2,27 @@
 
 from functools import reduce
 from operator import add
+from typing import Any
 
 import pytest
 import torch
-from objectives import objective_for
 from torch import Tensor, nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.engine.gradients.outer_products import Outer
 from fl_dp.engine.steady_rows import digests
 from fl_dp.errors import UnsteadyError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
-from fl_dp.records import RoundPlan
 from fl_dp.training import private
-from fl_dp.training.examples import axes_of
-from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.rehearsing import steady_rows
 
-CPU, ROWS = torch.device("cpu"), 24
-PLAN = RoundPlan("run", 1, "model", 1, 64, 0.5, 0.0, 1.0, 1.0)
+ROWS = 24
 NUMBERS, TOKENS = Form((20,), 3), Form((12,), 9, targets="tokens", vocabulary=9)
 
 
-def trainer_of(model: nn.Module, form: Form = NUMBERS, plan: RoundPlan = PLAN) -> PrivateTrainer:
-    objective = objective_for(form)
-    return PrivateTrainer(model.train(), axes_of(model, objective, CPU), plan, objective, device=CPU)
+def trainer_of(model: nn.Module, form: Form = NUMBERS, **plan: str) -> Any:
+    return trainer_for(model, form, plan_of(expected_batch_size=64, **plan))
 
 
 class AddsUp(nn.Module):
@@ -107,8 +103,7 @@ def test_masks_may_differ_by_place():
 
 
 def test_where_every_record_has_its_own_pass_there_is_no_place():
-    plan = RoundPlan("run", 1, "model", 1, 64, 0.5, 0.0, 1.0, 1.0, arithmetic="proven")
-    trainer_of(plain(InAnOrderByPlace), plan=plan).check_rows(ROWS)
+    trainer_of(plain(InAnOrderByPlace), arithmetic="proven").check_rows(ROWS)
 
 
 def test_what_was_checked_is_not_checked_again(monkeypatch):

@@ -1,21 +1,18 @@
 """Targets of every shape train: a class, several labels, several numbers, the next token at each place."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from objectives import objective_for
 from torch import nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.models.build import build_model
-from fl_dp.records import PROVEN, STEADY_ROWS, RoundPlan
-from fl_dp.training.examples import axes_of
-from fl_dp.training.trainer import take_steps, trainer_of
+from fl_dp.records import PROVEN
+from fl_dp.training.trainer import take_steps
 
 RECORDS = 30
-CPU = torch.device("cpu")
 
 
 def _data(kind):
@@ -33,27 +30,25 @@ def _data(kind):
 def _trainer(kind, **changes):
     torch.manual_seed(0)
     data, name, loss = _data(kind)
-    model, objective = build_model(name, data.form, seed=0), objective_for(data.form, loss)
-    plan = replace(RoundPlan("run", 1, name, 2, 8, 0.1, 0.0, 1.0, 0.5, loss=loss), **changes)
-    return model, data, trainer_of(model, plan, objective, CPU, axes_of(model, objective, CPU))
+    model, usual = build_model(name, data.form, seed=0), {"expected_batch_size": 8, "max_grad_norm": 0.5}
+    return model, data, trainer_for(model, objective_for(data.form, loss), plan_of(**usual | changes))
 
 
 KINDS = pytest.mark.parametrize("kind", ["classes", "labels", "numbers", "tokens"])
 
 
 @KINDS
-@pytest.mark.parametrize(
-    "changes",
-    [{"arithmetic": STEADY_ROWS}, {"arithmetic": PROVEN}, {"private": False, "noise_multiplier": 0.0}],
-)
-def test_steps(kind, changes):
-    model, data, trainer = _trainer(kind, **changes)
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("changes", [{}, {"arithmetic": PROVEN}, {"private": False, "noise_multiplier": 0.0}])
+def test_steps(kind, changes, precision):
+    model, data, trainer = _trainer(kind, precision=precision, **changes)
     before = nn.utils.parameters_to_vector(model.parameters()).detach().clone()
     trainer.check_losses()
     trainer.rehearse(8)
     trainer.draw_from(Randomness.system())
     take_steps(trainer, data, 2, 0.3, 8)
     after = nn.utils.parameters_to_vector(model.parameters())
+    assert after.dtype == torch.float32
     assert after.isfinite().all()
     assert not torch.equal(before, after)
 

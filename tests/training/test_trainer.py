@@ -1,27 +1,19 @@
 """A client's training as a whole: which trainer, which numbers, and whether they are numbers at all."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 import torch
-from objectives import objective_for
 from torch import nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.records import NUMERICS, RoundPlan
-from fl_dp.training.examples import axes_of
+from fl_dp.records import NUMERICS
 from fl_dp.training.private import PrivateTrainer
-from fl_dp.training.trainer import is_finite, take_steps, trainable, trainable_arrays, trainer_of
+from fl_dp.training.trainer import is_finite, take_steps, trainable, trainable_arrays
 from fl_dp.training.unprotected import UnprotectedTrainer
-
-CPU = torch.device("cpu")
-PLAN = RoundPlan(
-    run="run", server_round=1, model="linear", steps=3, expected_batch_size=20, learning_rate=0.5,
-    momentum=0.9, noise_multiplier=0.7, max_grad_norm=0.5,
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -58,12 +50,12 @@ PINNED = {
 def test_a_change_of_results_raises_the_numerics(data, private, monkeypatch):
     # else the last bit of a sum, which differs between machines, would decide all of the noise
     monkeypatch.setattr(Randomness, "digest", lambda self, chunks: bytes(16))
-    plan = PLAN if private else dataclasses.replace(PLAN, private=False, noise_multiplier=0.0)
-    model, objective = _model(), objective_for(data.form)
-    axes, key = axes_of(model, objective, CPU), Randomness(bytes(range(32)))
-    trainer = trainer_of(model, plan, objective, CPU, axes, randomness=key)
+    noise_multiplier = 0.7 if private else 0.0
+    plan = plan_of(private=private, noise_multiplier=noise_multiplier, momentum=0.9, max_grad_norm=0.5)
+    model = _model()
+    trainer = trainer_for(model, data, plan, key=bytes(range(32)))
     assert isinstance(trainer, PrivateTrainer if private else UnprotectedTrainer)
-    take_steps(trainer, data, plan.steps, 0.5, 7)
+    take_steps(trainer, data, 3, 0.5, 7)
     arrays = trainable_arrays(model)
     found = np.concatenate([arrays["weight"].flatten(), arrays["bias"]])
     pinned = [float(number) for number in PINNED[private].split()]

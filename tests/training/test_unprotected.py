@@ -5,21 +5,15 @@ import dataclasses
 import pytest
 import torch
 import torch.nn.functional as F
-from objectives import objective_for
 from torch import nn
+from trainers import plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.records import RoundPlan
-from fl_dp.training.unprotected import UnprotectedTrainer
 
-CPU = torch.device("cpu")
-PLAN = RoundPlan(
-    run="run", server_round=1, model="linear", steps=7, expected_batch_size=20, learning_rate=0.1,
-    momentum=0.9, noise_multiplier=0.0, max_grad_norm=1.0, private=False,
-)  # fmt: skip
+PLAN = plan_of(private=False, noise_multiplier=0.0, steps=7, learning_rate=0.1, momentum=0.9)
 IGNORED_RATE = 0.123
-SOURCE = Randomness(bytes(range(32)))
+KEY = bytes(range(32))
 
 
 @pytest.fixture
@@ -35,9 +29,7 @@ def _model():
 
 
 def _trainer(data, plan=PLAN, model=None):
-    return UnprotectedTrainer(
-        model or _model(), plan, objective_for(data.form), device=CPU, randomness=SOURCE
-    )
+    return trainer_for(model or _model(), data, plan, key=KEY)
 
 
 def _trained(data, plan=PLAN, physical_batch_size=1000):
@@ -52,7 +44,7 @@ def _trained(data, plan=PLAN, physical_batch_size=1000):
 
 def _by_hand(data):
     """Seven steps: passes of 20, 20 and 10 records, each pass shuffled anew."""
-    model, draws = _model(), SOURCE.child("draws").generator()
+    model, draws = _model(), Randomness(KEY).child("draws").generator()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     passes = [torch.randperm(50, generator=draws).split(20) for _ in range(3)]
     for batch in [batch for one in passes for batch in one][:7]:

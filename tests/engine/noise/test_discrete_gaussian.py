@@ -42,14 +42,6 @@ def test_every_integer_can_come_and_the_last_digits_are_even():
         assert abs(statistic - modulus) < 6 * math.sqrt(2 * modulus) + 6
 
 
-def test_its_distribution_is_normal_to_the_tails():
-    count = 300_000
-    numbers = np.sort(_drawn(count) / width(3))
-    exact = np.array([0.5 * math.erfc(-x / math.sqrt(2)) for x in numbers[::50]])
-    seen = np.arange(0, count, 50) / count
-    assert np.abs(exact - seen).max() < math.sqrt(math.log(2e8) / (2 * count))
-
-
 @pytest.mark.parametrize(("base", "factor"), [(9, 4), (4, 4), (3, 2)])
 def test_a_sum_of_two_levels_is_the_discrete_gaussian_up_to_what_is_claimed(base, factor):
     """The theorem in numbers, by exact convolution; the first has an r as in the real one."""

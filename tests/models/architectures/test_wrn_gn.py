@@ -88,11 +88,3 @@ def test_the_engine_is_exact_on_standardised_weights_without_its_fallback() -> N
         )  # fmt: skip
         assert not probe(block, torch.randn(3, 2, 6, 6)).fallback
         assert_equals_definition(block, lambda n: call(torch.randn(n, 2, 6, 6)))
-
-
-@pytest.mark.slow
-def test_the_engine_is_exact_on_the_whole_network() -> None:
-    with exact():
-        model = wrn_gn(Form((3, 16, 16), 4), "10x1").double()
-        assert not probe(model, torch.randn(3, 3, 16, 16)).fallback
-        assert_equals_definition(model, lambda n: call(torch.randn(n, 3, 16, 16)), sizes=(3,))

@@ -310,7 +310,7 @@ def known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         return sha256(words.encode()).digest()
 
     monkeypatch.setattr(PaidRound, "key", key)
-    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
+    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: bytes(16))
 
 
 @pytest.fixture

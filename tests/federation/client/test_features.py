@@ -88,8 +88,8 @@ def test_sites_with_other_features_do_not_train_together(site: Imaging) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"augmentation": "flip"}, "augmentation = 'flip': expected none beside features = 'scatter'"),
-        ({"arithmetic": "proven"}, "features = 'scatter': expected none beside arithmetic = 'proven'"),
+        ({"augmentation": "flip"}, "augmentation = 'flip': expected no value with features = 'scatter'"),
+        ({"arithmetic": "proven"}, "features = 'scatter': expected no features with arithmetic = 'proven'"),
     ],
 )
 def test_features_are_not_augmented_and_no_part_of_arithmetic_that_is_proven(
@@ -100,7 +100,7 @@ def test_features_are_not_augmented_and_no_part_of_arithmetic_that_is_proven(
 
 
 def test_a_client_with_features_declines_arithmetic_that_is_proven() -> None:
-    with pytest.raises(ConfigError, match="expected none beside arithmetic = 'proven'"):
+    with pytest.raises(ConfigError, match="expected no features with arithmetic = 'proven'"):
         ClientConfig(client="a", ledger="l", features="scatter", arithmetic="proven")
     own = ClientConfig(client="a", ledger="l", features="scatter")
     plan = RoundPlan("run", 1, "linear", 1, 5, 0.5, 0.0, 3.0, 1.0, task="t", arithmetic="proven")

@@ -75,7 +75,7 @@ def test_weights_that_are_capped(weights: list[float], most, expected: list[floa
 @pytest.mark.parametrize(
     ("settings", "words"),
     [({"max_weight": most}, "max-weight") for most in (0.5, -1.0, float("inf"), float("nan"))]
-    + [({"privacy": "off", "weights": "noise"}, "weights = 'noise': expected declared or uniform beside")],
+    + [({"privacy": "off", "weights": "noise"}, "weights = 'noise': expected declared or uniform with")],
 )
 def test_what_cannot_be_weighed_by_is_refused(settings, words):
     with pytest.raises(ConfigError, match=words):

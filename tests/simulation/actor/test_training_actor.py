@@ -110,7 +110,7 @@ def five(federation: Any, **plan: Any) -> list[ClientWork]:
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rows of each pass. The noise does without the digest of its sum, so that rounding changes none."""
-    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: b"")
+    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: bytes(16))
     found: list[int] = []
     _memory_for(monkeypatch, TOGETHER, found)
     return found

@@ -176,7 +176,7 @@ def test_a_draw_of_more_records_than_were_foreseen_is_counted_and_refused():
 def test_what_ranks_cannot_be_combined_with():
     words = [
         "leave out generator=", "expected 'all' or a process group", "Several ranks must make the same draws",
-        "noise_multiplier=0", "Asked for the state in the middle of a logical batch",
+        "noise_multiplier=0", "in the middle of a logical batch",
     ]  # fmt: skip
     (found,) = on_ranks(1, rank_work.refusals)
     assert found.pop() is None, "a group of the user's"

@@ -160,7 +160,7 @@ class ClientConfig(TaskSettings):
         _MACHINE,
         "MiB that a step may take beside process, model and data; kernels and auto batch sizes keep to it",
     )
-    device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
+    device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:0,cuda:1; auto: a GPU where there is one")
     approve: bool = setting(
         False, _OPERATOR, "train in a run only after the operator has said yes to its plan",
         page="joining.md#may-it-train", common=True,

@@ -58,6 +58,13 @@ class ClippedSum:
             add_to(grad, other.grads[name])
         return replace(self, grads=grads, norms=torch.cat([self.norms, other.norms]))
 
+    def on(self, device: torch.device) -> "ClippedSum":
+        """The same numbers on `device`; itself if it is there."""
+        if self.norms.device == device:
+            return self
+        grads = {name: grad.to(device, non_blocking=True) for name, grad in self.grads.items()}
+        return replace(self, grads=grads, norms=self.norms.to(device, non_blocking=True))
+
     def _kind(self) -> str:
         num_groups = 1 if self.norms.dim() == 1 else self.norms.shape[1]
         return (

@@ -14,7 +14,7 @@ the same way everywhere. Losses are not compared: they add nothing.
 No weights that enlarge a difference have to be found for this: any difference of bits counts.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -44,8 +44,11 @@ def check_steady(
     parameters: Mapping[str, Tensor],
     chooser: KernelChooser,
     rows: int,
+    elsewhere: Sequence[Run] = (),
 ) -> None:
     """UnsteadyError if an example's bits depend on its place in a pass of so many rows.
+
+    elsewhere: the same passes on other devices, whose bits must be the same.
 
     run: a pass with these kernels, at the parameters' values; returns the lengths (rows,) of all gradients.
     blank: gives that many random examples. Meanwhile the parameters hold random numbers; afterwards they,
@@ -57,7 +60,7 @@ def check_steady(
         for number in range(sets):
             seed_generators(_SEED + number)
             write_weights(parameters, cancelling=number % 2 == 1)
-            _compare(run, blank, chooser, rows)
+            _compare(run, blank, chooser, rows, elsewhere)
 
 
 @contextmanager
@@ -85,7 +88,9 @@ def write_weights(parameters: Mapping[str, Tensor], *, cancelling: bool) -> None
         parameter.copy_(drawn)
 
 
-def _compare(run: Run, blank: Callable[[int], Batch], chooser: KernelChooser, rows: int) -> None:
+def _compare(
+    run: Run, blank: Callable[[int], Batch], chooser: KernelChooser, rows: int, elsewhere: Sequence[Run]
+) -> None:
     """Three passes: some examples, the same in another order, half of them in a third one beside others."""
     examples, others = scaled(blank(rows), _LONG), scaled(blank(rows), _HUGE)
     half, everyone = torch.arange(rows) % 2 == 0, torch.ones(rows, dtype=torch.bool)
@@ -101,6 +106,12 @@ def _compare(run: Run, blank: Callable[[int], Batch], chooser: KernelChooser, ro
     for found in (first.differing(second, everyone), first.differing(third, half)):
         if found:
             raise UnsteadyError(_words(found, chooser, rows))
+    for other_device in elsewhere:
+        if found := first.differing(_noted(other_device, chooser, examples, orders[0]), everyone):
+            raise UnsteadyError(
+                f"The gradient of {found[0]} has other last bits on another device. With one record more, "
+                "later ones change devices, and would add something else. Name one device."
+            )
 
 
 def scaled(batch: Batch, times: float) -> Batch:

@@ -23,3 +23,20 @@ def find_device(name: str) -> "torch.device":
             f"device = {name!r}: not found on this machine; 'auto' takes what is there."
         ) from None
     return device
+
+
+def find_devices(names: str) -> "list[torch.device]":
+    """One device, or several alike, separated by commas. ConfigError if one is missing, or they differ."""
+    import torch
+
+    devices = [find_device(name.strip()) for name in names.split(",")]
+    if len(devices) > 1:
+        if len({str(one) for one in devices}) < len(devices) or any(one.index is None for one in devices):
+            raise ConfigError(f"device = {names!r}: expected different devices with numbers: cuda:0,cuda:1.")
+        kinds = sorted({torch.cuda.get_device_name(one) for one in devices})
+        if len(kinds) > 1:
+            raise ConfigError(
+                f"device = {names!r}: {' and '.join(kinds)} may round differently, so that one record more, "
+                "which moves others to another device, would change what they add. Take devices of one kind."
+            )
+    return devices

@@ -30,11 +30,11 @@ def check_task(settings: ClientConfig) -> None:
 
     The error lists everything that `fl-dp validate` finds. No ledger is touched, and no test row is read.
     """
-    from fl_dp.federation.devices import find_device
+    from fl_dp.federation.devices import find_devices
     from fl_dp.launch.validation import validate
     from fl_dp.tasks.records import of_client
 
-    find_device(settings.device)
+    find_devices(settings.device)
     found = validate(of_client(settings, settings.client), test=False).findings
     if found:
         raise ConfigError(

@@ -105,7 +105,7 @@ def has_test_rows(settings: ClientConfig) -> bool:
 
 def measured(settings: ClientConfig, weights: Weights, name: str) -> str:
     """Evaluate the model on the site's own test rows; result in words. DataError without rows."""
-    from fl_dp.federation.devices import find_device
+    from fl_dp.federation.devices import find_devices
     from fl_dp.federation.server.evaluation import evaluate
     from fl_dp.tasks.load import in_task_code, task_of
     from fl_dp.tasks.records import records_of
@@ -116,7 +116,7 @@ def measured(settings: ClientConfig, weights: Weights, name: str) -> str:
         raise no_test_rows()
     model = model_with(task, weights, name)
     with in_task_code(type(task), "its evaluation"):
-        result = evaluate(model, data, task, find_device(settings.device))
+        result = evaluate(model, data, task, find_devices(settings.device)[0])
     values = {"loss": result.loss, **result.metrics}
     words = ", ".join(f"{key} {'n/a' if v is None else format(v, '.4f')}" for key, v in values.items())
     return f"{name}, on {len(data)} test rows of this site: {words}"

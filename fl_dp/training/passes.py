@@ -1,5 +1,6 @@
 """The forward and backward passes of a model: examples' losses, and what is kept of each one's gradient."""
 
+import copy
 import logging
 from collections.abc import Mapping
 
@@ -35,7 +36,14 @@ class Passes:
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         # After a payment, no check of real data may end a round: findings go to the client's own log.
         self._axes = axes.reporting(_note)
-        self._precision, self._device = precision, device
+        self._precision, self.device = precision, device
+
+    def on(self, device: torch.device) -> "Passes":
+        """The same for a copy of the model on `device`."""
+        model = copy.deepcopy(self.model).to(device)
+        return Passes(
+            model, self._axes, self.objective, self.chooser, precision=self._precision, device=device
+        )
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -49,7 +57,7 @@ class Passes:
 
     def losses_of(self, *examples: Tensor) -> Tensor:
         """`losses_at` the model's weights."""
-        return losses_at(self.model, self.objective, examples, self._precision, self._device)
+        return losses_at(self.model, self.objective, examples, self._precision, self.device)
 
     def kept(self, batch: Batch) -> Passed:
         """Losses, and what is kept of each parameter's gradients, at the model's weights."""

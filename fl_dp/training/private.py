@@ -4,7 +4,7 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import torch
@@ -35,6 +35,7 @@ from fl_dp.training.passes import Passes
 from fl_dp.training.precision import check_precision
 from fl_dp.training.recorder import Recorder
 from fl_dp.training.rehearsing import chooser_that_fits, quickest_rows, steady_rows
+from fl_dp.training.replicas import Replicas
 from fl_dp.training.rows import filled, most_rows, steady
 
 logger = logging.getLogger("fl_dp")
@@ -47,6 +48,7 @@ class PrivateTrainer:
     chooser: from an earlier trainer of the same model, to reuse its kernels. randomness: source of the draws,
     the model's own random numbers (dropout) and the noise of all its steps, used for nothing else; None for
     the system's entropy. recorder: records the passes of all trainers of this very model.
+    more_devices: take passes in turn with `device`, see `replicas.py`; none with `plan.one_by_one`.
     fits: the most examples known to fit in memory at once; halved when memory runs out.
     share: the integers that the plan's one step gave to a secure sum; empty without one.
     """
@@ -62,11 +64,13 @@ class PrivateTrainer:
         chooser: KernelChooser | None = None,
         randomness: Randomness | None = None,
         recorder: Recorder | None = None,
+        more_devices: Sequence[torch.device] = (),
     ) -> None:
         self.plan, self.device = plan, device
         self._passes = Passes(
             model, axes, objective, chooser or KernelChooser(), precision=plan.precision, device=device
         )
+        self._replicas = Replicas(self._passes, () if plan.one_by_one else more_devices)
         parameters = self._passes.parameters
         count = sum(p.numel() * (1 + p.is_complex()) for p in parameters.values())
         # raises, before a payment, if no grid is fine enough; + 1 for the count of an adaptive bound
@@ -135,7 +139,7 @@ class PrivateTrainer:
         return steady_rows(self.check_rows, rows, at_most)
 
     def check_rows(self, rows: int) -> None:
-        """UnsteadyError if an example's bits depend on its place in a pass of so many rows.
+        """UnsteadyError if an example's bits depend on its place in a pass of so many rows, or on the device.
 
         Tried with random numbers, random weights and the kernels in use, once for each combination.
         """
@@ -143,14 +147,17 @@ class PrivateTrainer:
         if self.plan.one_by_one or rows == 1 or (rows, *self.kernels.items()) in self._steady:
             return
 
-        def run(chooser: KernelChooser, examples: Batch) -> Tensor:
+        def run(chooser: KernelChooser, examples: Batch, passes: Passes = self._passes) -> Tensor:
             before, self._passes.chooser = self._passes.chooser, chooser
             try:
-                return self.clipped_sums([examples], rows)[0].norms
+                self._replicas.follow()
+                return self.clipped_sums([examples], rows, passes)[0].norms
             finally:
                 self._passes.chooser = before
 
-        check_steady(run, self._passes.objective.blank, self._passes.parameters, self._passes.chooser, rows)
+        elsewhere = [partial(run, passes=one) for one in self._replicas.copies]
+        objective, chooser = self._passes.objective, self._passes.chooser
+        check_steady(run, objective.blank, self._passes.parameters, chooser, rows, elsewhere)
         self._steady.add((rows, *self.kernels.items()))
 
     def check_losses(self) -> None:
@@ -177,7 +184,7 @@ class PrivateTrainer:
         clipped, self._begun = self._begun, None
         if clipped is None:
             draw = self.draw(data, sample_rate)
-            with self.masks.in_torch(self.device):
+            with self.masks.in_torch(*self._replicas.devices):
                 clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
         if self.plan.secure:
             self.share = self._share_of_sum(clipped)
@@ -252,25 +259,27 @@ class PrivateTrainer:
             )
         self._begun = replace(clipped, most=self.most)
 
-    def clipped_sums(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
+    def clipped_sums(
+        self, batches: Sequence[Batch], rows: int, passes: Passes | None = None
+    ) -> list[ClippedSum]:
         """The clipped sum of each batch at the model's weights, all in one pass.
 
-        rows: of the pass, at least the total number of examples. Batches may belong to different clients: no
-        example can influence what is added for another one. It raises if one example may spoil the others:
-        see `clipped_grad_sum`.
+        passes: of a copy that has these weights; its sums come to `device`, too. rows: of the pass, at least
+        the total number of examples. Batches may belong to different clients: no example can influence what
+        is added for another one. It raises if one example may spoil the others: see `clipped_grad_sum`.
         """
         together = filled(rows, [torch.cat(parts) for parts in zip(*batches, strict=True)])
-        losses, kept = (
-            self._recorder.kept(self._passes, together) if self._recorder else self._passes.kept(together)
-        )
-        return sums_of(
+        passes = passes or self._passes
+        losses, kept = self._recorder.kept(passes, together) if self._recorder else passes.kept(together)
+        sums = sums_of(
             losses,
             kept,
-            self._passes.parameters,
+            passes.parameters,
             [len(batch[0]) for batch in batches],
             max_grad_norm=self.bound.value,
             most=self.most,
         )
+        return [one.on(self.device) for one in sums]
 
     def _clipped_sum(self, data: Examples, draw: Tensor, physical_batch_size: int) -> ClippedSum:
         """The clipped sum of a logical batch; when memory runs out, in physical batches half as large."""
@@ -280,9 +289,10 @@ class PrivateTrainer:
         rows = self._steady_rows(physical_batch_size)
         try:
             clipped = None
-            for indices in physical_batches(draw, rows):
+            self._replicas.follow()
+            for number, indices in enumerate(physical_batches(draw, rows)):
                 examples = self.examples(data, indices)
-                batch = self.clipped_or_none([examples], rows)[0]
+                batch = self.clipped_or_none([examples], rows, self._replicas.of_pass(number))[0]
                 if self._watch.look(*examples):
                     self._passes.as_before()  # undoes what an example may have left behind
                 clipped = batch if clipped is None else clipped + batch
@@ -335,28 +345,31 @@ class PrivateTrainer:
     def _forget(self, error: BaseException) -> None:
         """Log that an example raised, and restore what it left behind; it contributes nothing."""
         logger.warning("an example contributes nothing: %s", words_of(error))
-        self._passes.as_before()
+        self._replicas.as_before()
 
-    def clipped_or_none(self, batches: Sequence[Batch], rows: int) -> list[ClippedSum]:
+    def clipped_or_none(
+        self, batches: Sequence[Batch], rows: int, passes: Passes | None = None
+    ) -> list[ClippedSum]:
         """As `clipped_sums`, but an example that raises contributes nothing, and all others still count.
 
         Each example is then computed alone, in a pass of the same shape, so that it alone decides whether it
         counts. What it raised goes to the client's own log.
         """
         try:
-            return self.clipped_sums(batches, rows)
+            return self.clipped_sums(batches, rows, passes)
         except BaseException as error:
             if isinstance(error, ENDS) or _is_the_machines(error):
                 raise
             logger.warning("examples are computed one by one: %s", words_of(error))
-            self._passes.as_before()
+            self._replicas.as_before()
         return [
-            reduce(add, (self._alone(one, rows) for one in _each(batch)), self.nothing()) for batch in batches
+            reduce(add, (self._alone(one, rows, passes) for one in _each(batch)), self.nothing())
+            for batch in batches
         ]
 
-    def _alone(self, example: Batch, rows: int) -> ClippedSum:
+    def _alone(self, example: Batch, rows: int, passes: Passes | None) -> ClippedSum:
         try:
-            return self.clipped_sums([example], rows)[0]
+            return self.clipped_sums([example], rows, passes)[0]
         except BaseException as error:
             if isinstance(error, ENDS) or _is_the_machines(error):
                 raise

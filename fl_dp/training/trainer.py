@@ -1,6 +1,6 @@
 """One client's training: the trainer that a plan asks for, its steps, and what they leave in the model."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,18 @@ def trainer_of(
     chooser: KernelChooser | None = None,
     randomness: Randomness | None = None,
     recorder: Recorder | None = None,
+    more_devices: Sequence[torch.device] = (),
 ) -> Trainer:
-    """The trainer that `plan` asks for; `model` is on `device`. axes: not needed without privacy."""
+    """The trainer that `plan` asks for; `model` is on `device`.
+
+    axes, more_devices: not used without privacy.
+    """
     if not plan.private:
         return UnprotectedTrainer(model.train(), plan, objective, device=device, randomness=randomness)
     assert axes is not None
     return PrivateTrainer(
         model.train(), axes, plan, objective, device=device, chooser=chooser, randomness=randomness,
-        recorder=recorder,
+        recorder=recorder, more_devices=more_devices,
     )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from fl_dp.errors import ConfigError
-from fl_dp.federation.devices import find_device
+from fl_dp.federation import devices
+from fl_dp.federation.devices import find_device, find_devices
 
 
 @pytest.mark.parametrize(("there", "device"), [(True, "cuda"), (False, "cpu")])
@@ -18,3 +19,15 @@ def test_a_device_by_its_name_and_none_that_is_not_there():
     for name in ("tpu", "cpu:x", ""):
         with pytest.raises(ConfigError, match="not found on this machine"):
             find_device(name)
+
+
+def test_several_devices_must_be_there_once_and_of_one_kind(monkeypatch):
+    monkeypatch.setattr(devices, "find_device", torch.device)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A" if device.index < 2 else "B")
+    assert find_devices("cuda:0, cuda:1") == [torch.device("cuda:0"), torch.device("cuda:1")]
+    assert find_devices("cpu") == [torch.device("cpu")]
+    for names in ("cuda:0,cuda:0", "cuda,cuda:1", "cpu,cpu"):
+        with pytest.raises(ConfigError, match="different devices with numbers"):
+            find_devices(names)
+    with pytest.raises(ConfigError, match="A and B may round differently"):
+        find_devices("cuda:1,cuda:2")

@@ -117,11 +117,11 @@ def test_memory_that_runs_out_is_no_records_fault(data, there, sizes, fits, monk
     trainer, asked = trainer_of(linear(), data), []
     whole = trainer.clipped_sums
 
-    def short_of_memory(batches, rows):
+    def short_of_memory(batches, rows, passes):
         asked.append(rows)
         if rows > there:
             raise RuntimeError("DefaultCPUAllocator: not enough memory") if there else torch.OutOfMemoryError
-        return whole(batches, rows)
+        return whole(batches, rows, passes)
 
     monkeypatch.setattr(trainer, "clipped_sums", short_of_memory)
     monkeypatch.setattr(trainer, "check_rows", lambda rows: None)  # of which test_steady_rows.py is

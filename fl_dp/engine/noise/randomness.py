@@ -84,16 +84,18 @@ class Randomness:
         return mac.finalize()
 
     @contextmanager
-    def in_torch(self, device: torch.device) -> Iterator[None]:
-        """Within it, torch's global generators on the CPU and on `device` draw from this source.
+    def in_torch(self, *devices: torch.device) -> Iterator[None]:
+        """Within it, torch's global generators on the CPU and on these devices draw from this source.
 
         A model's own random numbers (dropout, stochastic depth) come from there. Afterwards the generators
         continue as before. PyTorch expands the given state in its own way, which is not cryptographic.
         """
         with kept_random_state():
             torch.set_rng_state(keyed_state(self.child("cpu").key))
-            if device.type == "cuda":
-                torch.cuda.set_rng_state(self.child("cuda").generator(device).get_state(), device)
+            for number, device in enumerate(devices):
+                if device.type == "cuda":  # each device its own numbers: its passes are other records'
+                    state = self.child("cuda", number).generator(device).get_state()
+                    torch.cuda.set_rng_state(state, device)
             yield
 
 

@@ -7,7 +7,7 @@ the cache has seen a record.
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,14 @@ _OF_A_KIND = (  # of a plan: all that the time of a pass depends on
 
 
 def rows_of(
-    config: ClientConfig, plan: RoundPlan, device: torch.device, at_most: int, choose: Callable[[], int]
+    config: ClientConfig,
+    plan: RoundPlan,
+    devices: Sequence[torch.device],
+    at_most: int,
+    choose: Callable[[], int],
 ) -> int:
     """The cached rows for such a round, from 1 to `at_most`; else calls `choose` and caches its result."""
-    path, kind = kept_rows_file(config), _kind(plan, device, at_most)
+    path, kind = kept_rows_file(config), _kind(plan, devices, at_most)
     rows = _read(path).get(kind)
     if type(rows) is int and 1 <= rows <= at_most:
         return rows
@@ -46,7 +50,7 @@ def rows_of(
 def kernels_of(
     config: ClientConfig,
     plan: RoundPlan,
-    device: torch.device,
+    devices: Sequence[torch.device],
     rows: int,
     choose: Callable[[], Mapping[str, str]],
 ) -> Mapping[str, str]:
@@ -55,7 +59,7 @@ def kernels_of(
     Which of two kernels is faster can change from moment to moment; so all rounds use the same.
     """
     of_kernels = "kernels", version("fl-dp"), machine(), config.memory_mib
-    path, kind = kept_rows_file(config), _kind(plan, device, rows, *of_kernels)
+    path, kind = kept_rows_file(config), _kind(plan, devices, rows, *of_kernels)
     kept = _read(path).get(kind)
     if isinstance(kept, dict) and all(isinstance(kernel, str) for kernel in kept.values()):
         return kept
@@ -67,13 +71,13 @@ def kernels_of(
 def check_once(
     config: ClientConfig,
     plan: RoundPlan,
-    device: torch.device,
+    devices: Sequence[torch.device],
     rows: int,
     kernels: Mapping[str, str],
     check: Callable[[int], None],
 ) -> None:
     """Call `check`, unless it has passed for such a round, with these kernels, on such a processor."""
-    path, kind = kept_rows_file(config), _kind(plan, device, rows, "steady", machine(), str(dict(kernels)))
+    path, kind = kept_rows_file(config), _kind(plan, devices, rows, "steady", machine(), str(dict(kernels)))
     if _read(path).get(kind) is not True:
         check(rows)
         _keep(path, kind, value=True)
@@ -84,9 +88,15 @@ def kept_rows_file(config: ClientConfig) -> Path:
     return Path(config.ledger).absolute().parent / FOLDER / f"{account_digest(config)}.rows.json"
 
 
-def _kind(plan: RoundPlan, device: torch.device, at_most: int, *more: object) -> str:
+def _kind(plan: RoundPlan, devices: Sequence[torch.device], at_most: int, *more: object) -> str:
     of_plan = [str(getattr(plan, name)) for name in _OF_A_KIND]
-    of_machine = [str(device), torch.__version__, str(torch.get_num_threads()), str(NUMERICS), str(at_most)]
+    of_machine = [
+        ",".join(map(str, devices)),
+        torch.__version__,
+        str(torch.get_num_threads()),
+        str(NUMERICS),
+        str(at_most),
+    ]
     return hashlib.sha256("\0".join([*of_plan, *of_machine, *map(str, more)]).encode()).hexdigest()[:16]
 
 

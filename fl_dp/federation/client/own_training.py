@@ -19,7 +19,7 @@ from fl_dp.federation.client.own_states import OwnStates
 from fl_dp.federation.client.received import keep_received
 from fl_dp.federation.client.round import expected_weights
 from fl_dp.federation.client.stages import PaidRound
-from fl_dp.federation.devices import find_device
+from fl_dp.federation.devices import find_devices
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.vector import check_grid, flat
 from fl_dp.federation.secure_sum.wire import MASKED
@@ -78,11 +78,11 @@ class OwnTraining:
         load_arrays(model, own)
         if settings.evaluate_received:
             keep_received(settings, plan, own)
-        device = find_device(settings.device)
+        device, *more = devices = find_devices(settings.device)
         model = model.to(device).train()
         with in_task_code(type(self._task), "a check of its losses"):
             axes = axes_of(model, objective, device) if plan.private else None
-            trainer = trainer_of(model, plan, objective, device, axes)
+            trainer = trainer_of(model, plan, objective, device, axes, more_devices=more)
             trainer.check_losses()
         self.trainer, self._states = trainer, OwnStates(settings, trainer)
         state = self._states.before(plan.server_round)
@@ -94,15 +94,15 @@ class OwnTraining:
             if not isinstance(at_most, int):
                 at_most = trainer.largest_physical_batch(memory, trainer.most_at_once)
             self.at_most = at_most
-            self.rows = rows_of(settings, plan, device, at_most, partial(trainer.choose_rows, at_most))
+            self.rows = rows_of(settings, plan, devices, at_most, partial(trainer.choose_rows, at_most))
 
             def choose() -> Mapping[str, str]:
                 trainer.fit_kernels(memory, self.rows)
                 return trainer.kernels
 
-            trainer.use_kernels(kernels_of(settings, plan, device, self.rows, choose))
+            trainer.use_kernels(kernels_of(settings, plan, devices, self.rows, choose))
             rehearsed = trainer.rehearse(self.rows)  # makes sure that the memory suffices
-            check_once(settings, plan, device, self.rows, trainer.kernels, trainer.check_rows)
+            check_once(settings, plan, devices, self.rows, trainer.kernels, trainer.check_rows)
         if isinstance(rehearsed, ClippedSum) and rehearsed.num_non_finite == len(rehearsed.norms):
             raise DeclinedError(
                 f"the weights received for model {plan.model} are too large: not one example of ordinary "

@@ -28,7 +28,7 @@ def measured(config: ClientConfig, at_most: int = 64, **other: Any) -> bool:
         found.append(at_most)
         return 16
 
-    assert rows_of(config, replace(PLAN, **other), CPU, at_most, choose) == 16
+    assert rows_of(config, replace(PLAN, **other), [CPU], at_most, choose) == 16
     return bool(found)
 
 
@@ -88,7 +88,7 @@ def chosen(config: ClientConfig, rows: int = 16, memory: int = 64, **other: Any)
         return {"weight": "ghost"}
 
     config = replace(config, memory_mib=memory)
-    assert kernels_of(config, replace(PLAN, **other), CPU, rows, choose) == {"weight": "ghost"}
+    assert kernels_of(config, replace(PLAN, **other), [CPU], rows, choose) == {"weight": "ghost"}
     return bool(found)
 
 
@@ -107,7 +107,7 @@ def test_kernels_are_chosen_once_for_each_kind_of_round(
 def checked(config: ClientConfig, kernel: str = "ghost", rows: int = 16, **other: Any) -> bool:
     """Whether the rows of a round had to be checked."""
     found: list[int] = []
-    check_once(config, replace(PLAN, **other), CPU, rows, {"weight": kernel}, found.append)
+    check_once(config, replace(PLAN, **other), [CPU], rows, {"weight": kernel}, found.append)
     return bool(found)
 
 
@@ -129,4 +129,4 @@ def test_a_check_that_fails_is_not_kept(config: ClientConfig) -> None:
 
     for _ in range(2):
         with pytest.raises(UnsteadyError):
-            check_once(config, PLAN, CPU, 16, {}, fail)
+            check_once(config, PLAN, [CPU], 16, {}, fail)

@@ -212,11 +212,11 @@ def test_an_update_that_is_not_finite_is_no_update(federation, monkeypatch, valu
 def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:
     honest = PrivateTrainer.clipped_sums
 
-    def clipped_sums(self: Any, batches: Any, rows: int) -> Any:
+    def clipped_sums(self: Any, batches: Any, rows: int, passes: Any = None) -> Any:
         sizes.append(rows)
         if rows > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return honest(self, batches, rows)
+        return honest(self, batches, rows, passes)
 
     monkeypatch.setattr(PrivateTrainer, "clipped_sums", clipped_sums)
 

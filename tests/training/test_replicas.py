@@ -1,0 +1,70 @@
+"""Several devices give the bits of one, and devices that do not are refused. Here each device is the CPU."""
+
+import pytest
+import torch
+from torch import nn
+from trainers import CPU, plan_of, trainer_for
+
+from fl_dp.errors import UnsteadyError
+
+
+def model_of():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 3))
+
+
+def trainer_on(number, data, **changes):
+    plan = plan_of(momentum=0.9, expected_batch_size=60, **changes)
+    return trainer_for(model_of(), data, plan, key=bytes(32), more_devices=[CPU] * (number - 1))
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_any_number_of_devices_leaves_the_same_bits(data, number):
+    alone, together = trainer_on(1, data), trainer_on(number, data)
+    for rate in (0.6, 1e-9, 0.6, 0.3):  # the second draw is empty
+        for trainer in (alone, together):
+            trainer.step(data, rate, 8)
+    assert torch.equal(
+        *(nn.utils.parameters_to_vector(t._passes.model.parameters()) for t in (alone, together))
+    )
+
+
+def test_passes_are_dealt_out_in_turn(data):
+    trainer, seen = trainer_on(3, data), []
+    for place, passes in enumerate(trainer._replicas._all):
+        passes.model.register_forward_hook(lambda *_, place=place: seen.append(place))
+    trainer._clipped_sum(data, torch.arange(40), 8)
+    assert seen[:5] == [0, 1, 2, 0, 1]
+
+
+def test_an_example_that_raises_leaves_every_copy_as_it_was(data):
+    trainer = trainer_on(2, data)
+    for passes in trainer._replicas._all:
+        passes.model.eval()
+    trainer._forget(ValueError("a record's"))
+    assert all(passes.model.training for passes in trainer._replicas._all)
+
+
+class Rounded(nn.Module):
+    """Rounds its input, on a device that does so."""
+
+    also = False
+
+    def forward(self, x):
+        return x.bfloat16().float() if self.also else x
+
+
+def test_devices_that_round_differently_are_refused_before_a_payment(data):
+    model = nn.Sequential(Rounded(), nn.Linear(5, 3))
+    trainer = trainer_for(model, data, plan_of(), more_devices=[CPU])
+    trainer.rehearse(8)
+    trainer.check_rows(8)
+    other = trainer_for(model, data, plan_of(), more_devices=[CPU])
+    other.rehearse(8)
+    other._replicas.copies[0].model[0].also = True
+    with pytest.raises(UnsteadyError, match="on another device"):
+        other.check_rows(8)
+
+
+def test_one_by_one_takes_one_device(data):
+    assert not trainer_on(2, data, arithmetic="proven")._replicas.copies

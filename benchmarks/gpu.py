@@ -76,6 +76,7 @@ PARTS: Mapping[str, Part] = {
     "steady": Part(
         "whether a row's bits depend on its place, at 64 to 1024 rows", gpu_parts.steady, limit=240.0
     ),
+    "replayed": Part("small steps, queued by Python or replayed", gpu_parts.replayed, limit=150.0),
     "noise": Part("noise, ms a million numbers", gpu_parts.noise, limit=150.0),
     **{
         f"engines-{rows}": Part(

@@ -23,7 +23,7 @@ Found = tuple[list[tuple[str, str]], object]
 TESTS = (
     "tests/engine/test_cuda.py", "tests/engine/noise/test_device.py", "tests/engine/test_kernels.py",
     "tests/engine/gradients/test_gram_triton.py", "tests/engine/kernel_choice/test_memory.py",
-    "tests/engine/test_steady_rows.py", "tests/engine/test_clipping.py",
+    "tests/engine/test_steady_rows.py", "tests/engine/test_clipping.py", "tests/engine/test_recording.py",
 )  # fmt: skip
 ACTOR_TESTS = ("tests/simulation/test_cuda.py",)
 WITH_MEMORY = ("fl-dp-mixed", "fl-dp-float-noise", "opacus-hooks", "opacus-ghost", "fastdp", "private-cnn")
@@ -196,6 +196,19 @@ def noise(options: argparse.Namespace) -> Found:
             words = ", ".join(f"{name} {ms:.3g}" for name, ms in seen.items())
             rows.append((f"{numbers / 1e6:g} million on {device}", f"{words} ms a million"))
     return [*rows, _made(options)], data
+
+
+def replayed(options: argparse.Namespace) -> Found:
+    """Small private steps over plain ones, their passes queued by Python, or replayed as CUDA graphs."""
+    from benchmarks import small_step
+
+    turns = "5" if options.quick else "400"
+    arguments = ["--device", options.device, "--turns", turns, "--rows", "64", "--clock", "wall"]
+    data = small_step.run(small_step.parser().parse_args(arguments)).data
+    return [
+        (name, ", ".join(f"{key} {value:.3g}" for key, value in found.items()))
+        for name, found in data.items()
+    ], data
 
 
 def engines(batch: int, options: argparse.Namespace) -> Found:

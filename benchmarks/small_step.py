@@ -88,10 +88,12 @@ def _compared(name: str, options: argparse.Namespace) -> dict[str, int | float]:
     }
     seconds: dict[str, list[float]] = {key: [] for key in steps}
     clock = CLOCKS[options.clock]
+    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     for _ in range(_SETTLED + options.turns):
         for key, step in steps.items():
             start = clock()
             step()
+            wait()
             seconds[key].append(clock() - start)
     settled = {key: times[_SETTLED:] for key, times in seconds.items()}
     found: dict[str, int | float] = {"rows": rows}

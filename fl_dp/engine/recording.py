@@ -6,15 +6,18 @@ are, and `make_fx` refuses code that branches on them. The list is accepted only
 the pass itself, on random examples, some so large that squares overflow, and at several weights. So what was
 checked of the pass holds for the list: which rows are steady, how far rounding can move a sum, what a
 repeated round gives.
+
+On a GPU the list only shows that nothing else is an input. What is replayed is a CUDA graph of the pass
+itself, with the kernels that are not PyTorch's, accepted in the same way. No GPU has run this.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from fl_dp.engine.gradients.kept import Combine, Kept
 from fl_dp.engine.steady_rows import scaled, write_weights
@@ -22,9 +25,12 @@ from fl_dp.engine.tracing.draws import kept_random_state
 
 Batch = tuple[Tensor, ...]
 Passed = tuple[Tensor, dict[str, Kept]]  # losses (N,), and what is kept
+# From what queues kernels on a device: its results, and what writes new ones in their place.
+Capture = Callable[[Callable[[], list[Tensor]]], tuple[list[Tensor], Callable[[], None]]]
 Pass = Callable[[Batch, Mapping[str, Tensor]], Passed]  # from a batch, and parameters and buffers by name
 
 _LARGE, _HUGE = 1e3, 1e20  # times the inputs of every fourth example; squares of the second overflow
+_WARM_UP = 3  # runs before a capture, as PyTorch advises
 _BY_DATA = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
@@ -51,31 +57,67 @@ class Recorded:
 
     @torch.no_grad()
     def __call__(self, batch: Batch, state: Mapping[str, Tensor]) -> Passed:
-        losses, *tensors = self._operators(*batch, *state.values())
-        left = iter(tensors)
-        return losses, {form.name: _kept(form, left) for form in self._forms}
+        return _passed(self._operators(*batch, *state.values()), self._forms)
 
 
-def record(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A `Pass` of one shape and one set of kernels, that a device replays in memory of its own."""
+
+    _inputs: list[Tensor]
+    _outputs: list[Tensor]
+    _replay: Callable[[], None]
+    _forms: tuple[_Form, ...]
+
+    @torch.no_grad()
+    def __call__(self, batch: Batch, state: Mapping[str, Tensor]) -> Passed:
+        for mine, given in zip(self._inputs, (*batch, *state.values()), strict=True):
+            mine.copy_(given, non_blocking=True)
+        self._replay()
+        return _passed([one.clone() for one in self._outputs], self._forms)
+
+
+def record(
+    run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor], capture: Capture | None = None
+) -> Recorded | Captured:
     """`run`, recorded and accepted. NotRecordedError if that is impossible: then use `run` itself.
 
-    Only on CPUs. blank: gives examples of random numbers, different in each call; no real data are read.
-    torch's global random state is restored afterwards.
+    capture: on a GPU, `on_gpu`. blank: gives examples of random numbers, different in each call; no real data
+    are read. torch's global random state is restored afterwards.
     """
     with kept_random_state():
         try:
-            return _admitted(run, blank, state)
+            return _admitted(run, blank, state, capture)
         except NotRecordedError:
             raise
         except Exception as error:  # of any kind, from a model or from PyTorch's tracing
             raise NotRecordedError(f"{type(error).__name__}: {error}") from error
 
 
-def _admitted(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
+def on_gpu(work: Callable[[], list[Tensor]]) -> tuple[list[Tensor], Callable[[], None]]:
+    """A `Capture` as a CUDA graph. The first runs, on a stream of their own, make what kernels keep."""
+    own = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    own.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(own):
+        for _ in range(_WARM_UP):
+            work()
+    torch.cuda.current_stream().wait_stream(own)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        outputs = work()
+    return outputs, graph.replay
+
+
+def _admitted(
+    run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor], capture: Capture | None
+) -> Recorded | Captured:
+    recorded: Recorded | Captured
     recorded, again = (_recorded(run, blank(), _copies(state)) for _ in range(2))
     if recorded._operators.code != again._operators.code:
         raise NotRecordedError("it takes other operators from call to call")
     _check(recorded._operators)
+    if capture:
+        recorded = _captured(run, blank(), _copies(state), recorded, capture)
     for cancelling in (None, False, True):
         weights = _copies(state)
         if cancelling is not None:
@@ -101,16 +143,31 @@ def _recorded(run: Pass, batch: Batch, state: Mapping[str, Tensor]) -> Recorded:
     return Recorded(operators, tuple(forms))
 
 
+def _captured(
+    run: Pass, batch: Batch, state: Mapping[str, Tensor], recorded: Recorded, capture: Capture
+) -> Captured:
+    if any(torch.Tag.nondeterministic_seeded in _tags(node) for node in recorded._operators.graph.nodes):
+        raise NotRecordedError("it draws random numbers, whose seed a graph would keep")
+    device = next(iter(state.values())).device
+    examples = tuple(part.to(device) for part in batch)
+    outputs, replay = capture(lambda: _flat(*run(examples, state)))
+    return Captured([*examples, *state.values()], outputs, replay, recorded._forms)
+
+
 def _check(operators: GraphModule) -> None:
     """Refuse tensors that are not inputs, and operators whose data decide the shape or type of the result."""
     for node in operators.graph.nodes:
         if node.op == "get_attr":
             raise NotRecordedError(f"{node.target} is neither an example nor a weight")
-        if set(_BY_DATA) & set(getattr(node.target, "tags", ())):
+        if _tags(node) & set(_BY_DATA):
             raise NotRecordedError(f"data decide the shape of what {node.target} gives")
 
 
-def _compare(run: Pass, recorded: Recorded, batch: Batch, state: Mapping[str, Tensor]) -> None:
+def _tags(node: Node) -> set[torch.Tag]:
+    return set(getattr(node.target, "tags", ()))
+
+
+def _compare(run: Pass, recorded: Recorded | Captured, batch: Batch, state: Mapping[str, Tensor]) -> None:
     """NotRecordedError unless both give the same bits, and draw the same amount of random numbers."""
     before = torch.get_rng_state()
     expected, after = run(batch, state), torch.get_rng_state()
@@ -136,12 +193,18 @@ def _flat(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
 @torch.no_grad()
 def _numbers(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
     """The results of a pass, and sums of them with a different factor for each example."""
-    factors = torch.linspace(0.5, 1, len(losses))
+    factors = torch.linspace(0.5, 1, len(losses), device=losses.device)
     return _flat(losses, kept) + [one.weighted_sum(factors, None) for one in kept.values()]
 
 
 def _copies(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: one.detach().clone().requires_grad_(one.requires_grad) for name, one in state.items()}
+
+
+def _passed(results: Iterable[Tensor], forms: Iterable[_Form]) -> Passed:
+    losses, *tensors = results
+    left = iter(tensors)
+    return losses, {form.name: _kept(form, left) for form in forms}
 
 
 def _kept(form: _Form, left: Iterator[Tensor]) -> Kept:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from fl_dp.engine.recording import NotRecordedError, Passed, Recorded, record
+from fl_dp.engine.recording import Captured, NotRecordedError, Passed, Recorded, on_gpu, record
 from fl_dp.training.objective import Batch
 from fl_dp.training.passes import Passes
 
@@ -20,7 +20,7 @@ RECORDING_BYTES = 2**28
 
 
 class Recorder:
-    """Records the passes of one model on a CPU, for all its trainers, if their kernels are fixed.
+    """Records the passes of one model, for all its trainers, if their kernels are fixed.
 
     Use it only for code of fl_dp or PyTorch: other code might keep something from pass to pass, unseen.
     after: seconds that passes of a kind must have taken before one is recorded.
@@ -29,7 +29,7 @@ class Recorder:
     def __init__(self, after: float = AFTER) -> None:
         self._after = after
         self._seconds: dict[tuple[object, ...], float] = defaultdict(float)
-        self._recorded: dict[tuple[object, ...], Recorded | None] = {}
+        self._recorded: dict[tuple[object, ...], Recorded | Captured | None] = {}
         self._newest: tuple[Passes, Mapping[str, Tensor]] | None = None
 
     def kept(self, passes: Passes, batch: Batch) -> Passed:
@@ -54,9 +54,10 @@ class Recorder:
         return self._newest[1]
 
 
-def _try_to_record(passes: Passes, rows: int) -> Recorded | None:
+def _try_to_record(passes: Passes, rows: int) -> Recorded | Captured | None:
+    capture = on_gpu if passes.device.type == "cuda" else None
     try:
-        return record(passes.kept_at, lambda: passes.objective.blank(rows), passes.state)
+        return record(passes.kept_at, lambda: passes.objective.blank(rows), passes.state, capture)
     except NotRecordedError as error:
         logger.info("passes of %d rows are not recorded: %s", rows, error)
         return None

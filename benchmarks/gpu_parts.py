@@ -330,7 +330,7 @@ def simulation(options: argparse.Namespace) -> Found:
             settings["data"] = f"npz:{file}"
 
         def case(actors: int) -> Case:
-            command = ours("ray", **settings, **({"clients-per-gpu": actors} if on_gpu else {}))
+            command = ours(**settings, **({"clients-per-gpu": actors} if on_gpu else {}))
             place = Path(folder)
             name = f"{actors} at once" if on_gpu else "as many as there are cores"
             return Case(name, federation, lambda run: command(federation, Place(run, 4, place, None)))

@@ -108,14 +108,14 @@ def _python_path() -> str:
     return os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
 
 
-def ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]:
+def ours(**settings: str | int) -> Callable[[str, Place], Command]:
     """The command line of fl_dp's users. settings: of the run config; on cores if they name no device."""
 
     def command(name: str, place: Place) -> Command:
         config, out = place.folder / "config.toml", place.folder / "run"
         values = {**_run_config(name, place), "device": "cpu", **settings}
         config.write_text(tomli_w.dumps(values), encoding="utf-8")
-        arguments = ("--simulate", "--engine", engine, "--config", str(config), "--out", str(out))
+        arguments = ("--simulate", "--config", str(config), "--out", str(out))
         command = [sys.executable, "-P", "-m", "fl_dp.cli", *arguments]
         return Command(command, out, place.rounds, {"PYTHONPATH": _python_path()})
 
@@ -123,7 +123,7 @@ def ours(engine: str, **settings: str | int) -> Callable[[str, Place], Command]:
 
 
 def _on_gpus(**settings: str | int) -> Callable[[str, Place], Command]:
-    on_gpus = ours("ray", device="cuda", **settings)
+    on_gpus = ours(device="cuda", **settings)
 
     def command(name: str, place: Place) -> Command:
         if not torch.cuda.is_available():
@@ -163,12 +163,11 @@ DOING_NOTHING: Mapping[str, Callable[[Load, Place], Command]] = {
     FLOWER: _flower_doing_nothing,
 }
 TRAINING: Mapping[str, Callable[[str, Place], Command]] = {
-    OURS: ours("ray"),
+    OURS: ours(),
     OURS_ON_GPUS: _on_gpus(),
     ONE_ON_GPU: _on_gpus(**{"clients-per-gpu": 1}),
-    "fl_dp in Flower's engine": ours("flower"),
     FLOWER_OPACUS: _flower("opacus"),
-    OURS_NOT_PRIVATE: ours("ray", privacy="off"),
+    OURS_NOT_PRIVATE: ours(privacy="off"),
     FLOWER_SGD: _flower("sgd"),
     PFL: _pfl,
 }

@@ -123,21 +123,13 @@ def placed(words: str, key: str, places: Mapping[str, str]) -> str:
     return words if place in ("", _POSITION) else f"{place}: {words}"
 
 
-def simulation_engine(simulate: bool, engine: str | None, ray_address: str | None) -> Engine | None:
+def simulation_engine(simulate: bool, ray_address: str | None) -> Engine | None:
     """Which engine simulates the clients; None if each is a process of its own."""
-    if not simulate:
-        for option, given in (("--engine", engine), ("--ray-address", ray_address)):
-            if given is not None:
-                raise ConfigError(f"{option} {given}: works only in a simulation; add --simulate.")
-        return None
-    chosen = engine or "ray"
-    if chosen not in typing.get_args(Engine):
-        raise ConfigError(f"--engine {chosen}: expected {' or '.join(typing.get_args(Engine))}.")
-    if chosen == "flower" and ray_address is not None:
-        raise ConfigError(
-            f"--ray-address {ray_address}: Flower's engine starts its own Ray; leave the option out."
-        )
-    return typing.cast(Engine, chosen)
+    if simulate:
+        return "ray"
+    if ray_address is not None:
+        raise ConfigError(f"--ray-address {ray_address}: works only in a simulation; add --simulate.")
+    return None
 
 
 def name_arguments(text: str, keys: Collection[str]) -> str:

@@ -45,9 +45,6 @@ def check(
         typer.Option(help="Run config, a flat TOML file [default: configs/digits.toml].", show_default=False),
     ] = None,
     simulate: Annotated[bool, typer.Option("--simulate", help="Check a simulation with Ray.")] = False,
-    engine: Annotated[
-        str | None, typer.Option(help="Engine of the simulation: ray (default) or flower.")
-    ] = None,
     ray_address: Annotated[
         str | None, typer.Option(help="Ray cluster of the simulation; its machines are not looked at.")
     ] = None,
@@ -69,7 +66,7 @@ def check(
 ) -> ExitCode:
     file, positional = _config_of(config, words or [])
     request = read_request(file, positional, settings or (), seed)
-    kind = simulation_engine(simulate, engine, ray_address)
+    kind = simulation_engine(simulate, ray_address)
     if server and (simulate or ledger or one_run_ledger):
         other = "--simulate" if simulate else "--ledger" if ledger else "--one-run-ledger"
         raise ConfigError(f"--server: {other} is for clients on this machine; leave one of the two out.")

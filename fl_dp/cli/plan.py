@@ -81,7 +81,7 @@ def plan(
     with naming_places(request):
         found = propose(
             request,
-            engine=simulation_engine(simulate, None, None),
+            engine=simulation_engine(simulate, None),
             seconds=None if minutes is None else 60 * minutes,
             most_rounds=rounds,
             begin=lambda: print(MEASURING, file=sys.stderr, flush=True),

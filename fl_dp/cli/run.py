@@ -55,10 +55,6 @@ def run(
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate the clients with Ray, instead of starting processes.")
     ] = False,
-    engine: Annotated[
-        str | None,
-        typer.Option(help="Engine of the simulation: ray (ours, the default) or flower (Flower's)."),
-    ] = None,
     ray_address: Annotated[
         str | None, typer.Option(help="Simulate on the Ray cluster at HOST:PORT, usually port 6379.")
     ] = None,
@@ -101,7 +97,7 @@ def run(
         with reporting_progress(say) as tell:
             return launcher.resume(resume, ray_address=ray_address, tell=tell)
     request = read_request(config, words or (), with_track(settings, track), seed)
-    kind = simulation_engine(simulate, engine, ray_address)
+    kind = simulation_engine(simulate, ray_address)
     from fl_dp.launch.launcher import launch  # late: errors in arguments need neither Flower nor torch
 
     address = ray_address or ""

@@ -93,11 +93,6 @@ def check_run(
     if out is not None:
         with wrong:
             check_unclaimed(out)
-    if engine == "flower":
-        from fl_dp.launch.flower.simulation import check_resources
-
-        with wrong:
-            check_resources(config)
     with wrong:
         try:
             check_clients_files(config)  # before anything that imports torch

@@ -50,11 +50,6 @@ def write_client_files(config: RunConfig, folder: Path, ledger: Path, *, one_run
     ]
 
 
-def write_client_template(config: RunConfig, folder: Path, ledger: Path, *, one_run: bool = False) -> Path:
-    """One file for all simulated clients: the first one's. The others differ only in name and part."""
-    return write_client_file(client_config(config, 0, ledger, one_run=one_run), folder / "simulation.toml")
-
-
 def write_client_file(config: ClientConfig, path: Path) -> Path:
     """Write `config` to `path`, readable by its owner alone; makes the folder and returns `path`."""
     private_folder(path.parent)

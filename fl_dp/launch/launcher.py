@@ -69,26 +69,22 @@ def launch(
     out: the run's folder; None for a new one. ledger: the folder of the clients' ledger; None: see
     `ledger_place`. one_run_ledger: use one below `out`, whatever the data. ray_address: of a Ray cluster;
     empty if this machine alone simulates. tell: reports progress.
-    quiet: our own simulation shows no table. claimed: called with the run's folder once everything is
+    quiet: a simulation shows no table. claimed: called with the run's folder once everything is
     checked.
-    vary_mechanism: for clients that our own engine simulates; deployed ones have it in their own settings.
-    masks: whether our own simulation plays the masks of secure sums.
+    vary_mechanism: for clients that are simulated; deployed ones have it in their own settings.
+    masks: whether the simulation plays the masks of secure sums.
     """
     tell.doing(CHECKING)
     check_one_choice(ledger, one_run=one_run_ledger)
-    if vary_mechanism and engine != "ray":
+    if vary_mechanism and engine is None:
         raise ConfigError(
             "--vary-mechanism: only for clients that Ray simulates; others have their own settings."
         )
     if masks:
         require_masks(request.config, engine)
-    if engine == "flower":
-        from fl_dp.launch.flower.simulation import check_resources
-
-        check_resources(request.config)
     check_names(request.config)
     check_clients_files(request.config)
-    alone = engine == "ray" and not ray_address and not ray_is_there()
+    alone = engine is not None and not ray_address and not ray_is_there()
     with ExitStack() as held, _under_way(engine, ray_address) as ray:
         config, notes = _checked(request, tell, alone=alone)
         place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
@@ -157,14 +153,12 @@ def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> Ex
 
 
 def require_masks(config: RunConfig, engine: Engine | None) -> None:
-    """Raise ConfigError unless there are masks that our own simulation can play."""
+    """Raise ConfigError unless there are masks that a simulation can play."""
     if engine is None:
         raise ConfigError(
             "--secure: runs the masking in a simulation; add --simulate. Clients in separate processes "
             'always mask, with aggregation = "secure".'
         )
-    if engine != "ray":
-        raise ConfigError(f"--secure: engine {engine} has no masking; leave --engine out.")
     if not config.secure:
         raise ConfigError(
             f'--secure: aggregation = {config.aggregation!r} uses no masks; set it to "secure".'
@@ -173,8 +167,8 @@ def require_masks(config: RunConfig, engine: Engine | None) -> None:
 
 @contextmanager
 def _under_way(engine: Engine | None, ray_address: str) -> Iterator[RayAhead | None]:
-    """Ray, started while the run is being checked; None unless our own engine simulates."""
-    if engine != "ray":
+    """Ray, started while the run is being checked; None unless it simulates."""
+    if engine is None:
         yield None
         return
     with ray_ahead(ray_address) as ray:
@@ -196,10 +190,6 @@ def _run(
         from fl_dp.launch.ray_simulation import simulate  # late: it imports torch and Ray
 
         return simulate(config, folder, start, ray, tell, resumed=resumed, quiet=quiet)
-    if start.engine:
-        from fl_dp.launch.flower.simulation import simulate_with_flower
-
-        return simulate_with_flower(config, folder, start, tell, resumed=resumed)
     from fl_dp.launch.deployment import deploy
 
     return deploy(config, folder, start, tell, resumed=resumed)

@@ -11,7 +11,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.task import task_beside
 from fl_dp.reporting.reports import NOT_PRIVATE
 
-Engine = typing.Literal["ray", "flower"]
+Engine = typing.Literal["ray"]
 
 UNPROTECTED = (
     f'{NOT_PRIVATE}: privacy = "off" trains without protection and does not use noise-multiplier, '

@@ -55,12 +55,9 @@ class Launch:
         return {key: getattr(self, key.replace("-", "_")) for key in _FLAGS}
 
     def at(self, ray_address: str) -> Self:
-        """The same launch on another cluster; ConfigError unless it is a simulation with our engine."""
-        if self.engine != "ray":
-            raise ConfigError(
-                f"--ray-address {ray_address}: this run is not a simulation with --engine ray; leave the "
-                "option out."
-            )
+        """The same launch on another cluster; ConfigError unless it is a simulation."""
+        if self.engine is None:
+            raise ConfigError(f"--ray-address {ray_address}: this run is no simulation; leave it out.")
         return dataclasses.replace(self, ray_address=ray_address)
 
     @classmethod

@@ -42,7 +42,7 @@ def test_its_words_are_those_of_run_and_the_config_may_stand_first(asked, words)
         (["absent.toml"], "absent.toml: no such config file"),
         (["run.toml", "-1"], "NBCLIENTS (clients) = -1"),
         (["--simulat"], "--simulat: no such option"),
-        (["--engine", "ray"], "--engine ray: works only in a simulation"),
+        (["--ray-address", "auto"], "--ray-address auto: works only in a simulation"),
         (["--set", "round=1"], "did you mean rounds?"),
     ],
 )

@@ -51,7 +51,6 @@ def test_arguments_and_options_reach_the_launch(launched, tmp_path):
     [
         ([], None, False),
         (["--simulate", "--secure", "--set", "aggregation=secure"], "ray", True),
-        (["--simulate", "--engine", "flower"], "flower", False),
     ],
 )
 def test_the_engine_is_ours_unless_flowers_is_asked_for_and_masks_are_played_where_they_are(
@@ -72,8 +71,6 @@ def test_the_engine_is_ours_unless_flowers_is_asked_for_and_masks_are_played_whe
         (["--config", "absent.toml"], "absent.toml"),
         (["--set", "nonsense=1"], "nonsense"),
         (["--ray-address", "auto"], "--ray-address auto: works only in a simulation"),
-        (["--simulate", "--engine", "own"], "--engine own: expected ray or flower"),
-        (["--simulate", "--engine", "flower", "--ray-address", "auto"], "--ray-address auto: Flower's"),
     ],
 )
 def test_a_bad_argument_is_one_line_that_names_it_and_starts_nothing(
@@ -98,7 +95,6 @@ def test_a_bad_argument_is_one_line_that_names_it_and_starts_nothing(
         (["--out", "y"], "--out"),
         (["--ledger", "y"], "--ledger"),
         (["--simulate"], "--simulate"),
-        (["--engine", "ray"], "--engine"),
         (["--secure"], "--secure"),
     ],
 )

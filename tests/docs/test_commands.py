@@ -85,7 +85,7 @@ def test_a_command_that_is_only_checked_asks_for_a_run_that_can_be(page, line, t
     (tmp_path / "my_task.py").write_text((ROOT / "fl_dp/cli/new_folder/my_task.py.txt").read_text())
     assert words[0] == "./run.sh", f"{page}: only ./run.sh can be checked"
     given = options_of(words[1:])
-    simulation_engine(given["simulate"], given["engine"], given["ray_address"])
+    simulation_engine(given["simulate"], given["ray_address"])
     request = read_request(given["config"], given["words"] or (), given["settings"] or (), given["seed"])
     check_choices(request.config)
 

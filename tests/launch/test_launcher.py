@@ -19,10 +19,8 @@ VARY, MASKS = {"vary_mechanism": True}, {"masks": True}
     ("engine", "aggregation", "asked", "words"),
     [
         (None, "secure", MASKS, "--secure: runs the masking in a simulation; add --simulate"),
-        ("flower", "secure", MASKS, "--secure: engine flower has no masking"),
         ("ray", "mean", MASKS, 'aggregation = .mean. uses no masks; set it to "secure"'),
         (None, "mean", VARY, "others have their own settings"),
-        ("flower", "mean", VARY, "others have their own settings"),
     ],
 )
 def test_what_an_engine_cannot_is_refused_and_nothing_is_started(engine, aggregation, asked, words, tmp_path):

@@ -29,7 +29,6 @@ ALONE = "ledger in {own}, for this run alone: what other runs spend is not count
     ("config", "engine", "asked", "why"),
     [
         (TABLE, "ray", False, "for private data name a lasting ledger: --ledger DIR"),
-        (TABLE, "flower", False, "for private data name a lasting ledger: --ledger DIR"),
         (TABLE, None, True, "--one-run-ledger"),
         (replace(TABLE, public_data=True), None, False, "public-data = true"),
         (RunConfig(data="digits"), None, False, "these data are public"),

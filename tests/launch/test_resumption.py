@@ -77,7 +77,7 @@ def test_a_folder_that_has_moved_takes_its_ledgers_along(folder, run):
 
 @pytest.mark.parametrize("masks", [False, True])
 def test_lasting_ledgers_elsewhere_stay_there_and_masks_are_played_as_before(folder, run, tmp_path, masks):
-    start = Launch("flower", tmp_path / "lasting", "", masks=masks)
+    start = Launch("ray", tmp_path / "lasting", "", masks=masks)
     start.write(folder)
     resume(folder.path)
     assert run[0][2] == start
@@ -140,7 +140,7 @@ def test_a_cluster_may_have_another_address_now(folder, run):
     resume(folder.path, "head:6379")
     assert run[0][2].ray_address == "head:6379"
     replace(Launch.read(folder), engine=None).write(folder)
-    with pytest.raises(ConfigError, match="--ray-address head:6379: this run is not a simulation"):
+    with pytest.raises(ConfigError, match="--ray-address head:6379: this run is no simulation"):
         resume(folder.path, "head:6379")
 
 

@@ -1,7 +1,6 @@
 """The server application: takes a run configuration, writes a trained model and the run's files."""
 
 import logging
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("fl_dp")
 app = ServerApp()
 
-RESUMED_VARIABLE = "FL_DP_RESUMED"  # set: the run's folder holds a run to resume
-
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
@@ -34,7 +31,7 @@ def main(grid: Grid, context: Context) -> None:
     _log_to_stderr()
     run = str(context.run_id)
     folder = Path(str(context.run_config.get("out") or f"runs/{run}"))
-    run_federation(grid, context.run_config, run, folder, resumed=RESUMED_VARIABLE in os.environ)
+    run_federation(grid, context.run_config, run, folder)
 
 
 def run_federation(

@@ -6,7 +6,7 @@ import numpy as np
 from flwr.app import Context, RecordDict
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.app import app
+from fl_dp.federation.server.app import app, run_federation
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs
 
@@ -39,13 +39,16 @@ def run(nodes, fakes, config=None, evaluate=None, start=START):
     return strategy, grid
 
 
-def serve(folder, grid, run=77, **changes):
-    """The server's main function as Flower calls it."""
+def serve(folder, grid, run=77, *, resumed=False, **changes):
+    """The server's main function as Flower calls it; resumed: as our own launchers do."""
     flat = {
         "out": str(folder / "out"), "rounds": 2, "noise-multiplier": 2.0, "round-timeout": 0.3,
         "device": "cpu", "accountant": "rdp", **changes,
     }  # fmt: skip
-    app(grid, Context(run, 0, {}, RecordDict(), flat))
+    if resumed:
+        run_federation(grid, flat, str(run), folder / "out", resumed=True)
+    else:
+        app(grid, Context(run, 0, {}, RecordDict(), flat))
 
 
 def left(folder):

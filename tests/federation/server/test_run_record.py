@@ -11,7 +11,7 @@ from federation.server.short_run import Killed, two
 
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server import run_record
-from fl_dp.federation.server.app import RESUMED_VARIABLE, run_federation
+from fl_dp.federation.server.app import run_federation
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.server.state import STATE, ServerState, read_state, write_state
 from fl_dp.reporting.reports import INTERRUPTED
@@ -51,7 +51,7 @@ def killed_after(monkeypatch):
     return kill
 
 
-def test_a_resumed_server_completes_the_run(tmp_path, fakes, monkeypatch, killed_after):
+def test_a_resumed_server_completes_the_run(tmp_path, fakes, killed_after):
     straight, grid = tmp_path / "straight", two(fakes)
     straight.mkdir()
     serve(straight, two(fakes))
@@ -59,8 +59,7 @@ def test_a_resumed_server_completes_the_run(tmp_path, fakes, monkeypatch, killed
     with pytest.raises(Killed):
         serve(tmp_path, grid)
     assert [line["round"] for line in lines(tmp_path / "out")] == [1]
-    monkeypatch.setenv(RESUMED_VARIABLE, "1")
-    serve(tmp_path, grid, run=78)
+    serve(tmp_path, grid, run=78, resumed=True)
     assert lines(tmp_path / "out") == lines(straight / "out")
     one, other = (torch.load(at / "out/model.pt", weights_only=True) for at in (straight, tmp_path))
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -71,14 +70,13 @@ def test_a_resumed_server_completes_the_run(tmp_path, fakes, monkeypatch, killed
     assert not (tmp_path / "out" / STATE).exists()
 
 
-def test_a_server_killed_after_the_last_round_only_tidies_up(tmp_path, fakes, monkeypatch, killed_after):
+def test_a_server_killed_after_the_last_round_only_tidies_up(tmp_path, fakes, killed_after):
     grid = two(fakes)
     killed_after(4)
     with pytest.raises(Killed):
         serve(tmp_path, grid)
     asked = len(grid.sent)
-    monkeypatch.setenv(RESUMED_VARIABLE, "1")
-    serve(tmp_path, grid)
+    serve(tmp_path, grid, resumed=True)
     assert len(grid.sent) == asked
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     assert (summary["status"], summary["rounds"], summary["accuracy"]) == (
@@ -88,17 +86,16 @@ def test_a_server_killed_after_the_last_round_only_tidies_up(tmp_path, fakes, mo
 
 
 def test_a_server_that_asked_nobody_begins_again_and_other_settings_lose_nothing(
-    tmp_path, fakes, monkeypatch, killed_after
+    tmp_path, fakes, killed_after
 ):
     grid = two(fakes)
-    monkeypatch.setenv(RESUMED_VARIABLE, "1")
     (tmp_path / "out").mkdir()
     killed_after(2)
     with pytest.raises(Killed):
-        serve(tmp_path, grid)
+        serve(tmp_path, grid, resumed=True)
     with pytest.raises(ConfigError, match="fit-clients = 1: the run was started with 2"):
-        serve(tmp_path, grid, **{"fit-clients": 1})
-    serve(tmp_path, grid)
+        serve(tmp_path, grid, resumed=True, **{"fit-clients": 1})
+    serve(tmp_path, grid, resumed=True)
     assert len(lines(tmp_path / "out")) == 4
 
 

@@ -14,7 +14,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.app import answer, register, train_round
-from fl_dp.federation.client.settings import client_settings, has_settings
+from fl_dp.federation.client.settings import CONFIG_KEY, client_settings
 from fl_dp.launch.clients import client_config
 
 app = ClientApp()
@@ -33,11 +33,11 @@ def train(message: Message, context: Context) -> Message:
 
 
 def settings_of(context: Context) -> ClientConfig:
-    """The client's own settings if it has any, else those that the run config gives.
+    """The client's own settings if it names any, else those that the run config gives.
 
     ConfigError if Flower simulates another number of clients than the run config says.
     """
-    if has_settings(context.node_config):
+    if CONFIG_KEY in context.node_config:
         return client_settings(context.node_config)
     config = RunConfig.from_flat(context.run_config)
     return client_config(

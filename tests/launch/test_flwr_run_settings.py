@@ -7,9 +7,8 @@ from flwr.app import Context, RecordDict
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.client.settings import TEMPLATE_VARIABLE
-from fl_dp.launch.clients import write_client_template
-from fl_dp.launch.flower.simulated_clientapp import settings_of
+from fl_dp.launch.clients import client_config, write_client_file
+from fl_dp.launch.flwr_run import settings_of
 
 
 def context(config: RunConfig, part: int, parts: int) -> Context:
@@ -20,7 +19,6 @@ def context(config: RunConfig, part: int, parts: int) -> Context:
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(TEMPLATE_VARIABLE, raising=False)
 
 
 def test_they_follow_from_the_run_config(tmp_path):
@@ -35,8 +33,8 @@ def test_another_number_of_clients_is_refused_with_the_command_that_helps():
         settings_of(context(RunConfig(), 1, 10))
 
 
-def test_settings_of_their_own_come_first(tmp_path, monkeypatch):
-    template = write_client_template(RunConfig(epsilon=0.5), tmp_path, tmp_path)
-    monkeypatch.setenv(TEMPLATE_VARIABLE, str(template))
-    settings = settings_of(context(RunConfig(epsilon=9.0), 0, 2))
-    assert settings.epsilon == 0.5
+def test_settings_of_their_own_come_first(tmp_path):
+    file = write_client_file(client_config(RunConfig(epsilon=0.5), 0, tmp_path), tmp_path / "own.toml")
+    asked = context(RunConfig(epsilon=9.0), 0, 2)
+    asked.node_config["client-config"] = str(file)
+    assert settings_of(asked).epsilon == 0.5

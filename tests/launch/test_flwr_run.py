@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from launch.commands import processes_with
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PORT = 39091  # of Flower's local SuperLink, whatever one does
 pytestmark = pytest.mark.slow
 

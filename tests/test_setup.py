@@ -218,3 +218,18 @@ def test_the_set_up_draws_no_bars_and_its_last_line_says_how_to_call_fl_dp(tmp_p
     last = ended.stderr.splitlines()[-1]
     assert "source .venv/bin/activate" in last
     assert ".venv/bin/fl-dp" in last
+
+
+@pytest.mark.parametrize(
+    ("python", "code", "words"),
+    [
+        (sys.executable, 0, ""),
+        ("/nowhere/python", 2, "no such program"),
+        (sys._base_executable, 2, "it does not have fl_dp: run its pip install -e . here."),
+    ],
+)
+def test_run_sh_takes_an_environment_that_is_there_if_it_has_what_is_needed(python, code, words):
+    env = os.environ | {"FL_DP_PYTHON": python}
+    env.pop("PYTHONPATH", None)
+    done = subprocess.run([ROOT / "run.sh", "--help"], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, words in done.stderr) == (code, True)

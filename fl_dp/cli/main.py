@@ -4,7 +4,9 @@ import sys
 from importlib.metadata import version
 from typing import Annotated
 
+import click
 import typer
+from typer.core import TyperGroup
 
 from fl_dp.cli.after import export, predict
 from fl_dp.cli.approve import HELP as APPROVE_HELP
@@ -39,7 +41,26 @@ from fl_dp.cli.verify import HELP as VERIFY_HELP
 from fl_dp.cli.verify import verify
 from fl_dp.cli.watch import watch
 
-app = typer.Typer(name="fl-dp", **APP_OPTIONS)
+SECTIONS = {
+    "Train": ("run", "check", "plan", "sweep", "fine-tune"),
+    "See": ("watch", "report", "verify", "predict", "export"),
+    "Prepare": ("new", "init", "keys", "schema", "validate"),
+    "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
+    "Account": ("ledger", "budget", "calibrate", "audit"),
+}
+
+
+class BySection(TyperGroup):
+    """Lists the commands in sections, the most used first."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        most = formatter.width - 6 - max(map(len, self.commands))
+        for section, names in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(most)) for name in names])
+
+
+app = typer.Typer(name="fl-dp", cls=BySection, **APP_OPTIONS)
 
 
 def main() -> None:

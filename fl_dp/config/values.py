@@ -48,6 +48,13 @@ def _in_lines(sentences: Sequence[str]) -> str:
     return "\n  ".join((f"{len(sentences)} mistakes:", *sentences))
 
 
+# What other projects call a key, where the letters are too few, or others.
+_ALSO_CALLED = {
+    "lr": "learning-rate", "epochs": "local-epochs", "batch-size": "expected-batch-size", "eps": "epsilon",
+    "sigma": "noise-multiplier", "clip": "max-grad-norm", "num-clients": "clients", "num-rounds": "rounds",
+}  # fmt: skip
+
+
 def key_of(field: str) -> str:
     return field.replace("_", "-")
 
@@ -140,6 +147,8 @@ def _unknown(kind: type, key: str) -> str:
     for other, words in getattr(kind, "ELSEWHERE", ()):
         if key in map(key_of, abouts_of(resolve_name(other))):
             return str(words)
-    near = nearest(key, [key_of(name) for name in abouts_of(kind)])
+    keys = [key_of(name) for name in abouts_of(kind)]
+    near = _ALSO_CALLED.get(key.lower().replace("_", "-"), "")
+    near = near if near in keys else nearest(key, keys)
     command = getattr(kind, "LISTED_BY", "fl-dp keys")
     return f"unknown key; {f'did you mean {near}?' if near else f'{command} lists all keys.'}"

@@ -73,6 +73,7 @@ class Source:
     starts, so that the run's own config means the same from another working directory. Written as
     `is_path=True` in the source's file, because it is read there before anything is imported.
     form: the form of the data from a schema file alone, known without any record. None: no schema is read.
+    classes: likewise the names of the classes, or of the numbers to predict.
     meaning: everything in the schema about how records become numbers, as one text: sites must agree on it.
     schema_file: where that schema is. inputs: all inputs (n, ...) as in a TensorData, in the file's order,
     labelled or not: what to predict for. None: those of the test split. table: for table sources, how to read
@@ -84,6 +85,7 @@ class Source:
     argument: str | None = None
     is_path: bool = False
     form: Callable[[Location], Form] | None = None
+    classes: Callable[[Location], tuple[str, ...]] | None = None
     meaning: Callable[[Location], str] | None = None
     schema_file: Callable[[Location], Path] | None = None
     inputs: Callable[[Location], Tensor] | None = None
@@ -112,6 +114,12 @@ def form_of(settings: DataSettings) -> Form | None:
     """
     source, location = _located_by(settings)
     return source.form(location) if source.form else None
+
+
+def classes_of(settings: DataSettings) -> tuple[str, ...]:
+    """The names of the classes, or of the numbers to predict, from the schema alone; empty without one."""
+    source, location = _located_by(settings)
+    return source.classes(location) if source.classes else ()
 
 
 def meaning_of(settings: DataSettings) -> str:

@@ -68,6 +68,7 @@ def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
         features = features_of(config.features)
         shape = features.shape(form.input_shape) if features else form.input_shape
         task.form = dataclasses.replace(form, input_shape=shape)
+        task.class_names = task.public_classes() or task.class_names
     elif type(task).model is Task.model:
         first = records_of(_task_for(config, task, "0"), "train")
         if first is not None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import data_of, form_of, meaning_of
+from fl_dp.data.source import classes_of, data_of, form_of, meaning_of
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.form import Form, names_of
 from fl_dp.models.build import build_model, build_with
@@ -127,13 +127,19 @@ class Task:
 
     def public_form(self) -> Form | None:
         """The form of the data if a schema file gives it, so that no record has to be read; else None."""
-        own = type(self).train_data is not Task.train_data
-        return None if own else form_of(self.settings)
+        return None if self._reads_its_own else form_of(self.settings)
+
+    def public_classes(self) -> tuple[str, ...]:
+        """The names of the classes if a schema file gives them; else empty."""
+        return () if self._reads_its_own else classes_of(self.settings)
 
     def meaning(self) -> str:
         """How records become numbers, if a schema file says it; else empty. Sites must agree on it."""
-        own = type(self).train_data is not Task.train_data
-        return "" if own else meaning_of(self.settings)
+        return "" if self._reads_its_own else meaning_of(self.settings)
+
+    @property
+    def _reads_its_own(self) -> bool:
+        return type(self).train_data is not Task.train_data
 
     @property
     def objective(self) -> Objective:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import typer
 
 from fl_dp.cli.common import run_command
-from fl_dp.cli.main import app
+from fl_dp.cli.main import SECTIONS, app
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import DataError, FlDpError, LaunchError, ModelError, TaskError
 from fl_dp.launch import launcher
@@ -53,9 +54,7 @@ def test_arguments_and_options_reach_the_launch(launched, tmp_path):
         (["--simulate", "--secure", "--set", "aggregation=secure"], "ray", True),
     ],
 )
-def test_the_engine_is_ours_unless_flowers_is_asked_for_and_masks_are_played_where_they_are(
-    launched, words, engine, masks
-):
+def test_masks_are_played_where_clients_are_simulated(launched, words, engine, masks):
     assert run_command(app, ["run", *words]) == 3
     assert (launched[0][1]["engine"], launched[0][1]["masks"]) == (engine, masks)
 
@@ -152,6 +151,14 @@ def test_every_help_is_whole():
         assert said.count("rguments:") <= 1, name
     verify = group.get_command(context, "verify")
     assert "DIR  The run's folder.  [required]" in verify.get_help(click.Context(verify))
+
+
+def test_every_command_is_listed_once_with_all_its_words(capsys):
+    group = typer.main.get_command(app)
+    assert sorted(chain(*SECTIONS.values())) == sorted(group.commands)
+    assert run_command(app, ["--help"]) == 0
+    listed = capsys.readouterr().out.partition("Train:")[2]
+    assert listed and "..." not in listed
 
 
 def test_version_and_help(capsys):

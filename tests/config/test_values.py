@@ -16,6 +16,7 @@ from fl_dp.errors import ConfigError
     ("kind", "flat", "words"),
     [
         (RunConfig, {"epsilonn": 1}, "epsilonn: unknown key; did you mean epsilon?"),
+        (RunConfig, {"lr": 1.0}, "lr: unknown key; did you mean learning-rate?"),
         (RunConfig, {"learning_rate": 1.0}, "learning_rate: unknown key; did you mean learning-rate?"),
         (RunConfig, {"zzz": 1}, "zzz: unknown key; fl-dp keys lists all keys."),
         (RunConfig, {"epsilon-alone": 5.0}, "epsilon-alone: a key of a client, .* FILE --set KEY=VALUE."),

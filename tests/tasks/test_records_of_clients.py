@@ -76,6 +76,18 @@ def test_the_server_reads_its_own_file_and_needs_none_without_evaluation(folder:
     assert (other.form, other.class_names) == (task.form, task.class_names)  # as predictions name them
 
 
+def test_a_schema_names_the_classes_of_tables_that_the_server_does_not_have(tmp_path: Path) -> None:
+    (tmp_path / "form.toml").write_text(
+        '[columns.age]\nkind = "number"\nrange = [0, 99]\n'
+        '[columns.ill]\nkind = "label"\nclasses = ["no", "yes"]\n'
+    )
+    config = run(
+        tmp_path, data=f"csv:{tmp_path}/{{client}}.csv", schema=str(tmp_path / "form.toml"), evaluate="off"
+    )
+    assert evaluation_records(config, task := task_of(config)) is None
+    assert (task.form.outputs, task.class_names) == (2, ("no", "yes"))
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

@@ -49,6 +49,7 @@ def _source(read: Callable[[Location, Schema], Table]) -> Source:
         argument="PATH",
         is_path=True,
         form=lambda location: schema_of(location).form,
+        classes=lambda location: schema_of(location).classes,
         meaning=lambda location: schema_of(location).meaning,
         schema_file=schema_file,
         inputs=inputs,

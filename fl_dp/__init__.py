@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from fl_dp.api.result import Result, load_run
     from fl_dp.api.simulate import plan, simulate
     from fl_dp.config.run import RunConfig
+    from fl_dp.data.subgroups import Subgroups
+    from fl_dp.data.tensor_data import TensorData
     from fl_dp.engine.bounds import split_bound
     from fl_dp.engine.clip_functions import clip_function
     from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
@@ -30,7 +32,9 @@ _HOMES = {
     "PrivacyEngine": "fl_dp.privacy_engine.engine",
     "Result": "fl_dp.api.result",
     "RunConfig": "fl_dp.config.run",
+    "Subgroups": "fl_dp.data.subgroups",
     "Task": "fl_dp.tasks.task",
+    "TensorData": "fl_dp.data.tensor_data",
     "add_gaussian_noise": "fl_dp.engine.noise.gaussian",
     "clip_function": "fl_dp.engine.clip_functions",
     "clipped_grad_sum": "fl_dp.engine.clipping",
@@ -54,7 +58,9 @@ __all__ = [
     "PrivacyEngine",
     "Result",
     "RunConfig",
+    "Subgroups",
     "Task",
+    "TensorData",
     "add_gaussian_noise",
     "clip_function",
     "clipped_grad_sum",

@@ -158,7 +158,8 @@ def test_every_command_is_listed_once_with_all_its_words(capsys):
     assert sorted(chain(*SECTIONS.values())) == sorted(group.commands)
     assert run_command(app, ["--help"]) == 0
     listed = capsys.readouterr().out.partition("Train:")[2]
-    assert listed and "..." not in listed
+    assert listed
+    assert "..." not in listed
 
 
 def test_version_and_help(capsys):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from fl_dp.steady_math import set_mode
 
 if TYPE_CHECKING:
+    from fl_dp.api.predicting import predict
     from fl_dp.api.result import Result, load_run
     from fl_dp.api.simulate import plan, simulate
     from fl_dp.config.run import RunConfig
@@ -41,6 +42,7 @@ _HOMES = {
     "empty_sum": "fl_dp.engine.clipping",
     "load_run": "fl_dp.api.result",
     "plan": "fl_dp.api.simulate",
+    "predict": "fl_dp.api.predicting",
     "poisson_draw": "fl_dp.engine.sampling",
     "probe": "fl_dp.engine.probe",
     "simulate": "fl_dp.api.simulate",
@@ -68,6 +70,7 @@ __all__ = [
     "load_run",
     "plan",
     "poisson_draw",
+    "predict",
     "probe",
     "simulate",
     "split_bound",

@@ -1,17 +1,17 @@
-"""Predictions of a run's model for new data, one line for each record."""
+"""Predictions of a run's model for new data, one row for each record."""
 
-import csv
 import dataclasses
-import io
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fl_dp.api.result import Result
+from fl_dp.api.result import Result, load_run
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.fixed_features import features_of
 from fl_dp.data.source import data_of, load_inputs
@@ -25,18 +25,20 @@ from fl_dp.tasks.task import Task
 _BATCH = 512
 
 
-def predict(result: Result, data: Mapping[str, Any], out: Path) -> int:
-    """Write the model's predictions for new data to `out`, a CSV file; returns the number of lines.
+def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
+    """What a run's model says of new data: a row for each record, in their order.
 
-    data: settings of the data (`data`, `data_root` and the like), replacing the run's. For classes, the
-    answer and the probability of each class; if the task has its own losses, the model's outputs, which may
-    be anything. For numbers, the numbers; with the loss "bce", probabilities. Names of classes are disarmed.
+    run: a result, or a run's folder. data: a data frame with the columns of the training table; inputs
+    (n, ...) as a tensor or array; a name such as "csv:new.csv"; or settings, {"data": ..., "data_root": ...}.
+    For classes, the answer and the probability of each class; if the task has its own losses, the model's
+    outputs, which may be anything. For numbers, the numbers; with the loss "bce", probabilities.
     Raises DataError for data of another form than the training data, ConfigError for other features,
     ModelError for a model that answers at each token, else as `Result.model`.
     """
+    result = run if isinstance(run, Result) else load_run(run)
     task, model = result.trained
     form = result.description.form
-    inputs = _inputs(task.settings, data, result.description.schema)
+    inputs = _inputs_of(task.settings, data, result.description.schema)
     if form is not None and tuple(inputs.shape[1:]) != form.input_shape:
         raise DataError(
             f"The data have inputs of shape {tuple(inputs.shape[1:])}; the model was trained on "
@@ -44,18 +46,31 @@ def predict(result: Result, data: Mapping[str, Any], out: Path) -> int:
         )
     if form is not None and form.targets == "tokens":
         raise ModelError("This model answers at each token, not once an example; use load_run(...).model.")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    lines = 0
-    for outputs in _answers(task, model, inputs):
-        table = _table(task, outputs)
-        if not lines:
-            writer.writerow(["row", *table])
-        for row in zip(*table.values(), strict=True):
-            writer.writerow([lines, *map(disarmed, row)])
-            lines += 1
-    write_whole(out, lambda opened: opened.write(text.getvalue().encode()))
-    return lines
+    parts = [pd.DataFrame(_table(task, outputs)) for outputs in _answers(task, model, inputs)]
+    return pd.concat(parts, ignore_index=True).rename_axis("row")
+
+
+def write_predictions(found: pd.DataFrame, out: Path) -> None:
+    """Write them to a CSV file that is safe to open in a spreadsheet."""
+    safe = found.assign(answer=found["answer"].map(disarmed)) if "answer" in found else found
+    text = safe.to_csv(float_format="%.6g", lineterminator="\n")
+    write_whole(out, lambda opened: opened.write(text.encode()))
+
+
+def _inputs_of(run: TaskSettings, data: Any, schema: str) -> Tensor:
+    if isinstance(data, str):
+        return _inputs(run, {"data": data}, schema)
+    if isinstance(data, Mapping):
+        return _inputs(run, data, schema)
+    if isinstance(data, pd.DataFrame) and schema:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "frame.csv"
+            data.to_csv(file, index=False)
+            return _inputs(run, {"data": f"csv:{file}"}, schema)
+    inputs = data if isinstance(data, Tensor) else torch.as_tensor(np.asarray(data))
+    inputs = inputs if inputs.dtype in (torch.uint8, torch.int64) else inputs.float()
+    features = features_of(run.features)
+    return batch_inputs(features.of(inputs) if features else inputs)
 
 
 def _inputs(run: TaskSettings, data: Mapping[str, Any], schema: str) -> Tensor:
@@ -108,6 +123,5 @@ def _table(task: Task, outputs: Tensor) -> dict[str, list[Any]]:
 
 def _columns(what: str, names: tuple[str, ...], values: Tensor) -> dict[str, list[Any]]:
     return {
-        f"{what} {name}": [f"{value:.6g}" for value in column.tolist()]
-        for name, column in zip(names, values.unbind(dim=1), strict=True)
+        f"{what} {name}": column.tolist() for name, column in zip(names, values.unbind(dim=1), strict=True)
     }

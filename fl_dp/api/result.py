@@ -26,7 +26,7 @@ from fl_dp.training.local_algorithm import has_own_models
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """A finished run, or an unfinished one as far as it has come.
 
@@ -40,6 +40,38 @@ class Result:
     summary: Mapping[str, Any]
     task: type[Task] | str | None = None
     model_name: str | None = None
+
+    def __repr__(self) -> str:
+        """Where it is, how it ended, what came out and what it cost; a few lines."""
+        done = list(Run(RunFolder(self.folder)).rounds())
+        spent = "no privacy" if not self.private else "not known yet" if self.epsilon is None else (
+            f"{self.epsilon:.2f} of {self.settings.epsilon:g}, at delta {self.delta:g}"
+        )  # fmt: skip
+        lines = [
+            f"Result in {self.folder}: {self.status or 'not over'}",
+            f"  rounds   {len(done)} of {self.settings.rounds}, {self.settings.clients} clients",
+            f"  model    {self.settings.model}" if self.settings.model else "  model    the task's own",
+            f"  epsilon  {spent}",
+        ]
+        metrics = done[-1]["metrics"] if done else {}
+        return "\n".join([*lines, *(f"  {name:<8} {value:.4g}" for name, value in metrics.items())][:10])
+
+    def plot(self) -> Any:
+        """The first metric, and epsilon, over rounds: a matplotlib Figure. ConfigError without matplotlib."""
+        if find_spec("matplotlib") is None:
+            raise ConfigError("plot() needs matplotlib: pip install fl-dp[report]")
+        from matplotlib.figure import Figure  # late: few programs draw
+
+        done = list(Run(RunFolder(self.folder)).rounds())
+        metric = next((name for line in done for name in line["metrics"]), "")
+        figure = Figure(figsize=(7, 3), layout="constrained")
+        shown = [(metric, [line["metrics"].get(metric) for line in done])] if metric else []
+        shown += [("epsilon", [line.get("epsilon") for line in done])] if self.private else []
+        for number, (name, values) in enumerate(shown, 1):
+            axes = figure.add_subplot(1, len(shown), number, xlabel="round", ylabel=name)
+            points = [(line["round"], one) for line, one in zip(done, values, strict=True) if one is not None]
+            axes.plot([at for at, _ in points], [one for _, one in points], marker=".")
+        return figure
 
     @property
     def status(self) -> str:

@@ -39,6 +39,7 @@ def predict(
     The CSV file has a line for each record, in order. No code that the run's folder holds or names is run.
     """
     from fl_dp.api.predicting import predict as ask
+    from fl_dp.api.predicting import write_predictions
     from fl_dp.api.result import load_run
 
     given = read_settings(settings or (), DataSettings)
@@ -46,8 +47,9 @@ def predict(
     changed = {name: getattr(own, name) for name in (key.replace("-", "_") for key in given)}
     wanted: dict[str, Any] = {**changed, "data": data}
     result = load_run(run, task=_here(task), model=model)
-    lines = ask(result, wanted, out)
-    say(f"{counted(lines, 'prediction')} in {out}")
+    found = ask(result, wanted)
+    write_predictions(found, out)
+    say(f"{counted(len(found), 'prediction')} in {out}")
 
 
 def export(

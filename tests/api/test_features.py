@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import fl_dp
 from fl_dp.api.exporting import export
-from fl_dp.api.predicting import predict
+from fl_dp.api.predicting import write_predictions
 from fl_dp.cli.main import app
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
@@ -54,28 +54,28 @@ def test_predictions_are_those_that_were_evaluated(run, data, tmp_path):
     result = fl_dp.load_run(run)
     test = records_of(task_of(result.settings), "test")
     measured = evaluate(result.model, test, task_of(result.settings), CPU)
-    assert predict(result, {"data": data, "features": "scatter:1"}, tmp_path / "out.csv") == 70
+    found = fl_dp.predict(result, {"data": data, "features": "scatter:1"})
     wanted = result.model(of(test.x, "1")).argmax(dim=1)
-    assert answers(tmp_path / "out.csv") == [test.classes[label] for label in wanted]
+    assert list(found["answer"]) == [test.classes[label] for label in wanted]
     assert (wanted == test.y).float().mean() == pytest.approx(measured.metrics["accuracy"], abs=1e-6)
     with pytest.raises(
         ConfigError, match="features = 'scatter:2': the model was trained with features = 'scatt"
     ):
-        predict(result, {"data": data, "features": "scatter:2"}, tmp_path / "out.csv")
+        fl_dp.predict(result, {"data": data, "features": "scatter:2"})
 
 
 def test_records_without_labels_are_brought_to_features_too(run, tmp_path):
     x = np.random.default_rng(1).integers(0, 256, (5, 8, 8, 1)).astype(np.uint8)
     np.savez(tmp_path / "new.npz", x=x)
     result = fl_dp.load_run(run)
-    predict(result, {"data": f"npz:{tmp_path / 'new.npz'}"}, tmp_path / "out.csv")
+    write_predictions(fl_dp.predict(result, f"npz:{tmp_path / 'new.npz'}"), tmp_path / "out.csv")
     wanted = result.model(of(torch.from_numpy(x).permute(0, 3, 1, 2).contiguous(), "1")).argmax(dim=1)
     assert answers(tmp_path / "out.csv") == [("no", "yes")[label] for label in wanted]
 
 
 def test_a_default_may_be_written_out(make_run, data, tmp_path):
     run = make_run(form=Form((81, 2, 2), 2), data=data, features="scatter", model="norm-linear")
-    assert predict(fl_dp.load_run(run), {"data": data, "features": "scatter:2"}, tmp_path / "out.csv") == 70
+    assert len(fl_dp.predict(run, {"data": data, "features": "scatter:2"})) == 70
 
 
 def test_an_export_says_that_its_inputs_are_features(run, tmp_path):

@@ -4,12 +4,13 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
 
 import fl_dp
-from fl_dp.api.predicting import predict
+from fl_dp.api.predicting import write_predictions
 from fl_dp.errors import DataError
 
 X = np.random.default_rng(0).normal(size=(700, 3)).astype(np.float32)
@@ -30,6 +31,11 @@ class Scores(fl_dp.Task):
 def data(tmp_path: Path) -> dict[str, str]:
     np.savez(tmp_path / "new.npz", x=X)
     return {"data": f"npz:{tmp_path / 'new.npz'}"}
+
+
+def predict(result: fl_dp.Result, data: dict[str, str], out: Path) -> int:
+    write_predictions(found := fl_dp.predict(result, data), out)
+    return len(found)
 
 
 def lines(file: Path) -> list[dict[str, str]]:
@@ -101,3 +107,18 @@ def test_a_table_is_read_by_the_schema_of_the_training_and_a_cell_beside_it_refu
     with pytest.raises(DataError, match="column 'dose': has missing cells") as refused:
         predict(result, new, tmp_path / "out.csv")
     assert "77" not in str(refused.value).partition("new.csv")[2]
+
+
+def test_frames_arrays_and_names_of_the_same_records_have_the_same_answers(make_run, tmp_path):
+    (tmp_path / "t.csv").write_text("age,pulse,dose,ill\n1,2,3,no\n50,100,5,yes\n")
+    (tmp_path / "t.schema.toml").write_text(TABLE_SCHEMA)
+    name = f"csv:{tmp_path / 't.csv'}"
+    run = make_run(data=name)
+    by_name = fl_dp.predict(run, name)
+    assert list(by_name.columns) == ["answer", "probability no", "probability yes"]
+    frame = pd.DataFrame({"dose": [3.0, 5.0], "age": [1, 50], "pulse": [2, 100]})
+    pd.testing.assert_frame_equal(fl_dp.predict(run, frame), by_name)
+    encoded = np.array([[-0.98, -0.98, -0.4], [0.0, 0.0, 0.0]])
+    pd.testing.assert_frame_equal(fl_dp.predict(fl_dp.load_run(run), encoded), by_name)
+    with pytest.raises(DataError, match="does not name the column 'dose'"):
+        fl_dp.predict(run, frame.drop(columns="dose"))

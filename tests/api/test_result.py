@@ -41,6 +41,19 @@ def test_a_run_has_rounds_budgets_settings_and_what_was_spent(make_run, monkeypa
     assert lists.budgets == [{"client": "secret-name", **spent}]
 
 
+def test_it_says_what_came_out_and_draws_it(make_run, monkeypatch):
+    result = fl_dp.load_run(make_run(rounds=7))
+    said = repr(result).splitlines()
+    assert said[0].endswith(": completed")
+    assert said[1:4:2] == ["  rounds   1 of 7, 2 clients", "  epsilon  1.50 of 3, at delta 1e-05"]
+    assert "  accuracy 0.75" in said
+    assert "  epsilon  no privacy" in repr(fl_dp.load_run(make_run(privacy="off")))
+    assert [axes.get_ylabel() for axes in result.plot().axes] == ["accuracy", "epsilon"]
+    monkeypatch.setattr("fl_dp.api.result.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="plot\\(\\) needs matplotlib"):
+        result.plot()
+
+
 @pytest.mark.parametrize(("privacy", "name"), [("on", "model.pt"), ("off", "model-NOT-PRIVATE.pt")])
 def test_a_built_in_model_comes_with_its_weights_and_ready_to_answer(make_run, privacy, name):
     folder = make_run(privacy=privacy)

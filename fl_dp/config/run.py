@@ -105,7 +105,8 @@ class RunConfig(TaskSettings):
     malicious_clients: Annotated[int, Range(0, 10**6)] = setting(
         1,
         _SERVER,
-        "clients f of a round that may be malicious: trimmed-mean needs 2f + 1 updates, krum 2f + 3",
+        "clients f of a round that may be malicious: trimmed-mean needs 2f + 1 updates, krum and multi-krum "
+        "2f + 3, bulyan 4f + 3",
     )
     server_optimizer: str = setting(
         "fedavg", _SERVER, "how the aggregated weights change the global ones",

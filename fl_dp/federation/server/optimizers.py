@@ -76,9 +76,17 @@ class FedYogi(FedAdam):
         return moved
 
 
+class FedAdagrad(FedAdam):
+    """Reddi et al. 2021, arXiv 2003.00295, algorithm 2: its second moment adds all squares up."""
+
+    def _second(self, second: NDArray, square: NDArray) -> NDArray:
+        return second + square
+
+
 CHOICES = {
     "fedavg": FedAvg,
     "fedavgm": FedAvgM,
     "fedadam": FedAdam,
     "fedyogi": FedYogi,
+    "fedadagrad": FedAdagrad,
 }

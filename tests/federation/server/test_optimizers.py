@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.optimizers import FedAdam, FedAvg, FedAvgM, FedYogi
+from fl_dp.federation.server.optimizers import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
 
 RATE = 0.3
 OLD = {"w": np.float32([1.0, -2.0, 1e-8])}
@@ -38,13 +38,13 @@ def test_the_first_step_of_fedavgm_is_the_average():
     assert found.dtype == np.float32
 
 
-def _by_hand(x, targets):
+def _by_hand(x, targets, kept=0.99, added=0.01):
     """One number: algorithm 2 of Reddi et al. with beta 0.9 and 0.99 and tau 0.001."""
     m = v = 0.0
     for target in targets:
         delta = target - x
         m = 0.9 * m + 0.1 * delta
-        v = 0.99 * v + 0.01 * delta**2
+        v = kept * v + added * delta**2
         x = x + RATE * m / (math.sqrt(v) + 1e-3)
     return x
 
@@ -60,11 +60,13 @@ def _run(optimizer, weights, targets):
     return weights
 
 
-def test_of_fedadam_every_number_goes_as_the_paper_says(targets):
+@pytest.mark.parametrize(("kind", "kept", "added"), [(FedAdam, 0.99, 0.01), (FedAdagrad, 1.0, 1.0)])
+def test_of_fedadam_and_fedadagrad_every_number_goes_as_the_paper_says(targets, kind, kept, added):
     start = np.array([[0.0, 1.0], [-2.0, 5.0]])
-    found = _run(FedAdam(RATE), {"w": start}, targets)["w"]
+    found = _run(kind(RATE), {"w": start}, targets)["w"]
     for place in np.ndindex(2, 2):
-        assert found[place] == pytest.approx(_by_hand(start[place], [t[place] for t in targets]), abs=1e-12)
+        expected = _by_hand(start[place], [t[place] for t in targets], kept, added)
+        assert found[place] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", [FedAdam, FedAvgM])

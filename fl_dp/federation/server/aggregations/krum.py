@@ -26,19 +26,23 @@ class Krum(Aggregation):
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]
     ) -> dict[str, NDArray]:
         refuse_sums(sums, "Krum choice")
-        # Subtracting the median keeps distances. Flower's formula for them, |x|^2 + |y|^2 - 2 x y, then loses
-        # no digits to what all updates share, nor to an update that is far away.
-        middle = {
-            name: np.median([in_double(update[name]) for update, _ in updates], axis=0) for name in specs
-        }
-        contents = [
-            RecordDict({"arrays": encode({name: update[name] - middle[name] for name in specs})})
-            for update, _ in updates
-        ]
-        chosen = select_multikrum(contents, self.malicious, 1)[0]
-        (place,) = (number for number, content in enumerate(contents) if content is chosen)
-        update, _ = updates[place]
+        update, _ = updates[nearest(updates, specs, self.malicious, 1)[0]]
         return {name: update[name].astype(spec.dtype) for name, spec in specs.items()}
+
+
+def nearest(
+    updates: Sequence[Update], specs: Mapping[str, ArraySpec], malicious: int, count: int
+) -> list[int]:
+    """The places of the `count` updates with the shortest distances to their n - f - 2 neighbours."""
+    # Subtracting the median keeps distances. Flower's formula for them, |x|^2 + |y|^2 - 2 x y, then loses no
+    # digits to what all updates share, nor to an update that is far away.
+    middle = {name: np.median([in_double(update[name]) for update, _ in updates], axis=0) for name in specs}
+    contents = [
+        RecordDict({"arrays": encode({name: update[name] - middle[name] for name in specs})})
+        for update, _ in updates
+    ]
+    chosen = select_multikrum(contents, malicious, count)
+    return [next(place for place, one in enumerate(contents) if one is found) for found in chosen]
 
 
 AGGREGATION = Krum

@@ -25,13 +25,22 @@ def updates_of(count, seed, scale=1.0, offset=0.0):
     ]
 
 
-def by_definition(updates, malicious):
-    flat = [np.concatenate([update[name].astype(float).ravel() for name in START]) for update, _ in updates]
+def flat_of(update):
+    return np.concatenate([update[name].astype(float).ravel() for name in START])
+
+
+def order_of(updates, malicious):
+    """Places of the updates, that of the shortest distances to its neighbours first."""
+    flat = [flat_of(update) for update, _ in updates]
     scores = []
     for own, one in enumerate(flat):
         others = sorted(((one - other) ** 2).sum() for i, other in enumerate(flat) if i != own)
-        scores.append(sum(others[: len(flat) - malicious - 2]))
-    return updates[int(np.argmin(scores))][0]
+        scores.append(sum(others[: max(1, len(flat) - malicious - 2)]))
+    return np.argsort(scores)
+
+
+def by_definition(updates, malicious):
+    return updates[order_of(updates, malicious)[0]][0]
 
 
 @pytest.mark.parametrize(("count", "malicious"), [(5, 1), (7, 1), (7, 2), (9, 3), (3, 0)])
@@ -42,6 +51,32 @@ def test_it_is_the_update_nearest_to_its_neighbours(count, malicious):
         expected = by_definition(updates, malicious)
         for name in START:
             np.testing.assert_array_equal(found[name], expected[name])
+
+
+@pytest.mark.parametrize(("count", "malicious"), [(5, 1), (9, 3), (3, 0)])
+def test_multi_krum_is_the_mean_of_the_first(count, malicious):
+    updates = updates_of(count, seed=4)
+    found = aggregation_of("multi-krum", malicious).combine(updates, [], specs(START))
+    first = order_of(updates, malicious)[: count - malicious]
+    np.testing.assert_allclose(flat_of(found), np.mean([flat_of(updates[i][0]) for i in first], 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "malicious"), [(7, 1), (9, 1), (11, 2), (3, 0)])
+def test_bulyan_is_of_each_number_the_mean_of_those_near_the_median_of_what_krum_takes(count, malicious):
+    updates = left = updates_of(count, seed=5)
+    found = aggregation_of("bulyan", malicious).combine(updates, [], specs(START))
+    taken = []
+    for _ in range(count - 2 * malicious):
+        place = order_of(left, malicious)[0]
+        taken.append(flat_of(left[place][0]))
+        left = [one for i, one in enumerate(left) if i != place]
+    expected = []
+    for numbers in np.stack(taken).T:
+        near = sorted(numbers, key=lambda one: abs(one - np.median(numbers)))
+        expected.append(np.mean(near[: count - 4 * malicious]))
+    np.testing.assert_allclose(flat_of(found), expected, rtol=1e-6)
+    with pytest.raises(ConfigError, match="a round needs 7 updates"):
+        check_aggregation(RunConfig(aggregation="bulyan", clients=6, fit_clients=6))
 
 
 def test_hostile_updates_are_not_taken_wherever_they_are():

@@ -29,7 +29,7 @@ def test_it_is_the_middle_of_each_number_also_beside_one_that_lies(count):
     assert found.dtype == np.float32
 
 
-@pytest.mark.parametrize("name", ["median", "trimmed-mean", "krum"])
+@pytest.mark.parametrize("name", ["median", "trimmed-mean", "krum", "multi-krum", "bulyan"])
 def test_of_sums_there_is_none(name):
     aggregation = aggregation_of(name, 1)
     assert aggregation.needs_single_updates

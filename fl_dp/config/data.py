@@ -62,7 +62,9 @@ class DataSettings(FlatConfig):
         page="tables.md",
         path=True,
     )
-    columns: str = setting("", _DATA, "columns of a saved data set: INPUT,LABEL", page="data.md")
+    columns: str = setting(
+        "", _DATA, "columns of a saved data set: INPUT,LABEL; of texts: AUTHOR,TEXT", page="data.md"
+    )
     image_size: Side = setting(
         0, _DATA, "size in pixels that images are scaled to; 0: they all have the same size"
     )

@@ -115,8 +115,9 @@ def check_metrics(task: Task, wanted: Sequence[Any], data: "TensorData | None") 
 
 
 def _usual(task: Task, subgroups: bool) -> tuple[str, ...]:
-    """The metrics of the loss; for data with subgroups also those per subgroup."""
+    """The metrics of the loss, and perplexity of tokens; for data with subgroups also those of each."""
     usual = loss_of(task.settings.loss).metrics
+    usual += ("perplexity",) if task.form.targets == "tokens" and usual else ()
     known = METRICS.built_in()
     more = [f"{name}-per-{SUBGROUP}" for name in usual] if subgroups else []
     fit = [name for name in more if name in known and task.form.targets in METRICS.load(name, Metric).targets]

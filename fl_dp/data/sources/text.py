@@ -44,12 +44,12 @@ def load_text(path: Path, reading: Reading, split: Split) -> TensorData:
 
 def _labelled(path: Path, reading: Reading, split: Split) -> TensorData:
     tops = [path / name for name in ("train", "test") if (path / name).is_dir()]
-    classes = sorted({_name(file) for top in tops or [path] for file in _texts(top)})
+    classes = sorted({file_name(file) for top in tops or [path] for file in text_files(top)})
     lines = [
         (label, line)
-        for file in _texts(path / split if tops else path)
-        for label in [classes.index(_name(file))]
-        for line in _lines(_read(file, reading.encoding))
+        for file in text_files(path / split if tops else path)
+        for label in [classes.index(file_name(file))]
+        for line in lines_of(read_text(file, reading.encoding))
         if tops or split_of(_digest(classes[label], line)) == split
     ]
     if not lines:
@@ -67,7 +67,7 @@ def _labelled(path: Path, reading: Reading, split: Split) -> TensorData:
 
 def _running(path: Path, reading: Reading, split: Split) -> TensorData:
     encoder = encoder_of(reading.tokenizer)
-    text = _read(path, reading.encoding)
+    text = read_text(path, reading.encoding)
     every = list(passages(text, encoder, reading.tokens))
     raw = [one.raw for one in every]
     rows = np.array([row for row, own in enumerate(raw) if split_of(own) == split], dtype=np.int64)
@@ -86,23 +86,23 @@ def _running(path: Path, reading: Reading, split: Split) -> TensorData:
     )
 
 
-def _texts(folder: Path) -> list[Path]:
+def text_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     found = (file for file in folder.iterdir() if file.name.endswith(_SUFFIXES) and file.is_file())
     return sorted(file for file in found if not file.name.startswith("."))
 
 
-def _name(file: Path) -> str:
+def file_name(file: Path) -> str:
     return file.name.removesuffix(".gz").removesuffix(".txt")
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
     """Lines with a character in them. Only LF and CR LF end a line: U+0085 is a mark of some encodings."""
     return [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
 
 
-def _read(file: Path, encoding: str) -> str:
+def read_text(file: Path, encoding: str) -> str:
     try:
         content = file.read_bytes()
         return (gzip.decompress(content) if file.suffix == ".gz" else content).decode(encoding)
@@ -124,7 +124,9 @@ def _load(location: Location, split: Split) -> TensorData:
 
 @dataclass(frozen=True)
 class Passage:
-    """tokens: (T + 1,), T inputs and as many next tokens. text: theirs, in UTF-8. raw: its digest."""
+    """tokens: (T + 1,), T inputs and as many next tokens; fewer at a text's end. text: theirs, in UTF-8.
+    raw: its digest.
+    """
 
     tokens: Tokens
     text: bytes
@@ -134,15 +136,18 @@ class Passage:
         return digest(self.text)
 
 
-def passages(text: str, encoder: Encoder, length: int) -> Iterator[Passage]:
-    """The text in passages of `length` + 1 tokens; the remainder at its end is dropped."""
+def passages(text: str, encoder: Encoder, length: int, *, whole: bool = True) -> Iterator[Passage]:
+    """The text in passages of `length` + 1 tokens. whole: the remainder at its end is dropped; else it is a
+    passage, too, if it has two tokens.
+    """
     tokens, ends = encoder.running(text)
     source = text.encode() if encoder.counts_bytes else text
     start = 0
-    for first in range(0, len(tokens) - length, length + 1):
-        end = int(ends[first + length])
+    for first in range(0, len(tokens) - (length if whole else 1), length + 1):
+        last = min(first + length, len(tokens) - 1)
+        end = int(ends[last])
         part = source[start:end]
-        yield Passage(tokens[first : first + length + 1], part.encode() if isinstance(part, str) else part)
+        yield Passage(tokens[first : last + 1], part.encode() if isinstance(part, str) else part)
         start = end
 
 

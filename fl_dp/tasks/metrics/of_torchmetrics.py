@@ -13,7 +13,6 @@ from torchmetrics.classification import (
     MulticlassF1Score,
     MultilabelF1Score,
 )
-from torchmetrics.text import Perplexity
 from torchmetrics.utilities import dim_zero_cat
 
 from fl_dp.errors import ConfigError
@@ -98,10 +97,6 @@ def _flat(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     return outputs.flatten(), targets.flatten()
 
 
-def _exact(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    return outputs.double(), targets  # in float32 the probability of an unlikely token becomes zero
-
-
 CHOICES = {
     # Area under the ROC curve: how often an example of a class has a higher score for it than one of another.
     # For two classes, that of the second, by the difference of the two logits; for one logit with target 0 or
@@ -124,8 +119,6 @@ CHOICES = {
         targets=("numbers",),
         prepare=lambda outputs, targets: (outputs.double().flatten(), targets.double().flatten()),
     ),
-    # perplexity of the next token: e to the mean cross-entropy over all positions that count
-    "perplexity": Metric(lambda form: Perplexity(ignore_index=-100), targets=("tokens",), prepare=_exact),
     # R2: 1 minus the squared error over that of the targets' own mean; for several numbers the mean over
     # them. Undefined for a single example, and if a number is the same for all of them.
     "r2": Metric(lambda form: _R2(), targets=("numbers",), prepare=_columns),

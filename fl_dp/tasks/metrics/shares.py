@@ -1,4 +1,4 @@
-"""Means over examples, which need no torchmetrics: of classes, of labels, and of each class or subgroup.
+"""Means over examples, which need no torchmetrics: of classes, labels, tokens, of each class or subgroup.
 
 What is reported per class or per subgroup is withheld where it would tell of few examples, see
 `fl_dp/tasks/small_cells.py`.
@@ -8,6 +8,7 @@ from typing import Self
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from fl_dp.tasks.metric import Metric, first_choices, right
 from fl_dp.tasks.parts import CLASS, SUBGROUP
@@ -23,7 +24,8 @@ class RightAnswers:
     """
 
     def __init__(self) -> None:
-        self._right = self._asked = 0
+        self._right: float = 0  # or what else is added up
+        self._asked = 0
 
     def to(self, device: torch.device) -> Self:
         return self
@@ -37,6 +39,20 @@ class RightAnswers:
     def compute(self) -> Tensor:
         """(): the share over all batches, float64; NaN if there was nothing to answer."""
         return torch.tensor(self._right, dtype=torch.float64) / self._asked
+
+
+class Perplexity(RightAnswers):
+    """e to the mean cross-entropy over all positions that count; the interface is that of `RightAnswers`."""
+
+    def update(self, answers: Tensor, targets: Tensor) -> None:
+        """Logits (n, T, k) and integers (n, T)."""
+        logits, wanted = answers.flatten(0, -2).double(), targets.flatten()
+        self._asked += int((wanted != NO_TARGET).sum())
+        self._right += float(cross_entropy(logits, wanted, ignore_index=NO_TARGET, reduction="sum"))
+
+    def compute(self) -> Tensor:
+        """(): float64; NaN if there was nothing to predict."""
+        return super().compute().exp()
 
 
 def _signs(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,6 +72,8 @@ CHOICES = {
     "accuracy": Metric(
         lambda form: RightAnswers(), targets=("class", "tokens"), prepare=first_choices, each=right
     ),
+    # of the next token
+    "perplexity": Metric(lambda form: Perplexity(), targets=("tokens",)),
     "accuracy-per-class": Metric(None, targets=("class",), each=right, part=CLASS),
     "accuracy-per-subgroup": Metric(None, targets=("class",), each=right, part=SUBGROUP),
     # share of an example's labels, each 0 or 1, for which the model's logit has the right sign

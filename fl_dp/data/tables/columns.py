@@ -48,15 +48,18 @@ class Range(Column):
 
     def scaled(self, cells: Cells, missing: Mask) -> Numbers:
         """(n,) with 0, the range's middle, for missing cells; DataError for a cell that is no number."""
-        numbers = np.where(missing, (self.low + self.high) / 2, numbers_of(cells, self.decimal))
-        strange = np.isnan(numbers)
+        numbers = numbers_of(cells, self.decimal)
+        strange = np.isnan(numbers) & ~missing
         if strange.any():
             raise DataError(
                 f"column {self.name!r}: some cells are neither numbers nor declared as missing; declare "
                 f"them in the schema, or correct the file.{self._written(cells[strange])}"
             )
+        return self._scale(np.where(missing, self.low, numbers), missing)
+
+    def _scale(self, numbers: NDArray[np.float64], missing: Mask) -> Numbers:
         share = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
-        return (2 * share - 1).astype(np.float32)
+        return np.where(missing, 0.0, 2 * share - 1).astype(np.float32)
 
     def _written(self, strange: Cells) -> str:
         """What to say if cells are numbers with the other decimal mark."""
@@ -78,6 +81,19 @@ class Number(Range):
         """(n, len(inputs))"""
         scaled = self.scaled(cells, missing)
         return np.stack([scaled, missing.astype(np.float32)][: len(self.inputs)], axis=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uneven(Number):
+    """A number of which equal steps mean little, such as an income. points: increasing, from low to high;
+    they are evenly spaced in [-1, 1], and numbers between two of them lie in proportion.
+    """
+
+    points: tuple[float, ...]
+
+    def _scale(self, numbers: NDArray[np.float64], missing: Mask) -> Numbers:
+        even = np.interp(numbers, self.points, np.linspace(-1, 1, len(self.points)))
+        return np.where(missing, 0.0, even).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

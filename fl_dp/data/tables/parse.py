@@ -14,7 +14,7 @@
 
 | kind     | what it needs                                                   | and maybe      |
 |----------|-----------------------------------------------------------------|-----------------|
-| number   | `range = [LOW, HIGH]`                                           |                 |
+| number   | `range = [LOW, HIGH]`, or `points = [LOW, ..., HIGH]`           |                 |
 | category | `categories = [VALUE, ...]`                                     | baseline, other |
 | label    | `classes = [VALUE, ...]` or `classes = { NAME = [VALUE, ...] }` |                 |
 | target   | `range = [LOW, HIGH]`                                           |                 |
@@ -32,6 +32,7 @@ A number, category, site or subgroup may divide test records into subgroups: `su
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from fl_dp.data.tables.columns import (
     SplitColumn,
     SubgroupColumn,
     Target,
+    Uneven,
 )
 from fl_dp.data.tables.declared import distinct, division_of, named_values, values_of
 from fl_dp.data.tables.schema import HASH, NONE, Schema
@@ -138,6 +140,11 @@ def _column(name: str, part: Any, missing: tuple[Value, ...], decimal: str) -> C
 
 
 def _number(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
+    if "points" in part and "range" not in part:
+        points = _points(part["points"])
+        return Uneven(low=points[0], high=points[-1], points=points, **common)
+    if "points" in part:
+        raise DataError("expected range or points, not both.")
     low, high = _range(part)
     return Number(low=low, high=high, **common)
 
@@ -152,6 +159,16 @@ def _range(part: Mapping[str, Any]) -> tuple[float, float]:
         case [int() | float() as low, int() | float() as high] if -math.inf < low < high < math.inf:
             return float(low), float(high)
     raise DataError("expected range = [LOW, HIGH], two public numbers, never taken from private records.")
+
+
+def _points(found: Any) -> tuple[float, ...]:
+    if isinstance(found, list) and len(found) > 1 and all(type(one) in (int, float) for one in found):
+        points = tuple(map(float, found))
+        if all(map(math.isfinite, points)) and all(a < b for a, b in pairwise(points)):
+            return points
+    raise DataError(
+        "expected points = [LOW, ..., HIGH], increasing public numbers, never quantiles of private records."
+    )
 
 
 def _category(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
@@ -190,7 +207,7 @@ def _split(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
 _Build = Callable[[Mapping[str, Any], dict[str, Any]], Column]
 
 _KINDS: dict[str, tuple[set[str], _Build]] = {
-    "number": ({"range", *_MISSING, *_DIVIDED}, _number),
+    "number": ({"range", "points", *_MISSING, *_DIVIDED}, _number),
     "category": ({"categories", "baseline", "other", *_MISSING, *_DIVIDED}, _category),
     "label": ({"classes", *_MISSING}, _label),
     "target": ({"range", *_MISSING}, _target),

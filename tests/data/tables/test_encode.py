@@ -36,6 +36,16 @@ def test_declared_ranges_and_categories_make_the_inputs(written: Written) -> Non
     assert data.form == read_schema(written().with_suffix(".schema.toml")).form
 
 
+def test_points_become_evenly_spaced(written: Written, schema_text: str) -> None:
+    skewed = schema_text.replace("range = [20, 80]", "points = [20, 30, 80]")
+    assert skewed != schema_text
+    even, uneven = read(written()).x[:, 0], read(written(schema=skewed)).x[:, 0]
+    ages = [20 + 60 * (one + 1) / 2 for one in even.tolist()]
+    expected = [(age - 30) / 10 if age <= 30 else (age - 30) / 50 for age in ages]
+    expected[3] = 0.0  # a missing cell
+    assert uneven.tolist() == pytest.approx(expected)
+
+
 def test_a_record_is_encoded_the_same_whatever_else_is_there(written: Written, table_text: str) -> None:
     before = read(written())
     after = read(written(table_text + "-1e9,1,f,0\n1e9,7,g,1\n"))

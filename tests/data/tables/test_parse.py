@@ -45,6 +45,17 @@ def test_a_whole_schema(read: Read, schema_text: str) -> None:
         ("range = [20, 80]", "range = []", r"column 'age': expected range = \[LOW, HIGH\], two public"),
         ("range = [20, 80]", "range = [80, 20]", "column 'age': expected range"),
         ("range = [20, 80]", "", "column 'age': expected range"),
+        (
+            "range = [20, 80]",
+            "points = [1, 5, 5]",
+            r"column 'age': expected points = \[LOW, ..., HIGH\], incr",
+        ),
+        ("range = [20, 80]", "points = [1]", "column 'age': expected points"),
+        (
+            "range = [20, 80]",
+            "range = [1, 5]\npoints = [1, 5]",
+            "column 'age': expected range or points, not",
+        ),
         ("range = [20, 80]", "rang = [20, 80]", "column 'age': unknown key 'rang'; known are bands,"),
         ("categories = [1, 2, 3]", "categories = []", "column 'pain': expected categories"),
         ("categories = [1, 2, 3]", "categories = [true]", "'pain': categories: expected a list of texts and"),

@@ -46,6 +46,18 @@ def overview(run: RunFacts) -> Named:
     return tuple(found)
 
 
+def glance(run: RunFacts) -> Named:
+    """What a reader looks for first: how good, at what cost, and by whom."""
+    budgets = sorted({one.budget for one in run.counted if one.budget is not None})
+    rounds = f"{run.rounds}{f' of {run.planned_rounds}' if run.planned_rounds else ''}"
+    least_and_most = " to ".join(map(epsilon, sorted({budgets[0], budgets[-1]}))) if budgets else ""
+    spent = (
+        f"{_epsilon(run)}{f' of {least_and_most}' if least_and_most else ''}" if run.private else NOT_PRIVATE
+    )
+    cost = f"Epsilon, {over_runs(run)}" if run.private else "Epsilon"
+    return (_quality(run), (cost, spent), ("Clients", f"{len(run.clients):,}"), ("Rounds", rounds))
+
+
 def _quality(run: RunFacts) -> tuple[str, str]:
     """The first metric, or the loss of a task without metrics."""
     name, value = next(iter(run.metrics.items()), ("Loss", run.loss))

@@ -46,6 +46,8 @@ def _of_one(run: RunFacts) -> dict[str, Any]:
         "private": run.private,
         "run": run,
         "headline": headline(run),
+        "glance": overview.glance(run),
+        "first_figure": _first_figure(run),
         "clauses": clauses(run),
         "overview": overview.overview(run),
         "stated": overview.stated(run),
@@ -99,6 +101,14 @@ def _of_several(runs: Sequence[RunFacts]) -> dict[str, Any]:
         "foot": clean(f"{len(runs)} runs side by side: {names}", _LONGEST_NAME),
         "foot_digest": f"the digest of each run: in the last table, “{values['digests'].caption}”",
     }
+
+
+def _first_figure(run: RunFacts) -> Any:
+    from fl_dp.reporting.page.figures.canvas import drawing
+    from fl_dp.reporting.page.figures.of_one import glance
+
+    with drawing():
+        return glance(run)
 
 
 def _figures(run: RunFacts) -> list[Any]:

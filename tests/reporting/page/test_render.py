@@ -12,8 +12,12 @@ from fl_dp.kits.keys import fingerprint
 from fl_dp.records import REFUTED
 from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.page.digest import page_digest
+from fl_dp.reporting.page.numbers import charged, measured
+from fl_dp.reporting.page.overview import glance
+from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.refuted import ADVICE, without_refutation
+from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.run_folder import RunFolder
 
 from .conftest import Make, change_summary, statement
@@ -79,12 +83,25 @@ def test_headings_are_in_order_and_every_section_has_one(make: Make) -> None:
 def test_figures_and_tables_can_be_read_without_seeing_them(make: Make) -> None:
     page = page_of(make())
     figures = page.all("svg")
-    assert len(figures) == 6
+    assert len(figures) == 7
     assert all(one["role"] == "img" and one["aria-labelledby"] for one in figures)
     assert len(page.all("desc")) == len(figures)
     assert len(page.all("caption")) == len(page.all("table")) >= 7
     assert all(one["scope"] in ("row", "col") for one in page.all("th"))
     assert page.all("a")[0] == {"class": "skip", "href": "#main"}
+
+
+def test_a_reader_first_sees_how_good_it_is_at_what_cost_and_both_over_the_rounds(make: Make) -> None:
+    run = read_run(make())
+    seen = dict(glance(run))
+    (quality,) = (value for name, value in seen.items() if name.startswith("accuracy"))
+    assert quality == measured(run.metrics["accuracy"])
+    (cost,) = (value for name, value in seen.items() if name.startswith("Epsilon"))
+    assert cost.startswith(charged(run.epsilon, run.arithmetic))
+    assert " of " in cost  # the clients' budgets
+    page = render_page([make("other")])
+    assert page.index('class="glance"') < page.index('id="f-glance-title"') < page.index("<h2")
+    assert dict(glance(read_run(make("open", private=False))))["Epsilon"] == NOT_PRIVATE
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_METRICS = 4  # with a figure
+_RIGHT = 0.1  # of a figure's width, for a second scale
 _NAMED = 6  # clients named in a legend
 _LONGEST = 16  # characters of a name in a legend
 _SPREAD = ("least", "10 %", "median", "90 %", "largest")
@@ -144,6 +145,30 @@ def tradeoff(run: RunFacts) -> Figure | None:
         f"{measured(high)}."
     )
     return framed(axes, "f-tradeoff", f"{name} over epsilon", text)
+
+
+def glance(run: RunFacts) -> Figure | None:
+    """The first metric, or else the loss, and epsilon over the rounds; None if fewer than two have one."""
+    name = next(iter(run.history[0].metrics), "loss") if run.history else "loss"
+    points = [(one.number, value) for one in run.history if (value := one.measured(name)) is not None]
+    if len(points) < 2 or not all(math.isfinite(value) for _, value in points):
+        return None
+    spent = [(one.number, one.epsilon) for one in run.history if run.private and math.isfinite(one.epsilon)]
+    axes = round_axes(name, 1 + bool(spent))
+    drawn = thinned(points)
+    axes.plot(*zip(*drawn, strict=True), label=name, **style(0, len(drawn)))
+    if spent:
+        drawn = thinned(spent)
+        axes.plot([], [], label="epsilon", **style(1, 1))  # the legend is of the first axes alone
+        place = axes.get_position()
+        axes.set_position((place.x0, place.y0, place.width - _RIGHT, place.height))
+        right = axes.twinx()
+        right.plot(*zip(*drawn, strict=True), **style(1, len(drawn)))
+        right.set_ylim(bottom=0)
+        right.spines["right"].set_visible(True)
+        right.set_ylabel("epsilon")
+    text = f"After the last round {name} is {measured(points[-1][1])}."
+    return framed(axes, "f-glance", f"{name}{' and epsilon' * bool(spent)} over the rounds", text)
 
 
 def attendance(run: RunFacts) -> Figure | None:

@@ -89,7 +89,7 @@ def several_runs(make: Make) -> list[RunFolder]:
 
 
 @pytest.mark.parametrize("width", [360, 1440])
-@pytest.mark.parametrize(("runs", "figures", "tables"), [(one_run, 6, 10), (several_runs, 3, 0)])
+@pytest.mark.parametrize(("runs", "figures", "tables"), [(one_run, 7, 10), (several_runs, 3, 0)])
 def test_runs_are_shown_whole(
     make: Make, tmp_path: Path, width: int, runs: Callable[[Make], list[RunFolder]], figures: int, tables: int
 ) -> None:

@@ -1,6 +1,7 @@
 """A table of the user's own in one file, with a public schema file that says what its columns are."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -9,11 +10,12 @@ from fl_dp.data.source import Location, Source
 from fl_dp.data.tables.encode import Table, encode, encode_inputs
 from fl_dp.data.tables.files import read_csv, read_parquet
 from fl_dp.data.tables.parse import read_schema
-from fl_dp.data.tables.schema import NONE, Schema
+from fl_dp.data.tables.schema import FILE, NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
 SUFFIX = ".schema.toml"
+TEST = "test"  # the name of the file of test records, beside the others, if the schema says split = "file"
 
 
 def schema_of(location: Location) -> Schema:
@@ -35,8 +37,12 @@ def _source(read: Callable[[Location, Schema], Table]) -> Source:
     """A data set that is one file; read: reads its table, as the schema and the settings say."""
 
     def load(location: Location, split: Split) -> TensorData:
-        _check_there(location)  # first: a misspelt table name should not be reported as a missing schema
+        if not location.schema:
+            _check_there(location)  # first: a misspelt table name should not be reported as a missing schema
         schema = schema_of(location)
+        if schema.split == FILE and split == "test":
+            location = replace(location, argument=str(location.path.with_stem(TEST)))
+        _check_there(location)
         return _data(location, read(location, schema), schema, split)
 
     def inputs(location: Location) -> Tensor:

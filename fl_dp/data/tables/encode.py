@@ -13,7 +13,7 @@ from torch import Tensor
 from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.cells import Cells, plain
 from fl_dp.data.tables.columns import Column, Label, Mask, Target
-from fl_dp.data.tables.schema import NONE, Schema
+from fl_dp.data.tables.schema import FILE, NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.traces.columns import of_columns
 from fl_dp.data.traces.traces import Traces
@@ -45,7 +45,7 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
     columns = zip(names, cells, table.columns, strict=True)
     raw = record_digests({name: column for name, own, column in columns if own not in _of_whom(schema)})
     kept = _kept(cells, schema)
-    if split is not None:
+    if split is not None and schema.split != FILE:
         kept &= _is_test(cells, schema, raw, kept) == (split == "test")
     if not kept.any():
         raise DataError(f"there are no {split or 'usable'} records.")

@@ -5,7 +5,7 @@
     separator = ","            # of a CSV file
     encoding = "utf-8"         # of a CSV file; without it: the setting encoding
     decimal = "."              # of numbers in cells: "," in 61,8
-    split = "hash"             # a fifth of the records is for testing; "none": none is
+    split = "hash"             # a fifth of the records is for testing; "none": none is; "file": test.csv is
 
     [columns.age]
     kind = "number"
@@ -52,7 +52,7 @@ from fl_dp.data.tables.columns import (
     Uneven,
 )
 from fl_dp.data.tables.declared import distinct, division_of, named_values, values_of
-from fl_dp.data.tables.schema import HASH, NONE, Schema
+from fl_dp.data.tables.schema import FILE, HASH, NONE, Schema
 from fl_dp.errors import ConfigError, DataError
 
 _TOP = {"missing", "header", "separator", "encoding", "decimal", "split", "columns"}
@@ -95,9 +95,9 @@ def parse_schema(content: Mapping[str, Any]) -> Schema:
     )
     if not (isinstance(schema.separator, str) and len(schema.separator) == 1):
         raise DataError(f"separator = {schema.separator!r}: expected one character.")
-    if schema.split not in (HASH, NONE):
+    if schema.split not in (HASH, NONE, FILE):
         raise DataError(
-            f'split = {schema.split!r}: expected {HASH!r} or {NONE!r}, or a column of kind "split".'
+            f'split = {schema.split!r}: expected {HASH!r}, {NONE!r} or {FILE!r}, or a column of kind "split".'
         )
     _check_whole(schema)
     return schema
@@ -114,6 +114,8 @@ def _check_whole(schema: Schema) -> None:
     for kind in (Group, SplitColumn):
         if len(schema.of_kind(kind)) > 1:
             raise DataError(f"expected one column of kind {_NAMES[kind]!r} at most.")
+    if schema.split == FILE and schema.split_column:
+        raise DataError(f'split = {FILE!r}: and a column of kind "split" says which records are for testing.')
 
 
 def _column(name: str, part: Any, missing: tuple[Value, ...], decimal: str) -> Column:

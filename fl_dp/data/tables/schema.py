@@ -19,7 +19,7 @@ from fl_dp.form import Form
 _NOT_ENCODED = Group | Site | SplitColumn | SubgroupColumn
 Kind = TypeVar("Kind", bound=Column)
 
-HASH, NONE = "hash", "none"
+HASH, NONE, FILE = "hash", "none", "file"
 
 
 @dataclass(frozen=True, slots=True)

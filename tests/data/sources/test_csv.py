@@ -48,6 +48,18 @@ def test_the_schema_beside_the_table_is_read(table: Path) -> None:
         load_data(f"csv:{table}", ROOT, "test")
 
 
+def test_test_records_may_be_a_file_beside_that_of_each_site(table: Path) -> None:
+    table.with_name("t.schema.toml").write_text(SCHEMA.replace('"none"', '"file"'))
+    name, shared = f"csv:{table}", Reading(schema=str(table.with_name("t.schema.toml")))
+    assert len(load_data(name, ROOT, "train").y) == 2
+    with pytest.raises(DataError, match=r"test\.csv: no such file"):
+        load_data(name, ROOT, "test", shared)
+    table.with_name("test.csv").write_text("a,y\n5,yes\n")
+    for file in (table, table.with_name("server.csv")):  # the second is not there, and need not be
+        found = load_data(f"csv:{file}", ROOT, "test", shared)
+        assert (found.x.tolist(), found.y.tolist()) == ([[0.0]], [1])
+
+
 def test_another_may_be_named(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other.toml").write_text(SCHEMA.replace("[0, 10]", "[0, 20]"))
     monkeypatch.chdir(tmp_path)

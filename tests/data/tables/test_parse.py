@@ -68,7 +68,7 @@ def test_a_whole_schema(read: Read, schema_text: str) -> None:
         ("yes = [1, 2]", "yes = [1, 0]", "column 'ill': a value appears twice"),
         ("yes = [1, 2]", "yes = []", "column 'ill': expected at least two classes"),
         ('if-missing = "encode"', 'if-missing = "guess"', "'age': expected if-missing to be one of refuse"),
-        ('split = "none"', 'split = "half"', "split = 'half': expected 'hash' or 'none'"),
+        ('split = "none"', 'split = "half"', "split = 'half': expected 'hash', 'none' or 'file'"),
         ('split = "none"', 'separator = ", "', "separator = ', ': expected one character"),
         ('split = "none"', 'decimal = ";"', r"decimal = ';': expected '\.' or ','"),
         ('split = "none"', 'encoding = "utf-16"', "encoding = 'utf-16': expected 'utf-8' or 'latin-1' or"),

@@ -144,7 +144,8 @@ class PrivateTrainer:
         Tried with random numbers, random weights and the kernels in use, once for each combination.
         """
         rows = self._steady_rows(rows)  # as in `step`
-        if self.plan.one_by_one or rows == 1 or (rows, *self.kernels.items()) in self._steady:
+        alone = rows == 1 and not self._replicas.copies  # nothing to compare a row with
+        if self.plan.one_by_one or alone or (rows, *self.kernels.items()) in self._steady:
             return
 
         def run(chooser: KernelChooser, examples: Batch, passes: Passes = self._passes) -> Tensor:
@@ -165,11 +166,17 @@ class PrivateTrainer:
         self._watch.check(self._passes.objective)
 
     def rehearse(self, size: int) -> ClippedSum:
-        """The clipped sum of `size` examples of random numbers. It chooses kernels and changes no weight."""
+        """The clipped sum of `size` examples of random numbers. It chooses kernels and changes no weight.
+
+        Every device takes this pass: one that fails later would show that a draw was large enough for it.
+        """
         if self.plan.one_by_one:
             # Two: a model whose second pass fails would leave all records but the first without a gradient.
             return self._one_by_one((self._passes.objective.blank(1) for _ in range(2)), all_count=True)
-        return self.nothing() + self.clipped_sums([self._passes.objective.blank(size)], size)[0]
+        blank = self._passes.objective.blank(size)
+        self._replicas.follow()
+        sums = [self.clipped_sums([blank], size, passes)[0] for passes in self._replicas.all]
+        return self.nothing() + sums[0]
 
     @property
     def kernels(self) -> Mapping[str, str]:
@@ -306,9 +313,11 @@ class PrivateTrainer:
         return self._clipped_sum(data, draw, self.fits)
 
     def _fewer(self, rows: int) -> int:
-        """Half as many rows, halved again until they are steady. A single row always is."""
-        while (rows := self._steady_rows(rows // 2)) > 1 and not self._is_steady(rows):
-            pass
+        """Half as many rows, halved again until they are steady. A single row always is, on one device."""
+        while not self._is_steady(rows := self._steady_rows(rows // 2)):
+            if rows == 1:
+                self._replicas = Replicas(self._passes, ())
+                break
         return rows
 
     def _steady_rows(self, rows: int) -> int:

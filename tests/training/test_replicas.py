@@ -108,3 +108,9 @@ def test_a_copy_that_computes_with_the_first_ones_parameters_is_refused(data):
 
 def test_one_by_one_takes_one_device(data):
     assert not trainer_on(2, data, arithmetic="proven")._replicas.copies
+
+
+def test_what_is_recorded_of_one_device_is_not_replayed_for_another(data):
+    passes = trainer_on(1, data)._passes
+    assert passes.kind == passes.on(CPU).kind
+    assert passes.kind != passes.on(torch.device("meta")).kind

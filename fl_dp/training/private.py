@@ -14,7 +14,7 @@ from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, empty_sum, sums_of
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.kernel_choice.memory import is_out_of_memory
+from fl_dp.engine.kernel_choice.memory import is_out_of_memory, is_the_machines
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.gaussian import add_gaussian_noise, share_of_sum
 from fl_dp.engine.noise.grid import noise_grid
@@ -144,8 +144,8 @@ class PrivateTrainer:
         Tried with random numbers, random weights and the kernels in use, once for each combination.
         """
         rows = self._steady_rows(rows)  # as in `step`
-        alone = rows == 1 and not self._replicas.copies  # nothing to compare a row with
-        if self.plan.one_by_one or alone or (rows, *self.kernels.items()) in self._steady:
+        alone = self.plan.one_by_one or rows == len(self._replicas.all) == 1
+        if alone or (rows, *self.kernels.items()) in self._steady:
             return
 
         def run(chooser: KernelChooser, examples: Batch, passes: Passes = self._passes) -> Tensor:
@@ -166,15 +166,13 @@ class PrivateTrainer:
         self._watch.check(self._passes.objective)
 
     def rehearse(self, size: int) -> ClippedSum:
-        """The clipped sum of `size` examples of random numbers. It chooses kernels and changes no weight.
-
-        Every device takes this pass: one that fails later would show that a draw was large enough for it.
-        """
+        """The clipped sum of `size` examples of random numbers. It chooses kernels and changes no weight."""
         if self.plan.one_by_one:
             # Two: a model whose second pass fails would leave all records but the first without a gradient.
             return self._one_by_one((self._passes.objective.blank(1) for _ in range(2)), all_count=True)
         blank = self._passes.objective.blank(size)
         self._replicas.follow()
+        # all devices: one that failed later would show that a draw was large enough to need it
         sums = [self.clipped_sums([blank], size, passes)[0] for passes in self._replicas.all]
         return self.nothing() + sums[0]
 
@@ -367,7 +365,7 @@ class PrivateTrainer:
         try:
             return self.clipped_sums(batches, rows, passes)
         except BaseException as error:
-            if isinstance(error, ENDS) or _is_the_machines(error):
+            if isinstance(error, ENDS) or is_the_machines(error):
                 raise
             logger.warning("examples are computed one by one: %s", words_of(error))
             self._replicas.as_before()
@@ -380,7 +378,7 @@ class PrivateTrainer:
         try:
             return self.clipped_sums([example], rows, passes)[0]
         except BaseException as error:
-            if isinstance(error, ENDS) or _is_the_machines(error):
+            if isinstance(error, ENDS) or is_the_machines(error):
                 raise
             self._forget(error)
             return self.nothing()
@@ -393,13 +391,6 @@ class PrivateTrainer:
 def _each(batch: Batch) -> Iterator[Batch]:
     """Each example as a batch of its own."""
     return zip(*(torch.split(part, 1) for part in batch), strict=True)
-
-
-def _is_the_machines(error: BaseException) -> bool:
-    """Whether the error is about memory or a device, not about what an example holds."""
-    if isinstance(error, torch.AcceleratorError | torch.OutOfMemoryError):
-        return True
-    return type(error) is RuntimeError and is_out_of_memory(error)  # any other type may come from user code
 
 
 def _step_type(parameter: Tensor) -> torch.dtype:

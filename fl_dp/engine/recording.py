@@ -147,10 +147,12 @@ def _captured(
     run: Pass, batch: Batch, state: Mapping[str, Tensor], recorded: Recorded, capture: Capture
 ) -> Captured:
     if any(torch.Tag.nondeterministic_seeded in _tags(node) for node in recorded._operators.graph.nodes):
-        raise NotRecordedError("it draws random numbers, whose seed a graph would keep")
-    device = next(iter(state.values())).device
+        raise NotRecordedError("it draws random numbers")
+    one = next(iter(state.values()))
+    device = one.device
     examples = tuple(part.to(device) for part in batch)
-    outputs, replay = capture(lambda: _flat(*run(examples, state)))
+    with torch.cuda.device_of(one):  # type: ignore[no-untyped-call]  # a capture is of the current one
+        outputs, replay = capture(lambda: _flat(*run(examples, state)))
     return Captured([*examples, *state.values()], outputs, replay, recorded._forms)
 
 

@@ -182,7 +182,8 @@ class _Noted(KernelChooser):
         names = [
             name
             for name, mine in self._digests.items()
-            if any(bool((a != b)[counted].any()) for a, b in zip(mine, other._digests[name], strict=True))
+            if name not in other._digests
+            or any(bool((a != b)[counted].any()) for a, b in zip(mine, other._digests[name], strict=True))
         ]
         return names or [_ALL] * bool((self._lengths != other._lengths)[counted].any())
 

@@ -31,8 +31,9 @@ def find_devices(names: str) -> "list[torch.device]":
 
     devices = [find_device(name.strip()) for name in names.split(",")]
     if len(devices) > 1:
-        if len({str(one) for one in devices}) < len(devices) or any(one.index is None for one in devices):
-            raise ConfigError(f"device = {names!r}: expected different devices with numbers: cuda:0,cuda:1.")
+        numbered = all(one.type == "cuda" and one.index is not None for one in devices)
+        if len(set(devices)) < len(devices) or not numbered:
+            raise ConfigError(f"device = {names!r}: expected different GPUs with numbers: cuda:0,cuda:1.")
         kinds = sorted({torch.cuda.get_device_name(one) for one in devices})
         if len(kinds) > 1:
             raise ConfigError(
@@ -40,3 +41,10 @@ def find_devices(names: str) -> "list[torch.device]":
                 "which moves others to another device, would change what they add. Take devices of one kind."
             )
     return devices
+
+
+def card(device: "torch.device") -> str:
+    """The device, and which card it is: a number names another one after a change of the machine."""
+    import torch
+
+    return f"{device} {torch.cuda.get_device_properties(device)}" if device.type == "cuda" else str(device)

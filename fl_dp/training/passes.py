@@ -48,7 +48,7 @@ class Passes:
     @property
     def kind(self) -> tuple[object, ...]:
         """What decides the operators of a pass, besides the model and the shapes of its examples."""
-        return self.objective, self._precision, *self.chooser.fixed.items()
+        return self.objective, self._precision, self.device, *self.chooser.fixed.items()
 
     @property
     def state(self) -> dict[str, Tensor]:

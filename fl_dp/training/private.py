@@ -14,7 +14,7 @@ from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, empty_sum, sums_of
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.kernel_choice.memory import is_out_of_memory
+from fl_dp.engine.kernel_choice.memory import is_out_of_memory, is_the_machines
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.gaussian import add_gaussian_noise, share_of_sum
 from fl_dp.engine.noise.grid import noise_grid
@@ -135,7 +135,8 @@ class PrivateTrainer:
         """
         if self.plan.one_by_one:
             return 1
-        rows = quickest_rows(self.rehearse, self.plan.expected_batch_size, at_most, self.device)
+        of_each = -(-self.plan.expected_batch_size // len(self._replicas.devices))
+        rows = quickest_rows(self.rehearse, of_each, at_most, self.device)
         return steady_rows(self.check_rows, rows, at_most)
 
     def check_rows(self, rows: int) -> None:
@@ -144,7 +145,8 @@ class PrivateTrainer:
         Tried with random numbers, random weights and the kernels in use, once for each combination.
         """
         rows = self._steady_rows(rows)  # as in `step`
-        if self.plan.one_by_one or rows == 1 or (rows, *self.kernels.items()) in self._steady:
+        alone = self.plan.one_by_one or rows == len(self._replicas.all) == 1
+        if alone or (rows, *self.kernels.items()) in self._steady:
             return
 
         def run(chooser: KernelChooser, examples: Batch, passes: Passes = self._passes) -> Tensor:
@@ -169,7 +171,11 @@ class PrivateTrainer:
         if self.plan.one_by_one:
             # Two: a model whose second pass fails would leave all records but the first without a gradient.
             return self._one_by_one((self._passes.objective.blank(1) for _ in range(2)), all_count=True)
-        return self.nothing() + self.clipped_sums([self._passes.objective.blank(size)], size)[0]
+        blank = self._passes.objective.blank(size)
+        self._replicas.follow()
+        # all devices: one that failed later would show that a draw was large enough to need it
+        sums = [self.clipped_sums([blank], size, passes)[0] for passes in self._replicas.all]
+        return self.nothing() + sums[0]
 
     @property
     def kernels(self) -> Mapping[str, str]:
@@ -306,9 +312,11 @@ class PrivateTrainer:
         return self._clipped_sum(data, draw, self.fits)
 
     def _fewer(self, rows: int) -> int:
-        """Half as many rows, halved again until they are steady. A single row always is."""
-        while (rows := self._steady_rows(rows // 2)) > 1 and not self._is_steady(rows):
-            pass
+        """Half as many rows, halved again until they are steady. A single row always is, on one device."""
+        while not self._is_steady(rows := self._steady_rows(rows // 2)):
+            if rows == 1:
+                self._replicas = Replicas(self._passes, ())
+                break
         return rows
 
     def _steady_rows(self, rows: int) -> int:
@@ -358,7 +366,7 @@ class PrivateTrainer:
         try:
             return self.clipped_sums(batches, rows, passes)
         except BaseException as error:
-            if isinstance(error, ENDS) or _is_the_machines(error):
+            if isinstance(error, ENDS) or is_the_machines(error):
                 raise
             logger.warning("examples are computed one by one: %s", words_of(error))
             self._replicas.as_before()
@@ -371,7 +379,7 @@ class PrivateTrainer:
         try:
             return self.clipped_sums([example], rows, passes)[0]
         except BaseException as error:
-            if isinstance(error, ENDS) or _is_the_machines(error):
+            if isinstance(error, ENDS) or is_the_machines(error):
                 raise
             self._forget(error)
             return self.nothing()
@@ -384,13 +392,6 @@ class PrivateTrainer:
 def _each(batch: Batch) -> Iterator[Batch]:
     """Each example as a batch of its own."""
     return zip(*(torch.split(part, 1) for part in batch), strict=True)
-
-
-def _is_the_machines(error: BaseException) -> bool:
-    """Whether the error is about memory or a device, not about what an example holds."""
-    if isinstance(error, torch.AcceleratorError | torch.OutOfMemoryError):
-        return True
-    return type(error) is RuntimeError and is_out_of_memory(error)  # any other type may come from user code
 
 
 def _step_type(parameter: Tensor) -> torch.dtype:

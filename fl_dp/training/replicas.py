@@ -4,8 +4,9 @@ Each pass's sum comes to the first device, where all are added in the order of t
 the same bits for any number of devices, if a row has the same bits on each. With one record more, later ones
 move to other passes and so to other devices; so this is compared before anything is paid (`steady_rows.py`).
 
-Nothing waits but a device for what it needs: passes are queued, and run at the same time. Random masks come
-from each device's own generator, keyed by the step and the device's place.
+Nothing waits but a device for what it needs: passes are queued, and run at the same time. Random masks that a
+GPU draws come from its own generator, keyed by the step and the device's place: with another number of GPUs
+they are others.
 """
 
 from collections.abc import Sequence
@@ -19,24 +20,24 @@ class Replicas:
     """first: the passes of the model that is trained. devices: of its copies; may be none."""
 
     def __init__(self, first: Passes, devices: Sequence[torch.device]) -> None:
-        self._all = (first, *(first.on(device) for device in devices))
+        self.all = (first, *(first.on(device) for device in devices))
 
     @property
     def copies(self) -> Sequence[Passes]:
-        return self._all[1:]
+        return self.all[1:]
 
     @property
     def devices(self) -> Sequence[torch.device]:
-        return [one.device for one in self._all]
+        return [one.device for one in self.all]
 
     def of_pass(self, number: int) -> Passes:
         """Those that take the pass of that number in a step."""
-        return self._all[number % len(self._all)]
+        return self.all[number % len(self.all)]
 
     @torch.no_grad()
     def follow(self) -> None:
         """Give all copies the first one's parameters, buffers and kernels."""
-        first = self._all[0]
+        first = self.all[0]
         for one in self.copies:
             one.chooser = first.chooser
             for mine, given in zip(one.state.values(), first.state.values(), strict=True):
@@ -44,5 +45,5 @@ class Replicas:
 
     def as_before(self) -> None:
         """See `Passes.as_before`; of all."""
-        for one in self._all:
+        for one in self.all:
             one.as_before()

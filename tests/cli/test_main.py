@@ -54,7 +54,7 @@ def test_arguments_and_options_reach_the_launch(launched, tmp_path):
         (["--simulate", "--secure", "--set", "aggregation=secure"], "ray", True),
     ],
 )
-def test_masks_are_played_where_clients_are_simulated(launched, words, engine, masks):
+def test_clients_are_simulated_and_masks_are_played_where_that_is_asked_for(launched, words, engine, masks):
     assert run_command(app, ["run", *words]) == 3
     assert (launched[0][1]["engine"], launched[0][1]["masks"]) == (engine, masks)
 

@@ -26,8 +26,8 @@ def test_several_devices_must_be_there_once_and_of_one_kind(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A" if device.index < 2 else "B")
     assert find_devices("cuda:0, cuda:1") == [torch.device("cuda:0"), torch.device("cuda:1")]
     assert find_devices("cpu") == [torch.device("cpu")]
-    for names in ("cuda:0,cuda:0", "cuda,cuda:1", "cpu,cpu"):
-        with pytest.raises(ConfigError, match="different devices with numbers"):
+    for names in ("cuda:0,cuda:0", "cuda,cuda:1", "cpu,cpu", "cpu:0,cpu:1"):
+        with pytest.raises(ConfigError, match="different GPUs with numbers"):
             find_devices(names)
     with pytest.raises(ConfigError, match="A and B may round differently"):
         find_devices("cuda:1,cuda:2")

@@ -1,11 +1,6 @@
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.client.settings import TEMPLATE_VARIABLE, client_settings
-from fl_dp.launch.clients import (
-    client_config,
-    write_client_files,
-    write_client_template,
-)
+from fl_dp.launch.clients import client_config, write_client_files
 
 
 def test_every_client_has_its_part_and_all_one_ledger(tmp_path):
@@ -32,10 +27,3 @@ def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path):
     assert client_config(following, 0, tmp_path).max_grad_norm == 700.0
     assert not config.allow_unprotected
     assert client_config(RunConfig(privacy="off"), 0, tmp_path).allow_unprotected
-
-
-def test_the_template_serves_every_simulated_client(tmp_path, monkeypatch):
-    template = write_client_template(RunConfig(clients=3), tmp_path, tmp_path / "ledgers")
-    monkeypatch.setenv(TEMPLATE_VARIABLE, str(template))
-    settings = client_settings({"partition-id": 2, "num-partitions": 3})
-    assert settings == client_config(RunConfig(clients=3), 2, tmp_path / "ledgers")

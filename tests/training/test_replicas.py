@@ -31,7 +31,7 @@ def test_any_number_of_devices_leaves_the_same_bits(data, number):
 
 def test_passes_are_dealt_out_in_turn(data):
     trainer, seen = trainer_on(3, data), []
-    for place, passes in enumerate(trainer._replicas._all):
+    for place, passes in enumerate(trainer._replicas.all):
         passes.model.register_forward_hook(lambda *_, place=place: seen.append(place))
     trainer._clipped_sum(data, torch.arange(40), 8)
     assert seen[:5] == [0, 1, 2, 0, 1]
@@ -39,32 +39,78 @@ def test_passes_are_dealt_out_in_turn(data):
 
 def test_an_example_that_raises_leaves_every_copy_as_it_was(data):
     trainer = trainer_on(2, data)
-    for passes in trainer._replicas._all:
+    for passes in trainer._replicas.all:
         passes.model.eval()
     trainer._forget(ValueError("a record's"))
-    assert all(passes.model.training for passes in trainer._replicas._all)
+    assert all(passes.model.training for passes in trainer._replicas.all)
 
 
-class Rounded(nn.Module):
-    """Rounds its input, on a device that does so."""
+class Elsewhere(nn.Module):
+    """Does to its input what a device does with which something is wrong."""
 
-    also = False
+    does = staticmethod(lambda x: x)
 
     def forward(self, x):
-        return x.bfloat16().float() if self.also else x
+        return self.does(x)
 
 
-def test_devices_that_round_differently_are_refused_before_a_payment(data):
-    model = nn.Sequential(Rounded(), nn.Linear(5, 3))
-    trainer = trainer_for(model, data, plan_of(), more_devices=[CPU])
-    trainer.rehearse(8)
-    trainer.check_rows(8)
-    other = trainer_for(model, data, plan_of(), more_devices=[CPU])
-    other.rehearse(8)
-    other._replicas.copies[0].model[0].also = True
+def with_a_second(does, data):
+    """A trainer on two devices, of which the second `does` so."""
+    trainer = trainer_for(nn.Sequential(Elsewhere(), nn.Linear(5, 3)), data, plan_of(), more_devices=[CPU])
+    trainer._replicas.copies[0].model[0].does = does
+    return trainer
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_devices_that_round_differently_are_refused_before_a_payment(rows, data):
+    trainer = with_a_second(lambda x: x, data)
+    trainer.rehearse(rows)
+    trainer.check_rows(rows)
+    other = with_a_second(lambda x: x.bfloat16().float(), data)
+    other.rehearse(rows)
     with pytest.raises(UnsteadyError, match="on another device"):
-        other.check_rows(8)
+        other.check_rows(rows)
+
+
+def out_of_memory(_):
+    raise torch.OutOfMemoryError
+
+
+def test_a_device_that_cannot_take_a_pass_fails_before_a_payment_whatever_is_drawn(data):
+    with pytest.raises(torch.OutOfMemoryError):  # the rows that were checked once are not checked again
+        with_a_second(out_of_memory, data).rehearse(8)
+
+
+def test_when_memory_runs_out_down_to_single_rows_that_differ_one_device_is_left(data):
+    trainer = with_a_second(lambda x: x.bfloat16().float(), data)
+    assert trainer._fewer(8) == 1
+    assert not trainer._replicas.copies
+
+
+class Closed(nn.Module):
+    """Computes with the layer of the model that was built first, in whatever copy of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+        self.call = lambda x: self.layer(x)
+
+    def forward(self, x):
+        return self.call(x)
+
+
+def test_a_copy_that_computes_with_the_first_ones_parameters_is_refused(data):
+    model = nn.Sequential(Closed(), nn.Linear(3, 3))
+    trainer = trainer_for(model, data, plan_of(), more_devices=[CPU])
+    with pytest.raises(UnsteadyError, match="on another device"):
+        trainer.check_rows(8)
 
 
 def test_one_by_one_takes_one_device(data):
     assert not trainer_on(2, data, arithmetic="proven")._replicas.copies
+
+
+def test_what_is_recorded_of_one_device_is_not_replayed_for_another(data):
+    passes = trainer_on(1, data)._passes
+    assert passes.kind == passes.on(CPU).kind
+    assert passes.kind != passes.on(torch.device("meta")).kind

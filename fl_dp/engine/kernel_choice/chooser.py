@@ -215,7 +215,7 @@ def _trial(layout: GradientLayout, kernel: str) -> _Trial:
     with full_precision(kept.norm_squared.device):
         kept.weighted_sum(torch.ones_like(kept.norm_squared), None)
     if kept.norm_squared.is_cuda:
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(kept.norm_squared.device)
     return _Trial(clock() - start, _kept_bytes(kept))
 
 

@@ -37,6 +37,13 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
+def is_the_machines(error: BaseException) -> bool:
+    """Whether the error is about memory or a device, not about what an example holds."""
+    if isinstance(error, torch.AcceleratorError | torch.OutOfMemoryError):
+        return True
+    return type(error) is RuntimeError and is_out_of_memory(error)  # any other type may come from user code
+
+
 class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Bytes of the storages that are created while it is active, and their peak.
 

@@ -94,8 +94,8 @@ class Randomness:
             torch.set_rng_state(keyed_state(self.child("cpu").key))
             for number, device in enumerate(devices):
                 if device.type == "cuda":  # each device its own numbers: its passes are other records'
-                    state = self.child("cuda", number).generator(device).get_state()
-                    torch.cuda.set_rng_state(state, device)
+                    source = self.child("cuda", number) if number else self.child("cuda")
+                    torch.cuda.set_rng_state(source.generator(device).get_state(), device)
             yield
 
 

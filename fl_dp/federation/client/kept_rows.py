@@ -18,6 +18,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.federation.client.kept_states import FOLDER
 from fl_dp.federation.client.registration import account_digest
+from fl_dp.federation.devices import card
 from fl_dp.records import NUMERICS, RoundPlan
 from fl_dp.steady_math import machine
 
@@ -91,7 +92,7 @@ def kept_rows_file(config: ClientConfig) -> Path:
 def _kind(plan: RoundPlan, devices: Sequence[torch.device], at_most: int, *more: object) -> str:
     of_plan = [str(getattr(plan, name)) for name in _OF_A_KIND]
     of_machine = [
-        ",".join(map(str, devices)),
+        ",".join(map(card, devices)),
         torch.__version__,
         str(torch.get_num_threads()),
         str(NUMERICS),

@@ -97,3 +97,18 @@ def test_torch_draws_from_it_and_goes_on_as_before():
     assert torch.equal(torch.rand(3), expected)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+def test_gpus_draw_different_masks_and_the_first_those_that_it_draws_alone(monkeypatch):
+    given = []
+    on_cpu = Randomness.generator
+    monkeypatch.setattr(Randomness, "generator", lambda source, device: on_cpu(source))
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: given.append((str(device), state)))
+    for count in (1, 3):
+        with Randomness(KEY).in_torch(*(torch.device("cuda", number) for number in range(count))):
+            pass
+    alone, *together = given
+    assert [name for name, _ in together] == ["cuda:0", "cuda:1", "cuda:2"]
+    assert torch.equal(alone[1], together[0][1])
+    assert torch.equal(alone[1], on_cpu(Randomness(KEY).child("cuda")).get_state())  # as NUMERICS 4 has it
+    assert len({bytes(state.tolist()) for _, state in together}) == 3

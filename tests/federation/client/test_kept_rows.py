@@ -123,6 +123,18 @@ def test_rows_are_checked_once_for_each_number_of_rows_kernels_and_processor(
     assert checked(config)
 
 
+def test_another_card_behind_the_same_number_is_checked_again(
+    config: ClientConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    for there in ("A", "A", "B"):
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, there=there: there)
+        check_once(
+            config, PLAN, [torch.device("cuda:0")], 16, {}, lambda rows, there=there: asked.append(there)
+        )
+    assert asked == ["A", "B"]
+
+
 def test_a_check_that_fails_is_not_kept(config: ClientConfig) -> None:
     def fail(_: int) -> None:
         raise UnsteadyError("by place")

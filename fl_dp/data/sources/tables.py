@@ -15,7 +15,8 @@ from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
 
 SUFFIX = ".schema.toml"
-TEST = "test"  # the name of the file of test records, beside the others, if the schema says split = "file"
+# The file of test records if the schema says split = "file": the server's own with {client}, else one beside.
+SERVER, TEST = "server", "test"
 
 
 def schema_of(location: Location) -> Schema:
@@ -40,7 +41,7 @@ def _source(read: Callable[[Location, Schema], Table]) -> Source:
         if not location.schema:
             _check_there(location)  # first: a misspelt table name should not be reported as a missing schema
         schema = schema_of(location)
-        if schema.split == FILE and split == "test":
+        if schema.split == FILE and split == "test" and location.path.stem != SERVER:
             location = replace(location, argument=str(location.path.with_stem(TEST)))
         _check_there(location)
         return _data(location, read(location, schema), schema, split)

@@ -5,7 +5,7 @@
     separator = ","            # of a CSV file
     encoding = "utf-8"         # of a CSV file; without it: the setting encoding
     decimal = "."              # of numbers in cells: "," in 61,8
-    split = "hash"             # a fifth of the records is for testing; "none": none is; "file": test.csv is
+    split = "hash"             # a fifth of the records is for testing; "none": none is; "file": a file is
 
     [columns.age]
     kind = "number"

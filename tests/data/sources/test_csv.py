@@ -55,7 +55,8 @@ def test_test_records_may_be_a_file_beside_that_of_each_site(table: Path) -> Non
     with pytest.raises(DataError, match=r"test\.csv: no such file"):
         load_data(name, ROOT, "test", shared)
     table.with_name("test.csv").write_text("a,y\n5,yes\n")
-    for file in (table, table.with_name("server.csv")):  # the second is not there, and need not be
+    table.with_name("server.csv").write_text("a,y\n5,yes\n")  # with {client}
+    for file in (table, table.with_name("server.csv")):
         found = load_data(f"csv:{file}", ROOT, "test", shared)
         assert (found.x.tolist(), found.y.tolist()) == ([[0.0]], [1])
 

@@ -17,6 +17,7 @@ from fl_dp.statements import PURPOSE, Stated, Statement
 from .conftest import Make, change_summary, statement
 
 BEFORE = (Entry(0.1, 1.5, 30),)
+OF_TWO = ("recall", "auroc", "selection-rate")
 NOBODY = {"clients": {}, "epsilon": None, "delta": None, "federation": None}
 SIGNED_OF_NORTH = statement(["north"])
 
@@ -147,6 +148,10 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "by class, of old": lambda make: make(metrics={"accuracy": 0.5, "accuracy-per-class[a]": 0.25}),
     "by subgroup": lambda make: make(
         metrics={"mae": 0.5, "mae-per-subgroup[a]": 0.25, "label-accuracy-per-subgroup[a]": 0.5},
+        suppressed_below=LEAST_CELL,
+    ),
+    "of two classes": lambda make: make(
+        metrics={f"{one}-per-subgroup[{a}]": 0.5 for one in OF_TWO for a in ("all", "a")},
         suppressed_below=LEAST_CELL,
     ),
     "unprotected": lambda make: make(private=False),

@@ -224,6 +224,7 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
         lambda said: said["clients"]["south"].update(noise_multiplier=2.5),
     ),
     "a bound that follows": lambda make: make(settings={"adaptive-clipping": "quantile:0.5"}),
+    "bounds of a schedule": lambda make: make(settings={"max-grad-norm-schedule": "linear"}),
     "weights of a file": lambda make: make(settings={"start": "weights.pt"}),
     "masked sums": lambda make: opened(make(), masked=True),
     "open sums": lambda make: opened(make(), masked=False, alone=None),

@@ -64,6 +64,7 @@ FOLLOWS = {
     "This run was simulated: one launch held all clients' records": ("simulated", "served"),
     "This run's server and clients were on one machine": ("plain", "served"),
     "all of it is built in": ("plain", "killed, with a task"),
+    "in the first round, then by the schedule": ("bounds of a schedule", "a bound that follows"),
     "by a noised count, which the noise multiplier pays for": ("a bound that follows", "plain"),
     "Why clients did not train": ("declined", "plain"),
     "What each client's data have spent: epsilon of this run": ("plain", "nobody came"),

@@ -274,7 +274,7 @@ class RunConfig(TaskSettings):
     )
     public_data: bool = setting(
         False, _MACHINE, "the records are public or synthetic: clients on this machine then use a ledger "
-                         "for this run alone, unless one is named. It has no other effect",
+                         "for this run alone, unless one is named; --baseline is allowed",
         page="ledger.md#one-ledger-for-each-machine", may_change=True,
     )  # fmt: skip
     out: str = setting(

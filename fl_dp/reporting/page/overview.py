@@ -164,6 +164,7 @@ def results(run: RunFacts) -> Named:
         ("Model that was kept", kept if run.has_model else "none"),
         *((f"{name}, on {_tested(run)}", measured(value)) for name, value in run.metrics.items()),
         (f"Loss, on {_tested(run)}", measured(run.loss)),
+        *((("The best answer that is the same for all of them", run.constant),) if run.constant else ()),
         ("Time", where_time_went(run)),
     )
 

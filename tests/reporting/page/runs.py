@@ -141,6 +141,9 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "all lost": lambda make: make(lost_rounds=3),
     "best": lambda make: make(model="best", model_round=2),
     "average": lambda make: make(model="average"),
+    "a constant": lambda make: change_summary(
+        make(), lambda said: said.update(constant={"loss": 2.3, "accuracy": 0.1})
+    ),
     "unmeasured": lambda make: unmeasured(make()),
     "by class": lambda make: make(
         metrics={"accuracy": 0.5, "accuracy-per-class[a]": 0.25}, suppressed_below=LEAST_CELL

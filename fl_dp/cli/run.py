@@ -116,8 +116,8 @@ def run(
         plain = without_privacy(request.config) if baseline else None
         code = launch(
             request, engine=kind, out=out, ledger=ledger, ray_address=address, tell=tell,
-            vary_mechanism=vary_mechanism, masks=secure, one_run_ledger=one_run_ledger,
-            **({"claimed": folders.append} if plain else {}),
+            claimed=folders.append, vary_mechanism=vary_mechanism, masks=secure,
+            one_run_ledger=one_run_ledger,
         )  # fmt: skip
     if plain is not None:
         with reporting_progress(say) as tell:

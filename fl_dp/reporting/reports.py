@@ -250,7 +250,7 @@ class Summary:
 
 
 # Keys that only some runs and clients have, with the default for those that are not written.
-OF_SOME = {
+OF_SOME: dict[str, Any] = {
     "shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None, "secure_sum": None, "masked": None,
     "this_run": None, "constant": {},
 }  # fmt: skip

@@ -98,6 +98,24 @@ def test_within_subgroups_few_of_a_class_hide_the_metrics_of_classes_and_no_accu
     assert all(value is not None for name, value in told.items() if name.startswith("accuracy"))
 
 
+def test_within_subgroups_small_ones_are_hidden_together_and_the_others_told() -> None:
+    """Three of 19 records each, about half of them ill: together they are enough."""
+    ward = drawn(2, 3)
+    for small in range(3):
+        ward[small * (LEAST_CELL - 1) : (small + 1) * (LEAST_CELL - 1)] = 2 + small
+    told = found(data_of(drawn(2, 2), ("well", "ill"), ward=ward), *(f"{one}-per-subgroup" for one in OF_TWO))
+    for name, value in told.items():
+        assert (value is None) == any(f"ward{small}" in name for small in (2, 3, 4)), name
+
+
+def test_a_model_without_numbers_has_no_auroc() -> None:
+    data = data_of(drawn(2, 2), ("well", "ill"), sex=drawn(2, 3))
+    data.x[data.subgroups[0].codes == 0] = float("nan")
+    told = found(data, "auroc-per-subgroup")
+    assert told["auroc-per-subgroup[sex = sex0]"] is told["auroc-per-subgroup[all]"] is None
+    assert told["auroc-per-subgroup[sex = sex1]"] is not None
+
+
 def test_where_classes_are_hidden_or_would_hide_an_accuracy_nothing_within_is_told() -> None:
     sex = drawn(2, 3)
     rare = (torch.arange(RECORDS) < LEAST_CELL - 1).long()

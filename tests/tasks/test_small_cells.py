@@ -118,7 +118,21 @@ def test_nothing_told_by_class_depends_on_few_records(columns, monkeypatch):
     assert {True, False} == set(outcomes)
 
 
-def test_by_class_a_person_counts_once():
+def test_columns_that_are_alike_within_a_class_tell_of_the_few_in_which_they_differ():
+    """Recall of both: the ill in one column's first cell less those in the other's."""
+    for differ, fine in ((LEAST_CELL // 2 - 1, False), (LEAST_CELL // 2, True)):
+        table = {(0, a, b): 50 for a, b in product((0, 1), repeat=2)} | {(1, 0, 0): 50, (1, 1, 1): 50}
+        codes = np.array(repeated(table | {(1, 0, 1): differ, (1, 1, 0): differ}))
+        classes, *masks = told_cells(codes, (2, 2, 2))
+        assert all(mask.all() for mask in (classes, *masks))  # of both classes together all is well
+        assert told_by_class(codes[:, 1:], tuple(masks), codes[:, 0]) == (fine, fine)
+
+
+def test_by_class_a_person_counts_once_and_a_class_of_few_has_nothing_told():
+    all_told = (np.ones(1, dtype=bool),)
+    for few in (LEAST_CELL - 1, LEAST_CELL):
+        one_cell = np.zeros((100, 1), dtype=np.int64)
+        assert told_by_class(one_cell, all_told, np.arange(100) // (100 - few)) == (few == LEAST_CELL,)
     codes, classes = np.arange(160)[:, None] % 2, np.arange(160) // 80
     told = (np.ones(2, dtype=bool),)
     owners = tuple(f"{i % 80}" for i in range(160))

@@ -213,7 +213,8 @@ class RoundPlan:
     noise_multiplier covers all that a step releases. shares: 0: no secure sum; the client adds all of the
     noise. Otherwise the number of honest members whose shares add up to the noise of a secure sum, and
     noise_multiplier is that of the sum. copies: at how many members of the sum a person may have records;
-    most_rate: the largest sample rate of any member, if copies is more than one.
+    most_rate: the largest sample rate of any member, if copies is more than one. most_grad_norm: the largest
+    clipping bound of any round of the run, if it changes from round to round; 0: it does not.
     """
 
     run: str
@@ -246,6 +247,7 @@ class RoundPlan:
     shares: int = 0
     copies: int = 1
     most_rate: float = 0.0
+    most_grad_norm: float = 0.0
 
     @property
     def secure(self) -> bool:

@@ -12,7 +12,7 @@ from fl_dp.config.data import GONE_ARITHMETICS, require_not_proven
 from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
-from fl_dp.config.schedule import check_schedule
+from fl_dp.config.schedule import CONSTANT, check_schedule
 from fl_dp.config.secure import SECURE, require_secure
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, abouts_of, setting
 from fl_dp.config.task import TaskSettings
@@ -221,6 +221,11 @@ class RunConfig(TaskSettings):
         "that nine of ten clients do not exceed. A client that is chosen more often stops at its budget",
     )  # fmt: skip
     max_grad_norm: Positive = setting(1.0, _PRIVACY, "clipping bound", page="clipping.md", common=True)
+    max_grad_norm_schedule: str = setting(
+        CONSTANT, _PRIVACY,
+        "the bound in each round, as in learning-rate-schedule; no epsilon depends on it",
+        page="clipping.md#a-bound-for-each-round",
+    )  # fmt: skip
     adaptive_clipping: str = setting(
         "", _PRIVACY,
         "quantile:SHARE: from max-grad-norm on, the bound follows the length that SHARE of the gradients "
@@ -270,7 +275,7 @@ class RunConfig(TaskSettings):
     )
     public_data: bool = setting(
         False, _MACHINE, "the records are public or synthetic: clients on this machine then use a ledger "
-                         "for this run alone, unless one is named. It has no other effect",
+                         "for this run alone, unless one is named; --baseline is allowed",
         page="ledger.md#one-ledger-for-each-machine", may_change=True,
     )  # fmt: skip
     out: str = setting(
@@ -339,7 +344,16 @@ class RunConfig(TaskSettings):
         require_delta(self.delta)
         require(self.average_decay < 1, "average-decay", self.average_decay, "a number in [0, 1)")
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
-        check_schedule(self.learning_rate_schedule, self.learning_rate, self.rounds)
+        for key, schedule, first in (
+            ("learning-rate-schedule", self.learning_rate_schedule, self.learning_rate),
+            ("max-grad-norm-schedule", self.max_grad_norm_schedule, self.max_grad_norm),
+        ):
+            check_schedule(key, schedule, first, self.rounds)
+        require(
+            self.max_grad_norm_schedule == CONSTANT or (self.private and not self.adaptive_clipping),
+            "max-grad-norm-schedule", self.max_grad_norm_schedule,
+            f"{CONSTANT} with adaptive-clipping, which moves the bound itself, and with privacy = off",
+        )  # fmt: skip
         inline_table("optimizer-settings", self.optimizer_settings)
         require(
             adaptation_of(self.adaptive_clipping) is None or self.private, "adaptive-clipping",

@@ -1,26 +1,27 @@
-"""The clients' learning rate in each round: the server computes it and puts it into the round's plan.
+"""The clients' learning rate and clipping bound in each round: the server puts them into the round's plan.
 
-| schedule      | in round r of R, from the first rate                 |
-|---------------|------------------------------------------------------|
-| constant      | rate                                                 |
-| linear        | rate * (1 - (r - 1) / R)                             |
-| cosine        | rate * (1 + cos(pi * (r - 1) / R)) / 2               |
-| step:N:FACTOR | rate * FACTOR ** k, after every N rounds k is 1 more |
+| schedule      | in round r of R, from the first value                 |
+|---------------|-------------------------------------------------------|
+| constant      | value                                                 |
+| linear        | value * (1 - (r - 1) / R)                             |
+| cosine        | value * (1 + cos(pi * (r - 1) / R)) / 2               |
+| step:N:FACTOR | value * FACTOR ** k, after every N rounds k is 1 more |
 
-Loshchilov, Hutter 2017, arXiv 1608.03983, for cosine. A rate changes no epsilon.
+Loshchilov, Hutter 2017, arXiv 1608.03983, for cosine. Neither changes an epsilon: noise is in multiples of
+the bound, and whatever the bound of a step, the same pair of distributions dominates it (docs/privacy.md).
 """
 
 import math
 
 from fl_dp.errors import ConfigError
 
-KEY = "learning-rate-schedule"
+CONSTANT = "constant"
 
 
-def learning_rate_in(schedule: str, first: float, server_round: int, rounds: int) -> float:
-    """The rate of round `server_round` (from 1) of `rounds`; ConfigError for an unknown schedule.
+def value_in(schedule: str, first: float, server_round: int, rounds: int) -> float:
+    """The value in round `server_round` (from 1) of `rounds`; ConfigError for an unknown schedule.
 
-    A run that goes on after its last round keeps that round's rate.
+    A run that goes on after its last round keeps that round's value.
     """
     over = min(server_round, rounds) - 1
     match schedule.split(":"):
@@ -35,11 +36,14 @@ def learning_rate_in(schedule: str, first: float, server_round: int, rounds: int
     raise _unknown(schedule)
 
 
-def check_schedule(schedule: str, first: float, rounds: int) -> None:
-    """Raise ConfigError for an unknown schedule, or one whose last rate is too small to be a number."""
-    last = learning_rate_in(schedule, first, rounds, rounds)
+def check_schedule(key: str, schedule: str, first: float, rounds: int) -> None:
+    """Raise ConfigError, naming `key`, for an unknown schedule, or one that reaches zero."""
+    try:
+        last = value_in(schedule, first, rounds, rounds)
+    except ConfigError as error:
+        raise ConfigError(f"{key} = {error}") from None
     if not last > 0:
-        raise ConfigError(f"{KEY} = {schedule!r}: the rate of round {rounds} would be 0.")
+        raise ConfigError(f"{key} = {schedule!r}: the value of round {rounds} would be 0.")
 
 
 def _factor(schedule: str, text: str) -> float:
@@ -54,6 +58,6 @@ def _factor(schedule: str, text: str) -> float:
 
 def _unknown(schedule: str) -> ConfigError:
     return ConfigError(
-        f"{KEY} = {schedule!r}: expected constant, linear, cosine or step:N:FACTOR, with a number N of "
+        f"{schedule!r}: expected constant, linear, cosine or step:N:FACTOR, with a number N of "
         "rounds and 0 < FACTOR <= 1."
     )

@@ -12,7 +12,7 @@ from fl_dp.launch.ledger_place import way_on
 from fl_dp.launch.processes import tail
 from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.budget_table import print_budgets
-from fl_dp.reporting.console import marked
+from fl_dp.reporting.console import constant_words, marked
 from fl_dp.reporting.reports import INTERRUPTED, OVER, RUN_EPSILON_SPENT
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
@@ -73,6 +73,8 @@ def conclude(
         raise LaunchError(_why_failed(folder, summary["reason"], causes))
     if not quiet:
         print_budgets(summary)
+    if constant := constant_words(summary):
+        say(f"for comparison, the best constant answer: {constant}")
     say(marked(f"results in {folder.shown}", private=private))
     if not no_page:
         _write_report(folder, say, private=private)

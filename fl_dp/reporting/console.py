@@ -97,10 +97,24 @@ def _counts(record: Mapping[str, Any]) -> str:
 
 def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:
     """The first of the task's metrics, or accuracy if there is none, and the loss; empty without a test."""
-    if record["loss"] is None and record["accuracy"] is None and not record.get("metrics"):
+    if record["loss"] is None and record.get("accuracy") is None and not record.get("metrics"):
         return ()
-    name, value = next(iter(record.get("metrics", {}).items()), ("accuracy", record["accuracy"]))
+    name, value = next(iter(record.get("metrics", {}).items()), ("accuracy", record.get("accuracy")))
     return f"{clean(name, _MOST_NAME)} {_short(value, '.3f')}", f"loss {_short(record['loss'], '.2f')}"
+
+
+def quality_words(record: Mapping[str, Any]) -> str:
+    """First metric and loss of a round or summary; empty if it was not evaluated."""
+    return ", ".join(_evaluated(record))
+
+
+def constant_words(summary: Mapping[str, Any]) -> str:
+    """What the best constant answer reaches in the metric that stands beside it; empty if not known."""
+    known = summary.get("constant")  # older summaries have none
+    if not known:
+        return ""
+    first = next((name for name in summary["metrics"] if name in known), "")
+    return quality_words({"metrics": {first: known[first]} if first else {}, "loss": known.get("loss")})
 
 
 def privacy_words(record: Mapping[str, Any], budget: float) -> str:

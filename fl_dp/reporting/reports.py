@@ -214,7 +214,8 @@ class Summary:
     the identity of the task's code, empty if all of it is built in. suppressed_below: classes and subgroups
     with fewer test examples have no metrics of their own; 0 in files of an fl_dp that reported all.
     masked: whether masks hid the parts of its secure sums, for all that were opened; None, and not written,
-    if there were none.
+    if there were none. constant: loss and metrics of the best answer that is the same for all test records,
+    by name; empty, and not written, if it is not known.
     """
 
     status: RunStatus
@@ -242,15 +243,16 @@ class Summary:
     task: str = ""
     suppressed_below: int = 0
     masked: bool | None = None
+    constant: Mapping[str, float | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return _line(self)
 
 
 # Keys that only some runs and clients have, with the default for those that are not written.
-OF_SOME = {
+OF_SOME: dict[str, Any] = {
     "shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None, "secure_sum": None, "masked": None,
-    "this_run": None,
+    "this_run": None, "constant": {},
 }  # fmt: skip
 
 

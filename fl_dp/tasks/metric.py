@@ -12,12 +12,14 @@ from fl_dp.choices import METRICS
 from fl_dp.config.data import PERSON
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form, Targets
-from fl_dp.tasks.parts import CLASS, SUBGROUP, Each, Parts
+from fl_dp.tasks.parts import CLASS, SUBGROUP, Each, Parts, Score, Within
 from fl_dp.tasks.task import Task
 from fl_dp.training.losses import loss_of
 
 if TYPE_CHECKING:
     from fl_dp.data.tensor_data import TensorData
+
+_OF_TWO_CLASSES = ("recall", "auroc", "selection-rate")  # reported of subgroups, beside the loss's metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Metric:
     targets: kinds that it is for.
     each: for a mean over examples, outputs and targets to the (n,) values that it averages. part: it is
     reported for each CLASS, or each SUBGROUP, separately, as the mean of `each`; `make` is then None.
+    within: for a SUBGROUP of examples of two classes, its value from those of `each` and the classes.
     """
 
     make: Callable[[Form], Any] | None
@@ -36,6 +39,7 @@ class Metric:
     prepare: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = lambda outputs, targets: (outputs, targets)
     each: Each | None = None
     part: str = ""
+    within: Within | None = None
 
 
 @dataclass
@@ -66,7 +70,7 @@ class Metrics:
         parts = self._parts.told(labels)
         for name, (metric, state) in self._made.items():
             if metric.part:
-                found |= parts.means(name)
+                found |= parts.values(name)
             elif parts.hides_a_class and metric.each is None:
                 found[name] = None  # a mean over classes, with its own weights, reveals the hidden ones
             else:
@@ -118,9 +122,9 @@ def _usual(task: Task, subgroups: bool) -> tuple[str, ...]:
     """The metrics of the loss, and perplexity of tokens; for data with subgroups also those of each."""
     usual = loss_of(task.settings.loss).metrics
     usual += ("perplexity",) if task.form.targets == "tokens" and usual else ()
+    wanted = (f"{name}-per-{SUBGROUP}" for name in (*usual, *_OF_TWO_CLASSES)) if subgroups else ()
     known = METRICS.built_in()
-    more = [f"{name}-per-{SUBGROUP}" for name in usual] if subgroups else []
-    fit = [name for name in more if name in known and task.form.targets in METRICS.load(name, Metric).targets]
+    fit = (name for name in wanted if name in known and not _unfit(METRICS.load(name, Metric), task.form))
     return (*usual, *fit)
 
 
@@ -129,25 +133,35 @@ def _parts(task: Task, metrics: Mapping[str, Metric], data: "TensorData | None")
 
     Classes count beside subgroups if a requested metric uses them with its own weights.
     """
-    scores = {name: (one.part, one.each) for name, one in metrics.items() if one.part and one.each}
-    by_subgroup = any(part == SUBGROUP for part, _ in scores.values())
+    scores = {
+        name: Score(one.part, one.each, one.within) for name, one in metrics.items() if one.part and one.each
+    }
+    by_subgroup = any(score.part == SUBGROUP for score in scores.values())
     weighs = any(one.part == CLASS or one.each is None for one in metrics.values())
-    by_class = task.form.targets == "class" and bool(scores) and weighs
+    of_classes = task.form.targets == "class"
     persons = data is not None and task.settings.unit_name == PERSON
     return Parts(
         scores,
-        max(2, task.form.outputs) if by_class else 0,
+        max(2, task.form.outputs) if of_classes else 0,
+        of_classes and bool(scores) and weighs,
         data.subgroups if data and by_subgroup else (),
         data.groups if data and persons else (),
     )
 
 
+def _unfit(metric: Metric, form: Form) -> str:
+    """Why the metric is not for data of this form; empty if it is."""
+    if form.targets not in metric.targets:
+        return f"is for targets of {' or '.join(metric.targets)}, not {form.targets}"
+    if metric.within and form.outputs != 2:
+        return f"is for two classes, not {form.outputs}; accuracy-per-class is each class's recall"
+    return ""
+
+
 def _made(name: str, form: Form, device: torch.device) -> tuple[Metric, Any]:
     metric = METRICS.load(name, Metric)
-    if form.targets not in metric.targets:
-        raise ConfigError(
-            f"metric {name!r} is for targets of {' or '.join(metric.targets)}, not {form.targets}."
-        )
+    if reason := _unfit(metric, form):
+        raise ConfigError(f"metric {name!r} {reason}.")
     return metric, metric.make(form).to(device) if metric.make else None
 
 

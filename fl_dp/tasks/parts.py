@@ -3,29 +3,43 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fl_dp.data.subgroups import OTHER, Subgroups
-from fl_dp.tasks.small_cells import Mask, told_cells
+from fl_dp.tasks.small_cells import Mask, told_by_class, told_cells
 
 Each = Callable[[Tensor, Tensor], Tensor]  # outputs and targets (n, ...) to scores (n,)
+Within = Callable[[np.ndarray, np.ndarray], float]  # scores (n,) and classes (n,) to a metric, NaN: undefined
 CLASS, SUBGROUP = "class", "subgroup"
+ALL = "all"  # names the value of all examples beside those of subgroups, which are COLUMN = LABEL
+
+
+class Score(NamedTuple):
+    """How a metric is reported by parts. part: CLASS or SUBGROUP. within: of a part's scores and classes; it
+    tells of classes within the part. None: the mean of the part's scores.
+    """
+
+    part: str
+    each: Each
+    within: Within | None = None
 
 
 @dataclass
 class Parts:
     """Scores of the examples seen so far, in the order of the data.
 
-    scores: for each metric's name, whether it is reported by CLASS or SUBGROUP, and what is averaged.
-    classes: their number; 0 if nothing reported depends on them. subgroups: of all examples, or none.
-    owners: the person of each example, if the unit is a person.
+    scores: by the metric's name. classes: their number; 0 if targets are none. by_class: whether anything
+    reported, apart from scores `within`, depends on them; these are never a reason to hide another score.
+    subgroups: of all examples, or none. owners: the person of each example, if the unit is a person.
     """
 
-    scores: Mapping[str, tuple[str, Each]]
+    scores: Mapping[str, Score]
     classes: int = 0
+    by_class: bool = False
     subgroups: tuple[Subgroups, ...] = ()
     owners: tuple[str, ...] = ()
     _seen: dict[str, list[Tensor]] = field(default_factory=dict)
@@ -33,31 +47,52 @@ class Parts:
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Add a batch."""
-        for name, (_, each) in self.scores.items():
-            self._seen.setdefault(name, []).append(each(outputs, targets).double().cpu())
+        for name, score in self.scores.items():
+            self._seen.setdefault(name, []).append(score.each(outputs, targets).double().cpu())
         if self.scores and self.classes:
             self._targets.append(targets.cpu())
 
     def told(self, labels: Sequence[str]) -> "Told":
         """What may be reported of all examples seen. labels: of the classes; numbers if they do not fit."""
         if not self.scores:
-            return Told({}, (), False)
-        columns = [*self._of_classes(labels), *self._of_subgroups()]
+            return Told({}, (), False, np.zeros(0))
+        of_subgroups = tuple(self._of_subgroups())
+        of_classes = tuple(self._of_classes(labels)) if self._targets else ()
+        columns = self._told((*of_classes, *of_subgroups) if self.by_class else of_subgroups)
         if not columns:
-            return Told({}, (), False)
+            return Told({}, (), False, np.zeros(0))
+        seen = {name: (score, torch.cat(self._seen[name]).numpy()) for name, score in self.scores.items()}
+        hides = any(column.hides and column.part == CLASS for column in columns)
+        if of_subgroups and any(score.within for score in self.scores.values()):
+            columns = self._told_by_class(columns, of_classes[0], of_subgroups)
+        classes = of_classes[0].codes if of_classes else np.zeros(0, dtype=np.int64)
+        return Told(seen, columns, hides, classes)
+
+    def _told(self, columns: Sequence["_Column"]) -> tuple["_Column", ...]:
+        """The columns with what may be told of them."""
+        if not columns:
+            return ()
         codes = np.stack([column.codes for column in columns], axis=1)
         masks = told_cells(codes, tuple(len(column.names) for column in columns), self.owners)
-        columns = [replace(column, told=mask) for column, mask in zip(columns, masks, strict=True)]
-        scores = {
-            name: (part, torch.cat(self._seen[name]).numpy()) for name, (part, _) in self.scores.items()
-        }
-        hides = any(column.hides and column.part == CLASS for column in columns)
-        return Told(scores, tuple(columns), hides)
+        return tuple(replace(column, told=mask) for column, mask in zip(columns, masks, strict=True))
+
+    def _told_by_class(
+        self, columns: Sequence["_Column"], classes: "_Column", subgroups: Sequence["_Column"]
+    ) -> tuple["_Column", ...]:
+        """The columns, with `by_class` where more may be told than their means, see `told_by_class`."""
+        first, *finer = self._told((classes, *subgroups))
+        others, plain = columns[: -len(subgroups)], columns[-len(subgroups) :]
+        hides_more = any((one.told != other.told).any() for one, other in zip(plain, finer, strict=True))
+        if first.hides or hides_more:
+            return tuple(columns)
+        codes = np.stack([column.codes for column in finer], axis=1)
+        fine = told_by_class(codes, tuple(column.told for column in finer), first.codes, self.owners)
+        by_class = (column.told & is_fine for column, is_fine in zip(finer, fine, strict=True))
+        return (*others, *(replace(one, by_class=mask) for one, mask in zip(plain, by_class, strict=True)))
 
     def _of_classes(self, labels: Sequence[str]) -> Iterator["_Column"]:
-        if self.classes:
-            names = labels if len(labels) == self.classes else [str(i) for i in range(self.classes)]
-            yield _Column(CLASS, tuple(names), torch.cat(self._targets).numpy())
+        names = labels if len(labels) == self.classes else [str(i) for i in range(self.classes)]
+        yield _Column(CLASS, tuple(names), torch.cat(self._targets).numpy())
 
     def _of_subgroups(self) -> Iterator["_Column"]:
         for one in self.subgroups:
@@ -66,13 +101,17 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """names: of its cells. codes: int64 (n,). other: name of a cell that is omitted if it is empty."""
+    """names: of its cells. codes: int64 (n,). other: name of a cell that is omitted if it is empty.
+
+    told: (cells,) whether results may be reported of it; by_class: whether also of classes within it.
+    """
 
     part: str
     names: tuple[str, ...]
     codes: np.ndarray
     other: str = ""
     told: Mask = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    by_class: Mask | None = None
 
     @property
     def counts(self) -> np.ndarray:
@@ -83,29 +122,51 @@ class _Column:
         """Whether there are examples about which nothing is reported."""
         return bool((self.counts[~self.told] > 0).any())
 
-    def means(self, scores: np.ndarray) -> Iterator[tuple[str, float | None]]:
+    def means(self, scores: np.ndarray) -> Iterator[tuple[str, float]]:
+        """Of each cell; NaN if it may not be reported."""
         sums, counts = np.bincount(self.codes, scores, len(self.names)), self.counts
-        for i, name in enumerate(self.names):
-            if counts[i] or name != self.other:
-                mean = float(sums[i] / counts[i]) if self.told[i] else math.nan
-                yield name, mean if math.isfinite(mean) else None
+        for i, name in self._listed(counts):
+            yield name, float(sums[i] / counts[i]) if self.told[i] else math.nan
+
+    def within(self, of: Within, scores: np.ndarray, classes: np.ndarray) -> Iterator[tuple[str, float]]:
+        """`of` the scores and classes of each cell; NaN if it may not be reported."""
+        for i, name in self._listed(self.counts):
+            cell = self.codes == i
+            told = self.by_class is not None and self.by_class[i]
+            yield name, of(scores[cell], classes[cell]) if told else math.nan
+
+    def _listed(self, counts: np.ndarray) -> Iterator[tuple[int, str]]:
+        yield from ((i, name) for i, name in enumerate(self.names) if counts[i] or name != self.other)
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """hides_a_class: there are examples of classes about which nothing is reported."""
 
-    _scores: Mapping[str, tuple[str, np.ndarray]]
+    _scores: Mapping[str, tuple[Score, np.ndarray]]
     _columns: tuple[_Column, ...]
     hides_a_class: bool
+    _classes: np.ndarray  # (n,), or empty if no score needs them
 
-    def means(self, metric: str) -> dict[str, float | None]:
+    def values(self, metric: str) -> dict[str, float | None]:
         """For each class or subgroup, as METRIC[NAME]; None if it may not be reported, or is not finite.
 
-        Empty without any.
+        Empty without any. Of a metric of classes within subgroups also METRIC[all].
         """
         if metric not in self._scores:
             return {}
-        part, scores = self._scores[metric]
-        found = (item for column in self._columns if column.part == part for item in column.means(scores))
-        return {f"{metric}[{name}]": value for name, value in found}
+        score, seen = self._scores[metric]
+        columns = [column for column in self._columns if column.part == score.part]
+        found = {f"{metric}[{name}]": value for name, value in self._values(columns, score, seen)}
+        return {name: value if math.isfinite(value) else None for name, value in found.items()}
+
+    def _values(
+        self, columns: Sequence[_Column], score: Score, seen: np.ndarray
+    ) -> Iterator[tuple[str, float]]:
+        if score.within is None or not columns:
+            yield from (item for column in columns for item in column.means(seen))
+            return
+        of_all = any(column.by_class is not None for column in columns)
+        yield ALL, score.within(seen, self._classes) if of_all else math.nan
+        for column in columns:
+            yield from column.within(score.within, seen, self._classes)

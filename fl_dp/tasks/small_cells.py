@@ -18,6 +18,18 @@ The number of such pairs is a sum over the combinations of the other columns' ce
 number of records. It is symmetric and submodular in the side, so that its minimum is found in polynomial time
 (Queyranne, Minimizing symmetric submodular functions, Mathematical Programming 82, 1998). If it is below
 LEAST_CELL, two more cells are hidden. This sometimes hides more than needed; never less.
+
+Of some columns c results are told by class within each told cell: recall, selection rate, AUROC. Then f_c may
+depend on the class, too, and g has one more term, h(the class of r). `told_by_class` says for which columns:
+
+    the rule holds with the class as one more column, of which no cell is hidden; within each class there are
+    LEAST_CELL records, and for every way to split the cells of c that it has into two sides as many disjoint
+    pairs of its records, one on each side, alike in all other columns.
+
+Let g vanish outside fewer than LEAST_CELL records. As above, the pairs of a class make f_c equal on both
+sides of every split within it, and the first rule makes the f of all other columns constant: g is a function
+of the class alone, and zero, because every class has LEAST_CELL records. An AUROC is a sum over pairs of
+records of two classes. With the record of one of them fixed, it is such a g of the other: the same holds.
 """
 
 from functools import lru_cache
@@ -45,6 +57,28 @@ def told_cells(codes: Codes, sizes: tuple[int, ...], owners: tuple[str, ...] = (
     first = np.unique(np.array(owners), return_index=True)[1] if owners else slice(None)
     rows, counts = np.unique(codes[first], axis=0, return_counts=True)
     return _told(rows.shape, rows.tobytes(), counts.tobytes(), there)
+
+
+def told_by_class(
+    codes: Codes, told: tuple[Mask, ...], classes: Codes, owners: tuple[str, ...] = ()
+) -> tuple[bool, ...]:
+    """For each column, whether results may be reported by class within its told cells.
+
+    codes, owners: as in `told_cells`, without the classes. told: its answer with the classes as one more
+    column, without theirs; none of them is hidden. classes: (n,) each record's class.
+    """
+    merged = np.stack([np.where(mask[codes[:, c]], codes[:, c], -1) for c, mask in enumerate(told)], axis=1)
+    fine = [True] * len(told)
+    for one in np.unique(classes):
+        rows = merged[classes == one]
+        if owners:
+            rows = rows[np.unique(np.array(owners)[classes == one], return_index=True)[1]]
+        kinds, weights = np.unique(rows, axis=0, return_counts=True)
+        for c in range(len(told)):
+            others = [kinds[:, other] for other in range(len(told)) if other != c]
+            weak = _weak_side(kinds[:, c], others, weights)[1]
+            fine[c] &= len(rows) >= LEAST_CELL and not weak
+    return tuple(fine)
 
 
 @lru_cache(maxsize=16)  # a run asks after each round, for the same records
@@ -114,8 +148,6 @@ def _weak_side(cells: Codes, others: list[Codes], weights: Codes) -> tuple[int, 
     _, context = np.unique(np.stack([0 * cells, *others], axis=1), axis=0, return_inverse=True)
     table = np.zeros((len(names), int(context.max()) + 1))
     np.add.at(table, (row, context.reshape(-1)), weights)
-    if table.shape[1] == 1:
-        return len(names), frozenset()  # `hide_small` ensures it
     rows, members = _tied(table)
     pairs, side = least_parting(rows)
     weak = pairs < LEAST_CELL

@@ -99,6 +99,11 @@ class Task:
         return self._built_in_losses(outputs, batch) if built_in else self.losses(model, batch), outputs
 
     @property
+    def has_built_in_outputs_and_losses(self) -> bool:
+        """Whether neither is the user's own, so that a loss is known by its name."""
+        return self._has_built_in_losses and getattr(self.outputs, "__func__", None) is Task.outputs
+
+    @property
     def _has_built_in_losses(self) -> bool:
         """Not if the class overrides them, or the task itself (`self.losses = ...`)."""
         return getattr(self.losses, "__func__", None) is Task.losses

@@ -25,7 +25,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[RunC
     seen: list[tuple[RunConfig, dict[str, Any]]] = []
 
     def launch(request: RunRequest, **options: Any) -> ExitCode:
-        del options["tell"]
+        del options["tell"], options["claimed"]
         seen.append((request.config, options))
         return ExitCode.BUDGET_EXHAUSTED
 

@@ -1,16 +1,16 @@
-"""Learning rates over the rounds, by their formulas."""
+"""Learning rates and clipping bounds over the rounds, by their formulas."""
 
 import math
 
 import pytest
 
 from fl_dp.config.run import RunConfig
-from fl_dp.config.schedule import learning_rate_in
+from fl_dp.config.schedule import value_in
 from fl_dp.errors import ConfigError
 
 
 def rates(schedule: str) -> list[float]:
-    return [learning_rate_in(schedule, 0.8, server_round, 4) for server_round in (1, 2, 3, 4)]
+    return [value_in(schedule, 0.8, server_round, 4) for server_round in (1, 2, 3, 4)]
 
 
 def test_rates_are_those_of_the_formulas():
@@ -20,7 +20,7 @@ def test_rates_are_those_of_the_formulas():
     assert rates("step:2:0.1") == pytest.approx([0.8, 0.8, 0.08, 0.08])
     assert rates("step:1:0.5") == pytest.approx([0.8, 0.4, 0.2, 0.1])
     for schedule in ("linear", "cosine"):  # a run that goes on keeps the last rate
-        assert learning_rate_in(schedule, 0.8, 9, 4) == rates(schedule)[-1] > 0
+        assert value_in(schedule, 0.8, 9, 4) == rates(schedule)[-1] > 0
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,15 @@ def test_rates_are_those_of_the_formulas():
      "step:-1:0.5", "linear:3", "step:2:0.5:1"],
 )  # fmt: skip
 def test_what_is_none_is_refused(schedule):
-    words = "learning-rate-schedule = .*: expected constant, linear, cosine or"
-    with pytest.raises(ConfigError, match=words):
-        RunConfig(learning_rate_schedule=schedule)
-    with pytest.raises(ConfigError, match="the rate of round 400 would be 0"):
-        RunConfig(learning_rate_schedule="step:1:0.1", rounds=400)
+    for key in ("learning_rate_schedule", "max_grad_norm_schedule"):
+        words = f"{key.replace('_', '-')} = .*: expected constant, linear, cosine or"
+        with pytest.raises(ConfigError, match=words):
+            RunConfig(**{key: schedule})
+        with pytest.raises(ConfigError, match="the value of round 400 would be 0"):
+            RunConfig(**{key: "step:1:0.1"}, rounds=400)
+
+
+@pytest.mark.parametrize("other", [{"adaptive_clipping": "quantile:0.5"}, {"privacy": "off"}])
+def test_a_bound_has_no_schedule_where_it_moves_itself_or_there_is_none(other):
+    with pytest.raises(ConfigError, match="max-grad-norm-schedule = 'linear': expected constant with"):
+        RunConfig(max_grad_norm_schedule="linear", **other)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from sklearn import metrics as reference
 from torch import Tensor, nn
 
 from fl_dp.config.task import TaskSettings
@@ -59,6 +60,77 @@ def test_a_subgroups_accuracy_is_that_of_its_records_alone() -> None:
     assert list(told)[0] == "accuracy"  # noqa: RUF015  # the console's
 
 
+OF_TWO = ("recall", "auroc", "selection-rate")
+
+
+def test_of_two_classes_what_is_told_within_subgroups_is_that_of_their_records() -> None:
+    """Against scikit-learn; a model with equal outputs, too."""
+    data = data_of(drawn(2, 2), ("well", "ill"), sex=drawn(2, 3), ward=drawn(3, 4))
+    data.x[::3] = 0.0  # equal scores
+    outputs = model_for(data)(data.x).detach()
+    scores, chosen, so = (outputs[:, 1] - outputs[:, 0]).numpy(), outputs.argmax(1).numpy(), data.y.numpy()
+    masks = {
+        f"{one.name} = {label}": one.codes.numpy() == code
+        for one in data.subgroups
+        for code, label in enumerate(one.labels[:-1])
+    }
+    expected = {}
+    for name, cell in {"all": so >= 0, **masks}.items():
+        expected |= {
+            f"recall-per-subgroup[{name}]": reference.recall_score(so[cell], chosen[cell]),
+            f"auroc-per-subgroup[{name}]": reference.roc_auc_score(so[cell], scores[cell]),
+            f"selection-rate-per-subgroup[{name}]": chosen[cell].mean(),
+        }
+    told = found(data, *(f"{name}-per-subgroup" for name in OF_TWO))
+    assert told == {name: pytest.approx(value) for name, value in expected.items()}
+
+
+def test_within_subgroups_few_of_a_class_hide_the_metrics_of_classes_and_no_accuracy() -> None:
+    """19 ill women: recall, and with it the men's, who are the others of the ill. The wards' is told."""
+    sex, ward = drawn(2, 3), drawn(3, 4)
+    ill = drawn(2, 2)
+    ill[torch.nonzero(ill * sex)[LEAST_CELL - 1 :, 0]] = 0
+    told = found(data_of(ill, ("well", "ill"), sex=sex, ward=ward))
+    for name in OF_TWO:
+        assert told[f"{name}-per-subgroup[sex = sex0]"] is told[f"{name}-per-subgroup[sex = sex1]"] is None
+        assert told[f"{name}-per-subgroup[all]"] is not None
+        assert told[f"{name}-per-subgroup[ward = ward2]"] is not None
+    assert all(value is not None for name, value in told.items() if name.startswith("accuracy"))
+
+
+def test_within_subgroups_small_ones_are_hidden_together_and_the_others_told() -> None:
+    """Three of 19 records each, about half of them ill: together they are enough."""
+    ward = drawn(2, 3)
+    for small in range(3):
+        ward[small * (LEAST_CELL - 1) : (small + 1) * (LEAST_CELL - 1)] = 2 + small
+    told = found(data_of(drawn(2, 2), ("well", "ill"), ward=ward), *(f"{one}-per-subgroup" for one in OF_TWO))
+    for name, value in told.items():
+        assert (value is None) == any(f"ward{small}" in name for small in (2, 3, 4)), name
+
+
+def test_a_model_without_numbers_has_no_auroc() -> None:
+    data = data_of(drawn(2, 2), ("well", "ill"), sex=drawn(2, 3))
+    data.x[data.subgroups[0].codes == 0] = float("nan")
+    told = found(data, "auroc-per-subgroup")
+    assert told["auroc-per-subgroup[sex = sex0]"] is told["auroc-per-subgroup[all]"] is None
+    assert told["auroc-per-subgroup[sex = sex1]"] is not None
+
+
+def test_where_classes_are_hidden_or_would_hide_an_accuracy_nothing_within_is_told() -> None:
+    sex = drawn(2, 3)
+    rare = (torch.arange(RECORDS) < LEAST_CELL - 1).long()
+    within = sex.clone()  # all the ill, and a few who are well, are in one ward
+    within[torch.nonzero(1 - sex)[: LEAST_CELL - 1, 0]] = 1
+    for ill, ward in ((rare, sex), (sex, within)):
+        told = found(data_of(ill, ("well", "ill"), ward=ward))
+        assert all((value is None) == ("accuracy" not in name) for name, value in told.items()), told
+
+
+def test_metrics_of_two_classes_are_refused_for_more() -> None:
+    with pytest.raises(ConfigError, match="'recall-per-subgroup' is for two classes, not 3; accuracy-per-cl"):
+        found(data_of(drawn(3, 2), ("a", "b", "c"), sex=drawn(2, 3)), "recall-per-subgroup")
+
+
 def test_subgroups_of_numbers_and_of_labels() -> None:
     random = torch.Generator().manual_seed(0)
     numbers = torch.randn(RECORDS, 2, generator=random)
@@ -92,8 +164,13 @@ def test_a_mean_that_is_no_number_is_not_told_as_one(wrong: float) -> None:
 
 def test_what_is_declared_is_told_without_being_asked_for_unless_others_are() -> None:
     data = data_of(drawn(2, 2), ("a", "b"), sex=drawn(2, 3))
-    subgroups = ["accuracy-per-subgroup[sex = sex0]", "accuracy-per-subgroup[sex = sex1]"]
+    parts = ["[sex = sex0]", "[sex = sex1]"]
+    of_two = ["recall-per-subgroup", "auroc-per-subgroup", "selection-rate-per-subgroup"]
+    subgroups = [f"accuracy-per-subgroup{part}" for part in parts]
+    subgroups += [f"{name}{part}" for name in of_two for part in ("[all]", *parts)]
     assert list(found(data)) == ["accuracy", *subgroups]
+    three = data_of(drawn(3, 2), ("a", "b", "c"), sex=drawn(2, 3))
+    assert list(found(three)) == ["accuracy", *subgroups[:2]]
     assert list(found(data, "f1")) == ["f1"]
     assert list(found(data_of(drawn(2, 2), ("a", "b")))) == ["accuracy"]
     numbers = found(data_of(torch.randn(RECORDS), (), sex=drawn(2, 3)), loss="mse")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fl_dp.records import LEAST_CELL
-from fl_dp.tasks.small_cells import least_parting, told_cells
+from fl_dp.tasks.small_cells import least_parting, told_by_class, told_cells
 
 
 def told(codes, *sizes, owners=()):
@@ -88,6 +88,57 @@ def test_nothing_told_depends_on_few_records(seed, monkeypatch):
         for few in combinations(range(len(kinds)), size):
             if counts[list(few)].sum() < 5:
                 assert not told_of_few(codes, masks, np.isin(kind, few)), few
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_nothing_told_by_class_depends_on_few_records(columns, monkeypatch):
+    """As above, with a row for each class within each cell; and something is told by class."""
+    monkeypatch.setattr("fl_dp.tasks.small_cells.LEAST_CELL", 5)
+    outcomes = []
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        kinds = np.array(list(product(range(2), *map(range, random.integers(2, 4, size=columns)))))
+        counts = random.integers(0, 14, size=len(kinds))
+        codes, kind = np.repeat(kinds, counts, axis=0), np.repeat(np.arange(len(kinds)), counts)
+        classes, *masks = told_cells(codes, tuple(kinds.max(0) + 1))
+        if not classes.all():
+            continue
+        fine = told_by_class(codes[:, 1:], tuple(masks), codes[:, 0])
+        outcomes += fine
+        rows = [published(codes, (classes, *masks))]
+        for place, mask in enumerate(masks):
+            if fine[place]:
+                rows += [rows[0][1 + y] * published(codes[:, [1 + place]], (mask,))[1:] for y in (0, 1)]
+        told = np.concatenate(rows)
+        for size in range(1, 5):
+            for few in combinations(range(len(kinds)), size):
+                if counts[list(few)].sum() < 5:
+                    outside = told[:, ~np.isin(kind, few)]
+                    assert np.linalg.matrix_rank(told) == np.linalg.matrix_rank(outside), (seed, few)
+    assert {True, False} == set(outcomes)
+
+
+def test_columns_that_are_alike_within_a_class_tell_of_the_few_in_which_they_differ():
+    """Recall of both: the ill in one column's first cell less those in the other's."""
+    for differ, fine in ((LEAST_CELL // 2 - 1, False), (LEAST_CELL // 2, True)):
+        table = {(0, a, b): 50 for a, b in product((0, 1), repeat=2)} | {(1, 0, 0): 50, (1, 1, 1): 50}
+        codes = np.array(repeated(table | {(1, 0, 1): differ, (1, 1, 0): differ}))
+        classes, *masks = told_cells(codes, (2, 2, 2))
+        assert all(mask.all() for mask in (classes, *masks))  # of both classes together all is well
+        assert told_by_class(codes[:, 1:], tuple(masks), codes[:, 0]) == (fine, fine)
+
+
+def test_by_class_a_person_counts_once_and_a_class_of_few_has_nothing_told():
+    all_told = (np.ones(1, dtype=bool),)
+    for few in (LEAST_CELL - 1, LEAST_CELL):
+        one_cell = np.zeros((100, 1), dtype=np.int64)
+        assert told_by_class(one_cell, all_told, np.arange(100) // (100 - few)) == (few == LEAST_CELL,)
+    codes, classes = np.arange(160)[:, None] % 2, np.arange(160) // 80
+    told = (np.ones(2, dtype=bool),)
+    owners = tuple(f"{i % 80}" for i in range(160))
+    assert told_by_class(codes, told, classes, owners) == (True,)
+    few = tuple(owner if int(owner) % 2 else f"x{int(owner) % (LEAST_CELL - 1)}" for owner in owners)
+    assert told_by_class(codes, told, classes, few) == (False,)
 
 
 @pytest.mark.parametrize("sizes", [(3, 2, 4), (1000, 2, 5)])

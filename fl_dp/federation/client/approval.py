@@ -112,6 +112,8 @@ def _of_sum(plan: RoundPlan) -> list[str]:
 
 
 def _following(plan: RoundPlan) -> str:
+    if plan.most_grad_norm:
+        return f" in this round, in others of the run up to {plan.most_grad_norm:g}"
     if not plan.adaptive_clipping:
         return ""
     return f" at first, then {plan.adaptive_clipping} by a noised count that this noise multiplier pays for"
@@ -142,8 +144,17 @@ def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
 
 
 def _id(accepted: AcceptedRound) -> str:
-    """A hash of the run and all that it asks for, except round number and learning rate, which may vary."""
-    terms = replace(accepted.plan, server_round=0, learning_rate=0.0)
+    """A hash of the run and all that it asks for, except round number and learning rate, which may vary.
+
+    So may the clipping bound, if the plan says up to which.
+    """
+    plan = accepted.plan
+    terms = replace(
+        plan,
+        server_round=0,
+        learning_rate=0.0,
+        max_grad_norm=0.0 if plan.most_grad_norm else plan.max_grad_norm,
+    )
     return blake2b(f"{accepted.client.dataset}\0{terms}".encode(), digest_size=8).hexdigest()
 
 

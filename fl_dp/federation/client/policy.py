@@ -166,6 +166,10 @@ def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:
         plan.max_grad_norm <= config.max_grad_norm,
         f"asks for clipping bound {plan.max_grad_norm:g}, this client's largest is {config.max_grad_norm:g}",
     )
+    _require(
+        not plan.most_grad_norm or plan.max_grad_norm <= plan.most_grad_norm,
+        f"asks for clipping bound {plan.max_grad_norm:g} in a run whose largest is {plan.most_grad_norm:g}",
+    )
     if plan.adaptive_clipping:
         _check_adaptive(plan, config)
 
@@ -244,6 +248,7 @@ def _check_adaptive(plan: RoundPlan, config: ClientConfig) -> None:
         not is_controlled(plan.local_algorithm),
         f"asks for adaptive clipping and local algorithm {plan.local_algorithm!r}: {NO_CONTROLS}",
     )
+    _require(not plan.most_grad_norm, "asks for a bound that follows, and for one of each round")
     least, most = plan.max_grad_norm / REACH, plan.max_grad_norm * REACH
     at_most = min(MOST_GRAD_NORM, config.max_grad_norm)
     _require(

@@ -10,7 +10,7 @@ from fl_dp.accounting.shares import honest_shares
 from fl_dp.accounting.training_plan import planned_participations, steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.config.schedule import learning_rate_in
+from fl_dp.config.schedule import CONSTANT, value_in
 from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
@@ -120,12 +120,14 @@ def round_plan(
         trained=config.trained,
         steps=mechanism.steps,
         expected_batch_size=expected_batch(config, profile.public_size),
-        learning_rate=learning_rate_in(
+        learning_rate=value_in(
             config.learning_rate_schedule, config.learning_rate, server_round, config.rounds
         ),
         momentum=config.momentum,
         noise_multiplier=mechanism.noise_multiplier,
-        max_grad_norm=config.max_grad_norm,
+        max_grad_norm=value_in(
+            config.max_grad_norm_schedule, config.max_grad_norm, server_round, config.rounds
+        ),
         private=mechanism.private,
         loss=config.loss,
         task=task,
@@ -144,6 +146,7 @@ def round_plan(
         shares=mechanism.shares if config.secure else 0,
         copies=mechanism.copies,
         most_rate=mechanism.sample_rate if mechanism.copies > 1 else 0.0,
+        most_grad_norm=0.0 if config.max_grad_norm_schedule == CONSTANT else config.max_grad_norm,
         origin="" if origin == run else origin,
     )
 

@@ -21,6 +21,7 @@ from fl_dp.federation.wire.round_arrays import shared_specs
 from fl_dp.models.start import load_start
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.reports import RoundReport
+from fl_dp.tasks.constant import constant_answer
 from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.own_code import own_parts
@@ -42,7 +43,7 @@ class PreparedRun:
 
     evaluate: on test data that rounds may use. evaluate_at_the_end: on test data that no round has seen, if
     the best model is kept; None if the last one is, which `evaluate` has measured. max_grad_norm: None
-    without privacy.
+    without privacy. evaluate_constant: the best constant answer, on the data of the run's metrics.
     """
 
     task: Task
@@ -53,6 +54,7 @@ class PreparedRun:
     evaluate_at_the_end: Callable[[ArrayRecord], MetricRecord] | None
     max_grad_norm: float | None
     task_identity: str
+    evaluate_constant: Callable[[], MetricRecord]
 
 
 def prepare(
@@ -83,6 +85,7 @@ def prepare(
         None if at_the_end is None else partial(measured, at_the_end),
         config.max_grad_norm if config.private else None,
         code_identity(task),
+        partial(_of_constant, task, config, test if at_the_end is None else at_the_end),
     )
 
 
@@ -99,7 +102,22 @@ def _measured(
     if data is None:
         return MetricRecord()
     load_arrays(model, decode(arrays, expected))
-    result = evaluation.evaluate(model, data, task, device, config.metric_names)
+    return _record(evaluation.evaluate(model, data, task, device, config.metric_names))
+
+
+def _of_constant(task: Task, config: RunConfig, data: "TensorData | None") -> MetricRecord:
+    """Loss and metrics of the best constant answer, but for the user's own, which may fail on it.
+
+    Empty if it is not known.
+    """
+    model = constant_answer(task, data) if data is not None else None
+    if model is None or data is None:
+        return MetricRecord()
+    names = config.metric_names or tuple(one for one in task.metrics if isinstance(one, str))
+    return _record(evaluation.evaluate(model, data, task, find_device("cpu"), names))
+
+
+def _record(result: evaluation.Evaluation) -> MetricRecord:
     # a MetricRecord holds numbers alone; reports write null for NaN
     metrics = {name: math.nan if value is None else value for name, value in result.metrics.items()}
     return MetricRecord({"loss": result.loss, **metrics})

@@ -46,7 +46,7 @@ def leave(
     be released twice. The summary says what was spent, and is written even if the model cannot be.
     """
     end: dict[str, Any] = {"status": status, "private": private, "reason": reason}
-    values, weights, write = MetricRecord(), "", record.disk_room.write
+    values, constant, weights, write = MetricRecord(), MetricRecord(), "", record.disk_room.write
     try:
         if prepared:
             write(lambda: record.agree_with_disk(prepared.strategy), "rounds.jsonl")
@@ -56,6 +56,8 @@ def leave(
             write(lambda: out.write_resolved(flat), "the run's model")
             if status != "failed" and record.kept and prepared.evaluate_at_the_end:
                 values = prepared.evaluate_at_the_end(record.kept.arrays)  # once: the run is over
+            if status != "failed":
+                constant = prepared.evaluate_constant()
     finally:
         end["digests"] = {"model": weights, "config": file_digest(out.config), "code": code_digest()}
         kept = record.kept
@@ -63,6 +65,7 @@ def leave(
         summary = Summary(
             **end,
             **reached,
+            constant={name: scalar(constant, name) for name in constant},
             model=kept.which if kept else LAST,
             model_round=kept.server_round if kept and kept.which == BEST else reached["rounds"],
             seconds=record.seconds,

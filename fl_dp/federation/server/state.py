@@ -176,6 +176,7 @@ _ADDED = {
     "evaluate": "server",
     "metrics": "",
     "learning-rate-schedule": "constant",
+    "max-grad-norm-schedule": "constant",
     "optimizer": "sgd",
     "optimizer-settings": "",
     "optimizer-state": "reset",

@@ -32,7 +32,7 @@ from fl_dp.reporting.wording import counted, duration
 _ONLY: dict[str, Scalar] = {
     "privacy": "on", "optimizer": "sgd", "optimizer_settings": "", "server_optimizer": "fedavg",
     "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
-    "strategy": "", "adaptive_clipping": "",
+    "strategy": "", "adaptive_clipping": "", "max_grad_norm_schedule": "constant",
 }  # fmt: skip
 _CHANGE_AFTERWARDS = "plan without it, and change it in the file that is written."
 _INSTEAD = {  # reason, for a value that is valid but another way to train

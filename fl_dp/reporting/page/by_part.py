@@ -1,31 +1,46 @@
 """Metrics of each class and subgroup beside those of all records, and the gap to the worst."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from fl_dp.reporting.page.facts import Measured, RunFacts
+from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import UNKNOWN
 from fl_dp.reporting.page.pieces import Table
 
 _RUNS = 12  # columns of a table
+ALL = "all"  # as in fl_dp/tasks/parts.py, which needs PyTorch
 HIDDEN = "hidden"
 
 
 @dataclass(frozen=True, slots=True)
 class ByPart:
-    """A metric reported by parts. base: the one of all records; parts: their name; best: which end."""
+    """A metric reported by parts. base: the one of all records; empty: it is reported as the part `ALL`.
+
+    part: what a part is called. larger_is_better: None: neither end is the worst; the two are compared.
+    """
 
     base: str
     part: str
     key: str
     caption: str
-    larger_is_better: bool = True
+    larger_is_better: bool | None = True
 
 
 BY_PART = {
     "accuracy-per-class": ByPart("accuracy", "class", "classes", "Accuracy of each class"),
     "accuracy-per-subgroup": ByPart("accuracy", "subgroup", "subgroups", "Accuracy of each subgroup"),
+    "recall-per-subgroup": ByPart(
+        "", "subgroup", "subgroups-recall", "Recall of the second class in each subgroup"
+    ),
+    "auroc-per-subgroup": ByPart("", "subgroup", "subgroups-auroc", "AUROC in each subgroup"),
+    "selection-rate-per-subgroup": ByPart(
+        "",
+        "subgroup",
+        "subgroups-selected",
+        "Selection rate, the share predicted to be of the second class, in each subgroup",
+        None,
+    ),
     "label-accuracy-per-subgroup": ByPart(
         "label-accuracy", "subgroup", "subgroups-labels", "Label accuracy of each subgroup"
     ),
@@ -47,17 +62,15 @@ def _table(runs: Sequence[RunFacts], metric: str, said: ByPart) -> Table:
     shown = told[:_RUNS]
     heads = ("value",) if len(runs) == 1 else tuple(_head(place, run) for place, run in shown)
     values = [dict(run.by_part[metric]) for _, run in shown]
-    means = [run.metrics.get(said.base) for _, run in shown]
-    worst = [worst_of(run.by_part[metric], larger_is_better=said.larger_is_better) for _, run in shown]
-    gaps = [
-        UNKNOWN if end is None or mean is None else f"{end[1] - mean:+.4f}"
-        for end, mean in zip(worst, means, strict=True)
+    means = [
+        run.metrics.get(said.base) if said.base else one.pop(ALL, None)
+        for (_, run), one in zip(shown, values, strict=True)
     ]
+    unknown = UNKNOWN if said.base else HIDDEN
     rows = (
-        ("all", *(UNKNOWN if mean is None else f"{mean:.4f}" for mean in means)),
+        ("all", *(unknown if mean is None else f"{mean:.4f}" for mean in means)),
         *((name, *(_value(one, name) for one in values)) for name in dict.fromkeys(chain(*values))),
-        ("the worst shown", *(HIDDEN if end is None else end[0] for end in worst)),
-        ("the worst minus all", *gaps),
+        *_ends(values, means, said.larger_is_better),
     )
     caption = f"{said.caption}, on the server's test data"
     if len(told) > _RUNS:
@@ -76,9 +89,21 @@ def _value(found: Mapping[str, float | None], name: str) -> str:
     return HIDDEN if value is None else f"{value:.4f}"
 
 
-def worst_of(values: Measured, *, larger_is_better: bool = True) -> tuple[str, float] | None:
-    """Name and value of the worst part that is shown; None if none is."""
-    told = [(name, value) for name, value in values if value is not None]
-    if not told:
-        return None
-    return (min if larger_is_better else max)(told, key=lambda one: one[1])
+def _ends(
+    values: Sequence[Mapping[str, float | None]],
+    means: Sequence[float | None],
+    larger_is_better: bool | None,
+) -> Iterator[tuple[str, ...]]:
+    """Rows of the worst part, or of how far parts are from each other; of those that are shown."""
+    told = [{name: value for name, value in one.items() if value is not None} for one in values]
+    if larger_is_better is None:
+        spans = (f"{max(one.values()) - min(one.values()):.4f}" if one else HIDDEN for one in told)
+        yield "the largest shown minus the smallest", *spans
+        return
+    worst = [(min if larger_is_better else max)(one, key=one.__getitem__) if one else None for one in told]
+    yield "the worst shown", *(name or HIDDEN for name in worst)
+    gaps = (
+        UNKNOWN if name is None or mean is None else f"{one[name] - mean:+.4f}"
+        for name, one, mean in zip(worst, told, means, strict=True)
+    )
+    yield "the worst minus all", *gaps

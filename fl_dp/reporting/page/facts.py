@@ -146,6 +146,7 @@ class RunFacts:
     masked: whether masks hid the parts of its secure sums; None if it opened none.
     epsilon_alone: as epsilon, if the assumption behind secure sums fails; None if no data were in any.
     one_run_ledger: by its launch, the clients' ledger was made for this run alone.
+    constant: what the best constant answer reaches, in words; empty if not known.
     """
 
     name: str
@@ -194,6 +195,7 @@ class RunFacts:
     of_this_run: bool
     called: str
     one_run_ledger: bool
+    constant: str
 
     @property
     def stating(self) -> tuple[Site, ...]:

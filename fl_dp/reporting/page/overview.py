@@ -3,6 +3,7 @@
 import math
 
 from fl_dp.config.data import PERSON
+from fl_dp.config.schedule import CONSTANT
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.reporting.console import alone_words
@@ -175,6 +176,7 @@ def results(run: RunFacts) -> Named:
         ("Model that was kept", kept if run.has_model else "none"),
         *((f"{name}, on {_tested(run)}", measured(value)) for name, value in run.metrics.items()),
         (f"Loss, on {_tested(run)}", measured(run.loss)),
+        *((("The best answer that is the same for all of them", run.constant),) if run.constant else ()),
         ("Time", where_time_went(run)),
     )
 
@@ -209,8 +211,11 @@ def _bound(run: RunFacts) -> str:
     if not run.private:
         return "none: nothing is clipped"
     following = run.setting("adaptive-clipping")
-    if not following:
+    schedule = run.setting("max-grad-norm-schedule")
+    if not following and schedule in ("", CONSTANT):
         return number(run.max_grad_norm)
+    if not following:
+        return f"{number(run.max_grad_norm)} in the first round, then by the schedule {schedule}"
     return (
         f"{number(run.max_grad_norm)} at first; it follows {following} by a noised count, which the noise "
         "multiplier pays for together with the sum"

@@ -8,6 +8,7 @@ from fl_dp.config.files import read_json, read_toml
 from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import signature_of, speaks_of_another
 from fl_dp.records import REFUTED
+from fl_dp.reporting.console import constant_words
 from fl_dp.reporting.page.approval import read_approval
 from fl_dp.reporting.page.client_facts import as_written, clients_of, entries
 from fl_dp.reporting.page.described import (
@@ -130,6 +131,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         sites=read_sites(folder, said if over else None),
         approval=read_approval(folder),
         data=data_facts(description),
+        constant=constant_words(said),
     )
 
 

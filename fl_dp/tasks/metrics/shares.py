@@ -4,8 +4,10 @@ What is reported per class or per subgroup is withheld where it would tell of fe
 `fl_dp/tasks/small_cells.py`.
 """
 
+import math
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -67,6 +69,32 @@ def _errors(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs.view_as(targets) - targets).double().abs().reshape(len(targets), -1).mean(1)
 
 
+def _second(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs.argmax(-1) == 1).double()
+
+
+def _margin(outputs: Tensor, targets: Tensor) -> Tensor:
+    return outputs[:, 1].double() - outputs[:, 0].double()
+
+
+def _recall(chosen: np.ndarray, classes: np.ndarray) -> float:
+    return float(chosen[classes == 1].mean()) if (classes == 1).any() else math.nan
+
+
+def _rate(chosen: np.ndarray, classes: np.ndarray) -> float:
+    return float(chosen.mean()) if len(chosen) else math.nan
+
+
+def _auroc(scores: np.ndarray, classes: np.ndarray) -> float:
+    """The Mann-Whitney statistic, by mean ranks where scores are equal; NaN unless both classes are there."""
+    second = int((classes == 1).sum())
+    if not 0 < second < len(classes) or np.isnan(scores).any():
+        return math.nan
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (counts.cumsum() - (counts - 1) / 2)[place]
+    return float((ranks[classes == 1].sum() - second * (second + 1) / 2) / (second * (len(classes) - second)))
+
+
 CHOICES = {
     # share of examples, or of token positions, whose class is the model's first choice
     "accuracy": Metric(
@@ -79,6 +107,13 @@ CHOICES = {
     # share of an example's labels, each 0 or 1, for which the model's logit has the right sign
     "label-accuracy": Metric(lambda form: RightAnswers(), targets=("numbers",), prepare=_signs),
     "label-accuracy-per-subgroup": Metric(None, targets=("numbers",), each=_right_signs, part=SUBGROUP),
+    # Of two classes: the share of the second's examples that are found; how often one of the second has a
+    # higher score for it than one of the first; the share of all examples for which the second is chosen.
+    "recall-per-subgroup": Metric(None, targets=("class",), each=_second, part=SUBGROUP, within=_recall),
+    "auroc-per-subgroup": Metric(None, targets=("class",), each=_margin, part=SUBGROUP, within=_auroc),
+    "selection-rate-per-subgroup": Metric(
+        None, targets=("class",), each=_second, part=SUBGROUP, within=_rate
+    ),
     # mean absolute error, over all numbers of a subgroup's examples
     "mae-per-subgroup": Metric(None, targets=("numbers",), each=_errors, part=SUBGROUP),
 }

@@ -78,6 +78,15 @@ def test_yes_holds_for_the_run_and_for_nothing_else(site: Asked) -> None:
     assert sum(entry.steps for entry in site.register().spent) == 6
 
 
+def test_yes_to_a_bound_that_changes_between_rounds_holds_up_to_the_largest_of_the_run(site: Asked) -> None:
+    plan = replace(PLAN, most_grad_norm=2.0)
+    assert "clipping bound 1 in this round, in others of the run up to 2, arith" in site.question(plan)[1]
+    site.say(yes=True)
+    assert site.train(replace(plan, max_grad_norm=2.0)).steps == 3
+    for changes in ({"max_grad_norm": 2.5}, {"most_grad_norm": 3.0}, {"most_grad_norm": 0.0}):
+        assert isinstance(site.train(replace(plan, server_round=2, **changes)), Refusal)
+
+
 def test_no_is_an_answer_and_may_be_replaced(site: Asked) -> None:
     site.question()
     question = site.say(yes=False)

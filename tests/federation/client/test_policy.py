@@ -116,6 +116,14 @@ def test_what_is_trained_and_a_model_by_a_path_are_the_clients_own_choice():
         check_plan(replace(PLAN, trained=own.trained, model="other"), own, public_size=64)
 
 
+def test_a_bound_above_what_the_plan_calls_the_largest_of_its_run_is_declined():
+    check_plan(replace(PLAN, max_grad_norm=0.5, most_grad_norm=0.5), CONFIG, public_size=64)
+    with pytest.raises(DeclinedError, match=r"bound 0\.5 in a run whose largest is 0\.4"):
+        check_plan(replace(PLAN, max_grad_norm=0.5, most_grad_norm=0.4), CONFIG, public_size=64)
+    with pytest.raises(DeclinedError, match="a bound that follows, and for one of each round"):
+        check_plan(replace(FOLLOWING, most_grad_norm=1.0), CONFIG, public_size=64)
+
+
 FOLLOWING = replace(PLAN, max_grad_norm=0.0015, adaptive_clipping="quantile:0.5")
 
 

@@ -92,6 +92,16 @@ def test_the_unit_is_part_of_the_plan():
         assert round_plan(PROFILE, Entry(0.1, 1.0, 1), one, "run", 1).unit == one.unit_of_all
 
 
+def test_a_bound_with_a_schedule_is_another_in_each_round_at_the_same_cost():
+    config = replace(CONFIG, max_grad_norm=0.8, max_grad_norm_schedule="step:1:0.5", rounds=3)
+    mechanism = round_mechanism(PROFILE, config)
+    assert mechanism == round_mechanism(PROFILE, replace(config, max_grad_norm_schedule="constant"))
+    plans = [round_plan(PROFILE, mechanism, config, "run", number) for number in (1, 2, 3)]
+    assert [plan.max_grad_norm for plan in plans] == pytest.approx([0.8, 0.4, 0.2])
+    assert {plan.most_grad_norm for plan in plans} == {0.8}
+    assert {plan.noise_multiplier for plan in plans} == {mechanism.noise_multiplier}
+
+
 def test_a_client_whose_count_would_say_nothing_takes_no_part():
     config = replace(CONFIG, adaptive_clipping="quantile:0.5")
     mechanism = round_mechanism(PROFILE, config)

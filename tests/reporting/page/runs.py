@@ -17,6 +17,7 @@ from fl_dp.statements import PURPOSE, Stated, Statement
 from .conftest import Make, change_summary, statement
 
 BEFORE = (Entry(0.1, 1.5, 30),)
+OF_TWO = ("recall", "auroc", "selection-rate")
 NOBODY = {"clients": {}, "epsilon": None, "delta": None, "federation": None}
 SIGNED_OF_NORTH = statement(["north"])
 
@@ -140,6 +141,9 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "all lost": lambda make: make(lost_rounds=3),
     "best": lambda make: make(model="best", model_round=2),
     "average": lambda make: make(model="average"),
+    "a constant": lambda make: change_summary(
+        make(), lambda said: said.update(constant={"loss": 2.3, "accuracy": 0.1})
+    ),
     "unmeasured": lambda make: unmeasured(make()),
     "by class": lambda make: make(
         metrics={"accuracy": 0.5, "accuracy-per-class[a]": 0.25}, suppressed_below=LEAST_CELL
@@ -147,6 +151,10 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "by class, of old": lambda make: make(metrics={"accuracy": 0.5, "accuracy-per-class[a]": 0.25}),
     "by subgroup": lambda make: make(
         metrics={"mae": 0.5, "mae-per-subgroup[a]": 0.25, "label-accuracy-per-subgroup[a]": 0.5},
+        suppressed_below=LEAST_CELL,
+    ),
+    "of two classes": lambda make: make(
+        metrics={f"{one}-per-subgroup[{a}]": 0.5 for one in OF_TWO for a in ("all", "a")},
         suppressed_below=LEAST_CELL,
     ),
     "unprotected": lambda make: make(private=False),
@@ -219,6 +227,7 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
         lambda said: said["clients"]["south"].update(noise_multiplier=2.5),
     ),
     "a bound that follows": lambda make: make(settings={"adaptive-clipping": "quantile:0.5"}),
+    "bounds of a schedule": lambda make: make(settings={"max-grad-norm-schedule": "linear"}),
     "weights of a file": lambda make: make(settings={"start": "weights.pt"}),
     "masked sums": lambda make: opened(make(), masked=True),
     "open sums": lambda make: opened(make(), masked=False, alone=None),

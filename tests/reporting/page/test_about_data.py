@@ -143,6 +143,20 @@ def test_subgroups_have_a_table_of_each_metric_with_the_worst_and_its_distance(m
     assert "Mean absolute error of each subgroup" in text_of(wrong)
 
 
+def test_recall_and_selection_rate_of_subgroups_have_all_records_among_them(make: Make) -> None:
+    """Of selection rates neither end is the worst; where classes are hidden, so is the value of all."""
+    told = {"all": 0.5, "sex = w": 0.25, "sex = m": 0.75}
+    metrics = {f"recall-per-subgroup[{name}]": value for name, value in told.items()}
+    metrics |= {f"selection-rate-per-subgroup[{name}]": value for name, value in told.items()}
+    metrics |= {f"auroc-per-subgroup[{name}]": None for name in told}
+    text = text_of(make(metrics=metrics, suppressed_below=LEAST_CELL))
+    assert (
+        "all 0.5000 sex = w 0.2500 sex = m 0.7500 the worst shown sex = w the worst minus all -0.2500" in text
+    )
+    assert "sex = m 0.7500 the largest shown minus the smallest 0.5000" in text
+    assert "all hidden sex = w hidden sex = m hidden the worst shown hidden" in text
+
+
 def test_of_small_ones_alone_no_worst_is_told(make: Make) -> None:
     folder = make(metrics={"accuracy-per-subgroup[sex = w]": None}, suppressed_below=LEAST_CELL)
     assert "all not known sex = w hidden the worst shown hidden the worst minus all not known" in text_of(

@@ -112,6 +112,12 @@ def _wards(scene: Scene) -> None:
         )  # fmt: skip
 
 
+def _cells(scene: Scene) -> None:
+    """With the tutorial's files."""
+    for name in ("cells.py", "cells.schema.toml", "federation.toml", "site.toml"):
+        (scene.folder / name).write_text(file_in(ROOT / "docs" / "tutorial.md", name))
+
+
 def _trained(scene: Scene) -> None:
     """With a run in runs/NAME, its ledger where a client has it, and copies of that, here and in COPY/."""
     scene.run(
@@ -122,5 +128,5 @@ def _trained(scene: Scene) -> None:
 
 SCENES: dict[str, Callable[[Scene], None]] = {
     "checkout": _checkout, "first": _checkout, "own-task": _own_task, "python": _python, "people": _people,
-    "schema": _schema, "wards": _wards, "trained": _trained,
+    "schema": _schema, "wards": _wards, "cells": _cells, "trained": _trained,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What docs/tutorial.md and docs/running.md start by hand, each in a terminal of its own."""
+"""What docs/running.md starts by hand, each in a terminal of its own."""
 
 import shlex
 import signal
@@ -12,7 +12,7 @@ from docs.blocks import ROOT, blocks_of
 from docs.scenes import Scene
 
 PORT = 9092  # which the pages leave unsaid
-PAGES = {"tutorial.md": ".", "running.md": "mine"}
+PAGE, FOLDER = "running.md", "mine"
 
 
 @contextmanager
@@ -32,22 +32,20 @@ def started(scene: Scene, folder: str, command: str) -> Iterator["subprocess.Pop
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES)
-def test_a_server_and_two_clients_end_with_a_model(page, tmp_path):
+def test_a_server_and_two_clients_end_with_a_model(tmp_path):
     with socket.socket() as tried:
         if tried.connect_ex(("127.0.0.1", PORT)) == 0:
             pytest.skip(f"another program has port {PORT}, which the page takes")
-    scene, folder = Scene(tmp_path), PAGES[page]
-    if folder != ".":
-        scene.run(f"fl-dp new {folder}")
-    (block,) = [block for block in blocks_of(ROOT / "docs" / page) if "by-hand" in block.words]
+    scene = Scene(tmp_path)
+    scene.run(f"fl-dp new {FOLDER}")
+    (block,) = [block for block in blocks_of(ROOT / "docs" / PAGE) if "by-hand" in block.words]
     server, one, two = block.commands()
     with (
-        started(scene, folder, server) as first,
-        started(scene, folder, one) as second,
-        started(scene, folder, two) as third,
+        started(scene, FOLDER, server) as first,
+        started(scene, FOLDER, one) as second,
+        started(scene, FOLDER, two) as third,
     ):
         said = [process.communicate(timeout=600)[0] for process in (first, second, third)]
         assert [process.returncode for process in (first, second, third)] == [0, 0, 0], said
-    (model,) = (scene.folder / folder / "runs").glob("*/model.pt")
+    (model,) = (scene.folder / FOLDER / "runs").glob("*/model.pt")
     assert model.stat().st_size > 0

@@ -20,6 +20,7 @@ from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.traces.traces import Traces
 from fl_dp.errors import DataError, TaskError
 from fl_dp.form import names_of
+from fl_dp.tasks.held_out import HeldOut, site_test_records, split, split_key
 from fl_dp.tasks.load import in_task_code, task_of
 from fl_dp.tasks.task import Task
 
@@ -84,14 +85,41 @@ def train_records(settings: TaskSettings) -> TensorData:
 
 
 def load_part(config: ClientConfig) -> Examples:
-    """The client's own part of the site's records, by the unit of its settings.
+    """What the client may train on: its own part of the site's records, by the unit of its settings, without
+    those that a share of `test` keeps for testing.
 
     The process caches the data set and its parts: one that simulates many clients reads and splits once.
     """
+    if not config.test_share:
+        return load_undivided(config)
+    train, rows = _own_rows(config)
+    kept = split(train, rows, config, split_key(config))[0]
+    return by_unit(train.subset(torch.from_numpy(kept)), config)
+
+
+def load_undivided(config: ClientConfig) -> Examples:
+    """The client's own part with the records that a share of `test` would keep for testing. Not to train on."""
+    train, rows = _own_rows(config)
+    if len(rows) == len(train):
+        return by_unit(train, config)  # everything, so no copy
+    return by_unit(train.subset(torch.from_numpy(rows)), config)
+
+
+def load_held_out(config: ClientConfig, key: bytes) -> HeldOut:
+    """The client's test records. key: of its ledger, see `split_key`."""
+    if not config.test_share:
+        return site_test_records(config)
+    train, rows = _own_rows(config)
+    return HeldOut.of(train, split(train, rows, config, key)[1], config)
+
+
+def _own_rows(config: ClientConfig) -> tuple[TensorData, Indices]:
+    """The records that the client's are among, and which of them are its own."""
     if config.by_client or is_whole(PartitionSettings.of(config)):
-        return by_unit(train_records(of_client(config, config.client)), config)  # everything, so no copy
+        train = train_records(of_client(config, config.client))
+        return train, np.arange(len(train))
     train, parts = load_parts(config)
-    return by_unit(train.subset(torch.from_numpy(parts[config.partition_id])), config)
+    return train, parts[config.partition_id]
 
 
 def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[Indices]]:
@@ -114,7 +142,14 @@ def known_as_read(config: RunConfig) -> Callable[[int, TensorData], TensorData]:
     A ledger knows them by what they were read from, as when a client reads by itself.
     """
     if config.by_client:
-        traces = _joined(TaskSettings(**config.of_task()), config.clients)[2]
+        whole, rows, traces = _joined(TaskSettings(**config.of_task()), config.clients)
+        if config.test_share:  # a part of its file
+
+            def part(client: int, records: TensorData) -> TensorData:
+                file = whole.subset(torch.from_numpy(rows[client]))
+                return records.part_of(dataclasses.replace(file, traces=traces[client]))
+
+            return part
         return lambda client, records: dataclasses.replace(records, traces=traces[client])
     train = train_records(config)
     return lambda client, records: records.part_of(train)

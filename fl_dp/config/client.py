@@ -112,8 +112,8 @@ class ClientConfig(TaskSettings):
     )  # fmt: skip
     evaluate_epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
         1.0, _LIMITS,
-        "budget of the site's own test records (test): the most epsilon that all metrics from them may spend, "
-        "over all runs",
+        "budget of the site's own test records (test): the most epsilon that all metrics from them may "
+        "spend, over all runs",
         page="site-metrics.md",
     )  # fmt: skip
     accountant: str = setting(

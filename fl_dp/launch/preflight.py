@@ -209,7 +209,9 @@ def split(config: RunConfig) -> Parts:
     if config.unit != RECORD:
         _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
     check_copies(config)
-    sizes = tuple(auto_size(len({whose[row] for row in part.tolist()}), config) for part in parts)
+    kept = 1 - config.test_share  # about: a secret hash decides
+    units = [max(1, round(kept * len({whose[row] for row in part.tolist()}))) for part in parts]
+    sizes = tuple(auto_size(number, config) for number in units)
     return Parts(sizes, (*_notes(config, train, min(sizes)), *_of_rounds(config)))
 
 

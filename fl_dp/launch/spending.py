@@ -13,7 +13,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.profile import profile_of
-from fl_dp.federation.client.registration import registered_cut, dataset_name, records_name
+from fl_dp.federation.client.registration import dataset_name, records_name, registered_cut
 from fl_dp.federation.server.client_record import ClientRecord, record_of
 from fl_dp.federation.server.planning import expected_batch
 from fl_dp.launch.clients import client_config

@@ -32,8 +32,7 @@ from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.masked_sum import MaskedSums
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork, given_task
 from fl_dp.tasks.load import new_model, task_of
-from fl_dp.tasks.held_out import divided
-from fl_dp.tasks.records import known_as_read, load_parts
+from fl_dp.tasks.records import divided, known_as_read, load_parts
 from fl_dp.training.local_algorithm import has_own_models
 
 logger = logging.getLogger("fl_dp")

@@ -1,9 +1,9 @@
 """A site's own test records: never trained, and the same in all runs.
 
-With a share, a keyed hash decides for each unit by itself: of a person's id, or of a record's content, so that
-equal records are on one side. No unit moves another: neighbouring data have neighbouring halves, one of them
-the same. A split by count, by stratum or by chance would not have this. The key is of the ledger, and stays
-with it; the ledger enters both halves as parts of one split, and refuses another (`accounting/ledger`).
+With a share, a keyed hash decides for each unit by itself: of a person's id, or of a record's content, so
+that equal records are on one side. No unit moves another: of neighbouring data one half is the same, and the
+other half is neighbouring. A split by count, by stratum or by chance would not have this. The key is of the
+ledger, and stays with it; the ledger enters both halves as parts of one split, and refuses another.
 """
 
 import hashlib
@@ -17,12 +17,9 @@ import torch
 from numpy.typing import NDArray
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.data import OWN, PERSON, DataSettings
-from fl_dp.data.partition_scheme import PartitionSettings, is_whole
+from fl_dp.config.data import PERSON, DataSettings
 from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from fl_dp.data.partition_scheme import Indices
@@ -74,56 +71,12 @@ def are_test(records: TensorData, settings: DataSettings, key: bytes) -> Sides:
     return np.array([_hash(unit, key) < below for unit in units], dtype=bool)
 
 
-def split(records: TensorData, rows: "Indices", settings: DataSettings, key: bytes) -> tuple["Indices", "Indices"]:
+def split(
+    records: TensorData, rows: "Indices", settings: DataSettings, key: bytes
+) -> tuple["Indices", "Indices"]:
     """The rows for training and those for testing."""
     test = are_test(records.subset(torch.from_numpy(rows)), settings, key)
     return rows[~test], rows[test]
-
-
-def divided(
-    config: RunConfig, client: ClientConfig, train: TensorData, parts: "Sequence[Indices]"
-) -> "tuple[Sequence[Indices], LoadHeldOut]":
-    """Of a simulation: each client's rows for training, and what loads its test records.
-
-    client: settings of one of them; all share its ledger. DataError if a client has nothing left to train.
-    """
-    from fl_dp.tasks.records import load_held_out
-
-    if not config.test_share:
-        return parts, load_held_out
-    key = split_key(client)
-    sides = [split(train, rows, config, key) for rows in parts]
-    if empty := [number for number, (kept, _) in enumerate(sides) if not len(kept)]:
-        raise DataError(f"test = {config.test:g}: leaves client {empty[0]} no record to train on.")
-
-    def load(settings: ClientConfig, key: bytes) -> HeldOut:
-        return HeldOut.of(train, sides[settings.partition_id][1], settings)
-
-    return [kept for kept, _ in sides], load
-
-
-def site_test_records(settings: ClientConfig) -> HeldOut:
-    """With test = own: what the site's data source, or its task, says is for testing; perhaps nothing.
-
-    ConfigError for a part of a common data set, unless its groups say which test records are the part's.
-    """
-    from fl_dp.tasks.load import task_of
-    from fl_dp.tasks.records import load_parts, of_client, records_of, train_records
-
-    own = of_client(settings, settings.client)
-    test = records_of(task_of(own), "test")
-    if test is None:
-        return HeldOut.of(train_records(own), np.arange(0), settings)
-    if settings.by_client or is_whole(PartitionSettings.of(settings)):
-        return HeldOut.of(test, np.arange(len(test)), settings)
-    if not settings.partition.startswith("by:") or not test.groups:
-        raise ConfigError(
-            f'test = "{OWN}" with partition = {settings.partition!r}: all parts of a common data set have the '
-            "same test records. Set test to a share, such as 0.2, or partition = by:COLUMN."
-        )
-    train, parts = load_parts(settings)
-    name = train.groups[int(parts[settings.partition_id][0])]
-    return HeldOut.of(test, np.flatnonzero(np.array(test.groups) == name), settings)
 
 
 def split_key(settings: ClientConfig) -> bytes:

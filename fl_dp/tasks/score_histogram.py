@@ -11,8 +11,8 @@ the triangle inequality adds at most
     cap * places * sqrt(b)
 
 in Euclidean norm: a number of the layout, which is public, whatever the records are. This is the L2
-sensitivity of the vector, where neighbouring data differ in one unit. It is reached if all its places have the
-same score and label. Other units' cells do not depend on it: see `count`.
+sensitivity of the vector, where neighbouring data differ in one unit. It is reached if all its places have
+the same score and label. Other units' cells do not depend on it: see `count`.
 
 Bins are of the log-odds of a class, and public: quantiles of a logistic distribution of scale SCALE around 0.
 So one edge lies where both classes are equally likely, there are more bins where most models' scores are, and
@@ -86,8 +86,8 @@ class Layout:
         """ConfigError for targets without classes, and for a vector that is too long."""
         if form.targets == "numbers" or form.outputs < 2:
             raise ConfigError(
-                "site-metrics-every: the sites' metrics are made of scores of classes, and this task predicts "
-                f"{form.outputs} {form.targets}. Measure on the server's test data, or set it to 0."
+                "site-metrics-every: the sites' metrics are made of scores of classes, and this task "
+                f"predicts {form.outputs} {form.targets}. Measure on the server's test data, or set it to 0."
             )
         if bins not in BINS:
             raise ConfigError(f"site-metrics-bins = {bins}: expected {' or '.join(map(str, BINS))}.")
@@ -177,12 +177,15 @@ def check_model(model: nn.Module, task: Task, device: torch.device) -> None:
     """
     before = {name: value.clone() for name, value in model.state_dict().items()}
     other = _made_up(task.form) + (0 if task.form.vocabulary else 1)
-    one, _, again = (_outputs(model, task, x, device) for x in (_made_up(task.form), other, _made_up(task.form)))
+    one, _, again = (
+        _outputs(model, task, x, device) for x in (_made_up(task.form), other, _made_up(task.form))
+    )
     same = all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    if not same or (one is None) != (again is None) or (one is not None and not np.array_equal(one, again)):
+    alike = one is again if one is None or again is None else np.array_equal(one, again)
+    if not same or not alike:
         raise ModelError(
-            "site-metrics-every: the model's outputs in evaluation mode depend on the records before, so that "
-            "a record would move others' cells. Keep no state in forward, or set site-metrics-every = 0."
+            "site-metrics-every: the model's outputs in evaluation mode depend on the records before, so "
+            "that a record would move others' cells. Keep no state in forward, or set site-metrics-every = 0."
         )
 
 

@@ -30,7 +30,7 @@ Metrics = dict[str, Numbers]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """value: of the noised counts; low, high: ends of its interval. None: not enough records for the noise."""
+    """value: of the noised counts; low, high: ends of its interval. None: too few records for the noise."""
 
     value: float | None
     low: float | None
@@ -63,7 +63,8 @@ def projected(counts: Numbers) -> Numbers:
     total, ordered = max(float(counts.sum()), _LEAST), np.sort(counts.reshape(-1))[::-1]
     over = (np.cumsum(ordered) - total) / np.arange(1, ordered.size + 1)
     shift = over[np.flatnonzero(ordered > over)[-1]]
-    return np.maximum(counts - shift, 0.0)
+    found: Numbers = np.maximum(counts - shift, 0.0)
+    return found
 
 
 def _drawn(centre: Numbers, deviation: float, generator: np.random.Generator) -> Numbers:

@@ -9,7 +9,6 @@ that are none are answered with noise. A question that was paid for is not answe
 simulation, with the same numbers.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -40,7 +39,6 @@ from fl_dp.records import PROVEN, STEADY_ROWS, Entry
 from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.score_histogram import Counts, Layout, check_model, count
-from fl_dp.tasks.task import Task
 
 if TYPE_CHECKING:
     from fl_dp.data.persons import Examples
@@ -52,8 +50,8 @@ NO_TEST_RECORDS = "declares no test records of its own (test)"
 class Evaluation:
     """One evaluation by a client whose data are registered; made before anything is paid for.
 
-    part: the client's training data, whose form the model has. DeclinedError for a plan that its settings do not allow, and
-    weights that do not fit; ModelError for a model that keeps a state.
+    part: the client's training data, whose form the model has. DeclinedError for a plan that its settings do
+    not allow, and weights that do not fit; ModelError for a model that keeps a state.
     """
 
     def __init__(self, client: Client, plan: EvaluationPlan, content: RecordDict, part: "Examples") -> None:
@@ -147,15 +145,15 @@ def check_evaluation(plan: EvaluationPlan, settings: ClientConfig, task: str) ->
     ):
         if asked != own:
             raise DeclinedError(
-                f"the evaluation asks for {what} {asked[:64]!r}, this client's own settings have {own[:64]!r}."
+                f"the evaluation asks for {what} {asked[:64]!r}, this client's settings have {own[:64]!r}."
             )
     if plan.server_round < 1 or plan.bins not in BINS:
         raise DeclinedError(
-            f"the evaluation is of round {plan.server_round} in {plan.bins} bins: expected a round from 1 on, "
-            f"and {' or '.join(map(str, BINS))} bins."
+            f"the evaluation is of round {plan.server_round} in {plan.bins} bins: expected a round from 1 "
+            f"on, and {' or '.join(map(str, BINS))} bins."
         )
     if settings.personal:
-        raise DeclinedError("the evaluation asks for a common model, and this client has parameters of its own.")
+        raise DeclinedError("the evaluation asks for a common model, this client has parameters of its own.")
 
 
 def noise_of(account: HeldOutAccount, spent: tuple[Entry, ...], evaluations: int) -> float:

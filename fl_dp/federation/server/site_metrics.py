@@ -81,7 +81,9 @@ class SiteMetrics:
         if not is_due(self._config, server_round, last_round):
             return None
         here = set(grid.get_node_ids())
-        clients = {one.node_id: name for name, one in self._registration.clients.items() if one.node_id in here}
+        clients = {
+            one.node_id: name for name, one in self._registration.clients.items() if one.node_id in here
+        }
         content = evaluation_to_content(self._plan(server_round), weights)
         messages = [
             Message(content, node, EVALUATE, ttl=self._config.round_timeout, group_id=str(server_round))
@@ -169,7 +171,7 @@ class SiteMetrics:
 
 
 class _Closing:
-    """Closes an evaluation as a round is: once more than half have answered, others get `grace` times as long.
+    """Closes an evaluation as a round: once more than half have answered, others get `grace` times as long.
 
     All answer, if only that they have no test records, so that refusals count.
     """

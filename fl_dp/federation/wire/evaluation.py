@@ -42,8 +42,8 @@ class EvaluationPlan:
     """What the server asks of a client's test records. All of it is public.
 
     run, server_round: of the round whose result the weights are. evaluations: planned in the run, by which a
-    client chooses its noise. bins: of the scores. by_subgroup: also for each declared subgroup. The others are compared with the client's own settings, as
-    those of a RoundPlan.
+    client chooses its noise. bins: of the scores. by_subgroup: also for each declared subgroup. The others
+    are compared with the client's own settings, as those of a RoundPlan.
     """
 
     run: str

@@ -174,10 +174,8 @@ def spent_from_content(content: RecordDict) -> tuple[Entry, ...]:
     return entries_of(Spent(**fields_in(content, SPENT, Spent)))
 
 
-def fields_in(
-    content: RecordDict, name: str, kind: type, apart: Collection[str] = _APART
-) -> dict[str, Any]:
-    """The fields of that kind in the config record `name`, except those `apart`, with records of their own."""
+def fields_in(content: RecordDict, name: str, kind: type, apart: Collection[str] = _APART) -> dict[str, Any]:
+    """The fields of that kind in the config record `name`, except those `apart`, which are elsewhere."""
     record = config_record(content, name)
     if record is None:
         raise ConfigError(f"message without the record {name!r}; do both sides run the same fl_dp?")

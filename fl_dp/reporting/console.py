@@ -114,9 +114,9 @@ def _at_the_sites(record: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     cost = f"(test eps {rounded_up(measured['epsilon'])})"
     found = ((name, measured["metrics"].get(name)) for name in SITE_METRICS)
-    name, one = next(((name, one) for name, one in found if one), ("metrics", None))
-    if one is None or one["value"] is None:
-        return (f"sites' {name} n/a {cost}",)
+    name, one = next(((name, one) for name, one in found if one and one["value"] is not None), ("", None))
+    if one is None:
+        return (f"sites' metrics n/a {cost}",)
     return (f"sites' {name} {one['value']:.3f}, {one['low']:.3f} to {one['high']:.3f} {cost}",)
 
 

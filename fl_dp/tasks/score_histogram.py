@@ -3,12 +3,16 @@
 A vector of counts, in blocks. A record adds 1 to one cell of each block, or 1 to the last cell of the vector,
 INVALID, and nothing else: if the model fails on it, gives numbers that are not finite, or a label that does
 not exist. A sequence does so once for each of its places, a person once for each of its records that count.
+What is released is the counts of each block times its weight, with equal noise on every number. Blocks form
+up to three groups (all records; each class against the rest; subgroups), and n blocks of a group have the
+weight 1 / sqrt(n): each group gets an equal share, and the first suffers little from the others.
 
-What one unit can move. Let v be what one place of one record adds. It has at most one 1 in each of the b
-blocks, or a single 1, so |v| <= sqrt(b). A unit has at most `cap` records of at most `places` places, and by
-the triangle inequality adds at most
+What one unit can move. Let v be what one place of one record adds to the weighted counts. It has at most one
+number in each block, the block's weight, or a single 1 in INVALID; so |v|^2 is at most the sum of the squared
+weights of all blocks, which is the number of groups g. A unit has at most `cap` records of at most `places`
+places, and by the triangle inequality adds at most
 
-    cap * places * sqrt(b)
+    cap * places * sqrt(g)
 
 in Euclidean norm: a number of the layout, which is public, whatever the records are. This is the L2
 sensitivity of the vector, where neighbouring data differ in one unit. It is reached if all its places have
@@ -49,11 +53,13 @@ class Block:
 
     of_class: the class whose score is binned; yes: it is the label. TRUE_CLASS: the score of the record's own
     class; yes: it is the largest. labels: full names of the subgroups ("sex = women"); empty: all records.
+    weight: of its counts in what is released.
     """
 
     of_class: int
     shape: tuple[int, ...]
     labels: tuple[str, ...] = ()
+    weight: float = 1.0
 
     @property
     def size(self) -> int:
@@ -104,14 +110,14 @@ class Layout:
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        one = (self.bins, 2)
-        if self.binary:
-            return (Block(1, one), *(Block(1, (len(labels), *one), labels) for labels in self.subgroups))
-        against_rest = self.classes <= MOST_AGAINST_REST and not self.tokens
+        one, binary = (self.bins, 2), self.binary
+        rest = self.classes if not binary and not self.tokens and self.classes <= MOST_AGAINST_REST else 0
+        whose, bins = (1, self.bins) if binary else (TRUE_CLASS, 1)
+        part = 1 / math.sqrt(max(1, len(self.subgroups)))
         return (
-            Block(TRUE_CLASS, one),
-            *(Block(number, one) for number in range(self.classes if against_rest else 0)),
-            *(Block(TRUE_CLASS, (len(labels), 1, 2), labels) for labels in self.subgroups),
+            Block(1 if binary else TRUE_CLASS, one),
+            *(Block(number, one, weight=1 / math.sqrt(rest)) for number in range(rest)),
+            *(Block(whose, (len(names), bins, 2), names, part) for names in self.subgroups),
         )
 
     @cached_property
@@ -125,8 +131,13 @@ class Layout:
 
     @property
     def sensitivity(self) -> float:
-        """How far one unit moves the vector at most, in Euclidean norm; see above."""
-        return self.cap * self.places * math.sqrt(len(self.blocks))
+        """How far one unit moves the weighted counts at most, in Euclidean norm; see above."""
+        return self.cap * self.places * math.sqrt(round(sum(block.weight**2 for block in self.blocks)))
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """(size,) by which the counts are multiplied before noise is added; that of INVALID is 1."""
+        return np.concatenate([*(np.full(block.size, block.weight) for block in self.blocks), [1.0]])
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ of the same deviation; what the metric then errs is subtracted from the metric. 
 everybody gets the same interval. Bins are a third error, which no interval shows (docs/site-metrics.md).
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -38,16 +39,16 @@ class Estimate:
 
 
 def estimates(layout: Layout, cells: Numbers, deviation: float, seed: int = 0) -> dict[str, Estimate]:
-    """All metrics of the noised counts (layout.size,), by name, with their intervals at LEVEL.
+    """All metrics of the noised and weighted counts (layout.size,), by name, with their intervals at LEVEL.
 
     deviation: of the noise in each cell. "records": how many there are, about.
     """
     generator = np.random.default_rng(seed)
     found: dict[str, Estimate] = {}
     for start, block in zip(layout.starts, layout.blocks, strict=False):
-        counts = cells[start : start + block.size].reshape(block.shape)
+        counts = cells[start : start + block.size].reshape(block.shape) / block.weight
         centre = projected(counts)
-        drawn = _drawn(centre, deviation, generator)
+        drawn = _drawn(centre, deviation / block.weight, generator)
         told, true, again = (dict(_of_block(layout, block, one)) for one in (counts, centre, drawn))
         for name, value in told.items():
             if name not in found:
@@ -159,13 +160,14 @@ def _over_classes(
     however they do: it is that of errors that rise and fall together, for which it is the widest.
     """
     each = [
-        cells[start : start + block.size].reshape(block.shape)
+        cells[start : start + block.size].reshape(block.shape) / block.weight
         for start, block in zip(layout.starts, layout.blocks, strict=False)
         if block.of_class != TRUE_CLASS and not block.labels
     ]
     if layout.binary or not each:
         return {}
     centres = [projected(one) for one in each]
+    deviation *= math.sqrt(len(each))  # the weight of their blocks is one over that
     drawn = [_drawn(one, deviation, generator) for one in centres]
     ways: dict[str, Callable[[Numbers], Numbers]] = {"auroc": auroc, "brier": partial(_brier, layout)}
     return {

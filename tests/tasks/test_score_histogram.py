@@ -63,7 +63,7 @@ def test_a_record_adds_one_to_the_cell_of_its_score_and_label():
 
 def test_of_several_classes_each_stands_against_the_rest():
     layout = Layout.of(Form((4,), 3), 4, 1, (SEXES,))
-    (one,) = [counted(layout, table([0], [[3.0, 0, 0]], [1], [(1, 0)]).subset(torch.tensor([0])))]
+    one = counted(layout, table([0], [[3.0, 0, 0]], [1], [(1, 0)]))
     blocks = [one[a:b] for a, b in zip(layout.starts, layout.starts[1:], strict=False)]
     assert [block.sum() for block in blocks] == [1] * 5
     low = np.log(1 / (np.e**3 + 1))  # log-odds of the true class
@@ -71,7 +71,8 @@ def test_of_several_classes_each_stands_against_the_rest():
     assert blocks[2].reshape(4, 2)[np.searchsorted(layout.edges, low), 1] == 1  # class 1, which is the label
     assert blocks[1].reshape(4, 2)[3, 0] == 1
     assert blocks[4].reshape(2, 1, 2).tolist() == [[[0, 0]], [[1, 0]]]
-    assert layout.sensitivity == np.sqrt(5)
+    assert layout.sensitivity == np.sqrt(3)  # all records, each against the rest, subgroups
+    assert np.linalg.norm(one * layout.weights) == pytest.approx(layout.sensitivity)
 
 
 records = st.tuples(
@@ -92,7 +93,7 @@ def test_a_record_moves_no_more_than_its_own_cells_whatever_it_holds(others, new
     layout = Layout.of(Form((classes + 1,), classes), 8, 1, (SEXES, AGES))
     moved = counted(layout, of([*others, new]), passes=9) - counted(layout, of(others), passes=9)
     assert (moved >= 0).all()
-    assert np.linalg.norm(moved) <= layout.sensitivity * (1 + 1e-12)
+    assert np.linalg.norm(moved * layout.weights) <= layout.sensitivity * (1 + 1e-12)
     if new[0] in (7, 8, 9) and not (new[0] == 9 and not np.isnan(new[1][:classes]).any()):
         assert moved[-1] == 1
     alone = counted(layout, of([new]), passes=9)
@@ -110,7 +111,9 @@ def test_all_places_of_a_sequence_and_all_records_of_a_person_count_at_their_wor
     x = torch.zeros(4, 5, dtype=torch.int64)
     data = TensorData(x, x.clone(), ("a", "b", "c"), 3, subgroups=(Subgroups("sex", ("f", "m"), x[:, 0]),))
     found = count(Next(), task_of(data.form), data, layout, 4, CPU)
-    assert np.linalg.norm(found) == pytest.approx(layout.sensitivity)  # reached: all places in one cell
+    assert np.linalg.norm(found * layout.weights) == pytest.approx(
+        layout.sensitivity
+    )  # reached: all places in one cell
     skipped = x.clone()
     skipped[:, 1:] = -100  # no token counts there
     data = TensorData(x, skipped, ("a", "b", "c"), 3, subgroups=data.subgroups)

@@ -52,9 +52,9 @@ def test_of_several_classes_accuracy_and_the_mean_auroc():
     right = (logits.argmax(1) == y).astype(int)
     blocks = [histogram(layout, odds[np.arange(3000), y], right)[:-1]]
     blocks += [histogram(layout, odds[:, k], (y == k).astype(int))[:-1] for k in range(3)]
-    found = {
-        name: one.value for name, one in estimates(layout, np.concatenate([*blocks, [0.0]]), 0.0).items()
-    }
+    cells = np.concatenate([*blocks, [0.0]]) * layout.weights
+    found = {name: one.value for name, one in estimates(layout, cells, 0.0).items()}
+    assert found["records"] == pytest.approx(3000)
     assert found["accuracy"] == pytest.approx(right.mean(), abs=1e-12)
     assert found["auroc"] == pytest.approx(roc_auc_score(y, p, multi_class="ovr"), abs=0.005)
     assert found["log-loss"] == pytest.approx(log_loss(y, p), abs=0.03)

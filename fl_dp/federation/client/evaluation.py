@@ -122,7 +122,10 @@ class Evaluation:
         """The counts with noise on the public grid, by a key that covers all that decides them."""
         key = blake2b(self._digest(self._account.fingerprint), key=paid.key, digest_size=32).digest()
         clipped = ClippedSum(
-            {CELLS: torch.from_numpy(counts).double()}, self.layout.sensitivity, torch.zeros(0), most=1
+            {CELLS: torch.from_numpy(counts * self.layout.weights)},
+            self.layout.sensitivity,
+            torch.zeros(0),
+            most=1,
         )
         noised = add_gaussian_noise(
             clipped, noise_multiplier=paid.entry.noise_multiplier, generator=Randomness(key)

@@ -13,6 +13,7 @@ from fl_dp.federation.client.registration import TEST_RECORDS
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.evaluation import EvaluationPlan, evaluation_to_content, histogram_from_content
 from fl_dp.records import Entry, Refusal, RoundPlan
+from fl_dp.tasks.score_histogram import Layout
 
 TRAIN = RoundPlan("run-1", 1, "linear", 1, 20, 0.5, 0.0, 8.0, 1.0)
 PLAN = EvaluationPlan("run-1", 1, 3, 8, False, "linear", "", "record")
@@ -71,7 +72,8 @@ def test_nothing_leaves_without_the_noise_of_its_payment(real_client, monkeypatc
     )
     cells = ask(client).cells
     multiplier = accounts(client)["npz:" + str(client.data) + TEST_RECORDS].rounds[0].entry.noise_multiplier
-    noise = (cells - counts[0]) / (multiplier * math.sqrt(4))  # three classes: four blocks
+    weighted = counts[0] * Layout(3, 8).weights  # two groups: all records, and each class against the rest
+    noise = (cells - weighted) / (multiplier * math.sqrt(2))
     assert 0.6 < noise.std() < 1.4  # of 65 numbers
     assert len(set(noise)) == len(noise)
 

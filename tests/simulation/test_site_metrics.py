@@ -9,10 +9,9 @@ import torch
 from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import DataError
-from fl_dp.federation.client.registration import TEST_RECORDS
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.evaluation import EvaluationPlan, evaluation_to_content, histogram_from_content
-from fl_dp.records import Refusal
+from fl_dp.records import TEST_RECORDS, Refusal
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.tasks.records import divided

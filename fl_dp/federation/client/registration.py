@@ -18,6 +18,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
 from fl_dp.errors import DataError, LedgerError
+from fl_dp.records import TEST_RECORDS
 
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
@@ -177,9 +178,6 @@ def registered_cut(config: ClientConfig) -> str:
     """As `cut_of`, with the share of test records: parts for training and for testing share no unit."""
     share = f"test {config.test_share:g} of {config.unit_name}s" if config.test_share else ""
     return ", ".join(filter(None, (cut_of(config), share)))
-
-
-TEST_RECORDS = ", test records"  # ends the name of their account
 
 
 def held_out_registration(held_out: "HeldOut", config: ClientConfig) -> "DataDeclaration":

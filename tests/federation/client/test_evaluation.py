@@ -9,10 +9,9 @@ import pytest
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.engine.noise import gaussian
 from fl_dp.federation.client import evaluation, own_training
-from fl_dp.federation.client.registration import TEST_RECORDS
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.evaluation import EvaluationPlan, evaluation_to_content, histogram_from_content
-from fl_dp.records import Entry, Refusal, RoundPlan
+from fl_dp.records import TEST_RECORDS, Entry, Refusal, RoundPlan
 from fl_dp.tasks.score_histogram import Layout
 
 TRAIN = RoundPlan("run-1", 1, "linear", 1, 20, 0.5, 0.0, 8.0, 1.0)

@@ -207,10 +207,10 @@ def test_the_hospitals_measure_their_model_themselves(tmp_path: Path) -> None:
     assert [one["status"] for one in found["sites"].values()] == ["evaluated"] * 4
     assert found["epsilon"] <= 1.0
     auroc, records = found["metrics"]["auroc"], found["metrics"]["records"]
-    assert records["low"] <= 254 <= records["high"]
+    assert abs(records["value"] - 254) < 120  # seven deviations of its noise
     assert auroc["high"] - auroc["low"] > 0.1
     assert auroc["high"] > 0.7
     assert "sites' auroc" in " ".join(done.stdout.split())
-    assert "Metrics from the sites' own test records" in (out / "report.html").read_text()
+    assert "own test records, after round 3" in (out / "report.html").read_text()
     verified = fl_dp("verify", str(out), "--ledger", str(out / "ledgers"))
     assert "each pays for evaluations alone" in " ".join(verified.stdout.split()), verified.stdout

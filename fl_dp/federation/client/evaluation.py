@@ -119,23 +119,26 @@ class Evaluation:
         return count(self._model, self._task, records, layout, passes, self._device)
 
     def _noised(self, counts: Counts, paid: Reservation) -> "NDArray":
-        """The counts with noise on the public grid, by a key that covers all that decides them."""
+        """By a key that covers all that decides the counts."""
         key = blake2b(self._digest(self._account.fingerprint), key=paid.key, digest_size=32).digest()
-        clipped = ClippedSum(
-            {CELLS: torch.from_numpy(counts * self.layout.weights)},
-            self.layout.sensitivity,
-            torch.zeros(0),
-            most=1,
-        )
-        noised = add_gaussian_noise(
-            clipped, noise_multiplier=paid.entry.noise_multiplier, generator=Randomness(key)
-        )
-        found: NDArray = noised[CELLS].numpy()
-        return found
+        return noised(counts, self.layout, paid.entry.noise_multiplier, Randomness(key))
 
     def _digest(self, *more: str) -> bytes:
         covered = "\0".join((self._account.dataset, self._weights, str(self._plan), str(self.layout), *more))
         return blake2b(f"evaluation\0{covered}".encode(), digest_size=32).digest()
+
+
+def noised(counts: Counts, layout: Layout, noise_multiplier: float, randomness: Randomness) -> "NDArray":
+    """(layout.size,) the weighted counts with noise of the multiplier times their sensitivity.
+
+    The Gaussian mechanism of a step, on its public grid (`engine/noise/grid.py`). Each number is exact up to
+    2^-53 of it, which is far below what the grid's widening allows for a sum of one (`sum_error`).
+    """
+    weighted = torch.from_numpy(counts * layout.weights)
+    clipped = ClippedSum({CELLS: weighted}, layout.sensitivity, torch.zeros(0), most=1)
+    found = add_gaussian_noise(clipped, noise_multiplier=noise_multiplier, generator=randomness)
+    cells: NDArray = found[CELLS].numpy()
+    return cells
 
 
 def check_evaluation(plan: EvaluationPlan, settings: ClientConfig, task: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fl_dp.accounting.ledger.accounts import lineages
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.engine.noise import gaussian
 from fl_dp.federation.client import evaluation, own_training
@@ -143,6 +144,20 @@ def test_a_trained_unit_never_becomes_a_test_unit(real_client):
         own = {**other.config.to_flat(), "ledger": str(client.ledger), "data": f"npz:{client.data}"}
         _write(other, own)
         assert ask(other).reason == "its ledger cannot be used; its own log says why"
+
+
+def test_what_was_trained_before_a_split_adds_up_with_its_evaluations(real_client):
+    """After its account is retired a unit may be tested: whoever asks the ledger gets the sum."""
+    client = real_client()
+    client.train(TRAIN)
+    (before,) = accounts(client)
+    _write(client, {**client.config.to_flat(), **SHARE})
+    assert isinstance(ask(client), Refusal)
+    with Ledger.open(client.ledger) as ledger:
+        ledger.retire(before)
+        assert not isinstance(ask(client), Refusal)
+        (together,) = lineages(ledger.accounts())
+        assert [one.dataset for one in together] == [before, before, before + TEST_RECORDS]
 
 
 def test_another_share_is_refused(real_client):

@@ -71,6 +71,8 @@ class Evaluation:
         weights = expected_weights(content, plan.model, specs(state_arrays(self._model)))
         load_arrays(self._model, weights)
         self._weights = digest_of(weights)
+        if client.test.held_out.counted is not None:
+            _ = client.test.held_out.counted.inputs  # features are computed before anything is paid for
         with in_task_code(type(self._task), "a pass of made-up records"):
             check_model(self._model, self._task, self._device)
 
@@ -81,6 +83,11 @@ class Evaluation:
         BudgetExhaustedError if it does not fit `evaluate-epsilon`. LedgerError: nothing may leave.
         """
         account, ledger = self._account, rounds.ledger
+        settings, run = self._client.settings, self._plan.run
+        if settings.approve and not rounds.took_part(self._client, run):
+            raise DeclinedError(
+                "this client's operator approves runs, and it has trained no round of this one."
+            )
         paid = self._pay(rounds, repeats=repeats)
         cells = self._noised(self._counts(), paid)
         ledger.commit(paid)

@@ -131,6 +131,14 @@ def test_weights_of_another_model_are_declined_and_free(real_client):
     assert not any(one.rounds for one in accounts(client).values())
 
 
+def test_a_run_that_was_not_approved_gets_no_evaluation(real_client):
+    client = real_client(**SHARE)
+    client.train(TRAIN)
+    _write(client, {**client.config.to_flat(), "approve": True})
+    assert "has trained no round of this one" in ask(client, replace(PLAN, run="another")).reason
+    assert ask(client).spent[0].steps == 1
+
+
 def test_a_client_without_test_records_says_so(real_client):
     assert "declares no test records of its own" in ask(real_client()).reason
 

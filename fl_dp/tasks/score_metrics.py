@@ -22,6 +22,7 @@ from fl_dp.tasks.score_histogram import TRUE_CLASS, Block, Layout
 LEVEL = 0.95
 DRAWS = 1000
 _MOST_UNDEFINED = 0.02  # share of the draws in which a metric may be undefined; with more, it says nothing
+_NORMAL = 1.96  # deviations of an interval at LEVEL
 _LEAST = 1.0  # records in a denominator
 _UNBOUNDED = ("log-loss", "brier", "records")  # may be above 1
 
@@ -41,7 +42,8 @@ class Estimate:
 def estimates(layout: Layout, cells: Numbers, deviation: float, seed: int = 0) -> dict[str, Estimate]:
     """All metrics of the noised and weighted counts (layout.size,), by name, with their intervals at LEVEL.
 
-    deviation: of the noise in each cell. "records": how many there are, about.
+    deviation: of the noise in each cell. "records": how many were scored, about; "invalid": how many could
+    not be.
     """
     generator = np.random.default_rng(seed)
     found: dict[str, Estimate] = {}
@@ -53,7 +55,14 @@ def estimates(layout: Layout, cells: Numbers, deviation: float, seed: int = 0) -
         for name, value in told.items():
             if name not in found:
                 found[name] = _estimate(name, float(value), float(true[name]), again[name])
+    found["invalid"] = _invalid(float(cells[-1]), deviation)
     return found | _over_classes(layout, cells, deviation, generator)
+
+
+def _invalid(value: float, deviation: float) -> Estimate:
+    """How many records the model could not score; its noise is normal."""
+    width = _NORMAL * deviation
+    return Estimate(*(max(0.0, one) for one in (value, value - width, value + width)))
 
 
 def projected(counts: Numbers) -> Numbers:

@@ -8,14 +8,17 @@ import pytest
 from flwr.app import Message
 
 from fl_dp.config.run import RunConfig
+from fl_dp.config.site_metrics import planned_evaluations
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.site_metrics import Counted, _Closing, metrics_of, planned_evaluations
+from fl_dp.federation.server.site_metrics import Counted, _Closing, is_due, metrics_of
+from fl_dp.federation.server.state import read_state, write_state
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.evaluation import histogram_from_content, histogram_to_content
 from fl_dp.form import Form
 from fl_dp.records import Entry
 from fl_dp.reporting.console import round_line
+from fl_dp.reporting.run_results import to_line
 from fl_dp.tasks.load import task_of
 from fl_dp.tasks.score_histogram import Layout
 
@@ -49,10 +52,9 @@ def sites(real_client):
     return found
 
 
-def test_sites_are_asked_when_it_is_due_and_after_the_last_round(sites, fakes):
+def test_sites_are_asked_when_it_is_due_and_after_the_last_round(sites, fakes, tmp_path):
     own = config()
     strategy, grid = run(sites, fakes, own, sites[0].model)
-    assert planned_evaluations(own) == 2
     assert [report.site_metrics is not None for report in strategy.reports] == [False, True, True]
     assert sum(one.metadata.message_type == "evaluate" for one in grid.sent) == 6
     last = strategy.reports[-1].site_metrics
@@ -72,6 +74,16 @@ def test_sites_are_asked_when_it_is_due_and_after_the_last_round(sites, fakes):
     assert json.loads(json.dumps(line["site_metrics"])) == last
     assert "sites' auroc" in round_line(line, rounds=3, budget=3.0)
     assert "site_metrics" not in strategy.reports[0].to_dict()
+    write_state(tmp_path / "state", strategy.state(to_line(strategy.reports[-1]), 1.0))
+    report = read_state(tmp_path / "state").last_report()  # a run resumes from it
+    assert report.to_dict()["site_metrics"] == last
+
+
+@pytest.mark.parametrize(("rounds", "every"), [(1, 1), (3, 2), (4, 2), (7, 10), (9, 0)])
+def test_as_many_are_planned_as_are_due(rounds, every):
+    own = config(rounds=rounds, site_metrics_every=every)
+    due = sum(is_due(own, number, rounds) for number in range(1, rounds + 1))
+    assert planned_evaluations(rounds, every) == due
 
 
 def lying(site, lie):
@@ -152,6 +164,7 @@ def test_sites_with_other_subgroups_add_up_in_what_they_have_in_common():
         ({"personal": "head.*", "evaluate": "off"}, "personal = "),
         ({"strategy": "x.py:F"}, "strategy = "),
         ({"site_metrics_bins": 6}, "site-metrics-bins = 6"),
+        ({"rounds": 2002}, "site-metrics-every = 2: expected at least rounds / 1000"),
     ],
 )  # fmt: skip
 def test_what_is_not_accounted_for_is_refused_by_name(changes, words):

@@ -85,9 +85,7 @@ class Evaluation:
         account, ledger = self._account, rounds.ledger
         settings, run = self._client.settings, self._plan.run
         if settings.approve and not rounds.took_part(self._client, run):
-            raise DeclinedError(
-                "this client's operator approves runs, and it has trained no round of this one."
-            )
+            raise DeclinedError("its operator approves runs, and it has trained no round of this one.")
         paid = self._pay(rounds, repeats=repeats)
         cells = self._noised(self._counts(), paid)
         ledger.commit(paid)

@@ -17,6 +17,7 @@ from flwr.serverapp import Grid
 from fl_dp.accounting.budget import Budget
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
+from fl_dp.config.site_metrics import planned_evaluations
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import FederationError, FlDpError
@@ -51,11 +52,6 @@ class Counted:
     layout: Layout
     cells: NDArray
     deviation: float
-
-
-def planned_evaluations(config: RunConfig) -> int:
-    """How many evaluations the run plans; 0 without site metrics."""
-    return sum(is_due(config, number, config.rounds) for number in range(1, config.rounds + 1))
 
 
 def is_due(config: RunConfig, server_round: int, last_round: int) -> bool:
@@ -110,7 +106,7 @@ class SiteMetrics:
         return EvaluationPlan(
             run=self._run,
             server_round=server_round,
-            evaluations=planned_evaluations(config),
+            evaluations=planned_evaluations(config.rounds, config.site_metrics_every),
             bins=config.site_metrics_bins,
             by_subgroup=config.site_metrics_subgroups,
             model=common_name(config.model),

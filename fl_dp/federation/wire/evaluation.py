@@ -14,6 +14,7 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, MessageType, RecordDict
 
 from fl_dp.clean_text import one_line
+from fl_dp.config.site_metrics import MOST_EVALUATIONS
 from fl_dp.decoding import AtMost, Range, encoded
 from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
@@ -33,7 +34,6 @@ from fl_dp.records import LEAST_DELTA, LEAST_EPSILON, MOST_DELTA, MOST_EPSILON, 
 
 EVALUATE = MessageType.EVALUATE
 EVALUATION, HISTOGRAM, CELLS = "evaluation", "histogram", "cells"
-MOST_EVALUATIONS = 10**6  # of a run
 MOST_LABELS, MOST_LABEL = 256, 120  # subgroups, and characters of a name
 
 

@@ -43,6 +43,7 @@ def test_it_pays_from_an_account_of_its_own_and_stops_at_its_budget(real_client)
     assert answers[3].budget_exhausted
     (test,) = [name for name in trained if name.endswith(TEST_RECORDS)]
     assert accounts(client)[test].spent() == (entry,)
+    assert all(paid.committed for paid in accounts(client)[test].rounds)
     (data,) = trained.keys() - {test}
     assert accounts(client)[data].spent() == trained[data]
 
@@ -66,7 +67,7 @@ def test_it_is_paid_for_before_a_record_is_counted(real_client, monkeypatch):
 
 def test_nothing_leaves_without_the_noise_of_its_payment(real_client, monkeypatch):
     """The cells less the counts are of the deviation that the payment promises."""
-    client, counts = real_client(**SHARE, **{"num-partitions": 1}), []
+    client, counts = real_client(**{**SHARE, "evaluate-epsilon": 1e4}), []
     monkeypatch.setattr(
         evaluation, "count", lambda *a, real=evaluation.count: counts.append(real(*a)) or counts[-1]
     )

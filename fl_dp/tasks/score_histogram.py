@@ -42,7 +42,7 @@ from fl_dp.tasks.task import Task
 SCALE = 1.5
 MOST_AGAINST_REST = 32  # classes with a block of their own; with more, only the score of the true class
 TRUE_CLASS = -1
-MOST_CELLS = 2**20
+MOST_CELLS = 2**14  # a server draws a thousand samples of them
 
 Counts = NDArray[np.int64]
 

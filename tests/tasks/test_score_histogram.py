@@ -194,12 +194,13 @@ def test_a_model_that_keeps_a_state_is_refused(kept):
     ("form", "bins", "words"),
     [
         (Form((3,), 4, "numbers"), 8, "predicts 4 numbers"),
+        (Form((3,), 9), 32, "cells, expected 16384 at most"),
         (Form((3,), 2), 7, "site-metrics-bins = 7: expected 4 or 8 or 16 or 32"),
     ],
 )
 def test_what_has_no_scores_of_classes_is_refused(form, bins, words):
     with pytest.raises(ConfigError, match=words):
-        Layout.of(form, bins, 1, ())
+        Layout.of(form, bins, 1, [[f"part = {number}" for number in range(10**4)]])
 
 
 def test_more_classes_than_blocks_leave_the_score_of_the_true_class():

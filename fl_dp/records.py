@@ -180,6 +180,8 @@ LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e6  # of a client's budget
 LEAST_DELTA, MOST_DELTA = 1e-100, 0.1  # of a client's budget: a larger one promises next to nothing
 MOST_RETIRED = 10**6  # accounts of a ledger
 
+TEST_RECORDS = ", test records"  # ends the name of a site's account of test records in its ledger
+
 # The fewest test examples behind a number of a class or subgroup: among few, each is too easily recognised.
 LEAST_CELL = 20
 

@@ -1,4 +1,4 @@
-"""What may leave a client is one list: the fields of five types, as docs/privacy.md gives them."""
+"""What may leave a client is one list: the fields of six types, as docs/privacy.md gives them."""
 
 import dataclasses
 import re
@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from local_updates import local_update
 
+from fl_dp.federation.wire.evaluation import SiteHistogram, histogram_to_content
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
 from fl_dp.records import ClientProfile, Entry, Leaves, LocalUpdate, Refusal, leaving
 from fl_dp.statements import AccountStatement, Statement
 
-TYPES = (ClientProfile, LocalUpdate, Refusal)
+TYPES = (ClientProfile, LocalUpdate, SiteHistogram, Refusal)
 DOCUMENT = Path(__file__).parents[1] / "docs" / "privacy.md"
 SPENT = (Entry(0.1, 1.0, 2),)
+HISTOGRAM = SiteHistogram(np.zeros(9), SPENT, 1.0, 1e-5, 2.0, "pld", ("sex = f",))
 
 
 def test_every_field_that_may_leave_has_a_reason_and_stands_in_the_document():
@@ -38,16 +40,19 @@ def test_a_field_that_is_not_marked_is_refused_at_import():
     [
         (profile_to_content(ClientProfile("0", 9, 1.0, 1e-5, SPENT, "rdp")), ClientProfile),
         (update_to_content(local_update({"w": np.zeros(2)}, SPENT, 1, 1.0, 1e-5)), LocalUpdate),
+        (histogram_to_content(HISTOGRAM), SiteHistogram),
         (refusal_to_content(Refusal("declined", "no")), Refusal),
     ],
     ids=[kind.__name__ for kind in TYPES],
 )
 def test_a_message_holds_its_types_fields_and_nothing_else(content, kind):
     sent = {"spent", "arrays"} & set(content)
-    for name in ("profile", "report", "refusal"):
+    if kind is SiteHistogram:
+        sent = sent - {"arrays"} | set(content["arrays"])
+    for name in ("profile", "report", "histogram", "refusal"):
         sent |= set(content.config_records.get(name, {}))
     assert sent == {field.name for field in dataclasses.fields(kind)}
-    assert set(content) <= {"profile", "report", "refusal", "spent", "arrays"}
+    assert set(content) <= {"profile", "report", "histogram", "refusal", "spent", "arrays"}
 
 
 def test_what_is_spent_is_entries_of_public_numbers():

@@ -24,7 +24,7 @@ from fl_dp.federation.server.planning import expected_batch, members_shares, ste
 from fl_dp.models.start import load_start
 from fl_dp.records import RESET, RoundPlan
 from fl_dp.tasks.load import new_model, task_of
-from fl_dp.tasks.records import SERVER, load_part, of_client, records_of
+from fl_dp.tasks.records import SERVER, load_undivided, of_client, records_of
 from fl_dp.tasks.task import Task
 
 _MISLABELLED = 1000  # the most that are used by default: each costs a backward pass in each round
@@ -238,9 +238,8 @@ _OF_THE_LOSS = ("losses", "outputs", "weights")  # parts of a task that an audit
 
 def own_part(config: RunConfig) -> Examples:
     """The data of the run's first client."""
-    return load_part(
-        ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_task())
-    )
+    own = ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_task())
+    return load_undivided(own)
 
 
 def records_of_examples(data: Examples) -> TensorData:

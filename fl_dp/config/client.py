@@ -110,6 +110,12 @@ class ClientConfig(TaskSettings):
         False, _LIMITS, "servers may train without any protection; then no epsilon holds for these data",
         page="privacy.md#runs-without-privacy",
     )  # fmt: skip
+    evaluate_epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
+        1.0, _LIMITS,
+        "budget of the site's own test records (test): the most epsilon that all metrics from them may "
+        "spend, over all runs",
+        page="site-metrics.md",
+    )  # fmt: skip
     accountant: str = setting(
         "pld", _LIMITS, "pld is tight, rdp fast; only a proven upper bound may hold a budget",
         choices=ACCOUNTANTS, checked=False, page="accounting.md",

@@ -1,7 +1,7 @@
 """Which records: a data set, and how it is split into parts. Server and clients use the same keys."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fl_dp.choices import FEATURES, PARTITIONS, SOURCES
 from fl_dp.config.flat import FlatConfig, require
@@ -37,6 +37,8 @@ def require_not_proven(features: str, arithmetic: str) -> None:
 
 
 _DATA, _SPLIT, _UNIT = "Data", "Split among clients", "Unit of privacy"
+OWN = "own"  # test records of a site: those that its data source or task says are for testing
+MOST_TEST = 0.9  # share of the units that may be for testing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +91,12 @@ class DataSettings(FlatConfig):
         path=True,
     )
     encoding: str = setting("utf-8", _DATA, "encoding of text and CSV files", choices=ENCODINGS)
+    test: Annotated[float, Range(0, MOST_TEST)] | Literal["own"] = setting(
+        0.0, _DATA,
+        "a site's own test records, never trained: a share, by a secret hash of each record or person; own: "
+        "the test records of its data; 0: none",
+        page="site-metrics.md",
+    )  # fmt: skip
     unit: str = setting(
         RECORD, _UNIT, "record, or person:COLUMN: all records with the same value in COLUMN",
         page="persons.md",
@@ -121,6 +129,11 @@ class DataSettings(FlatConfig):
     def by_client(self) -> bool:
         """Whether each client reads a file of its own, as a whole."""
         return CLIENT in self.data
+
+    @property
+    def test_share(self) -> float:
+        """The share of the units that a hash puts among the test records; 0: none."""
+        return 0.0 if self.test == OWN else float(self.test)
 
     @property
     def person_column(self) -> str:

@@ -15,12 +15,14 @@ from fl_dp.config.inline import inline_table
 from fl_dp.config.schedule import CONSTANT, check_schedule
 from fl_dp.config.secure import SECURE, require_secure
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, abouts_of, setting
+from fl_dp.config.site_metrics import require_site_metrics
 from fl_dp.config.task import TaskSettings
 from fl_dp.config.values import key_of
 from fl_dp.decoding import Range
 from fl_dp.records import (
     ARITHMETICS,
     FLOAT32,
+    LEAST_EPSILON,
     LEAST_NOISE,
     MOST_DELTA,
     MOST_EPSILON,
@@ -140,6 +142,21 @@ class RunConfig(TaskSettings):
     evaluate_every: Annotated[int, Range(0, 10**6)] = setting(
         1, _SERVER, "rounds between evaluations on the test data; 0: only after the last round"
     )
+    site_metrics_every: Annotated[int, Range(0, 10**6)] = setting(
+        0, _SERVER,
+        "rounds between evaluations on the sites' own test records, and after the last round; each is paid "
+        "for by evaluate-epsilon; 0: none",
+        page="site-metrics.md",
+    )  # fmt: skip
+    site_metrics_bins: Annotated[int, Range(4, 32)] = setting(
+        8, _SERVER, "bins of the scores in these metrics: 4, 8, 16 or 32; fewer are coarser and less noisy",
+        page="site-metrics.md",
+    )  # fmt: skip
+    site_metrics_subgroups: bool = setting(
+        False, _SERVER, "these metrics by declared subgroup, too: noise grows by the square root of 1 + ways "
+                        "to divide the records",
+        page="site-metrics.md",
+    )  # fmt: skip
     keep_model: str = setting(
         "last", _SERVER,
         "last: the model of the last round; best: the model that was best on half of the server's test "
@@ -242,6 +259,11 @@ class RunConfig(TaskSettings):
         _PRIVACY,
         "delta of epsilon; auto: the largest power of ten below 1/n, at most 1e-5",
     )
+    evaluate_epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
+        1.0, _PRIVACY,
+        "evaluate-epsilon of the clients on this machine; a site's own counts there",
+        page="site-metrics.md",
+    )  # fmt: skip
     accountant: str = setting(
         "pld", _PRIVACY, "pld is tight, rdp fast; only a proven upper bound may hold a budget",
         choices=ACCOUNTANTS, checked=False, page="accounting.md",
@@ -361,6 +383,8 @@ class RunConfig(TaskSettings):
         )  # fmt: skip
         if self.secure:
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
+        if self.site_metrics_every:
+            require_site_metrics(self.to_flat())
         require_own_accountant(self.accountant)
         require_not_proven(self.features, self.arithmetic)
         require(

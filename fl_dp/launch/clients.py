@@ -12,7 +12,8 @@ from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import private_folder, write_whole
 
 _SHARED = (  # with the settings of the data
-    "epsilon", "delta", "accountant", "arithmetic", "physical_batch_size", "memory_mib", "device",
+    "epsilon", "delta", "accountant", "evaluate_epsilon", "arithmetic", "physical_batch_size", "memory_mib",
+    "device",
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fl_dp.accounting.ledger.files import find_ledger, lasting_ledger, ledger_file
@@ -110,7 +110,7 @@ def check_copies(config: RunConfig) -> None:
 
     index, identities = IdentityIndex(), list[Identity]()
     for client in range(config.clients):
-        settings = client_config(config, client, NOWHERE)
+        settings = replace(client_config(config, client, NOWHERE), test=0.0)  # whole files are compared
         identities.append(Identity.of(registration_of(load_part(settings), settings), _KEY))
     for client, new in enumerate(identities):
         if index.conflict(new):

@@ -80,7 +80,7 @@ def timing_of(
     with _quiet(threads), tempfile.TemporaryDirectory() as scratch:
         data = random_data(config, task_of(config), _BATCHES * plan.expected_batch_size)
         settings = replace(
-            client_config(config, 0, Path(scratch)), epsilon=MOST_EPSILON, public_size=len(data)
+            client_config(config, 0, Path(scratch)), epsilon=MOST_EPSILON, public_size=len(data), test=0.0
         )
         training = _Rehearsed(settings, data)
         training.prepare(plan, _content(config, plan))

@@ -203,13 +203,20 @@ def split(config: RunConfig) -> Parts:
     from fl_dp.tasks.records import load_parts
 
     _check_persons_of_a_sum(config)
+    if config.site_metrics_every and not config.test:
+        raise ConfigError(
+            f"site-metrics-every = {config.site_metrics_every}: no client here has test records; set test to "
+            'a share of the records, such as 0.2, or "own".'
+        )
     train, parts = load_parts(config)
     whose = train.groups if config.unit != RECORD else range(len(train))
 
     if config.unit != RECORD:
         _check_sites_of_a_person(config, [{whose[row] for row in part.tolist()} for part in parts])
     check_copies(config)
-    sizes = tuple(auto_size(len({whose[row] for row in part.tolist()}), config) for part in parts)
+    kept = 1 - config.test_share  # about: a secret hash decides
+    units = [max(1, round(kept * len({whose[row] for row in part.tolist()}))) for part in parts]
+    sizes = tuple(auto_size(number, config) for number in units)
     return Parts(sizes, (*_notes(config, train, min(sizes)), *_of_rounds(config)))
 
 

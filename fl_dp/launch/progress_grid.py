@@ -67,6 +67,8 @@ class ProgressGrid(BaseGrid):
             self._waiting = kinds.count(MessageType.TRAIN)
             self._round = int(out[0].metadata.group_id)
             self._tell.asked(self._round, self._waiting)
+        if evaluating := kinds.count(MessageType.EVALUATE):
+            self._tell.doing(f"{counted(evaluating, 'client')} evaluate the model on their own test records")
         return self._grid.push_messages(out)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:

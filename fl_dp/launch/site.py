@@ -16,6 +16,7 @@ from fl_dp.launch.clients import write_client_file
 from fl_dp.launch.environment import child_environment, cores
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.processes import Processes, ended, tail
+from fl_dp.records import TEST_RECORDS
 from fl_dp.reporting.wording import counted
 
 Say = Callable[[str], None]
@@ -95,7 +96,8 @@ class JournalWatch:
         from fl_dp.federation.client.registration import dataset_name  # late: it brings parts of data
 
         self._client, self._say = settings.client, say
-        self._datasets = "", dataset_name(settings)  # a message may fail before the data are known
+        name = dataset_name(settings)
+        self._datasets = "", name, name + TEST_RECORDS  # a message may fail before the data are known
         self._new_lines = new_lines(journal_folder(settings.ledger))
         self._trained = 0  # rounds trained in the current run
         self._last = ""  # the last known spending
@@ -106,7 +108,8 @@ class JournalWatch:
         lines = [one for one in new if one.client == self._client and one.dataset in self._datasets]
         for line in lines:
             self._trained += line.event == "trained"
-            self._last = spent_in_words(line) or self._last
+            if line.event != "evaluated":  # from another account
+                self._last = spent_in_words(line) or self._last
         for line in _worth_saying(lines):
             self._say(in_words(line))
 

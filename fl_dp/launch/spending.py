@@ -13,7 +13,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.profile import profile_of
-from fl_dp.federation.client.registration import cut_of, dataset_name, records_name
+from fl_dp.federation.client.registration import dataset_name, records_name, registered_cut
 from fl_dp.federation.server.client_record import ClientRecord, record_of
 from fl_dp.federation.server.planning import expected_batch
 from fl_dp.launch.clients import client_config
@@ -180,7 +180,7 @@ class ForeseenAccounts:
 
     def conflict(self, settings: ClientConfig) -> str:
         """Why a ledger would refuse the client's data; empty if it would not. Remembers their cut."""
-        source, cut, dataset = records_name(settings), cut_of(settings), dataset_name(settings)
+        source, cut, dataset = records_name(settings), registered_cut(settings), dataset_name(settings)
         held, name = self._cuts.setdefault(source, (cut, dataset))
         if held == cut:
             return ""

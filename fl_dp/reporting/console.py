@@ -24,6 +24,7 @@ from fl_dp.reporting.wording import folded, packed
 
 _LEAST_POWER = -5  # smallest power of ten of a last digit that is written out
 _MOST_POWER = 15  # largest power of ten of a first digit that is written out
+SITE_METRICS = ("auroc", "accuracy")  # the first of them is in a round's line
 _MOST_NAME = 24  # characters of a metric's name
 
 
@@ -74,6 +75,7 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
         f"round {record['round']}/{rounds}",
         privacy_words(record, budget),
         *_evaluated(record),
+        *_at_the_sites(record),
         _counts(record),
         f"{record['seconds']:.1f} s",
     )
@@ -115,6 +117,21 @@ def constant_words(summary: Mapping[str, Any]) -> str:
         return ""
     first = next((name for name in summary["metrics"] if name in known), "")
     return quality_words({"metrics": {first: known[first]} if first else {}, "loss": known.get("loss")})
+
+
+def _at_the_sites(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """The first metric from the sites' own test records, with its interval, and what they have cost; empty
+    if they were not due.
+    """
+    measured = record.get("site_metrics")
+    if not measured:
+        return ()
+    cost = f"(test eps {rounded_up(measured['epsilon'])})"
+    found = ((name, measured["metrics"].get(name)) for name in SITE_METRICS)
+    name, one = next(((name, one) for name, one in found if one and one["value"] is not None), ("", None))
+    if one is None:
+        return (f"sites' metrics n/a {cost}",)
+    return (f"sites' {name} {one['value']:.3f}, {one['low']:.3f} to {one['high']:.3f} {cost}",)
 
 
 def privacy_words(record: Mapping[str, Any], budget: float) -> str:

@@ -139,6 +139,10 @@ class RoundReport:
     seconds: wall time, including the wait for clients.
     lost: why the global model stayed the same although clients trained and paid; else empty. lost_rounds: so
     far, including this one. secure_sum: an `OpenedSum`; None, and not written, if there is none.
+    site_metrics: of the global model on the sites' own test records; None, and not written, if they were not
+    due. metrics: by name, value and ends of the interval, "low" and "high"; None: not enough records for the
+    noise. sites: for each site its account of test records: epsilon of all its charges at delta, out of
+    budget. epsilon, delta: the largest of the sites. bins: of the scores.
     """
 
     round: int
@@ -155,6 +159,7 @@ class RoundReport:
     lost: str = ""
     lost_rounds: int = 0
     secure_sum: OpenedSum | None = None
+    site_metrics: Mapping[str, object] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return _line(self)
@@ -252,7 +257,7 @@ class Summary:
 # Keys that only some runs and clients have, with the default for those that are not written.
 OF_SOME: dict[str, Any] = {
     "shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None, "secure_sum": None, "masked": None,
-    "this_run": None, "constant": {},
+    "this_run": None, "constant": {}, "site_metrics": None,
 }  # fmt: skip
 
 

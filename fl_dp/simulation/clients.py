@@ -4,7 +4,7 @@ Like any client they follow `federation.client.round`. They share one ledger fil
 do, and a round is paid for in one transaction before any of it is trained.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from operator import attrgetter
@@ -16,10 +16,12 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DataError, LedgerError
 from fl_dp.federation.client.attempt import Trained
+from fl_dp.federation.client.evaluation import Evaluation
 from fl_dp.federation.client.kept_states import KeptStates
 from fl_dp.federation.client.round import ClientRounds, refuse
 from fl_dp.federation.client.settings import numbered
 from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
+from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
 from fl_dp.federation.wire.partial_sums import asked_weight
 from fl_dp.records import LocalUpdate, Refusal
@@ -27,6 +29,7 @@ from fl_dp.simulation.actor.keys import result_of
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.work import ClientWork, Done
 from fl_dp.statements import Statement
+from fl_dp.tasks.held_out import HeldOut
 from fl_dp.training.kept import digest_of_state
 
 _OTHER_FIELDS = attrgetter(*(field.name for field in fields(LocalUpdate) if field.name != "arrays"))
@@ -40,13 +43,18 @@ class SimulatedClients:
     settings: of client 0; the others differ only in name and part. A round that this run has already paid for
     is not paid for again if it starts from the same weights and its key is kept: it gives the same update as
     before (see `keys`). Otherwise it is declined, because its update may have been released.
-    states: what clients keep between rounds; None: nothing.
+    states: what clients keep between rounds; None: nothing. held_out: returns a client's test records.
     """
 
     def __init__(
-        self, settings: ClientConfig, parts: SharedParts, ledger: Ledger, states: KeptStates | None = None
+        self,
+        settings: ClientConfig,
+        parts: SharedParts,
+        ledger: Ledger,
+        states: KeptStates | None = None,
+        held_out: Callable[[ClientConfig, bytes], HeldOut] | None = None,
     ) -> None:
-        self._settings, self._parts, self._rounds = settings, parts, ClientRounds(ledger)
+        self._settings, self._parts, self._rounds = settings, parts, ClientRounds(ledger, held_out)
         self._states = states
         self._known: dict[int, Client] = {}
         self._accepted: dict[str, AcceptedRound] = {}  # by message id, as all below
@@ -116,6 +124,19 @@ class SimulatedClients:
             return _contents(refuse((paid.accepted.key for paid, _ in results), error))
         self._keep(works, done)
         return _contents(answers)
+
+    def evaluate(self, client: int, content: RecordDict) -> RecordDict:
+        """The client's answer to an evaluation on its own test records.
+
+        As with rounds, a question that was paid for is answered in the same way as long as its key is kept.
+        """
+        try:
+            self._enter([client])
+            plan = evaluation_from_content(content)
+            asked = Evaluation(self._known[client], plan, content, self._parts[client])
+            return histogram_to_content(asked.play(self._rounds, repeats=True))
+        except Exception as error:
+            return refusal_to_content(refuse([str(client)], error)[str(client)])
 
     def erase_keys(self, run: str, up_to_round: int) -> None:
         """See `ClientRounds.erase_keys`."""

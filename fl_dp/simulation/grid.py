@@ -32,6 +32,7 @@ LAST_START = 0.85  # of a message's time to live: no client is started later
 IN_TIME = 0.95  # of it: then the results so far are sent, while they still count
 TOO_LATE = "was not trained within round-timeout; a longer one may be set"
 _NO_HANDLER = 1
+_ANSWERED = (MessageType.QUERY, MessageType.TRAIN, MessageType.EVALUATE)
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,9 @@ class SimulationGrid(BaseGrid):
             message.metadata.__dict__["_message_id"] = str(next(self._ids))  # as Flower's grids do
         self._register([one for one in sent if one.metadata.message_type == MessageType.QUERY])
         self._start([one for one in sent if one.metadata.message_type == MessageType.TRAIN])
+        self._evaluate([one for one in sent if one.metadata.message_type == MessageType.EVALUATE])
         for message in sent:
-            if message.metadata.message_type not in (MessageType.QUERY, MessageType.TRAIN):
+            if message.metadata.message_type not in _ANSWERED:
                 self._fail(message, f"a client answers no {message.metadata.message_type} message")
         return [message.metadata.message_id for message in sent]
 
@@ -130,6 +132,11 @@ class SimulationGrid(BaseGrid):
         asked = self._by_client(messages)
         for message, content in zip(asked.values(), self._clients.register(list(asked)), strict=True):
             self._reply(message, content)
+
+    def _evaluate(self, messages: Sequence[Message]) -> None:
+        """Evaluate in this process: a pass of a record has no gradient, and takes little."""
+        for client, message in self._by_client(messages).items():
+            self._reply(message, self._clients.evaluate(client, message.content))
 
     def _start(self, messages: Sequence[Message]) -> None:
         """Read the requests and queue them, items of one model and one set of weights together."""

@@ -32,7 +32,7 @@ from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.masked_sum import MaskedSums
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork, given_task
 from fl_dp.tasks.load import new_model, task_of
-from fl_dp.tasks.records import known_as_read, load_parts
+from fl_dp.tasks.records import divided, known_as_read, load_parts
 from fl_dp.training.local_algorithm import has_own_models
 
 logger = logging.getLogger("fl_dp")
@@ -60,7 +60,8 @@ class Simulation:
 def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     """The grid of a simulation; Ray must be running. Its actors end with this context."""
     config = simulation.config
-    train, parts = load_parts(config)
+    train, all_parts = load_parts(config)
+    parts, held_out = divided(config, simulation.client, train, all_parts)
     shared = SharedData.of(by_unit(train, config), parts)
     there = nodes()
     one = share(config, there)
@@ -87,6 +88,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
                 SharedParts(shared, known_as_read(config)),
                 ledger,
                 KeptStates(simulation.folder / FOLDER),
+                held_out,
             )
             prepare = _Preparation(simulation, pool, start_actor, train)
             masks = MaskedSums(config.secure_dropouts, config.secure_colluders) if simulation.masks else None

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.data import CLIENT
+from fl_dp.config.data import CLIENT, OWN
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.fixed_features import features_of
@@ -18,8 +18,9 @@ from fl_dp.data.partition_scheme import Indices, PartitionSettings, is_whole
 from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.traces.traces import Traces
-from fl_dp.errors import DataError, TaskError
+from fl_dp.errors import ConfigError, DataError, TaskError
 from fl_dp.form import names_of
+from fl_dp.tasks.held_out import HeldOut, LoadHeldOut, split, split_key
 from fl_dp.tasks.load import in_task_code, task_of
 from fl_dp.tasks.task import Task
 
@@ -85,14 +86,82 @@ def train_records(settings: TaskSettings) -> TensorData:
 
 
 def load_part(config: ClientConfig) -> Examples:
-    """The client's own part of the site's records, by the unit of its settings.
+    """What the client may train on: its own part of the site's records, by the unit of its settings, without
+    those that a share of `test` keeps for testing.
 
     The process caches the data set and its parts: one that simulates many clients reads and splits once.
     """
+    if not config.test_share:
+        return load_undivided(config)
+    train, rows = _own_rows(config)
+    kept = split(train, rows, config, split_key(config))[0]
+    return by_unit(train.subset(torch.from_numpy(kept)), config)
+
+
+def load_undivided(config: ClientConfig) -> Examples:
+    """The client's part with the records that a share of `test` would keep for testing: not to train on."""
+    train, rows = _own_rows(config)
+    if len(rows) == len(train):
+        return by_unit(train, config)  # everything, so no copy
+    return by_unit(train.subset(torch.from_numpy(rows)), config)
+
+
+def load_held_out(config: ClientConfig, key: bytes) -> HeldOut:
+    """The client's test records. key: of its ledger, see `split_key`."""
+    if not config.test_share:
+        return site_test_records(config)
+    train, rows = _own_rows(config)
+    return HeldOut.of(train, split(train, rows, config, key)[1], config)
+
+
+def divided(
+    config: RunConfig, client: ClientConfig, train: TensorData, parts: Sequence[Indices]
+) -> tuple[Sequence[Indices], LoadHeldOut]:
+    """Of a simulation: each client's rows for training, and what loads its test records.
+
+    client: settings of one of them; all share its ledger. DataError if a client has nothing left to train.
+    """
+    if not config.test_share:
+        return parts, load_held_out
+    key = split_key(client)
+    sides = [split(train, rows, config, key) for rows in parts]
+    if empty := [number for number, (kept, _) in enumerate(sides) if not len(kept)]:
+        raise DataError(f"test = {config.test:g}: leaves client {empty[0]} no record to train on.")
+
+    def load(settings: ClientConfig, key: bytes) -> HeldOut:
+        return HeldOut.of(train, sides[settings.partition_id][1], settings)
+
+    return [kept for kept, _ in sides], load
+
+
+def site_test_records(settings: ClientConfig) -> HeldOut:
+    """With test = own: what the site's data source, or its task, says is for testing; perhaps nothing.
+
+    ConfigError for a part of a common data set, unless its groups say which test records are the part's.
+    """
+    own = of_client(settings, settings.client)
+    test = records_of(task_of(own), "test")
+    if test is None:
+        return HeldOut.of(train_records(own), np.arange(0), settings)
+    if settings.by_client or is_whole(PartitionSettings.of(settings)):
+        return HeldOut.of(test, np.arange(len(test)), settings)
+    if not settings.partition.startswith("by:") or not test.groups:
+        raise ConfigError(
+            f'test = "{OWN}" with partition = {settings.partition!r}: all parts of a common data set have '
+            "the same test records. Set test to a share, such as 0.2, or partition = by:COLUMN."
+        )
+    train, parts = load_parts(settings)
+    name = train.groups[int(parts[settings.partition_id][0])]
+    return HeldOut.of(test, np.flatnonzero(np.array(test.groups) == name), settings)
+
+
+def _own_rows(config: ClientConfig) -> tuple[TensorData, Indices]:
+    """The records that the client's are among, and which of them are its own."""
     if config.by_client or is_whole(PartitionSettings.of(config)):
-        return by_unit(train_records(of_client(config, config.client)), config)  # everything, so no copy
+        train = train_records(of_client(config, config.client))
+        return train, np.arange(len(train))
     train, parts = load_parts(config)
-    return by_unit(train.subset(torch.from_numpy(parts[config.partition_id])), config)
+    return train, parts[config.partition_id]
 
 
 def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[Indices]]:
@@ -115,7 +184,14 @@ def known_as_read(config: RunConfig) -> Callable[[int, TensorData], TensorData]:
     A ledger knows them by what they were read from, as when a client reads by itself.
     """
     if config.by_client:
-        traces = _joined(TaskSettings(**config.of_task()), config.clients)[2]
+        whole, rows, traces = _joined(TaskSettings(**config.of_task()), config.clients)
+        if config.test_share:  # a part of its file
+
+            def part(client: int, records: TensorData) -> TensorData:
+                file = whole.subset(torch.from_numpy(rows[client]))
+                return records.part_of(dataclasses.replace(file, traces=traces[client]))
+
+            return part
         return lambda client, records: dataclasses.replace(records, traces=traces[client])
     train = train_records(config)
     return lambda client, records: records.part_of(train)

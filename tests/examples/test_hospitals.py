@@ -191,3 +191,26 @@ def test_summary_and_description_name_one_code(config: RunConfig, tmp_path: Path
     """The plan's identity covers the schema, too; what a run leaves speaks of the code alone."""
     federation = prepare(config, "1", RunRecord(RunResults(tmp_path), resumed=False), lambda report: None)
     assert federation.task_identity == describe(federation.task).identity != ""
+
+
+@pytest.mark.slow
+def test_the_hospitals_measure_their_model_themselves(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = fl_dp(
+        "run", "--simulate", "--config", str(HERE / "run.toml"), "--out", str(out), "--set", "test=own",
+        "--set", "site-metrics-every=3", "--set", "site-metrics-bins=4", cwd=HERE.parents[1],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (out / "rounds.jsonl").read_text().splitlines()]
+    assert ["site_metrics" in line for line in lines] == [False, False, True]
+    found = lines[-1]["site_metrics"]
+    assert [one["status"] for one in found["sites"].values()] == ["evaluated"] * 4
+    assert found["epsilon"] <= 1.0
+    auroc, records = found["metrics"]["auroc"], found["metrics"]["records"]
+    assert abs(records["value"] - 254) < 120  # seven deviations of its noise
+    assert auroc["high"] - auroc["low"] > 0.1
+    assert auroc["high"] > 0.7
+    assert "sites' auroc" in " ".join(done.stdout.split())
+    assert "own test records, after round 3" in (out / "report.html").read_text()
+    verified = fl_dp("verify", str(out), "--ledger", str(out / "ledgers"))
+    assert "each pays for evaluations alone" in " ".join(verified.stdout.split()), verified.stdout

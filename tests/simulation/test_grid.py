@@ -168,7 +168,7 @@ def test_registration_is_answered_at_once(fake_ray, federation):
     [
         (13, MessageType.TRAIN, "no such node"),
         (0, MessageType.TRAIN, "no such node"),
-        (1, MessageType.EVALUATE, "answers no evaluate message"),
+        (1, "query.other", "answers no query.other message"),
         (3, MessageType.TRAIN, "one such message at a time"),
     ],
 )

@@ -10,6 +10,7 @@ A payment has secret bytes, from which all of its round's random numbers follow.
 the round may be repeated, see `Reservation`.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -193,6 +194,11 @@ class Ledger:
         """
         with self._writing() as book:
             self._erase_keys(book, lambda dataset, paid: paid.run == run and paid.server_round <= up_to_round)
+
+    def split_key(self) -> bytes:
+        """32 secret bytes that decide which units are for testing, always the same in this file."""
+        with self._writing():
+            return hashlib.blake2b(b"test records", key=self._log.secret(), digest_size=32).digest()
 
     def retirements(self) -> int:
         """How many accounts were retired in this ledger, of all data sets: a name is quickly changed."""

@@ -1,4 +1,4 @@
-"""The client application: answers two messages, registration and a round, by the client's own settings.
+"""The client application: answers registration, a round and an evaluation, by the client's own settings.
 
 Heavy modules are imported where they are used, because Flower's own processes import this for each message.
 """
@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import ConfigError, FlDpError, TaskError
+from fl_dp.errors import ConfigError, DeclinedError, FlDpError, TaskError
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.policy import MAX_RUN_NAME
 from fl_dp.federation.client.round import CLIENTS_LOGGER, ClientRounds, Training, play, refuse
@@ -48,6 +48,12 @@ def query(message: Message, context: Context) -> Message:
 def train(message: Message, context: Context) -> Message:
     """Answer with one round of private training, or the reason why not."""
     return answer(message, context, train_round)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Answer with a noised histogram of the client's own test records, or the reason why not."""
+    return answer(message, context, evaluate_model)
 
 
 def own_settings(context: Context) -> ClientConfig:
@@ -119,6 +125,27 @@ def trained_round(
                 total = total_steps(result.spent)
                 note.write("trained", steps=result.steps, after=result.epsilon, total=total)
     return refusal_to_content(result) if isinstance(result, Refusal) else update_to_content(result)
+
+
+def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
+    """Evaluate the message's model on the client's own test records, if their account has room."""
+    from fl_dp.federation.client.evaluation import NO_TEST_RECORDS, Evaluation
+    from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
+    from fl_dp.tasks.records import load_part
+
+    note = Note(config.ledger, config.client)
+    with noted(note):
+        if not config.test:
+            raise DeclinedError(f"this client {NO_TEST_RECORDS}.")
+        plan, part = evaluation_from_content(message.content), load_part(config)
+        note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)
+        with ClientRounds.open(config) as rounds:
+            (client,) = rounds.register([(config, part)])
+            assert client.test is not None
+            note.learn(dataset=client.test.dataset, budget=client.test.budget.epsilon)
+            histogram = Evaluation(client, plan, message.content, part).play(rounds)
+            note.write("evaluated", after=histogram.epsilon)
+            return histogram_to_content(histogram)
 
 
 def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:

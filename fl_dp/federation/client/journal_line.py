@@ -10,7 +10,7 @@ from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
-Event = Literal["registered", "asked", "trained", "declined", "failed"]
+Event = Literal["registered", "asked", "trained", "evaluated", "declined", "failed"]
 EVENTS: tuple[Event, ...] = typing.get_args(Event)
 
 
@@ -73,6 +73,8 @@ def in_words(line: Line) -> str:
             return f"{what}; {_spent(line)} is spent"
         case "trained":
             return f"{what}: {counted(line.steps, 'step')}, {_course(line)}, {line.seconds:.1f} s"
+        case "evaluated":
+            return f"{what}: evaluated on its own test records, of which {_spent(line)} is spent"
     paid = f", {_course(line)}" if line.after not in (None, line.before) else ""
     return f"{what}: {line.event}{paid}: {line.reason}"
 

@@ -16,7 +16,7 @@ from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import open_private
 from fl_dp.errors import FederationError
-from fl_dp.federation.client.app import answer, register, train_round
+from fl_dp.federation.client.app import answer, evaluate_model, register, train_round
 from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.client.isolated import answered_apart
 from fl_dp.federation.client.secure_member import take_part
@@ -41,6 +41,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0  # seconds between attempts to reach th
 _HANDLERS = {
     MessageType.QUERY: register,
     MessageType.TRAIN: train_round,
+    MessageType.EVALUATE: evaluate_model,
     FINAL_MODEL: keep_final_model,
 }
 

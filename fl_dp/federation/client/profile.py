@@ -21,6 +21,15 @@ def budget_of(config: ClientConfig, public_size: int) -> "Budget":
     return kind(config.epsilon, delta, config.accountant, config.epsilon_alone or None)
 
 
+def evaluation_budget_of(config: ClientConfig, public_size: int) -> "Budget":
+    """The budget that limits the evaluations on the client's test records."""
+    from fl_dp.accounting.budget import auto_delta
+    from fl_dp.federation.client.one_mechanism import OneMechanismBudget
+
+    delta = auto_delta(public_size) if config.delta == AUTO else float(config.delta)
+    return OneMechanismBudget(config.evaluate_epsilon, delta, config.accountant)
+
+
 def profile_of(
     config: ClientConfig, public_size: int, spent: Iterable[Entry], arithmetic: str, retired: int
 ) -> ClientProfile:

@@ -6,6 +6,7 @@ data with at most so many units, so larger data are refused.
 """
 
 import hashlib
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +18,12 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.partition_scheme import PartitionSettings, is_whole, rule_of
 from fl_dp.errors import DataError, LedgerError
+from fl_dp.records import TEST_RECORDS
 
 if TYPE_CHECKING:
     from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
     from fl_dp.data.persons import Examples
+    from fl_dp.tasks.held_out import HeldOut
 
 
 def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration":
@@ -42,7 +45,7 @@ def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration"
         data.fingerprint(),
         declared,
         source=records_name(config),
-        cut=cut_of(config),
+        cut=registered_cut(config),
         digests=data.record_digests,
         unit=config.unit_name,
         person_digests=_person_digests(data),
@@ -169,3 +172,50 @@ def cut_of(config: ClientConfig | RunConfig) -> str:
     settings = PartitionSettings.of(config)
     whole = config.by_client or is_whole(settings)
     return "" if whole else f"{settings.number} parts ({rule_of(settings)})"
+
+
+def registered_cut(config: ClientConfig) -> str:
+    """As `cut_of`, with the share of test records: parts for training and for testing share no unit."""
+    share = f"test {config.test_share:g} of {config.unit_name}s" if config.test_share else ""
+    return ", ".join(filter(None, (cut_of(config), share)))
+
+
+def held_out_registration(held_out: "HeldOut", config: ClientConfig) -> "DataDeclaration":
+    """The declaration of the client's test records, an account of their own: another part of the same data.
+
+    With a share no unit is in both accounts. With test = own one may be, by its operator's choice of data;
+    then it pays in both (docs/site-metrics.md).
+    DataError if there are more units than the settings declare.
+    """
+    from fl_dp.accounting.ledger.requests import DataDeclaration
+
+    name, records = dataset_name(config) + TEST_RECORDS, held_out.records
+    declared = _test_size(held_out.units, config)
+    if held_out.units > declared:
+        raise DataError(
+            f"test = {config.test}: {held_out.units} {config.unit_name}s are for testing, and {declared} at "
+            f"most by public-size = {config.public_size}. Declare more (public-size)."
+        )
+    return DataDeclaration(
+        name,
+        records.fingerprint() if records is not None else hashlib.sha256(name.encode()).hexdigest(),
+        declared,
+        source=records_name(config),
+        cut=registered_cut(config),
+        digests=records.record_digests if records is not None else None,
+        unit=config.unit_name,
+        person_digests=_person_digests(records) if records is not None else None,
+        trace_digests=records.trace_digests if records is not None else None,
+    )
+
+
+def _test_size(units: int, config: ClientConfig) -> int:
+    """The declared number of test units, from `public-size` if it is a number and the share is known.
+
+    A share s of n + m units is about m = n s / (1 - s) of n others, and more than five deviations above
+    that with a probability below 1e-6.
+    """
+    if config.public_size == AUTO or not config.test_share:
+        return auto_size(units, config)
+    expected = int(config.public_size) * config.test_share / (1 - config.test_share)
+    return math.ceil(expected + 5 * math.sqrt(expected)) + 5

@@ -24,9 +24,15 @@ from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, FlDpE
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.attempt import Trained, attempt
 from fl_dp.federation.client.policy import check_plan
-from fl_dp.federation.client.profile import budget_of, profile_of
-from fl_dp.federation.client.registration import check_held, dataset_name, registration_of, task_identity
-from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
+from fl_dp.federation.client.profile import budget_of, evaluation_budget_of, profile_of
+from fl_dp.federation.client.registration import (
+    check_held,
+    dataset_name,
+    held_out_registration,
+    registration_of,
+    task_identity,
+)
+from fl_dp.federation.client.stages import AcceptedRound, Client, HeldOutAccount, PaidRound
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
 from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
 from fl_dp.records import MOST_WEIGHT, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
     from fl_dp.accounting.ledger.ledger import Ledger
     from fl_dp.data.persons import Examples
     from fl_dp.statements import Statement
+    from fl_dp.tasks.held_out import HeldOut
 
 CLIENTS_LOGGER = (
     "fl_dp.clients"  # a log of its own where server and clients are one process: it may quote data
@@ -47,10 +54,16 @@ Answers = dict[str, LocalUpdate | Refusal]  # by the round's key
 
 
 class ClientRounds:
-    """The rounds of clients that share one ledger."""
+    """The rounds of clients that share one ledger.
 
-    def __init__(self, ledger: "Ledger") -> None:
-        self._ledger = ledger
+    held_out: loads a client's test records, with the ledger's key of the split; by default from its files.
+    """
+
+    def __init__(
+        self, ledger: "Ledger", held_out: "Callable[[ClientConfig, bytes], HeldOut] | None" = None
+    ) -> None:
+        self.ledger = ledger
+        self._held_out = held_out
 
     @classmethod
     def open(cls, settings: ClientConfig) -> Self:
@@ -65,7 +78,7 @@ class ClientRounds:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._ledger.close()
+        self.ledger.close()
 
     def register(self, clients: Sequence[tuple[ClientConfig, "Examples"]]) -> list[Client]:
         """Enter the clients' data in the ledger on their first use, in one transaction.
@@ -74,8 +87,16 @@ class ClientRounds:
         if data that have spent would start at zero: see `Ledger.register_all`.
         """
         wanted = [registration_of(data, settings) for settings, data in clients]
-        sizes = self._ledger.register_all(wanted)
-        for (settings, data), size, declared in zip(clients, sizes, wanted, strict=True):
+        held_out = {place: self._load_held_out(one) for place, (one, _) in enumerate(clients) if one.test}
+        tests = {place: held_out_registration(one, clients[place][0]) for place, one in held_out.items()}
+        sizes = self.ledger.register_all([*wanted, *tests.values()])
+        accounts: dict[int, HeldOutAccount] = {}
+        for (place, declared), size in zip(tests.items(), sizes[len(wanted) :], strict=True):
+            settings, records = clients[place][0], held_out[place]
+            check_held(records.units, declared.dataset, size, settings)
+            budget = evaluation_budget_of(settings, size)
+            accounts[place] = HeldOutAccount(declared.dataset, size, declared.fingerprint, budget, records)
+        for (settings, data), size, declared in zip(clients, sizes, wanted, strict=False):
             check_held(len(data), declared.dataset, size, settings)
         return [
             Client(
@@ -85,14 +106,21 @@ class ClientRounds:
                 declared.fingerprint,
                 budget_of(settings, size),
                 task_identity(settings),
+                accounts.get(place),
             )
-            for (settings, _), size, declared in zip(clients, sizes, wanted, strict=True)
+            for place, ((settings, _), size, declared) in enumerate(zip(clients, sizes, wanted, strict=False))
         ]
+
+    def _load_held_out(self, settings: ClientConfig) -> "HeldOut":
+        from fl_dp.tasks.records import load_held_out  # late: it imports torch
+
+        key = self.ledger.split_key() if settings.test_share else b""
+        return (self._held_out or load_held_out)(settings, key)
 
     def known(self, settings: ClientConfig) -> Client | None:
         """The client as the ledger knows it; None if its data are not in the ledger. Reads no data."""
         name = dataset_name(settings)
-        for account in self._ledger.accounts():
+        for account in self.ledger.accounts():
             if account.dataset == name and account.retired is None:
                 size = account.public_size
                 return Client(settings, name, size, account.fingerprint, budget_of(settings, size))
@@ -100,20 +128,20 @@ class ClientRounds:
 
     def took_part(self, client: Client, run: str) -> bool:
         """Whether the client's data have paid for a round of that run."""
-        accounts = (one for one in self._ledger.accounts() if one.dataset == client.dataset)
+        accounts = (one for one in self.ledger.accounts() if one.dataset == client.dataset)
         return any(paid.run == run for one in accounts if one.retired is None for paid in one.rounds)
 
     def state(self, clients: Sequence[Client], run: str, weights: str) -> "Statement":
         """The ledger's statement about these clients' data, see `make_statement`."""
         from fl_dp.federation.client.stating import make_statement
 
-        return make_statement(self._ledger, clients, run, weights)
+        return make_statement(self.ledger, clients, run, weights)
 
     def profiles(self, clients: Sequence[Client]) -> list[ClientProfile]:
         """The clients' public numbers, with the ledger's present entries."""
-        retired = self._ledger.retirements()
+        retired = self.ledger.retirements()
         datasets = [client.dataset for client in clients]
-        spent, arithmetics = self._ledger.spent_all(datasets), self._ledger.arithmetics(datasets)
+        spent, arithmetics = self.ledger.spent_all(datasets), self.ledger.arithmetics(datasets)
         return [
             profile_of(client.settings, client.public_size, entries, arithmetic, retired)
             for client, entries, arithmetic in zip(clients, spent, arithmetics, strict=True)
@@ -121,7 +149,7 @@ class ClientRounds:
 
     def spent(self, client: Client) -> tuple[Entry, ...]:
         """What the client's data have spent so far."""
-        return tuple(self._ledger.spent(client.dataset))
+        return tuple(self.ledger.spent(client.dataset))
 
     def accept(
         self, asked: Iterable[tuple[str, Client, RecordDict]]
@@ -176,7 +204,7 @@ class ClientRounds:
             )
             for one in accepted
         ]
-        for one, result in zip(accepted, self._ledger.reserve_all(requests), strict=True):
+        for one, result in zip(accepted, self.ledger.reserve_all(requests), strict=True):
             if isinstance(result, DeclinedError):
                 refusals[one.key] = refusal_of(result)
             else:
@@ -191,8 +219,8 @@ class ClientRounds:
         LedgerError if the ledger cannot be written; then no update may leave.
         """
         trained = [(paid, result) for paid, result in rounds if not result.problem]
-        self._ledger.commit_all(paid.reservation for paid, _ in trained)
-        spent = self._ledger.spent_all(paid.accepted.client.dataset for paid, _ in trained)
+        self.ledger.commit_all(paid.reservation for paid, _ in trained)
+        spent = self.ledger.spent_all(paid.accepted.client.dataset for paid, _ in trained)
         answers: Answers = {
             paid.accepted.key: _failed(paid, result) for paid, result in rounds if result.problem
         }
@@ -208,7 +236,7 @@ class ClientRounds:
 
         LedgerError if the ledger cannot be written; then nothing of the rounds may leave.
         """
-        self._ledger.erase_keys(run, up_to_round)
+        self.ledger.erase_keys(run, up_to_round)
 
 
 def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArraySpec]) -> dict[str, NDArray]:

@@ -10,6 +10,21 @@ from fl_dp.records import Entry, RoundPlan
 if TYPE_CHECKING:
     from fl_dp.accounting.budget import Budget
     from fl_dp.accounting.ledger.requests import Reservation
+    from fl_dp.tasks.held_out import HeldOut
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutAccount:
+    """A client's test records in the ledger. dataset, public_size, fingerprint: as of a Client.
+
+    budget: of all their evaluations, see `evaluate-epsilon`. held_out: the records.
+    """
+
+    dataset: str
+    public_size: int
+    fingerprint: str
+    budget: "Budget"
+    held_out: "HeldOut"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +32,8 @@ class Client:
     """A client whose data are in the ledger.
 
     dataset: their name there; public_size: their declared number of units; fingerprint: of their contents,
-    which stays here. task: identity of its own task, empty if it is built in.
+    which stays here. task: identity of its own task, empty if it is built in. test: None if it declares no
+    test records.
     """
 
     settings: ClientConfig
@@ -26,6 +42,7 @@ class Client:
     fingerprint: str
     budget: "Budget"
     task: str = ""
+    test: HeldOutAccount | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from fl_dp.federation.devices import find_device
 from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.keep import Evaluate
 from fl_dp.federation.server.run_record import RunRecord
+from fl_dp.federation.server.site_metrics import layout_of
 from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode, load_arrays, specs, state_arrays
 from fl_dp.federation.wire.round_arrays import shared_specs
@@ -66,6 +67,8 @@ def prepare(
     """
     task = task_of(config)
     test, at_the_end = evaluation_records(config, task), None
+    if config.site_metrics_every:
+        layout_of(config, ())  # ConfigError for a task that has no classes
     model = new_model(task)
     load_start(model, config.start)
     arrays = state_arrays(model)

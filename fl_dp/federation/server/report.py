@@ -47,6 +47,7 @@ class RunReporter:
         self.reports: list[RoundReport] = []
         self.lost = ""  # why the last round's updates were not used, if they were not
         self.opened: OpenedSum | None = None  # the last round's
+        self.site_metrics: dict[str, Any] | None = None  # of the last round; None if they were not due
 
     def restore(self, report: RoundReport) -> None:
         """Continue after that round."""
@@ -87,6 +88,7 @@ class RunReporter:
             lost=self.lost,
             lost_rounds=lost_before + bool(self.lost),
             secure_sum=self.opened,
+            site_metrics=self.site_metrics,
         )
         self.reports.append(report)
         return report

@@ -201,6 +201,11 @@ _ADDED = {
     "adaptive-clipping": "",
     "secure-dropouts": 0,
     "secure-colluders": 1,
+    "test": 0.0,
+    "evaluate-epsilon": 1.0,
+    "site-metrics-every": 0,
+    "site-metrics-bins": 8,
+    "site-metrics-subgroups": False,
 }
 _PROFILE_OF_1 = 10  # values of a client's profile; they and those of its record had no arithmetic at the end
 _PROFILE_OF_3 = 11

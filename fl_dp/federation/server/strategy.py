@@ -19,6 +19,7 @@ from fl_dp.federation.server.keep import Evaluate, Kept, kept_model
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.report import RunReporter, resolved
 from fl_dp.federation.server.secure_sum import SecureAggregator
+from fl_dp.federation.server.site_metrics import SiteMetrics
 from fl_dp.federation.server.state import ServerState
 from fl_dp.federation.server.verify import Quorum, ReplyVerifier, count_unanswered
 from fl_dp.federation.wire.arrays import ArraySpec, encode
@@ -97,6 +98,7 @@ class PrivateStrategy(Strategy):
             )
         self._parts = parts
         self._kept = kept_model(config, shared)
+        self._site_metrics = SiteMetrics(config, run, parts.registration)
         self._over = 0  # finished rounds
         self._resumed = False
         self._weights = ArrayRecord()  # from which the round's clients start
@@ -220,6 +222,9 @@ class PrivateStrategy(Strategy):
             self._kept.add(arrays)
         metrics = self._evaluate(server_round, evaluate_fn)
         self._roll_back_if_diverged(server_round, metrics)
+        self.reporting.site_metrics = self._site_metrics.measure(
+            grid, server_round, self.reporting.last_round, self._kept.measured(self.result.arrays)
+        )
         report = self.reporting.report(server_round, self._asked, metrics, time.monotonic() - started)
         self._over = server_round
         if self._resumed:  # other runs may have used the ledgers while this run was stopped
@@ -312,7 +317,7 @@ class PrivateStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
-        """No messages: an evaluation on clients' data would need its own privacy budget."""
+        """No messages: `SiteMetrics` asks for evaluations, which sites pay for."""
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:

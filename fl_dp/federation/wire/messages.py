@@ -12,7 +12,7 @@ alone; what is not a field of these does not leave the client.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
@@ -100,30 +100,30 @@ def plan_from_content(content: RecordDict) -> tuple[RoundPlan, ArrayRecord]:
 
 def plan_only(content: RecordDict) -> RoundPlan:
     """The plan of a message, which may lack the weights."""
-    return RoundPlan(**_fields(content, PLAN, RoundPlan))
+    return RoundPlan(**fields_in(content, PLAN, RoundPlan))
 
 
 def profile_to_content(profile: ClientProfile) -> RecordDict:
-    return RecordDict({PROFILE: _record(profile), SPENT: _spent_record(profile.spent)})
+    return RecordDict({PROFILE: record_of(profile), SPENT: spent_record(profile.spent)})
 
 
 def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
     """A client's answer when it is asked to register."""
     if REFUSAL in content:
-        return _refusal(content)
+        return refusal_from_content(content)
     require_only(content, (PROFILE, SPENT))
-    profile = ClientProfile(**_fields(content, PROFILE, ClientProfile), spent=_spent(content))
+    profile = ClientProfile(**fields_in(content, PROFILE, ClientProfile), spent=spent_from_content(content))
     check_profile(profile)
     return profile
 
 
 def update_to_content(update: LocalUpdate) -> RecordDict:
     arrays = encode(update.arrays) if update.arrays else NO_ARRAYS
-    return RecordDict({REPORT: _record(update), SPENT: _spent_record(update.spent), ARRAYS: arrays})
+    return RecordDict({REPORT: record_of(update), SPENT: spent_record(update.spent), ARRAYS: arrays})
 
 
 def refusal_to_content(refusal: Refusal) -> RecordDict:
-    return RecordDict({REFUSAL: _record(refusal)})
+    return RecordDict({REFUSAL: record_of(refusal)})
 
 
 def reply_from_content(
@@ -135,15 +135,15 @@ def reply_from_content(
     records are ignored here; the server has refused them before (`server/verify.py`).
     """
     if REFUSAL in content:
-        return _refusal(content), ""
+        return refusal_from_content(content), ""
     arrays, problem = {}, ""
     try:
         arrays = decode(array_record(content, ARRAYS), expected)
         _check_sizes(arrays)
     except ConfigError as error:
         arrays, problem = {}, str(error)
-    report = _fields(content, REPORT, LocalUpdate)
-    return LocalUpdate(arrays=arrays, spent=_spent(content), **report), problem
+    report = fields_in(content, REPORT, LocalUpdate)
+    return LocalUpdate(arrays=arrays, spent=spent_from_content(content), **report), problem
 
 
 def _check_sizes(arrays: Mapping[str, NDArray]) -> None:
@@ -153,30 +153,30 @@ def _check_sizes(arrays: Mapping[str, NDArray]) -> None:
             raise ConfigError(f"array {name!r}: holds values beyond {MOST_WEIGHT:g}.")
 
 
-def _refusal(content: RecordDict) -> Refusal:
+def refusal_from_content(content: RecordDict) -> Refusal:
     require_only(content, (REFUSAL,))
-    fields = _fields(content, REFUSAL, Refusal)
+    fields = fields_in(content, REFUSAL, Refusal)
     return Refusal(**{**fields, "reason": one_line(fields["reason"]) or NO_REASON})
 
 
-def _record(leaves: ClientProfile | LocalUpdate | Refusal) -> ConfigRecord:
-    """All fields but those of `_APART`. TypeError for a field that may not leave."""
+def record_of(leaves: Any, apart: Collection[str] = _APART) -> ConfigRecord:
+    """All fields but those `apart`. TypeError for a field that may not leave."""
     fields = encoded(leaves)
-    return ConfigRecord({name: fields[name] for name in leaving(type(leaves)) if name not in _APART})
+    return ConfigRecord({name: fields[name] for name in leaving(type(leaves)) if name not in apart})
 
 
-def _spent_record(entries: Sequence[Entry]) -> ConfigRecord:
+def spent_record(entries: Sequence[Entry]) -> ConfigRecord:
     columns = (field.name for field in dataclasses.fields(Spent))
     return ConfigRecord({name: [getattr(entry, name) for entry in entries] for name in columns})
 
 
-def _spent(content: RecordDict) -> tuple[Entry, ...]:
-    return entries_of(Spent(**_fields(content, SPENT, Spent)))
+def spent_from_content(content: RecordDict) -> tuple[Entry, ...]:
+    return entries_of(Spent(**fields_in(content, SPENT, Spent)))
 
 
-def _fields(content: RecordDict, name: str, kind: type) -> dict[str, Any]:
-    """The fields of that kind in the config record `name`, except those with records of their own."""
+def fields_in(content: RecordDict, name: str, kind: type, apart: Collection[str] = _APART) -> dict[str, Any]:
+    """The fields of that kind in the config record `name`, except those `apart`, which are elsewhere."""
     record = config_record(content, name)
     if record is None:
         raise ConfigError(f"message without the record {name!r}; do both sides run the same fl_dp?")
-    return fields_of(kind, dict(record.items()), apart=_APART, whole=True)
+    return fields_of(kind, dict(record.items()), apart=apart, whole=True)

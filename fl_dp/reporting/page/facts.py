@@ -70,6 +70,44 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """A metric from the sites' own test records, and the ends of its interval; None: too few records."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountOfTests:
+    """A site's account of test records. charges: all its evaluations; empty if it gave no metrics.
+
+    status, reason: of this evaluation.
+    """
+
+    client: str
+    status: str
+    reason: str
+    epsilon: float | None = None
+    budget: float | None = None
+    delta: float | None = None
+    accountant: str = ""
+    charges: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SiteMetrics:
+    """The last evaluation on the sites' own test records. number: of its round."""
+
+    number: int
+    bins: int
+    epsilon: float | None
+    estimates: tuple[Estimate, ...]
+    accounts: tuple[AccountOfTests, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DataSet:
     """One client's data, from its site's statement. kind: empty if the name is one."""
 
@@ -147,6 +185,7 @@ class RunFacts:
     epsilon_alone: as epsilon, if the assumption behind secure sums fails; None if no data were in any.
     one_run_ledger: by its launch, the clients' ledger was made for this run alone.
     constant: what the best constant answer reaches, in words; empty if not known.
+    site_metrics: None if none were measured.
     """
 
     name: str
@@ -196,6 +235,7 @@ class RunFacts:
     called: str
     one_run_ledger: bool
     constant: str
+    site_metrics: SiteMetrics | None
 
     @property
     def stating(self) -> tuple[Site, ...]:

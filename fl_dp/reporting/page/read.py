@@ -115,6 +115,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         by_part=parts,
         epsilon_alone=_alone(said),
         masked=history.masked,
+        site_metrics=history.site_metrics,
         identity=clean(said["run"]),
         versions=_named(said["versions"]),
         digests=_named(said["digests"]),

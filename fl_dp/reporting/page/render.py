@@ -19,6 +19,7 @@ from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.compare import of_several
 from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.page.site_metrics import site_metric_tables
 from fl_dp.reporting.page.words import clauses, ending, headline
 from fl_dp.reporting.provenance import drawn_by
 from fl_dp.reporting.run_folder import RunFolder
@@ -68,6 +69,8 @@ def _of_one(run: RunFacts) -> dict[str, Any]:
         "results": overview.results(run),
         "figures": _figures(run),
         "rounds": tables.rounds(run),
+        "site_metrics": site_metric_tables(run),
+        "bins": run.site_metrics.bins if run.site_metrics else 0,
         "ranked": tables.ranked(run),
         "clients": tables.clients(run),
         "mechanisms": tables.mechanisms(run),

@@ -9,7 +9,8 @@ from typing import Any
 from fl_dp.clean_text import clean
 from fl_dp.records import CLIENT_STATUSES, LEAST_CELL
 from fl_dp.reporting.page.by_part import BY_PART
-from fl_dp.reporting.page.facts import Measured, Round
+from fl_dp.reporting.page.facts import Measured, Round, SiteMetrics
+from fl_dp.reporting.page.site_metrics import read_site_metrics
 from fl_dp.reporting.reports import counted_clients, epsilon_from_json, of_this_run
 from fl_dp.reporting.run_files import Run
 
@@ -22,7 +23,8 @@ _MOST_REASONS = 20
 class History:
     """last: the last round as in the file, None if there is none; private: whether all were.
 
-    masked: whether masks hid the parts of all opened secure sums, None if none was opened.
+    masked: whether masks hid the parts of all opened secure sums, None if none was opened. site_metrics: the
+    last ones.
     """
 
     rounds: tuple[Round, ...]
@@ -30,6 +32,7 @@ class History:
     last: Mapping[str, Any] | None
     private: bool
     masked: bool | None
+    site_metrics: SiteMetrics | None
 
 
 def read_history(run: Run, order: Sequence[str] | None = None) -> History:
@@ -38,10 +41,11 @@ def read_history(run: Run, order: Sequence[str] | None = None) -> History:
     ConfigError, naming file and line, if one is damaged. Only one round at a time is in memory.
     """
     rounds, reasons, last, private = [], Counter[tuple[str, str]](), None, True
-    masked = set[bool]()
+    masked, of_sites = set[bool](), None
     for last in run.rounds(whole=True):
         private = private and bool(last["private"])
         clients = last["clients"]
+        of_sites = read_site_metrics(last) or of_sites
         masked |= {bool(last["secure_sum"]["masked"])} if last.get("secure_sum") else set()
         rounds.append(_round(last, order or sorted(clients, key=natural)))
         reasons.update((one["status"], clean(one["reason"])) for one in clients.values() if one["reason"])
@@ -52,6 +56,7 @@ def read_history(run: Run, order: Sequence[str] | None = None) -> History:
         last,
         private,
         all(masked) if masked else None,
+        of_sites,
     )
 
 

@@ -12,6 +12,7 @@ from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import Statement, commitment, stated_in
 from fl_dp.verify.check import Check, Evidence, Found
+from fl_dp.verify.checks.site_metrics import is_of_test_records
 from fl_dp.verify.claims import Charges, Claim, ClientClaim, merged, missing
 from fl_dp.verify.independent import can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import LedgerFile, read_ledger
@@ -154,7 +155,7 @@ def _compare_with_rounds(evidence: Evidence, ledgers: list[LedgerFile], found: F
             "summary.json or a line of rounds.jsonl", "there is nothing to compare the ledgers with"
         )
         return
-    left = [one for ledger in ledgers for one in ledger.accounts()]
+    left = [one for ledger in ledgers for one in ledger.accounts() if not is_of_test_records(one)]
     for client in sorted(last.clients.values(), key=lambda one: -total_steps(one.charges or ())):
         if not client.charges:
             continue
@@ -235,6 +236,7 @@ def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], failed: set
         one
         for ledger in ledgers
         for account in ledger.accounts() or ()
+        if not is_of_test_records(account)
         for one in _paid_in(account, str(run))
     ]
     if not paid:

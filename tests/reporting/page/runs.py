@@ -92,6 +92,21 @@ def opened(folder: RunFolder, *, masked: bool, alone: float | None = 7.0) -> Run
     return of_sums(folder, alone, copies=2)
 
 
+def evaluated(folder: RunFolder) -> RunFolder:
+    """With metrics from its sites' own test records; one site has none."""
+    estimate = {"value": 0.8412, "low": 0.79, "high": 0.89}
+    account = {
+        "status": "evaluated", "reason": "", "epsilon": 0.9312, "delta": 1e-5, "budget": 1.0,
+        "accountant": "pld", "charges": [{"sample_rate": 1.0, "noise_multiplier": 5.277, "steps": 2}],
+    }  # fmt: skip
+    few = {"value": None, "low": None, "high": None}
+    measured = {
+        "bins": 8, "epsilon": 0.9312, "delta": 1e-5, "metrics": {"auroc": estimate, "recall": few},
+        "sites": {"north": account, "south": {"status": "declined", "reason": "declares <none>"}},
+    }  # fmt: skip
+    return of_rounds(folder, lambda line: line.update(site_metrics=measured))
+
+
 def launched(folder: RunFolder, engine: str) -> RunFolder:
     folder.launch.write_text(f'engine = "{engine}"\nledgers = "ledgers"\n')
     return folder
@@ -125,6 +140,7 @@ SCHEMA = '[columns.age]\nkind = "number"\nrange = [18, 90]\n'
 
 RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "plain": lambda make: make(),
+    "evaluated at sites": lambda make: evaluated(make()),
     "one client": lambda make: make(clients=["north"]),
     "many clients": lambda make: make(clients=[str(number) for number in range(250)], signed=[]),
     "killed": lambda make: make(over=False),

@@ -221,6 +221,11 @@ FOLLOWS = {
     "Nobody has stated what the data have spent.": ("silent", "plain"),
     "Nobody has signed: the clients of a simulation have no keys.": ("simulated", "served"),
     "Statements of sites do NOT agree with the run, see below.": ("forged", "silent"),
+    # Metrics from the sites' own test records.
+    "These test records stay at their sites, and are never trained.": ("evaluated at sites", "plain"),
+    "that a site has in both its test and its training records has spent": ("evaluated at sites", "plain"),
+    "The sites' accounts of test records": ("evaluated at sites", "plain"),
+    "Metrics from the sites' own test records, after round": ("evaluated at sites", "plain"),
     # Secure sums.
     "no useful epsilon holds": ("open sums", "masked sums"),
     "If the assumption behind secure sums fails": ("masked sums", "plain"),

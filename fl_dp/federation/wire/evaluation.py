@@ -1,0 +1,119 @@
+"""The messages of an evaluation on the sites' own test records.
+
+    server -> client   "evaluation", "arrays"
+    client -> server   "histogram", "spent", "arrays", or "refusal"
+
+As all messages they are checked on receipt, and an answer is built from `SiteHistogram` or `Refusal` alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, MessageType, RecordDict
+
+from fl_dp.clean_text import one_line
+from fl_dp.config.site_metrics import MOST_EVALUATIONS
+from fl_dp.decoding import AtMost, Range, encoded
+from fl_dp.errors import ConfigError
+from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
+from fl_dp.federation.wire.bounds import require_only
+from fl_dp.federation.wire.messages import (
+    ARRAYS,
+    REFUSAL,
+    SPENT,
+    array_record,
+    fields_in,
+    record_of,
+    refusal_from_content,
+    spent_from_content,
+    spent_record,
+)
+from fl_dp.records import LEAST_DELTA, LEAST_EPSILON, MOST_DELTA, MOST_EPSILON, Entry, Leaves, Refusal
+
+EVALUATE = MessageType.EVALUATE
+EVALUATION, HISTOGRAM, CELLS = "evaluation", "histogram", "cells"
+MOST_LABELS, MOST_LABEL = 256, 120  # subgroups, and characters of a name
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """What the server asks of a client's test records. All of it is public.
+
+    run, server_round: of the round whose result the weights are. evaluations: planned in the run, by which a
+    client chooses its noise. bins: of the scores. by_subgroup: also for each declared subgroup. The others
+    are compared with the client's own settings, as those of a RoundPlan.
+    """
+
+    run: str
+    server_round: int
+    evaluations: Annotated[int, Range(1, MOST_EVALUATIONS)]
+    bins: int
+    by_subgroup: bool
+    model: str
+    task: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteHistogram:
+    """A client's answer: the noised histogram of its test records.
+
+    cells: float64 (size,), see `tasks/score_histogram.py`. spent: what its account of test records holds,
+    this evaluation included; epsilon, delta: the cost of it; budget: the most that it may spend; accountant:
+    the one that computes it. subgroups: full names, those of one division after the other.
+    """
+
+    cells: Annotated[NDArray, Leaves("noised, which evaluate-epsilon pays for")]
+    spent: Annotated[
+        tuple[Entry, ...], Leaves("from its operator's evaluate-epsilon and the run's number of evaluations")
+    ]
+    epsilon: Annotated[float, Range(0, MOST_EPSILON), Leaves("computed from spent")]
+    delta: Annotated[float, Range(LEAST_DELTA, MOST_DELTA), Leaves("its operator's choice")]
+    budget: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON), Leaves("its operator's choice")]
+    accountant: Annotated[str, Leaves("its operator's choice")]
+    subgroups: Annotated[
+        tuple[str, ...], AtMost(MOST_LABELS), Leaves("declared by its schema or task, not counted in records")
+    ]
+
+
+def evaluation_to_content(plan: EvaluationPlan, arrays: ArrayRecord) -> RecordDict:
+    """An evaluation's message. `arrays` may be shared between messages; it is not copied."""
+    return RecordDict({EVALUATION: ConfigRecord(encoded(plan)), ARRAYS: arrays})
+
+
+def evaluation_from_content(content: RecordDict) -> EvaluationPlan:
+    """ConfigError for a message that is none, or impossible. The weights are not decoded yet."""
+    require_only(content, (EVALUATION, ARRAYS))
+    return EvaluationPlan(**fields_in(content, EVALUATION, EvaluationPlan))
+
+
+def histogram_to_content(answer: SiteHistogram) -> RecordDict:
+    return RecordDict(
+        {
+            HISTOGRAM: record_of(answer, apart=(CELLS, SPENT)),
+            SPENT: spent_record(answer.spent),
+            ARRAYS: encode({CELLS: answer.cells}),
+        }
+    )
+
+
+def histogram_from_content(content: RecordDict) -> SiteHistogram | Refusal:
+    """A client's answer; ConfigError for anything else. Its cells have any length; see `cells_of_size`."""
+    if REFUSAL in content:
+        return refusal_from_content(content)
+    require_only(content, (HISTOGRAM, SPENT, ARRAYS))
+    fields = fields_in(content, HISTOGRAM, SiteHistogram, apart=(CELLS, SPENT))
+    labels = tuple(one_line(label, MOST_LABEL) for label in fields["subgroups"])
+    if labels != tuple(fields["subgroups"]):
+        raise ConfigError("a histogram with the names of subgroups that no report can show.")
+    cells = _cells(array_record(content, ARRAYS))
+    return SiteHistogram(**{**fields, "cells": cells, "spent": spent_from_content(content)})
+
+
+def _cells(record: ArrayRecord) -> NDArray:
+    found: Any = record.get(CELLS)
+    length = found.shape[0] if found is not None and len(found.shape) == 1 else -1
+    expected: Mapping[str, ArraySpec] = {CELLS: ArraySpec((length,), np.dtype(np.float64))}
+    return decode(record, expected)[CELLS]

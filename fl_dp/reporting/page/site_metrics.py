@@ -1,0 +1,103 @@
+"""Metrics from the sites' own test records: read from a round's line, and as tables of the page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fl_dp.clean_text import clean
+from fl_dp.errors import ConfigError
+from fl_dp.records import Entry, total_steps
+from fl_dp.reporting.page.facts import AccountOfTests, Estimate, RunFacts, SiteMetrics
+from fl_dp.reporting.page.numbers import Shown, epsilon, known_epsilon, number
+from fl_dp.reporting.page.pieces import Table
+
+_WORDS = frozenset({"in this evaluation", "reason", "accountant"})
+
+
+def read_site_metrics(line: Mapping[str, Any]) -> SiteMetrics | None:
+    """Those of a line of rounds.jsonl; None if it has none. ConfigError if they are damaged."""
+    found = line.get("site_metrics")
+    if not found:
+        return None
+    try:
+        return SiteMetrics(
+            number=line["round"],
+            bins=int(found["bins"]),
+            epsilon=_number(found["epsilon"]),
+            estimates=tuple(
+                Estimate(clean(name), *(_number(one[key]) for key in ("value", "low", "high")))
+                for name, one in found["metrics"].items()
+            ),
+            accounts=tuple(_account(clean(name), one) for name, one in found["sites"].items()),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ConfigError(f"rounds.jsonl, round {line['round']}: its site_metrics are damaged.") from None
+
+
+def _account(name: str, one: Mapping[str, Any]) -> AccountOfTests:
+    status, reason = clean(str(one["status"])), clean(str(one["reason"]))
+    if "charges" not in one:
+        return AccountOfTests(name, status, reason)
+    return AccountOfTests(
+        name,
+        status,
+        reason,
+        _number(one["epsilon"]),
+        _number(one["budget"]),
+        _number(one["delta"]),
+        clean(str(one["accountant"])),
+        tuple(map(Entry.from_dict, one["charges"])),
+    )
+
+
+def _number(value: object) -> float | None:
+    if value is not None and type(value) not in (int, float):
+        raise ValueError("no number")
+    return None if value is None else float(value)  # type: ignore[arg-type]
+
+
+def site_metric_tables(run: RunFacts) -> tuple[Table, ...]:
+    """The metrics with their intervals, and the accounts that paid for them."""
+    if run.site_metrics is None:
+        return ()
+    found = run.site_metrics
+    return (
+        Table(
+            "site-metrics",
+            f"Metrics from the sites' own test records, after round {found.number}",
+            ("metric", "value", "95 % from", "to"),
+            tuple(
+                (one.name, *(_measured(value) for value in (one.value, one.low, one.high)))
+                for one in found.estimates
+            ),
+        ),
+        Table(
+            "test-accounts",
+            "The sites' accounts of test records",
+            (
+                "client", "in this evaluation", "epsilon", "budget", "delta", "evaluations",
+                "noise multiplier", "accountant", "reason",
+            ),
+            tuple(_row(one) for one in found.accounts),
+            _WORDS,
+        ),
+    )  # fmt: skip
+
+
+def _row(one: AccountOfTests) -> tuple[str, ...]:
+    if not one.charges:
+        return (one.client, one.status, *["none"] * 6, one.reason)
+    return (
+        one.client,
+        one.status,
+        epsilon(one.epsilon),
+        known_epsilon(one.budget),
+        number(one.delta),
+        number(total_steps(one.charges)),
+        number(one.charges[0].noise_multiplier),
+        one.accountant,
+        one.reason,
+    )
+
+
+def _measured(value: float | None) -> Shown:
+    return Shown("too few records" if value is None else f"{value:.4f}", value)

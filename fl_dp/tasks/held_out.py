@@ -1,0 +1,104 @@
+"""A site's own test records: never trained, and the same in all runs.
+
+With a share, a keyed hash decides for each unit by itself: of a person's id, or of a record's content, so
+that equal records are on one side. No unit moves another: of neighbouring data one half is the same, and the
+other half is neighbouring. A split by count, by stratum or by chance would not have this. The key is of the
+ledger, and stays with it; the ledger enters both halves as parts of one split, and refuses another.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.data import PERSON, DataSettings
+from fl_dp.data.persons import Examples, by_unit
+from fl_dp.data.tensor_data import TensorData
+
+if TYPE_CHECKING:
+    from fl_dp.data.partition_scheme import Indices
+
+Sides = NDArray[np.bool_]
+_OF_A_HASH = 2.0**64
+LoadHeldOut = Callable[[ClientConfig, bytes], "HeldOut"]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The test records of one site. records: None if there are none, which changes nothing but the counts.
+
+    counted: those that count, at most `cap` of a person, its first ones; None like records. subgroups: for
+    each way to divide them, its full names, as declared.
+    """
+
+    records: Examples | None
+    counted: TensorData | None
+    subgroups: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, whole: TensorData, rows: "Indices", settings: DataSettings) -> "HeldOut":
+        """Those of `whole`, which declares the subgroups, at `rows`; perhaps none."""
+        subgroups = tuple(one.full_names for one in whole.subgroups)
+        if not len(rows):
+            return cls(None, None, subgroups)
+        records = whole if len(rows) == len(whole) else whole.subset(torch.from_numpy(rows))
+        return cls(by_unit(records, settings), _capped(records, settings), subgroups)
+
+    @property
+    def units(self) -> int:
+        return 0 if self.records is None else len(self.records)
+
+
+def cap_of(settings: DataSettings) -> int:
+    """The most records of a unit that count: public."""
+    return settings.records_per_person if settings.unit_name == PERSON else 1
+
+
+def are_test(records: TensorData, settings: DataSettings, key: bytes) -> Sides:
+    """(n,) whether each record is for testing. key: secret, of the ledger; DataError without persons' ids."""
+    if settings.unit_name == PERSON:
+        by_unit(records, settings)  # DataError without ids
+        units: Sequence[bytes] = [name.encode() for name in records.groups]
+    else:
+        units = records.digests()
+    below = int(settings.test_share * _OF_A_HASH)
+    return np.array([_hash(unit, key) < below for unit in units], dtype=bool)
+
+
+def split(
+    records: TensorData, rows: "Indices", settings: DataSettings, key: bytes
+) -> tuple["Indices", "Indices"]:
+    """The rows for training and those for testing."""
+    test = are_test(records.subset(torch.from_numpy(rows)), settings, key)
+    return rows[~test], rows[test]
+
+
+def split_key(settings: ClientConfig) -> bytes:
+    """The key of the settings' ledger, which is made if it is not there yet."""
+    from fl_dp.accounting.ledger.ledger import Ledger
+
+    with Ledger.open(Path(settings.ledger), one_run=settings.one_run_ledger) as ledger:
+        return ledger.split_key()
+
+
+def _hash(unit: bytes, key: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(unit, key=key, digest_size=8).digest(), "big")
+
+
+def _capped(records: TensorData, settings: DataSettings) -> TensorData:
+    """The first records of each person, as many as count; all of them if the unit is the record."""
+    if settings.unit_name != PERSON:
+        return records
+    seen: dict[str, int] = {}
+    kept = []
+    for row, name in enumerate(records.groups):
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] <= settings.records_per_person:
+            kept.append(row)
+    return records if len(kept) == len(records) else records.subset(torch.tensor(kept))

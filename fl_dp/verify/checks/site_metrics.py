@@ -1,0 +1,138 @@
+"""Metrics from the sites' own test records: what each evaluation has cost, recomputed, and paid for.
+
+The accounts of test records are apart from those of training, in reports as in ledgers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fl_dp.accounting.ledger.accounts import Account
+from fl_dp.clean_text import clean
+from fl_dp.errors import ConfigError
+from fl_dp.records import TEST_RECORDS
+from fl_dp.reporting.wording import counted
+from fl_dp.verify.check import Check, Evidence, Found
+from fl_dp.verify.claims import Charges, charges, merged, missing
+from fl_dp.verify.independent import allowed, can_resolve, epsilon_of
+from fl_dp.verify.ledger_file import read_ledger
+from fl_dp.verify.reading import number, table
+
+_TOO_LOW = "whoever believes the epsilon that is claimed believes in more protection than there is"
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    name: str
+    where: str
+    epsilon: float
+    delta: float
+    budget: float
+    charges: Charges
+
+
+def is_of_test_records(account: Account) -> bool:
+    """Whether the account pays for evaluations alone."""
+    return account.dataset.endswith(TEST_RECORDS)
+
+
+def _run(evidence: Evidence, found: Found) -> None:
+    last: dict[str, _Site] = {}
+    unanswered, lines = False, 0
+    for claim in evidence.rounds():
+        measured = claim.raw.get("site_metrics")
+        if measured is None:
+            continue
+        lines += 1
+        try:
+            sites = {one.name: one for one in _sites(measured, claim.where)}
+            largest = number(measured["epsilon"])
+            unanswered |= any(one.get("status") == "failed" for one in measured["sites"].values())
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(f"{claim.where} is damaged: its site_metrics: {error}.") from None
+        for one in sites.values():
+            _check(one, last.get(one.name), found)
+        if sites and largest < max(one.epsilon for one in sites.values()):
+            found.differs(
+                f"epsilon {largest:.4f}, and a site's is larger",
+                claim.where,
+                "the epsilon of test records is the largest of any site",
+            )
+        last |= sites
+    if not lines:
+        return
+    _compare(evidence, last, unanswered, found)
+    if not found.any_differ:
+        found.agrees(
+            f"the accounts of test records of {counted(len(last), 'site')} in "
+            f"{counted(lines, 'evaluation')}: "
+            "each pays for evaluations alone, and costs what is claimed"
+        )
+
+
+def _sites(measured: Any, where: str) -> Iterator[_Site]:
+    for name, one in table(measured["sites"]).items():
+        if one.get("status") == "evaluated":
+            yield _Site(
+                name,
+                f"{where}, client {clean(name)}",
+                number(one["epsilon"]),
+                number(one["delta"]),
+                number(one["budget"]),
+                charges(one["charges"]),
+            )
+
+
+def _check(site: _Site, before: _Site | None, found: Found) -> None:
+    if len(site.charges) != 1 or site.charges[0].sample_rate != 1.0 or not site.charges[0].private:
+        found.differs(
+            "its account of test records holds something else than equal evaluations", site.where,
+            "an evaluation sees every test record, and all of a site's have the same noise",
+        )  # fmt: skip
+        return
+    if before is not None and missing(site.charges, before.charges):
+        found.differs("the charges of test records lack evaluations of before", site.where,
+                      "nothing is ever given back")  # fmt: skip
+    if 0 < site.delta < 1 and can_resolve(site.charges, site.delta):
+        cost = epsilon_of(site.charges, site.delta)
+        if site.epsilon < allowed(cost):
+            found.differs(f"epsilon {site.epsilon:.4f} of test records, and its charges cost {cost:.4f}",
+                          site.where, _TOO_LOW)  # fmt: skip
+    if site.epsilon > site.budget:
+        found.differs(f"epsilon {site.epsilon:.4f} of a budget of {site.budget:g}", site.where,
+                      "no ledger pays beyond its budget")  # fmt: skip
+
+
+def _compare(evidence: Evidence, claimed: dict[str, _Site], unanswered: bool, found: Found) -> None:
+    """Each given account of test records that has paid for this run is that of a site."""
+    run = evidence.summary.raw.get("run") if evidence.summary is not None else None
+    left = [one.charges for one in claimed.values()]
+    for account in _accounts(evidence):
+        rounds = [place for place, paid in enumerate(account.rounds) if paid.run == run]
+        if not rounds:
+            continue
+        spent = merged(paid.entry for paid in account.rounds[: rounds[-1] + 1])
+        if spent in left:
+            left.remove(spent)
+        elif unanswered:
+            found.note(
+                f"{clean(account.dataset)} has paid for evaluations that no line has",
+                means="an answer was lost: the ledger counts",
+            )
+        else:
+            found.differs(
+                f"{sum(entry.steps for entry in spent)} evaluations were paid by {clean(account.dataset)}",
+                "rounds.jsonl has no site with these charges of test records",
+                "lines were changed, or this is the ledger of other data",
+            )
+
+
+def _accounts(evidence: Evidence) -> Iterator[Account]:
+    for path in evidence.ledgers:
+        try:
+            yield from (one for one in read_ledger(path).accounts() if is_of_test_records(one))
+        except ConfigError:
+            continue  # the check `ledgers` reports it
+
+
+CHECK = Check(place=10, run=_run)

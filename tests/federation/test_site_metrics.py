@@ -1,0 +1,172 @@
+"""Metrics from the sites' own test records, from the server's request to its report, over real clients."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flwr.app import Message
+
+from fl_dp.config.run import RunConfig
+from fl_dp.config.site_metrics import planned_evaluations
+from fl_dp.errors import ConfigError
+from fl_dp.federation.server.site_metrics import Counted, _Closing, is_due, metrics_of
+from fl_dp.federation.server.state import read_state, write_state
+from fl_dp.federation.server.strategy import PrivateStrategy
+from fl_dp.federation.wire.arrays import encode, specs, state_arrays
+from fl_dp.federation.wire.evaluation import histogram_from_content, histogram_to_content
+from fl_dp.form import Form
+from fl_dp.records import Entry
+from fl_dp.reporting.console import round_line
+from fl_dp.reporting.run_results import to_line
+from fl_dp.tasks.load import task_of
+from fl_dp.tasks.score_histogram import Layout
+
+SHARE = {"test": 0.5, "public-size": "auto", "evaluate-epsilon": 50.0, "delta": 1e-5}
+
+
+def config(**changes):
+    values = {
+        "clients": 3, "min_clients": 3, "fit_clients": 3, "rounds": 3, "noise_multiplier": 8.0,
+        "expected_batch_size": 30, "physical_batch_size": "auto", "round_timeout": 60.0,
+        "site_metrics_every": 2,
+    }  # fmt: skip
+    return RunConfig(**{**values, **changes})
+
+
+def run(nodes, fakes, own, model):
+    task_of(own).form = Form((4,), 3)
+    start = state_arrays(model)
+    strategy = PrivateStrategy(own, "run-1", specs(start), lambda report: None)
+    grid = fakes.Grid(dict(enumerate(nodes, start=11)))
+    strategy.start(grid, encode(start))
+    return strategy, grid
+
+
+@pytest.fixture
+def sites(real_client):
+    found = [real_client("a", **SHARE), real_client("b", **SHARE), real_client("c")]
+    for number, one in enumerate(found):
+        x = np.random.default_rng(number).normal(size=(100, 4)).astype(np.float32)
+        one.give(x, np.argmax(x[:, :3], 1))
+    return found
+
+
+def test_sites_are_asked_when_it_is_due_and_after_the_last_round(sites, fakes, tmp_path):
+    own = config()
+    strategy, grid = run(sites, fakes, own, sites[0].model)
+    assert [report.site_metrics is not None for report in strategy.reports] == [False, True, True]
+    assert sum(one.metadata.message_type == "evaluate" for one in grid.sent) == 6
+    last = strategy.reports[-1].site_metrics
+    assert {name: one["status"] for name, one in last["sites"].items()} == {
+        "a": "evaluated", "b": "evaluated", "c": "declined",
+    }  # fmt: skip
+    assert "declares no test records" in last["sites"]["c"]["reason"]
+    (charge,) = last["sites"]["a"]["charges"]
+    assert charge["steps"] == 2
+    assert charge["sample_rate"] == 1.0
+    assert 49 < last["epsilon"] <= 50
+    assert last["metrics"]["records"]["value"] == pytest.approx(100, abs=25)
+    found = last["metrics"]["accuracy"]
+    assert found["low"] < found["value"] < found["high"]
+    # a report that is written and read again is the same, and the console shows it
+    line = strategy.reports[-1].to_dict()
+    assert json.loads(json.dumps(line["site_metrics"])) == last
+    assert "sites' auroc" in round_line(line, rounds=3, budget=3.0)
+    assert "site_metrics" not in strategy.reports[0].to_dict()
+    write_state(tmp_path / "state", strategy.state(to_line(strategy.reports[-1]), 1.0))
+    report = read_state(tmp_path / "state").last_report()  # a run resumes from it
+    assert report.to_dict()["site_metrics"] == last
+
+
+@pytest.mark.parametrize(("rounds", "every"), [(1, 1), (3, 2), (4, 2), (7, 10), (9, 0)])
+def test_as_many_are_planned_as_are_due(rounds, every):
+    own = config(rounds=rounds, site_metrics_every=every)
+    due = sum(is_due(own, number, rounds) for number in range(1, rounds + 1))
+    assert planned_evaluations(rounds, every) == due
+
+
+def lying(site, lie):
+    def node(message):
+        reply = site(message)
+        if message.metadata.message_type != "evaluate":
+            return reply
+        return Message(histogram_to_content(lie(histogram_from_content(reply.content))), reply_to=message)
+
+    return node
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        (lambda one: replace(one, epsilon=one.epsilon / 2), "its evaluations cost"),
+        (lambda one: replace(one, budget=one.epsilon / 2), "over its budget"),
+        (lambda one: replace(one, cells=one.cells[1:]), "a histogram of 64 cells, expected 65"),
+        (lambda one: replace(one, spent=()), "something else than equal evaluations"),
+        (lambda one: replace(one, spent=(Entry(0.5, 1.0, 1),)), "something else than equal evaluations"),
+        (lambda one: replace(one, subgroups=("sex = f", "sex = m")), "which were not asked for"),
+        (lambda one: replace(one, accountant="none"), "none"),
+    ],
+    ids=["epsilon", "budget", "cells", "nothing", "sampled", "subgroups", "accountant"],
+)
+def test_a_site_whose_account_does_not_fit_is_left_out(sites, fakes, lie, reason):
+    nodes = [lying(sites[0], lie), *sites[1:]]
+    strategy, _ = run(nodes, fakes, config(rounds=1), sites[0].model)
+    last = strategy.reports[-1].site_metrics
+    assert last["sites"]["a"]["status"] == "failed"
+    assert reason in last["sites"]["a"]["reason"]
+    assert last["metrics"]["records"]["value"] == pytest.approx(50, abs=20)  # of site b alone
+
+
+def test_a_silent_site_does_not_hold_up_the_others(sites, fakes):
+    def silent(message):
+        return None if message.metadata.message_type == "evaluate" else sites[2](message)
+
+    own = config(rounds=1, round_timeout=2.0, grace=0.0)
+    strategy, _ = run([*sites[:2], silent], fakes, own, sites[0].model)
+    last = strategy.reports[-1].site_metrics
+    assert last["sites"]["c"] == {"status": "failed", "reason": "no answer before the evaluation was closed"}
+    assert last["sites"]["a"]["status"] == "evaluated"
+
+
+def test_an_evaluation_is_closed_a_grace_after_more_than_half_have_answered(monkeypatch):
+    from fl_dp.federation.server import site_metrics
+
+    now = [0.0]
+    monkeypatch.setattr(site_metrics.time, "monotonic", lambda: now[0])
+    closing = _Closing(4, grace=2.0)
+    for when, answers, closed in ((100, 2, False), (200, 3, False), (599, 3, False), (600, 3, True)):
+        now[0] = when
+        assert closing.is_closed([None] * answers) is closed
+
+
+def test_sites_with_other_subgroups_add_up_in_what_they_have_in_common():
+    sexes = (("sex = f", "sex = m"),)
+    plain, divided = (Layout.of(Form((3,), 2), 4, 1, groups) for groups in ((), sexes))
+    one = np.zeros(plain.size)
+    one[:-1] = [5, 0, 0, 0, 0, 0, 0, 5]
+    other = np.zeros(divided.size)
+    other[: plain.size - 1] = [0, 5, 0, 0, 0, 0, 5, 0]
+    other[plain.size - 1 : plain.size + 7] = [0, 5, 0, 0, 0, 0, 5, 0]
+    found = metrics_of([Counted(plain, one, 0.1), Counted(divided, other, 0.1)])
+    assert found["records"]["value"] == pytest.approx(20)
+    assert found["accuracy"]["value"] == pytest.approx(0.5)
+    assert found["accuracy[sex = f]"]["value"] == pytest.approx(0.0)
+    assert metrics_of([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"aggregation": "secure"}, 'aggregation = .secure.: expected another one with site-metrics-every'),
+        ({"privacy": "off"}, "privacy = 'off'"),
+        ({"clients_per_person": 2}, "clients-per-person = 2"),
+        ({"personal": "head.*", "evaluate": "off"}, "personal = "),
+        ({"strategy": "x.py:F"}, "strategy = "),
+        ({"site_metrics_bins": 6}, "site-metrics-bins = 6"),
+        ({"rounds": 2002}, "site-metrics-every = 2: expected at least rounds / 1000"),
+    ],
+)  # fmt: skip
+def test_what_is_not_accounted_for_is_refused_by_name(changes, words):
+    with pytest.raises(ConfigError, match=words):
+        config(**changes)

@@ -1,0 +1,113 @@
+"""Accounts of test records: what is claimed of them, and what their ledgers have paid."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from verify.made_run import DELTA, RUN, Json, MadeRun
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.records import TEST_RECORDS, Entry
+
+ONE = Entry(1.0, 6.0, 1)
+LIMIT = Budget(2.0, DELTA)
+
+
+def site(evaluations: int, **changes: Any) -> Json:
+    spent = ONE.taking(evaluations)
+    return {
+        "status": "evaluated", "reason": "", "accountant": "pld", "epsilon": LIMIT.epsilon_of([spent]),
+        "delta": DELTA, "budget": 2.0, "charges": [spent.to_dict()], **changes,
+    }  # fmt: skip
+
+
+def measured(evaluations: int, **changes: Any) -> Json:
+    one = site(evaluations)
+    return {
+        "bins": 8,
+        "epsilon": one["epsilon"],
+        "delta": DELTA,
+        "metrics": {},
+        "sites": {"north": one},
+        **changes,
+    }
+
+
+@pytest.fixture
+def own(made_run: MadeRun, tmp_path: Path) -> MadeRun:
+    """Each of its three rounds is evaluated at north, from an account of its own."""
+    shutil.copytree(made_run.ledgers["north"].parent, tmp_path / "ledger")
+    made_run.ledgers = {"north": tmp_path / "ledger" / "ledger.sqlite"}
+    with Ledger.open(made_run.ledgers["north"]) as ledger:
+        name = "north's data" + TEST_RECORDS
+        ledger.register(name, "f" * 64, 100)
+        for server_round in (1, 2, 3):
+            ledger.commit(ledger.reserve(name, RUN, server_round, ONE, LIMIT))
+    made_run.change_rounds(lambda line: line.update(site_metrics=measured(line["round"])))
+    return made_run
+
+
+def words(run: MadeRun, **given: bool) -> str:
+    return run.words("site-metrics", **given)
+
+
+def test_what_was_evaluated_is_what_was_paid(own: MadeRun) -> None:
+    assert words(own, ledgers=True) == ""
+    (said,) = own.check(ledgers=True)["site-metrics"].findings
+    assert "test records of 1 site in 3 evaluations" in said.what
+    assert own.words("ledgers", ledgers=True) == ""  # not taken for an account of training
+
+
+def test_a_run_without_them_says_nothing(made_run: MadeRun) -> None:
+    assert made_run.check()["site-metrics"].findings == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda one: one.update(epsilon=0.1), "epsilon 0.1000 of test records, and its charges cost"),
+        (lambda one: one.update(budget=0.1), "of a budget of 0.1"),
+        (lambda one: one.update(charges=[ONE.to_dict()]), "lack evaluations of before"),
+        (lambda one: one["charges"][0].update(sample_rate=0.5), "something else than equal evaluations"),
+        (lambda one: one.update(charges=[]), "something else than equal evaluations"),
+    ],
+)
+def test_a_forged_account_is_found(own: MadeRun, change: Any, said: str) -> None:
+    def forge(line: Json) -> None:
+        if line["round"] == 3:
+            change(line["site_metrics"]["sites"]["north"])
+
+    own.change_rounds(forge)
+    assert said in words(own)
+
+
+def test_an_epsilon_below_a_sites_is_found(own: MadeRun) -> None:
+    own.change_rounds(lambda line: line["site_metrics"].update(epsilon=0.01))
+    assert "and a site's is larger" in words(own)
+
+
+def test_what_no_line_has_was_paid_all_the_same(own: MadeRun) -> None:
+    def without(line: Json) -> None:
+        if line["round"] == 3:
+            del line["site_metrics"]
+
+    own.change_rounds(without)
+    assert "3 evaluations were paid by north's data, test records" in words(own, ledgers=True)
+
+
+def test_an_answer_that_was_lost_is_a_note(own: MadeRun) -> None:
+    def lost(line: Json) -> None:
+        if line["round"] == 3:
+            line["site_metrics"]["sites"]["north"] = {"status": "failed", "reason": "no answer"}
+
+    own.change_rounds(lost)
+    assert words(own, ledgers=True) == ""
+    notes = own.notes("site-metrics", ledgers=True)
+    assert notes == ["north's data, test records has paid for evaluations that no line has"]
+
+
+def test_damage_is_named(own: MadeRun) -> None:
+    own.change_rounds(lambda line: line["site_metrics"].update(sites=[]))
+    assert "is damaged: its site_metrics" in words(own)

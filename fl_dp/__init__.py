@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from fl_dp.steady_math import set_mode
 
 if TYPE_CHECKING:
-    from fl_dp.api.predicting import predict
+    from fl_dp.api.predicting import encode, predict
     from fl_dp.api.result import Result, load_run
     from fl_dp.api.simulate import plan, simulate
     from fl_dp.config.run import RunConfig
@@ -40,6 +40,7 @@ _HOMES = {
     "clip_function": "fl_dp.engine.clip_functions",
     "clipped_grad_sum": "fl_dp.engine.clipping",
     "empty_sum": "fl_dp.engine.clipping",
+    "encode": "fl_dp.api.predicting",
     "load_run": "fl_dp.api.result",
     "plan": "fl_dp.api.simulate",
     "predict": "fl_dp.api.predicting",
@@ -67,6 +68,7 @@ __all__ = [
     "clip_function",
     "clipped_grad_sum",
     "empty_sum",
+    "encode",
     "load_run",
     "plan",
     "poisson_draw",

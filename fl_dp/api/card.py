@@ -1,5 +1,6 @@
 """The model card: what people need to know who were not there when it was trained."""
 
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from fl_dp.api.result import Result
 from fl_dp.config.data import PERSON
 from fl_dp.config.run import PATHS
 from fl_dp.data.fixed_features import features_of
+from fl_dp.data.tables.parse import parse_schema
 from fl_dp.records import REFUTED
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS, WHERE
 from fl_dp.reporting.refuted import arithmetic_words
@@ -19,6 +21,7 @@ from fl_dp.weights_digest import weights_digest
 _PLACES = ("out", "data-root")  # of the machine, not of the model
 _PIXELS = "numbers as they are; images with pixels from 0 to 255 as x / 127.5 - 1"
 _TOKENS = "int64 tokens"
+_COLUMNS = "float32, as the schema encodes a record (fl_dp.encode), in this order"
 _FEATURES = "float32 features {name} of a record (fl_dp's docs/features.md), not the record itself"
 
 
@@ -42,6 +45,8 @@ def card_of(result: Result, weights: Mapping[str, Tensor]) -> dict[str, Any]:
 def _inputs(result: Result) -> str | None:
     """What goes into the model, in words; None if not known."""
     form, features = result.description.form, features_of(result.settings.features)
+    if schema := result.description.schema:
+        return f"{_COLUMNS}: {'; '.join(parse_schema(tomllib.loads(schema)).inputs)}"
     if features is not None:
         return _FEATURES.format(name=features.name)
     return None if form is None else _TOKENS if form.vocabulary else _PIXELS

@@ -1,6 +1,7 @@
 """Predictions of a run's model for new data, one row for each record."""
 
 import dataclasses
+import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fl_dp.api.result import Result, load_run
@@ -23,6 +25,7 @@ from fl_dp.tasks.load import in_task_code
 from fl_dp.tasks.task import Task
 
 _BATCH = 512
+_OF_ENCODING = ("columns", "image-size", "image-mode", "features", "tokens", "tokenizer", "encoding")
 
 
 def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
@@ -48,6 +51,22 @@ def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
         raise ModelError("This model answers at each token, not once an example; use load_run(...).model.")
     parts = [pd.DataFrame(_table(task, outputs)) for outputs in _answers(task, model, inputs)]
     return pd.concat(parts, ignore_index=True).rename_axis("row")
+
+
+def encode(card: str | Path, data: Any) -> NDArray[Any]:
+    """What an exported model takes for new data: (n, ...), as it was trained on.
+
+    card: the card.json beside the model. data: as in `predict`. Raises as `predict`, and ConfigError for a
+    file that is no card.
+    """
+    try:
+        found = json.loads(Path(card).expanduser().read_text(encoding="utf-8"))
+        read = {key: found["settings"][key] for key in _OF_ENCODING}
+        schema = str(found["schema"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ConfigError(f"{card}: expected the card.json of fl-dp export.") from None
+    encoded: NDArray[Any] = _inputs_of(TaskSettings.from_flat(read), data, schema).numpy()
+    return encoded
 
 
 def write_predictions(found: pd.DataFrame, out: Path) -> None:

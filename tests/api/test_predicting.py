@@ -1,6 +1,7 @@
 """What a model says of new data: a line for each, in their order."""
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import fl_dp
+from fl_dp.api.exporting import export
 from fl_dp.api.predicting import write_predictions
-from fl_dp.errors import DataError
+from fl_dp.errors import ConfigError, DataError
 
 X = np.random.default_rng(0).normal(size=(700, 3)).astype(np.float32)
 
@@ -122,3 +124,17 @@ def test_frames_arrays_and_names_of_the_same_records_have_the_same_answers(make_
     pd.testing.assert_frame_equal(fl_dp.predict(fl_dp.load_run(run), encoded), by_name)
     with pytest.raises(DataError, match="does not name the column 'dose'"):
         fl_dp.predict(run, frame.drop(columns="dose"))
+
+
+def test_the_card_of_an_exported_model_is_enough_to_make_its_inputs(make_run, tmp_path):
+    (tmp_path / "t.csv").write_text("age,pulse,dose,ill\n1,2,3,no\n50,100,5,yes\n")
+    (tmp_path / "t.schema.toml").write_text(TABLE_SCHEMA)
+    result = fl_dp.load_run(make_run(data=f"csv:{tmp_path / 't.csv'}"))
+    export(result, "state-dict", tmp_path / "out")
+    card = tmp_path / "out" / "card.json"
+    assert json.loads(card.read_text())["inputs"].endswith("in this order: age; pulse; dose")
+    frame = pd.DataFrame({"dose": [3.0, 5.0], "age": [1, 50], "pulse": [2, 100]})
+    inputs = fl_dp.encode(card, frame)
+    np.testing.assert_allclose(inputs, [[-0.98, -0.98, -0.4], [0.0, 0.0, 0.0]], atol=1e-6)
+    with pytest.raises(ConfigError, match=r"expected the card\.json"):
+        fl_dp.encode(tmp_path / "t.csv", frame)

@@ -1,7 +1,8 @@
 """The rule: from public numbers to settings. docs/defaults.md has its sources.
 
-One idea carries it. A run adds a sum of noised steps to each weight. The noise in that sum has a known
-standard deviation; the learning rate is chosen so that it equals `noise_in_a_weight`.
+Two ideas carry it. A run adds a sum of noised steps to each weight. The noise in that sum has a known
+standard deviation; the learning rate is chosen so that it equals `noise_in_a_weight`. And the clipping bound
+is large enough that small gradients count as what they are, unless noise, which grows with it, forbids.
 """
 
 import math
@@ -26,9 +27,9 @@ LEAST_STEPS, MOST_STEPS = 60, 600  # of a client in all rounds
 LEAST_PARTICIPATIONS = 4  # expected rounds of a client
 MOMENTUM = 0.9
 _NORMS = 64  # made-up examples whose gradients are measured
-OF_THE_LEAST_NORM = 0.1  # the clipping bound
+MOST_NOISE_OF_MEAN = 0.00065  # in a weight, of all steps' mean gradient, in lengths of a typical gradient
 MOST_MOVE = 16.0  # of the weights in a step, if all records agree
-_CONSTANT = 1.7  # of `noise_in_a_weight`
+MOST_IN_A_WEIGHT, MOST_IN_ALL = 0.6, 28.0  # of `noise_in_a_weight`
 _QUICK = "rdp"  # for comparing two noises: their ratio is within a few per cent of a tight accountant's
 
 
@@ -44,10 +45,12 @@ def noise_of_mean(size: int, batch: int, epochs: float, epsilon: float, delta: f
     return noise / (drawn * math.sqrt(steps))
 
 
-def batch_of(size: int, epochs: float, epsilon: float, delta: float) -> int:
+def batch_of(
+    size: int, epochs: float, epsilon: float, delta: float, most_steps: float = MOST_STEPS
+) -> int:
     """The expected batch: the power of two beyond which a larger one hardly reduces the noise.
 
-    The smallest with at most MOST_STEPS steps and at most MORE_NOISE times the full batch's noise for the
+    The smallest with at most `most_steps` steps and at most MORE_NOISE times the full batch's noise for the
     same epochs; smaller where that leaves fewer than LEAST_STEPS steps.
     """
 
@@ -56,7 +59,7 @@ def batch_of(size: int, epochs: float, epsilon: float, delta: float) -> int:
 
     enough = MORE_NOISE * noise_of_mean(size, size, epochs, epsilon, delta)
     batch = 1
-    while steps(batch) > MOST_STEPS and batch < size:
+    while steps(batch) > most_steps and batch < size:
         batch *= 2
     while batch < size and steps(2 * batch) >= LEAST_STEPS:
         if noise_of_mean(size, batch, epochs, epsilon, delta) <= enough:
@@ -77,6 +80,12 @@ def rounds_of(clients: int, in_a_round: int, steps: int, most: int | None = None
     return max(1, min(wanted, math.ceil(steps / share), most or wanted))
 
 
+def rounds_of_sums(clients: int, in_a_round: int, steps: int, most: int | None = None) -> int:
+    """Rounds of secure sums, in which a client takes one step each. Arguments: as in `rounds_of`."""
+    rounds = math.ceil(steps * clients / in_a_round)
+    return min(rounds, most or rounds)
+
+
 def local_epochs_of(epochs: float, clients: int, in_a_round: int, rounds: int) -> float:
     """Passes over its records in one round of a client, to 4 digits; `epochs`: its expected total."""
     return float(f"{epochs / (rounds * in_a_round / clients):.4g}")
@@ -85,8 +94,8 @@ def local_epochs_of(epochs: float, clients: int, in_a_round: int, rounds: int) -
 def made_up_norms(config: RunConfig) -> list[float]:
     """Gradient norms of 64 random examples with the form and unit of the data.
 
-    They show how small a clipping bound has to be. The same form, model and seed give the same examples.
-    ConfigError if a norm is zero or not finite.
+    Their numbers lie between -1 and 1, as pixels and a schema's columns do. The same form, model and seed
+    give the same examples. ConfigError if a norm is zero or not finite.
     """
     task = task_of(config)
     model = new_model(task)
@@ -96,7 +105,10 @@ def made_up_norms(config: RunConfig) -> list[float]:
         torch.default_generator.manual_seed(config.seed)
         objective = task.objective
         axes = axes_of(model, objective, torch.device("cpu"))
-        losses = objective.losses(model, objective.blank(_NORMS))
+        inputs, *others = objective.blank(_NORMS)
+        if inputs.is_floating_point():
+            inputs.uniform_(-1, 1)
+        losses = objective.losses(model, (inputs, *others))
         norms = clipped_grad_sum(losses, parameters, max_grad_norm=1.0, axes=axes).norms.double()
     if not bool(torch.isfinite(norms).all()) or float(norms.median()) == 0:
         raise ConfigError(
@@ -106,20 +118,30 @@ def made_up_norms(config: RunConfig) -> list[float]:
     return [float(norm) for norm in norms]
 
 
-def bound_of(norms: Sequence[float]) -> float:
-    """The clipping bound, to one digit: so small that nearly every gradient is clipped.
+def typical_norm(norms: Sequence[float]) -> float:
+    """The shortest typical norm of made-up records: a few may be far shorter than the others."""
+    return sorted(norms)[len(norms) // 20]
 
-    norms: of gradients of made-up records at the first weights. A step is then a mean of directions, and only
-    the product of rate and bound counts.
+
+def bound_of(norm: float, entries: Sequence[Entry | None], sizes: Sequence[int]) -> float:
+    """The clipping bound, to 2 digits: a typical gradient's length, or less where noise is large.
+
+    Above it nearly no gradient is clipped, and noise only grows. Far below it all gradients have one length:
+    those of records that the model has learnt pull as strongly as others, and its confidence drifts. Noise in
+    a weight of all steps' mean gradient is bound * noise_share; it may be MOST_NOISE_OF_MEAN * norm.
+
+    norm: `typical_norm`; entries, sizes: as in `move_of`.
     """
-    ordered = sorted(norms)
-    least = ordered[len(ordered) // 20]  # a few records may have smaller gradients than is typical
-    return float(f"{OF_THE_LEAST_NORM * least:.0e}")
+    noise = noise_share_of(entries, sizes, 1)
+    return float(f"{norm * min(1.0, MOST_NOISE_OF_MEAN / noise if noise else 1.0):.1e}")
 
 
 def noise_in_a_weight(parameters: int) -> float:
-    """Standard deviation of all noise in one weight at a run's end: 1.7 / P^(1/4), found by measurement."""
-    return _CONSTANT / math.sqrt(math.sqrt(parameters))
+    """Standard deviation of all noise in one weight at a run's end, found by measurement.
+
+    0.6, and where there are many weights less: all their noise together is then 28 long.
+    """
+    return min(MOST_IN_A_WEIGHT, MOST_IN_ALL / math.sqrt(parameters))
 
 
 def move_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int, steps: float) -> float:

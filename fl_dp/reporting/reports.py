@@ -139,6 +139,7 @@ class RoundReport:
     seconds: wall time, including the wait for clients.
     lost: why the global model stayed the same although clients trained and paid; else empty. lost_rounds: so
     far, including this one. secure_sum: an `OpenedSum`; None, and not written, if there is none.
+    nowhere: why the run goes nowhere, in the round that says so; else empty, and not written.
     """
 
     round: int
@@ -155,6 +156,7 @@ class RoundReport:
     lost: str = ""
     lost_rounds: int = 0
     secure_sum: OpenedSum | None = None
+    nowhere: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return _line(self)
@@ -250,7 +252,7 @@ class Summary:
 # Keys that only some runs and clients have, with the default for those that are not written.
 OF_SOME = {
     "shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None, "secure_sum": None, "masked": None,
-    "this_run": None,
+    "this_run": None, "nowhere": "",
 }  # fmt: skip
 
 

@@ -103,6 +103,12 @@ class Task:
         """Not if the class overrides them, or the task itself (`self.losses = ...`)."""
         return getattr(self.losses, "__func__", None) is Task.losses
 
+    @property
+    def has_plain_losses(self) -> bool:
+        """Whether losses are those of the setting `loss`, without weights."""
+        own_weights = getattr(self.weights, "__func__", None) is not Task.weights
+        return self._has_built_in_losses and not own_weights and not self.settings.weight_of_class
+
     def _built_in_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         inputs, targets = batch
         losses = loss_of(self.settings.loss).per_example(outputs, targets)

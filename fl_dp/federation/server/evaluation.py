@@ -1,4 +1,4 @@
-"""Evaluates the global model on public test data."""
+"""Evaluates the global model, and the answer that needs no model, on public test data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from fl_dp.errors import DataError
+from fl_dp.federation.server.nowhere import ConstantAnswer
 from fl_dp.tasks.metric import metrics_of
 from fl_dp.tasks.task import Task
+from fl_dp.training.losses import loss_of
 
 if TYPE_CHECKING:
     from fl_dp.data.tensor_data import TensorData
@@ -55,3 +57,23 @@ def evaluate(
         loss += losses.double().sum().cpu()
         metrics.update(outputs, targets)
     return Evaluation(loss.item() / len(data), metrics.values(data.classes))
+
+
+def constant_answer(data: "TensorData", task: Task) -> ConstantAnswer | None:
+    """What the same answer for all records reaches; None for tokens, and for a loss or weights of one's own."""
+    form, name = data.form, task.settings.loss
+    if form.targets == "tokens" or not task.has_plain_losses:
+        return None
+    per_example, accuracy = loss_of(name).per_example, None
+    if form.targets == "class":
+        shares = torch.bincount(data.y, minlength=form.outputs).double() / len(data)
+        accuracy, best = float(shares.max()), shares.clamp_min(1e-12).log()
+    else:
+        means = data.y.double().view(len(data), -1).mean(0)
+        best = means.clamp(1e-6, 1 - 1e-6).logit() if name == "bce" else means
+    targets = data.y if form.targets == "class" else data.y.double()
+
+    def loss(outputs: torch.Tensor) -> float:
+        return float(per_example(outputs.expand(len(data), -1), targets).mean())
+
+    return ConstantAnswer(loss(best), accuracy, loss(torch.zeros_like(best)))

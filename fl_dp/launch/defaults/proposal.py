@@ -96,8 +96,8 @@ def propose(
     check_choices(request.config)
     config = with_absolute_paths(request.config)
     check_server(config)
-    parts = split(replace(config, expected_batch_size=1, physical_batch_size=1))
-    norm = rule.typical_norm(rule.made_up_norms(config))
+    parts = split(replace(config, expected_batch_size=1, physical_batch_size=1, rounds=rule.MOST_STEPS))
+    norm = rule.typical_norm(config)
     limit = math.inf if seconds is None else seconds
     epochs, timing = rule.MOST_EPOCHS, None
     begin()

@@ -26,7 +26,7 @@ MORE_NOISE = 1.1  # times the noise of a full batch: accepted in return for shor
 LEAST_STEPS, MOST_STEPS = 60, 600  # of a client in all rounds
 LEAST_PARTICIPATIONS = 4  # expected rounds of a client
 MOMENTUM = 0.9
-_NORMS = 64  # made-up examples whose gradients are measured
+_EXAMPLES = 64  # made-up examples whose gradients are measured
 MOST_NOISE_OF_MEAN = 0.00065  # in a weight, of all steps' mean gradient, in lengths of a typical gradient
 MOST_MOVE = 16.0  # of the weights in a step, if all records agree
 MOST_IN_A_WEIGHT, MOST_IN_ALL = 0.6, 28.0  # of `noise_in_a_weight`
@@ -91,11 +91,11 @@ def local_epochs_of(epochs: float, clients: int, in_a_round: int, rounds: int) -
     return float(f"{epochs / (rounds * in_a_round / clients):.4g}")
 
 
-def made_up_norms(config: RunConfig) -> list[float]:
-    """Gradient norms of 64 random examples with the form and unit of the data.
+def typical_norm(config: RunConfig) -> float:
+    """The median gradient norm of 64 random examples with the form and unit of the data.
 
     Their numbers lie between -1 and 1, as pixels and a schema's columns do. The same form, model and seed
-    give the same examples. ConfigError if a norm is zero or not finite.
+    give the same examples. ConfigError if the median is zero, or a norm not finite.
     """
     task = task_of(config)
     model = new_model(task)
@@ -105,22 +105,18 @@ def made_up_norms(config: RunConfig) -> list[float]:
         torch.default_generator.manual_seed(config.seed)
         objective = task.objective
         axes = axes_of(model, objective, torch.device("cpu"))
-        inputs, *others = objective.blank(_NORMS)
+        inputs, *others = objective.blank(_EXAMPLES)
         if inputs.is_floating_point():
             inputs.uniform_(-1, 1)
         losses = objective.losses(model, (inputs, *others))
         norms = clipped_grad_sum(losses, parameters, max_grad_norm=1.0, axes=axes).norms.double()
-    if not bool(torch.isfinite(norms).all()) or float(norms.median()) == 0:
+    typical = float(norms.median())
+    if not bool(torch.isfinite(norms).all()) or typical == 0:
         raise ConfigError(
             "max-grad-norm: cannot be chosen from random records, as their gradients at the first weights "
             "are zero or not finite; check the first weights of the model, or set the bound by hand."
         )
-    return [float(norm) for norm in norms]
-
-
-def typical_norm(norms: Sequence[float]) -> float:
-    """The shortest typical norm of made-up records: a few may be far shorter than the others."""
-    return sorted(norms)[len(norms) // 20]
+    return typical
 
 
 def bound_of(norm: float, entries: Sequence[Entry | None], sizes: Sequence[int]) -> float:

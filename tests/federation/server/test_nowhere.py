@@ -1,0 +1,84 @@
+"""A run that goes nowhere says so once, by round 2; one that learns never does."""
+
+import math
+
+import pytest
+import torch
+from federation.server.short_run import run, settings
+from flwr.app import MetricRecord
+
+from fl_dp.config.task import TaskSettings
+from fl_dp.data.tensor_data import TensorData
+from fl_dp.federation.server import strategy as strategies
+from fl_dp.federation.server.evaluation import constant_answer
+from fl_dp.federation.server.nowhere import ConstantAnswer, why_nowhere
+from fl_dp.reporting.console import round_line
+from fl_dp.tasks.task import Task
+
+RARE = ConstantAnswer(loss=0.2, accuracy=0.95, equal_odds=math.log(2))  # one positive in twenty
+
+
+@pytest.mark.parametrize(
+    ("server_round", "rounds", "loss", "accuracy", "words"),
+    [
+        (1, 3, math.nan, None, "its loss is not finite; stop it"),
+        (1, 3, 72.8, 0.96, "its loss 72.8 is far above 0.2"),
+        (1, 3, 1.38, 0.5, ""),  # the start of a run: little more than equal odds
+        (2, 3, 0.7, 0.5, "its loss 0.7 is no better than 0.2"),
+        (1, 1, 0.7, 0.5, "no better"),  # a single round is the last
+        (2, 3, 0.19, 0.95, ""),  # all answers are still the same, and the odds already differ
+        (2, 3, 0.7, 0.96, ""),
+        (2, 3, 0.7, None, "no better"),
+        (59, 600, 0.7, 0.5, ""),  # secure sums: two rounds are two steps
+        (60, 600, 0.7, 0.5, "no better"),
+    ],
+)
+def test_what_goes_nowhere(server_round, rounds, loss, accuracy, words):
+    found = why_nowhere(server_round, rounds, loss, accuracy, RARE)
+    assert words in found
+    assert bool(found) == bool(words)
+    assert found.count(". ") == 0  # one sentence
+
+
+def test_a_loss_of_ones_own_is_only_watched_for_numbers():
+    assert why_nowhere(2, 3, 1e9, 0.0, None) == ""
+    assert why_nowhere(2, 3, math.inf, 0.0, None)
+
+
+def task_with(data, **changes):
+    task = Task(TaskSettings(**changes))
+    task.form = data.form
+    return task
+
+
+def test_the_constant_answer_by_hand():
+    x = torch.zeros(4, 2)
+    classes = TensorData(x, torch.tensor([0, 0, 0, 1]), ("a", "b", "c"))
+    found = constant_answer(classes, task_with(classes))
+    entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    assert found.loss == pytest.approx(entropy, abs=1e-6)
+    assert (found.accuracy, found.equal_odds) == (0.75, pytest.approx(math.log(3)))
+    numbers = TensorData(x, torch.tensor([0.0, 1.0, 1.0, 2.0]), ("size",))
+    found = constant_answer(numbers, task_with(numbers, loss="mse"))
+    assert (found.loss, found.accuracy, found.equal_odds) == (pytest.approx(0.5), None, pytest.approx(1.5))
+    labels = TensorData(x, torch.tensor([[0.0, 1.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]]), ("p", "q"))
+    found = constant_answer(labels, task_with(labels, loss="bce"))
+    assert found.loss == pytest.approx(math.log(2) / 2, abs=1e-4)
+    assert constant_answer(classes, task_with(classes, class_weights="1,1,1")) is None
+
+
+def test_the_console_says_it_once(fakes, monkeypatch):
+    made = strategies.PrivateStrategy.__init__
+
+    def with_constant(self, *of, **more):
+        made(self, *of, **more)
+        self.reporting.constant = RARE
+
+    monkeypatch.setattr(strategies.PrivateStrategy, "__init__", with_constant)
+    clients = [fakes.Client("0"), fakes.Client("1")]
+    strategy, _ = run(
+        clients, fakes, settings(rounds=4), evaluate=lambda *_: MetricRecord({"loss": 0.7, "accuracy": 0.9})
+    )
+    lines = [round_line(report.to_dict(), rounds=4, budget=3.0) for report in strategy.reports]
+    assert ["goes nowhere" in line for line in lines] == [False, True, False, False]
+    assert "nowhere" not in strategy.reports[0].to_dict()

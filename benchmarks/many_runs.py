@@ -1,7 +1,8 @@
 """DP-SGD with many settings at once: the runs of a grid on one table, which single runs would take hours for.
 
-Linear models and `mlp`, whose gradients have a closed form: a layer's is the outer product of its input and
-what comes back to its output (Goodfellow 2015, arXiv 1510.01799). tests/benchmarks holds it against the engine.
+Linear models and `mlp`, whose gradients have a closed form: a layer's is the outer product of its input
+and what comes back to its output (Goodfellow 2015, arXiv 1510.01799). tests/benchmarks holds it against the
+engine.
 """
 
 import math

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from sklearn import datasets
 
 from benchmarks.lines import Line, Lines, mean
+from benchmarks.many_runs import Runs, scores, train, weights_of
 from benchmarks.markdown import table
 from benchmarks.options import say, some_of
-from benchmarks.many_runs import Runs, scores, train, weights_of
 from fl_dp.config.run import RunConfig
 from fl_dp.data.source import data_of
 from fl_dp.launch.defaults import rule
@@ -50,7 +50,7 @@ class Made:
 
 
 def _census(records: int = 24000) -> tuple[NDArray, NDArray]:
-    """Like a census: six numbers, one of them skewed, and eight categories, one-hot; a quarter is positive."""
+    """Like a census: six numbers, one skewed, and eight categories, one-hot; a quarter is positive."""
     x, y = datasets.make_classification(
         records, 14, n_informative=8, n_redundant=2, weights=[0.76], flip_y=0.05, random_state=0
     )

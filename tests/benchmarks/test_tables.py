@@ -32,7 +32,9 @@ def test_sums_are_those_of_the_engine_for_every_bound(model):
             losses, dict(model.named_parameters()), max_grad_norm=bound, axes=probe(model, x)
         ).grads
         for layer, total in zip((k for k, one in enumerate(model) if one in layers), found, strict=True):
-            torch.testing.assert_close(total[row, :-1].T, wanted[f"{layer}.weight"].float(), rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(
+                total[row, :-1].T, wanted[f"{layer}.weight"].float(), rtol=1e-4, atol=1e-4
+            )
             torch.testing.assert_close(total[row, -1], wanted[f"{layer}.bias"].float(), rtol=1e-4, atol=1e-4)
 
 
@@ -47,9 +49,16 @@ def test_noise_of_a_step_is_what_is_said():
 
 def test_the_summary_holds_the_rule_against_the_least_mean_of_the_grid():
     def line(seed, ours, *grid):
-        scores = {score: ours for score in tables.SCORES}
+        scores = dict.fromkeys(tables.SCORES, ours)
         cells = {score: list(grid) for score in tables.SCORES}
-        return {"table": "t", "epsilon": 1, "seed": seed, "rule": scores, "grid": cells, tables.WITHOUT: scores}
+        return {
+            "table": "t",
+            "epsilon": 1,
+            "seed": seed,
+            "rule": scores,
+            "grid": cells,
+            tables.WITHOUT: scores,
+        }
 
     found = tables.summary([line(0, 0.3, 0.1, 0.4), line(1, 0.3, 0.7, 0.3)])
     assert "| t     |       1 | 0.300 ± 0.000 |        0.350 | 0.857 |" in found

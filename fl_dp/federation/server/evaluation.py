@@ -60,7 +60,7 @@ def evaluate(
 
 
 def constant_answer(data: "TensorData", task: Task) -> ConstantAnswer | None:
-    """What the same answer for all records reaches; None for tokens, and for a loss or weights of one's own."""
+    """What the same answer for all records reaches; None for tokens, and for one's own loss or weights."""
     form, name = data.form, task.settings.loss
     if form.targets == "tokens" or not task.has_plain_losses:
         return None

@@ -1,4 +1,4 @@
-"""Whether a run goes nowhere: its model beside the answers that need no model. From evaluated numbers alone."""
+"""Whether a run goes nowhere: its model beside answers that need no model. From evaluated numbers alone."""
 
 import math
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def why_nowhere(
     )
     if begun and no_better:
         return (
-            f"This run goes nowhere so far: its loss {loss:.3g} is no better than {constant.loss:.3g}, that of "
-            f"the same answer for all records; unless fl-dp check says that noise drowns them, {_NEXT}."
+            f"This run goes nowhere so far: its loss {loss:.3g} is no better than {constant.loss:.3g}, that "
+            f"of the same answer for all records; unless fl-dp check says that noise drowns them, {_NEXT}."
         )
     return ""

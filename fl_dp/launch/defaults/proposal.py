@@ -143,8 +143,8 @@ def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | No
             config.secure and given == _OF_SUMS.get(field)
         ):
             raise ConfigError(
-                f"{key_of(field)} = {given!r}: the rule works only for {value!r}; plan without it, and change "
-                "it in the file that is written."
+                f"{key_of(field)} = {given!r}: the rule works only for {value!r}; plan without it, and "
+                "change it in the file that is written."
             )
     if seconds is not None and not 0 < seconds < math.inf:
         raise ConfigError(f"minutes = {seconds / 60:g}: expected a finite number above 0, the time limit.")

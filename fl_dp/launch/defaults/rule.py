@@ -45,9 +45,7 @@ def noise_of_mean(size: int, batch: int, epochs: float, epsilon: float, delta: f
     return noise / (drawn * math.sqrt(steps))
 
 
-def batch_of(
-    size: int, epochs: float, epsilon: float, delta: float, most_steps: float = MOST_STEPS
-) -> int:
+def batch_of(size: int, epochs: float, epsilon: float, delta: float, most_steps: float = MOST_STEPS) -> int:
     """The expected batch: the power of two beyond which a larger one hardly reduces the noise.
 
     The smallest with at most `most_steps` steps and at most MORE_NOISE times the full batch's noise for the

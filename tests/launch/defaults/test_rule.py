@@ -35,7 +35,6 @@ class Rows(Task):
         return torch.nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
 
 
-
 def test_the_noise_of_a_mean_is_that_of_its_steps_over_the_records_in_them():
     noise = calibrate_noise(64 / 721, 113, 3.0, DELTA, accountant="rdp")
     assert rule.noise_of_mean(721, 64, 10.0, 3.0, DELTA) == noise / (64 * math.sqrt(113))

@@ -1,4 +1,4 @@
-"""The benchmark of the rule's probabilities: its runs are DP-SGD, and the rule keeps what its page promises."""
+"""The benchmark of the rule's probabilities: its runs are DP-SGD, and the rule keeps its page's promise."""
 
 import numpy as np
 import pytest

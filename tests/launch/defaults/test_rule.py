@@ -180,7 +180,7 @@ def test_the_rules_numbers_are_those_of_its_page():
         f"smaller where T would be below {rule.LEAST_STEPS} |",
         f"m, and {rule.LEAST_PARTICIPATIONS} of each client in the mean",
         f"the smaller of {rule.MOST_IN_A_WEIGHT:g} and {rule.MOST_IN_ALL:g} / sqrt(P)",
-        f"at most {rule.MOST_MOVE:g} |",
+        f"at most {rule.MOST_MOVE:g} ([arXiv",
         f"{100 * rule.MOST_NOISE_OF_MEAN:g} % of it",
         f"{rule.MOMENTUM:g}, kept from round to round",
         f"Of a limit a plan takes { {1.0: 'all', 2.0: 'half'}[MARGIN] },",

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn import datasets
+from torch import Tensor
 
 from benchmarks.lines import Line, Lines, mean
 from benchmarks.many_runs import Runs, scores, train, weights_of
@@ -29,6 +30,7 @@ from benchmarks.markdown import table
 from benchmarks.options import say, some_of
 from fl_dp.config.run import RunConfig
 from fl_dp.data.source import data_of
+from fl_dp.data.tensor_data import TensorData
 from fl_dp.launch.defaults import rule
 from fl_dp.launch.defaults.proposal import ruled
 from fl_dp.tasks.load import new_model, task_of
@@ -37,8 +39,6 @@ BOUNDS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0)  # of a typical gradient's length
 PRODUCTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the rule's bound * rate
 RULE, WITHOUT = "rule", "without privacy"
 SCORES = ("log loss", "brier", "accuracy")
-
-Table = tuple[NDArray[np.float32], NDArray[np.int64]]  # inputs (n, d) between -1 and 1, classes (n,)
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,12 @@ def _made(make: Callable[..., tuple[NDArray, NDArray]], **how: object) -> tuple[
     return _ranged(x), y
 
 
+def _digits() -> tuple[NDArray, NDArray]:
+    """As images, which they are to the rule."""
+    found = datasets.load_digits()
+    return found.images[:, None] / 8 - 1, found.target
+
+
 def _friedman() -> tuple[NDArray, NDArray]:
     x, y = datasets.make_friedman1(6000, noise=1.0, random_state=6)
     return _ranged(x), y > 14.4
@@ -88,7 +94,7 @@ def _friedman() -> tuple[NDArray, NDArray]:
 
 _classes = partial(_made, datasets.make_classification)
 TABLES: Mapping[str, Made] = {
-    "digits": Made(partial(_shipped, datasets.load_digits)),
+    "digits": Made(_digits),
     "breast cancer": Made(partial(_shipped, datasets.load_breast_cancer)),
     "diabetes": Made(partial(_shipped, datasets.load_diabetes, above=140)),
     "wine": Made(partial(_shipped, datasets.load_wine)),
@@ -133,8 +139,9 @@ def measured(name: str, epsilon: float, seed: int, folder: Path) -> Line:
     data, test = data_of(config, "train"), data_of(config, "test")
     task = task_of(config)
     task.form = data.form
-    norm = rule.typical_norm(config)
-    found = ruled(config, [len(data)], norm, rule.MOST_EPOCHS, None)
+    made_up = rule.made_up(config)
+    norm = made_up.norm
+    found = ruled(config, [len(data)], made_up, rule.MOST_EPOCHS, None)
     bound, rate, entry = found.config.max_grad_norm, found.config.learning_rate, found.forecast.mechanisms[0]
     grid = [(one * norm, product * bound * rate / (one * norm)) for one in BOUNDS for product in PRODUCTS]
     bounds, rates = torch.tensor([(bound, rate), *grid]).unbind(1)
@@ -146,14 +153,19 @@ def measured(name: str, epsilon: float, seed: int, folder: Path) -> Line:
     layers = [one for one in new_model(task).modules() if isinstance(one, torch.nn.Linear)]
     for what, settings in (("grid", runs), (WITHOUT, free)):
         weights = weights_of(layers, len(settings.bounds))
-        train(weights, *data.batch(torch.arange(len(data))), settings, seed)
-        of_all = scores(weights, *test.batch(torch.arange(len(test))))
+        train(weights, *_flat(data), settings, seed)
+        of_all = scores(weights, *_flat(test))
         if what == WITHOUT:
             line[WITHOUT] = {score: of_all[score][0] for score in SCORES}
             continue
         line[RULE] = {score: of_all[score][0] for score in SCORES}
         line["grid"] = {score: of_all[score][1:] for score in SCORES}
     return line
+
+
+def _flat(data: TensorData) -> tuple[Tensor, Tensor]:
+    inputs, classes = data.batch(torch.arange(len(data)))
+    return inputs.flatten(1), classes
 
 
 def config_of(name: str, epsilon: float, seed: int, folder: Path) -> RunConfig:

@@ -97,12 +97,12 @@ def propose(
     config = with_absolute_paths(request.config)
     check_server(config)
     parts = split(replace(config, expected_batch_size=1, physical_batch_size=1, rounds=rule.MOST_STEPS))
-    norm = rule.typical_norm(config)
+    made_up = rule.made_up(config)
     limit = math.inf if seconds is None else seconds
     epochs, timing = rule.MOST_EPOCHS, None
     begin()
     for tried in range(1, _TRIES + 1):
-        run = ruled(config, parts.sizes, norm, epochs, most_rounds)
+        run = ruled(config, parts.sizes, made_up, epochs, most_rounds)
         timing = timing_of(run.forecast, simulated=engine is not None, known=timing)
         if timing is None:
             raise ConfigError(
@@ -158,10 +158,10 @@ def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | No
 
 
 def ruled(
-    config: RunConfig, sizes: Sequence[int], norm: float, epochs: float, most_rounds: int | None
+    config: RunConfig, sizes: Sequence[int], made_up: rule.MadeUp, epochs: float, most_rounds: int | None
 ) -> RuledRun:
-    """The run with `epochs` passes over a client's records. sizes: public, one for each client; norm: of a
-    typical gradient of made-up records at the first weights. most_rounds: as in `rule.rounds_of`.
+    """The run with `epochs` passes over a client's records. sizes: public, one for each client.
+    most_rounds: as in `rule.rounds_of`.
 
     ConfigError for a budget that no noise meets.
     """
@@ -195,12 +195,12 @@ def ruled(
     foreseen = forecast_of(draft, sizes, None)  # what rate 1 and bound 1 cost, any cost
     usual = [_usual(one.record.mechanism, foreseen.usual_rounds) for one in foreseen.clients]
     all_steps = rounds * (1 if config.secure else steps_of_epochs(size, min(batch, size), draft.local_epochs))
-    move = rule.move_of(usual, sizes, foreseen.parameters, all_steps)
-    bound = rule.bound_of(norm, usual, sizes)
+    move = rule.move_of(usual, sizes, foreseen.parameters, all_steps, images=made_up.images)
+    bound = rule.bound_of(made_up, usual, sizes)
     momentum = FEDAVGM_MOMENTUM if config.secure else draft.momentum
     rate = rule.rate_of(move, bound, momentum)
     whole = replace(draft, max_grad_norm=bound, learning_rate=rate)
-    reasons = reasons_of(whole, size, epochs, move, norm, foreseen.parameters, most_rounds)
+    reasons = reasons_of(whole, size, epochs, move, made_up, foreseen.parameters, most_rounds)
     return RuledRun(reasons, replace(foreseen, config=whole))
 
 

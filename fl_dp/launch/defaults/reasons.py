@@ -9,23 +9,31 @@ from fl_dp.reporting.wording import counted
 
 
 def reasons_of(
-    config: RunConfig, size: int, epochs: float, move: float, norm: float, parameters: int, most: int | None
+    config: RunConfig,
+    size: int,
+    epochs: float,
+    move: float,
+    made_up: rule.MadeUp,
+    parameters: int,
+    most: int | None,
 ) -> dict[str, str]:
     """By fields of CHOSEN; `server_optimizer` only for secure sums, as the rule leaves it alone elsewhere.
 
-    size: of the typical client; epochs, most: passes and most rounds, as in `ruled`; norm: typical.
+    size: of the typical client; epochs, most: passes and most rounds, as in `ruled`.
     """
     steps = steps_of_epochs(size, min(config.expected_batch_size, size), epochs)
     in_time = ", as many as the time allows" if epochs < rule.MOST_EPOCHS else ""
     allowed = ", as many as are allowed" if most == config.rounds else ""
     why_move = (
-        f"so that all noise moves a weight by {rule.noise_in_a_weight(parameters):.2g}: rate * "
+        f"so that all noise moves a weight by {rule.noise_in_a_weight(parameters, images=made_up.images):.2g}: rate * "
         "steps grow with epsilon, as by Panda et al. 2022 (arXiv 2212.04486)"
     )
     if move == rule.MOST_MOVE:
         why_move = "the largest value that was tried, as there is so little noise"
     why_bound = "above it noise would grow, and hardly a gradient is longer"
-    if config.max_grad_norm < 0.9 * norm:
+    if made_up.images:
+        why_bound = "of images a tenth serves best: only rate * bound matters then (arXiv 2206.07136)"
+    elif config.max_grad_norm < 0.9 * made_up.norm:
         why_bound = "as much as noise allows; the larger, the better the probabilities"
     reasons = {
         "rounds": (
@@ -44,7 +52,7 @@ def reasons_of(
         "learning_rate": f"rate * bound / (1 - momentum) = {move:.2g}, {why_move}",
         "momentum": "none: a client that is chosen only now and then has no momentum to continue",
         "optimizer_state": "without momentum there is none",
-        "max_grad_norm": f"gradients of made-up records are {norm:.2g} long; {why_bound}",
+        "max_grad_norm": f"gradients of made-up records are {made_up.norm:.2g} long; {why_bound}",
         "noise_multiplier": "calibrated for each client, so that the rounds spend its epsilon",
         "participations": "noise for the number of rounds that nine of ten clients do not exceed",
         "round_timeout": (

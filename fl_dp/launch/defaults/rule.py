@@ -7,6 +7,7 @@ is large enough that small gradients count as what they are, unless noise, which
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -30,6 +31,8 @@ _EXAMPLES = 64  # made-up examples whose gradients are measured
 MOST_NOISE_OF_MEAN = 0.00065  # in a weight, of all steps' mean gradient, in lengths of a typical gradient
 MOST_MOVE = 16.0  # of the weights in a step, if all records agree
 MOST_IN_A_WEIGHT, MOST_IN_ALL = 0.6, 28.0  # of `noise_in_a_weight`
+OF_IMAGES = 0.1  # the clipping bound of images, in lengths of a typical gradient
+_CONSTANT = 1.7  # of `noise_in_a_weight`, of images
 _QUICK = "rdp"  # for comparing two noises: their ratio is within a few per cent of a tight accountant's
 
 
@@ -89,8 +92,18 @@ def local_epochs_of(epochs: float, clients: int, in_a_round: int, rounds: int) -
     return float(f"{epochs / (rounds * in_a_round / clients):.4g}")
 
 
-def typical_norm(config: RunConfig) -> float:
-    """The median gradient norm of 64 random examples with the form and unit of the data.
+@dataclass(frozen=True, slots=True)
+class MadeUp:
+    """Of random examples with the form and unit of the data: their median gradient norm at the first
+    weights, and whether they are images, or features of images.
+    """
+
+    norm: float
+    images: bool
+
+
+def made_up(config: RunConfig) -> MadeUp:
+    """As 64 examples have it.
 
     Their numbers lie between -1 and 1, as pixels and a schema's columns do. The same form, model and seed
     give the same examples. ConfigError if the median is zero, or a norm not finite.
@@ -114,31 +127,38 @@ def typical_norm(config: RunConfig) -> float:
             "max-grad-norm: cannot be chosen from random records, as their gradients at the first weights "
             "are zero or not finite; check the first weights of the model, or set the bound by hand."
         )
-    return typical
+    return MadeUp(typical, len(objective.form.input_shape) == 3)
 
 
-def bound_of(norm: float, entries: Sequence[Entry | None], sizes: Sequence[int]) -> float:
+def bound_of(made_up: MadeUp, entries: Sequence[Entry | None], sizes: Sequence[int]) -> float:
     """The clipping bound, to 2 digits: a typical gradient's length, or less where noise is large.
 
     Above it nearly no gradient is clipped, and noise only grows. Far below it all gradients have one length:
     those of records that the model has learnt pull as strongly as others, and its confidence drifts. Noise in
-    a weight of all steps' mean gradient is bound * noise_share; it may be MOST_NOISE_OF_MEAN * norm.
+    a weight of all steps' mean gradient is bound * noise_share; it may be MOST_NOISE_OF_MEAN * norm. Images
+    have a tenth: their classes hardly overlap, and a larger bound cost accuracy.
 
-    norm: `typical_norm`; entries, sizes: as in `move_of`.
+    entries, sizes: as in `move_of`.
     """
     noise = noise_share_of(entries, sizes, 1)
-    return float(f"{norm * min(1.0, MOST_NOISE_OF_MEAN / noise if noise else 1.0):.1e}")
+    most = OF_IMAGES if made_up.images else min(1.0, MOST_NOISE_OF_MEAN / noise if noise else 1.0)
+    return float(f"{made_up.norm * most:.1e}")
 
 
-def noise_in_a_weight(parameters: int) -> float:
+def noise_in_a_weight(parameters: int, *, images: bool) -> float:
     """Standard deviation of all noise in one weight at a run's end, found by measurement.
 
-    0.6, and where there are many weights less: all their noise together is then 28 long.
+    0.6, and where there are many weights less: all their noise together is then 28 long. Of images
+    1.7 / P^(1/4).
     """
+    if images:
+        return _CONSTANT / math.sqrt(math.sqrt(parameters))
     return min(MOST_IN_A_WEIGHT, MOST_IN_ALL / math.sqrt(parameters))
 
 
-def move_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int, steps: float) -> float:
+def move_of(
+    entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int, steps: float, *, images: bool
+) -> float:
     """How far a step of the global model moves the weights if all records agree: rate * C / (1 - momentum).
 
     Chosen so that the noise of all steps moves a weight by `noise_in_a_weight`; at most MOST_MOVE. entries:
@@ -147,7 +167,9 @@ def move_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: i
     share = noise_share_of(entries, sizes, parameters)  # of all weights, relative to the clearest signal
     if not share:
         return MOST_MOVE
-    return min(MOST_MOVE, noise_in_a_weight(parameters) * math.sqrt(parameters) / (steps * share))
+    return min(
+        MOST_MOVE, noise_in_a_weight(parameters, images=images) * math.sqrt(parameters) / (steps * share)
+    )
 
 
 def rate_of(move: float, bound: float, momentum: float) -> float:

@@ -4,12 +4,10 @@ import math
 
 import pytest
 import torch
-from federation.server.short_run import run, settings
-from flwr.app import MetricRecord
+from federation.server.short_run import left, serve
 
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.federation.server import strategy as strategies
 from fl_dp.federation.server.evaluation import constant_answer
 from fl_dp.federation.server.nowhere import ConstantAnswer, why_nowhere
 from fl_dp.reporting.console import round_line
@@ -67,18 +65,10 @@ def test_the_constant_answer_by_hand():
     assert constant_answer(classes, task_with(classes, class_weights="1,1,1")) is None
 
 
-def test_the_console_says_it_once(fakes, monkeypatch):
-    made = strategies.PrivateStrategy.__init__
-
-    def with_constant(self, *of, **more):
-        made(self, *of, **more)
-        self.reporting.constant = RARE
-
-    monkeypatch.setattr(strategies.PrivateStrategy, "__init__", with_constant)
-    clients = [fakes.Client("0"), fakes.Client("1")]
-    strategy, _ = run(
-        clients, fakes, settings(rounds=4), evaluate=lambda *_: MetricRecord({"loss": 0.7, "accuracy": 0.9})
-    )
-    lines = [round_line(report.to_dict(), rounds=4, budget=3.0) for report in strategy.reports]
-    assert ["goes nowhere" in line for line in lines] == [False, True, False, False]
-    assert "nowhere" not in strategy.reports[0].to_dict()
+def test_the_server_says_it_once_on_the_console(tmp_path, fakes):
+    """Fake clients add one to every weight, after which all classes are as likely as before."""
+    serve(tmp_path, fakes.Grid({1: fakes.Client("0"), 2: fakes.Client("1")}), rounds=4)
+    lines, _ = left(tmp_path)
+    assert ["nowhere" in line for line in lines] == [False, True, False, False]
+    shown = [round_line(line, rounds=4, budget=3.0) for line in lines]
+    assert ["This run goes nowhere so far" in text for text in shown] == [False, True, False, False]

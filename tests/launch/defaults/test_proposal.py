@@ -88,10 +88,8 @@ def test_a_round_may_take_as_long_as_it_is_to_take(monkeypatch):
 
 
 def test_a_larger_budget_takes_longer_steps():
-    """Where noise limits the bound, too, a larger bound takes them, at the same rate."""
-    first, second = (proposed(replace(CONFIG, epsilon=one)).config for one in (1.0, 2.0))
-    assert second.max_grad_norm == pytest.approx(2 * first.max_grad_norm, rel=0.3)
-    assert second.learning_rate == pytest.approx(first.learning_rate, rel=0.05)
+    first, second = (proposed(replace(CONFIG, epsilon=one)).config.learning_rate for one in (1.0, 2.0))
+    assert second == pytest.approx(2 * first, rel=0.3)
 
 
 def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_who_are_drawn():
@@ -102,7 +100,7 @@ def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_w
     assert one is not None
     steps, drawn = one.steps * run.config.rounds, one.sample_rate * 72
     noise = one.noise_multiplier * math.sqrt(steps / 5) / drawn
-    move = noise_in_a_weight(650) / noise
+    move = noise_in_a_weight(650, images=True) / noise
     assert run.config.learning_rate * run.config.max_grad_norm == pytest.approx(move, rel=0.08)
 
 
@@ -206,7 +204,7 @@ def test_secure_sums_take_the_steps_of_one_client_with_the_noise_of_one():
     assert 2.98 < found.run.forecast.epsilon <= 3.0
     drawn = 10 * config.expected_batch_size
     noise = entry.noise_multiplier * math.sqrt(10 / 9) / drawn  # nine shares are enough, ten are added
-    move = noise_in_a_weight(650) / (noise * math.sqrt(config.rounds))
+    move = noise_in_a_weight(650, images=True) / (noise * math.sqrt(config.rounds))
     assert config.learning_rate * config.max_grad_norm == pytest.approx(0.1 * move, rel=0.08)
     few = proposed(OF_SUMS, most_rounds=80).config
     assert (few.rounds, few.expected_batch_size) == (45, 128)  # as many passes, in larger batches

@@ -24,8 +24,9 @@ def reasons_of(
     steps = steps_of_epochs(size, min(config.expected_batch_size, size), epochs)
     in_time = ", as many as the time allows" if epochs < rule.MOST_EPOCHS else ""
     allowed = ", as many as are allowed" if most == config.rounds else ""
+    in_a_weight = rule.noise_in_a_weight(parameters, images=made_up.images)
     why_move = (
-        f"so that all noise moves a weight by {rule.noise_in_a_weight(parameters, images=made_up.images):.2g}: rate * "
+        f"so that all noise moves a weight by {in_a_weight:.2g}: rate * "
         "steps grow with epsilon, as by Panda et al. 2022 (arXiv 2212.04486)"
     )
     if move == rule.MOST_MOVE:

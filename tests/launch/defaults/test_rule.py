@@ -111,9 +111,9 @@ def test_the_bound_is_a_typical_gradient_unless_its_noise_would_be_too_large():
     assert rule.bound_of(table, [quiet], [100_000]) == 2.5
     assert rule.bound_of(table, [None], [10_000]) == 2.5  # without noise
     assert rule.bound_of(images, [quiet], [100_000]) == 0.25
-    assert rule.bound_of(table, [loud], [10_000]) == pytest.approx(2.53 * 0.00065 / noise, rel=0.05)
+    assert rule.bound_of(table, [loud], [10_000]) == pytest.approx(2.53 * 0.001 / noise, rel=0.05)
     # four clients have half the noise in their mean
-    assert rule.bound_of(table, [loud] * 4, [10_000] * 4) == pytest.approx(2.53 * 0.0013 / noise, rel=0.05)
+    assert rule.bound_of(table, [loud] * 4, [10_000] * 4) == pytest.approx(2.53 * 0.002 / noise, rel=0.05)
 
 
 def test_a_typical_gradient_is_that_of_numbers_between_minus_one_and_one():

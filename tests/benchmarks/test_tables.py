@@ -62,7 +62,7 @@ def test_the_summary_holds_the_rule_against_the_least_mean_of_the_grid():
 
     found = tables.summary([line(0, 0.3, 0.1, 0.4), line(1, 0.3, 0.7, 0.3)])
     assert "| t     |       1 | 0.300 ± 0.000 |        0.350 | 0.857 |" in found
-    assert "epsilon 1, geometric mean of 1 ratios: 0.857" in found
+    assert "epsilon 1: geometric mean of 1 ratios 0.857" in found
 
 
 def test_on_a_table_the_rules_probabilities_are_nearly_the_best_of_the_grid(tmp_path):

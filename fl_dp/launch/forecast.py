@@ -146,11 +146,12 @@ def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parame
 
     A step's sum of clipped gradients is expected to be at most rate * size clipping bounds long, even if all
     agree; its noise is about noise multiplier * sqrt(parameters) bounds long (DP-SGD: Abadi et al. 2016).
-    Over steps, the sums add up and the noises' squares do. 0 without privacy, and if no step is taken.
+    Over steps, the sums add up and the noises' squares do; a member of a secure sum adds one share of its
+    noise. 0 without privacy, and if no step is taken.
     """
     signal = noise = 0.0
     for entry, size in zip(entries, sizes, strict=True):
         if entry is not None and entry.private:
             signal += entry.sample_rate * size * entry.steps
-            noise += entry.noise_multiplier**2 * parameters * entry.steps
+            noise += entry.noise_multiplier**2 / entry.shares * parameters * entry.steps
     return math.sqrt(noise) / signal if signal else 0.0

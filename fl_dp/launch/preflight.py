@@ -217,7 +217,7 @@ def split(config: RunConfig) -> Parts:
     kept = 1 - config.test_share  # about: a secret hash decides
     units = [max(1, round(kept * len({whose[row] for row in part.tolist()}))) for part in parts]
     sizes = tuple(auto_size(number, config) for number in units)
-    return Parts(sizes, (*_notes(config, train, min(sizes)), *_of_rounds(config)))
+    return Parts(sizes, (*_notes(config, train, min(sizes)), *_of_settings(config)))
 
 
 def check_budget(config: RunConfig, largest: int) -> None:
@@ -255,7 +255,7 @@ def notes_of_served(config: RunConfig) -> tuple[str, ...]:
         f"clients-per-person = {at}, but a sum has fit-clients = {members} members: a client whose own "
         f"clients-per-person is above {members} declines every round"
     )
-    return (*_of_rounds(config), *([declining] if config.secure and at > members else []))
+    return (*_of_settings(config), *([declining] if config.secure and at > members else []))
 
 
 def _check_persons_of_a_sum(config: RunConfig) -> None:
@@ -289,13 +289,18 @@ def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str
         )
 
 
-def _of_rounds(config: RunConfig) -> tuple[str, ...]:
-    if not config.secure or config.rounds >= _FEW_STEPS:
-        return ()
-    return (
-        f'with aggregation = "secure" a round is one step, so rounds = {config.rounds} trains only that '
-        "many steps: a model needs tens or hundreds, at the same epsilon",
-    )
+def _of_settings(config: RunConfig) -> Iterator[str]:
+    if config.secure and config.rounds < _FEW_STEPS:
+        yield (
+            f'with aggregation = "secure" a round is one step, so rounds = {config.rounds} trains only that '
+            "many steps: a model needs tens or hundreds, at the same epsilon"
+        )
+    if not config.private:
+        yield (
+            f'privacy = "off" clips nothing: gradients longer than max-grad-norm = {config.max_grad_norm:g} '
+            f"take longer steps than with privacy at learning-rate = {config.learning_rate:g}, and may "
+            "compare badly; compare with a smaller rate, too"
+        )
 
 
 def _notes(config: RunConfig, train: "TensorData", smallest: int) -> Iterator[str]:

@@ -143,6 +143,7 @@ class RoundReport:
     due. metrics: by name, value and ends of the interval, "low" and "high"; None: not enough records for the
     noise. sites: for each site its account of test records: epsilon of all its charges at delta, out of
     budget. epsilon, delta: the largest of the sites. bins: of the scores.
+    nowhere: why the run goes nowhere, in the round that says so; else empty, and not written.
     """
 
     round: int
@@ -160,6 +161,7 @@ class RoundReport:
     lost_rounds: int = 0
     secure_sum: OpenedSum | None = None
     site_metrics: Mapping[str, object] | None = None
+    nowhere: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return _line(self)
@@ -257,7 +259,7 @@ class Summary:
 # Keys that only some runs and clients have, with the default for those that are not written.
 OF_SOME: dict[str, Any] = {
     "shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None, "secure_sum": None, "masked": None,
-    "this_run": None, "constant": {}, "site_metrics": None,
+    "this_run": None, "constant": {}, "site_metrics": None, "nowhere": "",
 }  # fmt: skip
 
 

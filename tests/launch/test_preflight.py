@@ -89,6 +89,12 @@ def test_few_rounds_of_secure_sums_are_said(aggregation, rounds, said):
     assert sum(one.startswith(note) for one in check_parts(config)) == said
 
 
+@pytest.mark.parametrize(("privacy", "said"), [("on", False), ("off", True)])
+def test_settings_chosen_for_clipped_gradients_are_said_where_nothing_clips(privacy, said):
+    notes = check_parts(RunConfig(privacy=privacy))
+    assert any("clips nothing: gradients longer than max-grad-norm = 1" in note for note in notes) == said
+
+
 def test_small_parts_are_said():
     (note,) = check_parts(RunConfig(clients=50, expected_batch_size=64))
     assert note.startswith(

@@ -77,6 +77,8 @@ def prepare(
     if config.keep_model == BEST and test is not None:
         test, at_the_end = evaluation.halves(test)
     strategy = _strategy(model, config, run, record, on_round)
+    if test is not None:
+        strategy.reporting.constant = evaluation.without_a_model(task, test)
     if record.state:
         arrays = _resumed(strategy, record, config, expected)
     return PreparedRun(

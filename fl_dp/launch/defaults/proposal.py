@@ -8,10 +8,13 @@ from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.config.flat import AUTO, Scalar
 from fl_dp.config.run import RunConfig
+from fl_dp.config.secure import SECURE
 from fl_dp.config.values import key_of
 from fl_dp.errors import AccountingError, ConfigError
+from fl_dp.federation.server.optimizers import MOMENTUM as FEDAVGM_MOMENTUM
 from fl_dp.launch.check import MARGIN
-from fl_dp.launch.defaults import rule
+from fl_dp.launch.defaults import CHOSEN, rule
+from fl_dp.launch.defaults.reasons import reasons_of
 from fl_dp.launch.files_first import check_clients_files
 from fl_dp.launch.forecast import Forecast, forecast_of
 from fl_dp.launch.measuring import timing_of
@@ -26,7 +29,7 @@ from fl_dp.launch.preflight import (
 from fl_dp.launch.request import Engine, RunRequest
 from fl_dp.launch.spending import takes_every_round
 from fl_dp.records import KEEP, RESET, Entry
-from fl_dp.reporting.wording import counted, duration
+from fl_dp.reporting.wording import duration
 
 # What the rule was made for, and measured with.
 _ONLY: dict[str, Scalar] = {
@@ -34,11 +37,7 @@ _ONLY: dict[str, Scalar] = {
     "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
     "strategy": "", "adaptive_clipping": "", "max_grad_norm_schedule": "constant",
 }  # fmt: skip
-_CHANGE_AFTERWARDS = "plan without it, and change it in the file that is written."
-_INSTEAD = {  # reason, for a value that is valid but another way to train
-    "aggregation": "a round of a secure sum is one step, so the rule's rounds, batch sizes and learning "
-    "rates do not fit; docs/secure-aggregation.md has settings that worked."
-}
+_OF_SUMS: dict[str, Scalar] = {"aggregation": SECURE, "server_optimizer": "fedavgm"}
 START = 20.0  # seconds until the first round, which no forecast includes
 _TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
 
@@ -53,6 +52,10 @@ class RuledRun:
     @property
     def config(self) -> RunConfig:
         return self.forecast.config
+
+    def in_order(self) -> list[tuple[str, str]]:
+        """Fields and reasons in the order of CHOSEN."""
+        return [(field, self.reasons[field]) for field in CHOSEN if field in self.reasons]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,13 @@ def propose(
     check_choices(request.config)
     config = with_absolute_paths(request.config)
     check_server(config)
-    parts = split(replace(config, expected_batch_size=1, physical_batch_size=1))
-    norms, limit = rule.made_up_norms(config), math.inf if seconds is None else seconds
+    parts = split(replace(config, expected_batch_size=1, physical_batch_size=1, rounds=rule.MOST_STEPS))
+    made_up = rule.made_up(config)
+    limit = math.inf if seconds is None else seconds
     epochs, timing = rule.MOST_EPOCHS, None
     begin()
     for tried in range(1, _TRIES + 1):
-        run = ruled(config, parts.sizes, norms, epochs, most_rounds)
+        run = ruled(config, parts.sizes, made_up, epochs, most_rounds)
         timing = timing_of(run.forecast, simulated=engine is not None, known=timing)
         if timing is None:
             raise ConfigError(
@@ -125,21 +129,22 @@ def fewer(epochs: float, share: float) -> float:
 
 
 def _too_short(seconds: float, needed: float, config: RunConfig) -> ConfigError:
-    epochs = config.local_epochs * config.rounds * config.fit_clients / config.clients
-    passes, takes = ("pass", "takes") if epochs == 1 else ("passes", "take")
+    """needed: for one pass over the records, the least that was tried."""
     return ConfigError(
-        f"the time limit, {duration(seconds)}, is too short: {epochs:.3g} {passes} over the records in "
-        f"{config.rounds} rounds with {config.fit_clients} clients each {takes} {needed:.0f} s on this "
+        f"the time limit, {duration(seconds)}, is too short: 1 pass over the records in "
+        f"{config.rounds} rounds with {config.fit_clients} clients each takes {needed:.0f} s on this "
         "machine. Allow more time or fewer rounds, or choose a smaller model."
     )
 
 
 def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | None) -> None:
     for field, value in _ONLY.items():
-        if (given := getattr(config, field)) != value:
+        if (given := getattr(config, field)) != value and not (
+            config.secure and given == _OF_SUMS.get(field)
+        ):
             raise ConfigError(
-                f"{key_of(field)} = {given!r}: the rule works only for {value!r}; "
-                f"{_INSTEAD.get(field, _CHANGE_AFTERWARDS)}"
+                f"{key_of(field)} = {given!r}: the rule works only for {value!r}; plan without it, and "
+                "change it in the file that is written."
             )
     if seconds is not None and not 0 < seconds < math.inf:
         raise ConfigError(f"minutes = {seconds / 60:g}: expected a finite number above 0, the time limit.")
@@ -153,21 +158,25 @@ def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | No
 
 
 def ruled(
-    config: RunConfig, sizes: Sequence[int], norms: Sequence[float], epochs: float, most_rounds: int | None
+    config: RunConfig, sizes: Sequence[int], made_up: rule.MadeUp, epochs: float, most_rounds: int | None
 ) -> RuledRun:
-    """The run with `epochs` passes over a client's records. sizes: public, one for each client; norms: of
-    gradients of made-up records at the first weights. most_rounds: as in `rule.rounds_of`.
+    """The run with `epochs` passes over a client's records. sizes: public, one for each client.
+    most_rounds: as in `rule.rounds_of`.
 
     ConfigError for a budget that no noise meets.
     """
     size, everyone = typical(sizes), takes_every_round(config)
     delta = auto_delta(size) if config.delta == AUTO else float(config.delta)
+    most_steps = float(rule.MOST_STEPS)
+    if config.secure and most_rounds:  # a round is a step
+        most_steps = min(most_steps, most_rounds * config.fit_clients / config.clients)
     try:
-        batch = rule.batch_of(size, epochs, config.epsilon, delta)
+        batch = rule.batch_of(size, epochs, config.epsilon, delta, most_steps)
     except AccountingError as error:
         raise ConfigError(f"epsilon = {config.epsilon:g}: no noise can meet this budget. {error}") from None
     steps = steps_of_epochs(size, min(batch, size), epochs)
-    rounds = rule.rounds_of(config.clients, config.fit_clients, steps, most_rounds)
+    rounds_of = rule.rounds_of_sums if config.secure else rule.rounds_of
+    rounds = rounds_of(config.clients, config.fit_clients, steps, most_rounds)
     draft = replace(
         config,
         rounds=rounds,
@@ -175,61 +184,23 @@ def ruled(
         expected_batch_size=batch,
         physical_batch_size="auto",
         learning_rate=1.0,
-        momentum=rule.MOMENTUM if everyone else 0.0,
-        optimizer_state=KEEP if everyone else RESET,
-        max_grad_norm=rule.bound_of(norms),
+        momentum=rule.MOMENTUM if everyone and not config.secure else 0.0,
+        server_optimizer=str(_OF_SUMS["server_optimizer"]) if config.secure else "fedavg",
+        optimizer_state=KEEP if everyone and not config.secure else RESET,
+        max_grad_norm=1.0,
         noise_multiplier="auto",
         participations=0 if everyone else "auto",
     )
     check_budget(draft, max(sizes))
-    foreseen = forecast_of(draft, sizes, None)  # what rate 1 costs, any rate costs
+    foreseen = forecast_of(draft, sizes, None)  # what rate 1 and bound 1 cost, any cost
     usual = [_usual(one.record.mechanism, foreseen.usual_rounds) for one in foreseen.clients]
-    all_steps = steps_of_epochs(size, min(batch, size), draft.local_epochs) * rounds
-    move = rule.move_of(usual, sizes, foreseen.parameters, all_steps)
-    whole = replace(draft, learning_rate=rule.rate_of(move, draft.max_grad_norm, draft.momentum))
-    in_time = ", as many as the time allows" if epochs < rule.MOST_EPOCHS else ""
-    allowed = ", as many as are allowed" if most_rounds == rounds else ""
-    why_move = (
-        f"so that all noise moves a weight by {rule.noise_in_a_weight(foreseen.parameters):.2g}: rate * "
-        "steps grow with epsilon, as by Panda et al. 2022 (arXiv 2212.04486)"
-    )
-    if move == rule.MOST_MOVE:
-        why_move = "the largest value that was tried, as there is so little noise"
-    reasons = {
-        "rounds": (
-            f"as many as clients in a round, and at least {rule.LEAST_PARTICIPATIONS} for each "
-            f"client{allowed}: then no single client's noise dominates the common model"
-        ),
-        "local_epochs": (
-            f"{counted(round(epochs), 'pass', 'passes')} over a client's {size} {config.unit_name}s in all "
-            f"rounds{in_time}: at a fixed epsilon, more passes help (De et al. 2022, arXiv 2204.13650)"
-        ),
-        "expected_batch_size": (
-            f"{counted(steps, 'step')} of a client in total; larger batches hardly reduce the noise at "
-            "this epsilon (the total noise of De et al. 2022)"
-        ),
-        "physical_batch_size": "by memory-mib, on each machine; it changes neither epsilon nor accuracy",
-        "learning_rate": f"rate * bound / (1 - momentum) = {move:.2g}, {why_move}",
-        "momentum": "none: a client that is chosen only now and then has no momentum to continue",
-        "optimizer_state": "without momentum there is none",
-        "max_grad_norm": (
-            f"a tenth of the shortest gradient of made-up records ({min(norms):.2g}): then a step is a "
-            "mean of directions, and only rate * bound matters (automatic clipping, Bu et al. 2022, arXiv "
-            "2206.07136)"
-        ),
-        "noise_multiplier": "calibrated for each client, so that the rounds spend its epsilon",
-        "participations": "noise for the number of rounds that nine of ten clients do not exceed",
-        "round_timeout": (
-            f"{MARGIN:g} times the expected time of a round, at least an hour: what a client sends later "
-            "is lost, though paid for"
-        ),
-    }
-    if everyone:
-        reasons |= {
-            "momentum": "steps are smoothed; only rate / (1 - momentum) matters",
-            "optimizer_state": "momentum continues from round to round",
-            "participations": "every client takes part in every round",
-        }
+    all_steps = rounds * (1 if config.secure else steps_of_epochs(size, min(batch, size), draft.local_epochs))
+    move = rule.move_of(usual, sizes, foreseen.parameters, all_steps, images=made_up.images)
+    bound = rule.bound_of(made_up, usual, sizes)
+    momentum = FEDAVGM_MOMENTUM if config.secure else draft.momentum
+    rate = rule.rate_of(move, bound, momentum)
+    whole = replace(draft, max_grad_norm=bound, learning_rate=rate)
+    reasons = reasons_of(whole, size, epochs, move, made_up, foreseen.parameters, most_rounds)
     return RuledRun(reasons, replace(foreseen, config=whole))
 
 

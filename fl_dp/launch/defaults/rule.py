@@ -1,11 +1,13 @@
 """The rule: from public numbers to settings. docs/defaults.md has its sources.
 
-One idea carries it. A run adds a sum of noised steps to each weight. The noise in that sum has a known
-standard deviation; the learning rate is chosen so that it equals `noise_in_a_weight`.
+Two ideas carry it. A run adds a sum of noised steps to each weight. The noise in that sum has a known
+standard deviation; the learning rate is chosen so that it equals `noise_in_a_weight`. And the clipping bound
+is large enough that small gradients count as what they are, unless noise, which grows with it, forbids.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -25,10 +27,12 @@ MORE_NOISE = 1.1  # times the noise of a full batch: accepted in return for shor
 LEAST_STEPS, MOST_STEPS = 60, 600  # of a client in all rounds
 LEAST_PARTICIPATIONS = 4  # expected rounds of a client
 MOMENTUM = 0.9
-_NORMS = 64  # made-up examples whose gradients are measured
-OF_THE_LEAST_NORM = 0.1  # the clipping bound
+_EXAMPLES = 64  # made-up examples whose gradients are measured
+MOST_NOISE_OF_MEAN = 0.001  # in a weight, of all steps' mean gradient, in lengths of a typical gradient
 MOST_MOVE = 16.0  # of the weights in a step, if all records agree
-_CONSTANT = 1.7  # of `noise_in_a_weight`
+MOST_IN_A_WEIGHT, MOST_IN_ALL = 0.6, 28.0  # of `noise_in_a_weight`
+OF_IMAGES = 0.1  # the clipping bound of images, in lengths of a typical gradient
+_CONSTANT = 1.7  # of `noise_in_a_weight`, of images
 _QUICK = "rdp"  # for comparing two noises: their ratio is within a few per cent of a tight accountant's
 
 
@@ -44,10 +48,10 @@ def noise_of_mean(size: int, batch: int, epochs: float, epsilon: float, delta: f
     return noise / (drawn * math.sqrt(steps))
 
 
-def batch_of(size: int, epochs: float, epsilon: float, delta: float) -> int:
+def batch_of(size: int, epochs: float, epsilon: float, delta: float, most_steps: float = MOST_STEPS) -> int:
     """The expected batch: the power of two beyond which a larger one hardly reduces the noise.
 
-    The smallest with at most MOST_STEPS steps and at most MORE_NOISE times the full batch's noise for the
+    The smallest with at most `most_steps` steps and at most MORE_NOISE times the full batch's noise for the
     same epochs; smaller where that leaves fewer than LEAST_STEPS steps.
     """
 
@@ -56,7 +60,7 @@ def batch_of(size: int, epochs: float, epsilon: float, delta: float) -> int:
 
     enough = MORE_NOISE * noise_of_mean(size, size, epochs, epsilon, delta)
     batch = 1
-    while steps(batch) > MOST_STEPS and batch < size:
+    while steps(batch) > most_steps and batch < size:
         batch *= 2
     while batch < size and steps(2 * batch) >= LEAST_STEPS:
         if noise_of_mean(size, batch, epochs, epsilon, delta) <= enough:
@@ -77,16 +81,32 @@ def rounds_of(clients: int, in_a_round: int, steps: int, most: int | None = None
     return max(1, min(wanted, math.ceil(steps / share), most or wanted))
 
 
+def rounds_of_sums(clients: int, in_a_round: int, steps: int, most: int | None = None) -> int:
+    """Rounds of secure sums, in which a client takes one step each. Arguments: as in `rounds_of`."""
+    rounds = math.ceil(steps * clients / in_a_round)
+    return min(rounds, most or rounds)
+
+
 def local_epochs_of(epochs: float, clients: int, in_a_round: int, rounds: int) -> float:
     """Passes over its records in one round of a client, to 4 digits; `epochs`: its expected total."""
     return float(f"{epochs / (rounds * in_a_round / clients):.4g}")
 
 
-def made_up_norms(config: RunConfig) -> list[float]:
-    """Gradient norms of 64 random examples with the form and unit of the data.
+@dataclass(frozen=True, slots=True)
+class MadeUp:
+    """Of random examples with the form and unit of the data: their median gradient norm at the first
+    weights, and whether they are images, or features of images.
+    """
 
-    They show how small a clipping bound has to be. The same form, model and seed give the same examples.
-    ConfigError if a norm is zero or not finite.
+    norm: float
+    images: bool
+
+
+def made_up(config: RunConfig) -> MadeUp:
+    """As 64 examples have it.
+
+    Their numbers lie between -1 and 1, as pixels and a schema's columns do. The same form, model and seed
+    give the same examples. ConfigError if the median is zero, or a norm not finite.
     """
     task = task_of(config)
     model = new_model(task)
@@ -96,33 +116,49 @@ def made_up_norms(config: RunConfig) -> list[float]:
         torch.default_generator.manual_seed(config.seed)
         objective = task.objective
         axes = axes_of(model, objective, torch.device("cpu"))
-        losses = objective.losses(model, objective.blank(_NORMS))
+        inputs, *others = objective.blank(_EXAMPLES)
+        if inputs.is_floating_point():
+            inputs.uniform_(-1, 1)
+        losses = objective.losses(model, (inputs, *others))
         norms = clipped_grad_sum(losses, parameters, max_grad_norm=1.0, axes=axes).norms.double()
-    if not bool(torch.isfinite(norms).all()) or float(norms.median()) == 0:
+    typical = float(norms.median())
+    if not bool(torch.isfinite(norms).all()) or typical == 0:
         raise ConfigError(
             "max-grad-norm: cannot be chosen from random records, as their gradients at the first weights "
             "are zero or not finite; check the first weights of the model, or set the bound by hand."
         )
-    return [float(norm) for norm in norms]
+    return MadeUp(typical, len(objective.form.input_shape) == 3)
 
 
-def bound_of(norms: Sequence[float]) -> float:
-    """The clipping bound, to one digit: so small that nearly every gradient is clipped.
+def bound_of(made_up: MadeUp, entries: Sequence[Entry | None], sizes: Sequence[int]) -> float:
+    """The clipping bound, to 2 digits: a typical gradient's length, or less where noise is large.
 
-    norms: of gradients of made-up records at the first weights. A step is then a mean of directions, and only
-    the product of rate and bound counts.
+    Above it nearly no gradient is clipped, and noise only grows. Far below it all gradients have one length:
+    those of records that the model has learnt pull as strongly as others, and its confidence drifts. Noise in
+    a weight of all steps' mean gradient is bound * noise_share; it may be MOST_NOISE_OF_MEAN * norm. Images
+    have a tenth: their classes hardly overlap, and a larger bound cost accuracy.
+
+    entries, sizes: as in `move_of`.
     """
-    ordered = sorted(norms)
-    least = ordered[len(ordered) // 20]  # a few records may have smaller gradients than is typical
-    return float(f"{OF_THE_LEAST_NORM * least:.0e}")
+    noise = noise_share_of(entries, sizes, 1)
+    most = OF_IMAGES if made_up.images else min(1.0, MOST_NOISE_OF_MEAN / noise if noise else 1.0)
+    return float(f"{made_up.norm * most:.1e}")
 
 
-def noise_in_a_weight(parameters: int) -> float:
-    """Standard deviation of all noise in one weight at a run's end: 1.7 / P^(1/4), found by measurement."""
-    return _CONSTANT / math.sqrt(math.sqrt(parameters))
+def noise_in_a_weight(parameters: int, *, images: bool) -> float:
+    """Standard deviation of all noise in one weight at a run's end, found by measurement.
+
+    0.6, and where there are many weights less: all their noise together is then 28 long. Of images
+    1.7 / P^(1/4).
+    """
+    if images:
+        return _CONSTANT / math.sqrt(math.sqrt(parameters))
+    return min(MOST_IN_A_WEIGHT, MOST_IN_ALL / math.sqrt(parameters))
 
 
-def move_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int, steps: float) -> float:
+def move_of(
+    entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int, steps: float, *, images: bool
+) -> float:
     """How far a step of the global model moves the weights if all records agree: rate * C / (1 - momentum).
 
     Chosen so that the noise of all steps moves a weight by `noise_in_a_weight`; at most MOST_MOVE. entries:
@@ -131,7 +167,9 @@ def move_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: i
     share = noise_share_of(entries, sizes, parameters)  # of all weights, relative to the clearest signal
     if not share:
         return MOST_MOVE
-    return min(MOST_MOVE, noise_in_a_weight(parameters) * math.sqrt(parameters) / (steps * share))
+    return min(
+        MOST_MOVE, noise_in_a_weight(parameters, images=images) * math.sqrt(parameters) / (steps * share)
+    )
 
 
 def rate_of(move: float, bound: float, momentum: float) -> float:

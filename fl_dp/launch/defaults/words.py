@@ -30,7 +30,7 @@ def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bo
         f"{config.fit_clients} train in each round"
     )
     flat = config.to_flat()
-    rows = [(key_of(one), _value(flat[key_of(one)]), found.run.reasons[one]) for one in CHOSEN]
+    rows = [(key_of(one), _value(flat[key_of(one)]), why) for one, why in found.run.in_order()]
     say("")
     print_table("Settings by the rule", ("key", "value", "why"), rows, left=("key", "value", "why"))
     noises = [one.noise_multiplier for one in forecast.mechanisms]
@@ -63,9 +63,8 @@ def run_file_text(found: Proposal, base: RunConfig) -> str:
         if key not in chosen and (key in always or value != defaults[key])
     ]
     lines += ["", *(f"# {line}" for line in wrap(_SOURCES, _WIDTH))]
-    for field in CHOSEN:
-        why = wrap(found.run.reasons[field], _WIDTH)
-        lines += ["", *(f"# {line}" for line in why), _line(key_of(field), flat[key_of(field)])]
+    for field, why in found.run.in_order():
+        lines += ["", *(f"# {line}" for line in wrap(why, _WIDTH)), _line(key_of(field), flat[key_of(field)])]
     return "\n".join(lines) + "\n"
 
 

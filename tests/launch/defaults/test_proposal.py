@@ -73,7 +73,7 @@ def test_records_of_other_values_have_the_same_plan(tmp_path):
         found[name] = proposed(replace(CONFIG, data=f"npz:{name}.npz"))
     assert replace(found["a"].config, data="") == replace(found["b"].config, data="")
     assert found["a"].run.reasons == found["b"].run.reasons
-    assert found["fewer"].config.learning_rate != found["a"].config.learning_rate
+    assert found["fewer"].config.max_grad_norm != found["a"].config.max_grad_norm
 
 
 def test_a_round_may_take_as_long_as_it_is_to_take(monkeypatch):
@@ -100,7 +100,7 @@ def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_w
     assert one is not None
     steps, drawn = one.steps * run.config.rounds, one.sample_rate * 72
     noise = one.noise_multiplier * math.sqrt(steps / 5) / drawn
-    move = noise_in_a_weight(650) / noise
+    move = noise_in_a_weight(650, images=True) / noise
     assert run.config.learning_rate * run.config.max_grad_norm == pytest.approx(move, rel=0.08)
 
 
@@ -189,3 +189,29 @@ def test_too_few_records_for_the_budget_are_told_with_the_number(capsys):
     share = drowned.run.forecast.noise_share
     assert share > 1
     assert f"the model will hardly learn anything: all noise together is {share:.2g} times" in out
+
+
+OF_SUMS = replace(CONFIG, clients=10, min_clients=10, fit_clients=10, aggregation="secure", partition="iid")
+
+
+def test_secure_sums_take_the_steps_of_one_client_with_the_noise_of_one():
+    """Ten members: the same bound's noise falls on ten times the records, so the rule may step further."""
+    found = proposed(OF_SUMS)
+    config, entry = found.config, found.run.forecast.mechanisms[0]
+    assert found.notes == ()  # nothing about too few rounds
+    assert (config.server_optimizer, config.momentum, config.optimizer_state) == ("fedavgm", 0.0, "reset")
+    assert config.rounds == math.ceil(40 * 144 / config.expected_batch_size)
+    assert 2.98 < found.run.forecast.epsilon <= 3.0
+    drawn = 10 * config.expected_batch_size
+    noise = entry.noise_multiplier * math.sqrt(10 / 9) / drawn  # nine shares are enough, ten are added
+    move = noise_in_a_weight(650, images=True) / (noise * math.sqrt(config.rounds))
+    assert config.learning_rate * config.max_grad_norm == pytest.approx(0.1 * move, rel=0.08)
+    few = proposed(OF_SUMS, most_rounds=80).config
+    assert (few.rounds, few.expected_batch_size) == (45, 128)  # as many passes, in larger batches
+    again = proposed(config)  # a planned file may be planned again
+    assert again.config == config
+
+
+def test_chance_in_secure_sums_needs_more_rounds():
+    some = proposed(replace(OF_SUMS, clients=20, fit_clients=5, min_clients=5)).config
+    assert some.rounds == 4 * math.ceil(40 * 72 / some.expected_batch_size)

@@ -6,14 +6,33 @@ from pathlib import Path
 import pytest
 import torch
 
+from fl_dp import Task
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.config.run import RunConfig
+from fl_dp.form import Form
 from fl_dp.launch.check import MARGIN
 from fl_dp.launch.defaults import rule
 from fl_dp.launch.defaults.proposal import START
 from fl_dp.records import Entry
+from fl_dp.tasks.load import give, task_of
 from fl_dp.training.optimizers import MomentumSGD
 
 DELTA = 1e-5
+
+
+class Rows(Task):
+    """300 numbers and two classes, with first weights of zero."""
+
+    classes = ("no", "yes")
+
+    def model(self):
+        model = torch.nn.Linear(300, 2)
+        for one in model.parameters():
+            torch.nn.init.zeros_(one)
+        return model
+
+    def losses(self, model, batch):
+        return torch.nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
 
 
 def test_the_noise_of_a_mean_is_that_of_its_steps_over_the_records_in_them():
@@ -77,17 +96,45 @@ def test_rounds(clients, in_a_round, steps, most, rounds):
     assert rule.rounds_of(clients, in_a_round, steps, most) == rounds
 
 
-def test_epochs_bounds_moves_and_rates_by_hand():
+@pytest.mark.parametrize(
+    ("clients", "in_a_round", "steps", "most", "rounds"),
+    [(10, 10, 360, None, 360), (100, 10, 360, None, 3600), (10, 10, 360, 50, 50), (3, 2, 5, None, 8)],
+)
+def test_rounds_of_secure_sums_are_steps(clients, in_a_round, steps, most, rounds):
+    assert rule.rounds_of_sums(clients, in_a_round, steps, most) == rounds
+
+
+def test_the_bound_is_a_typical_gradient_unless_its_noise_would_be_too_large():
+    quiet, loud = Entry(0.1, 4.0, 400), Entry(0.1, 4.0, 4)
+    noise = 4.0 / (1000 * math.sqrt(4))  # in a weight, of the mean of four sums of 1,000 gradients, over C
+    table, images = rule.MadeUp(2.53, images=False), rule.MadeUp(2.53, images=True)
+    assert rule.bound_of(table, [quiet], [100_000]) == 2.5
+    assert rule.bound_of(table, [None], [10_000]) == 2.5  # without noise
+    assert rule.bound_of(images, [quiet], [100_000]) == 0.25
+    assert rule.bound_of(table, [loud], [10_000]) == pytest.approx(2.53 * 0.001 / noise, rel=0.05)
+    # four clients have half the noise in their mean
+    assert rule.bound_of(table, [loud] * 4, [10_000] * 4) == pytest.approx(2.53 * 0.002 / noise, rel=0.05)
+
+
+def test_a_typical_gradient_is_that_of_numbers_between_minus_one_and_one():
+    """By hand: |p - y| times the length of the inputs and a one, at odds that are nearly equal."""
+    config = RunConfig(task=give(Rows))
+    task_of(config).form = Form((300,), 2)
+    found = rule.made_up(config)
+    assert found == rule.made_up(config)
+    assert not found.images
+    assert found.norm == pytest.approx(math.sqrt(2) * 0.5 * math.sqrt(300 / 3 + 1), rel=0.02)
+
+
+def test_epochs_moves_and_rates_by_hand():
     assert rule.local_epochs_of(40, 10, 10, 10) == 4.0
     assert rule.local_epochs_of(40, 100, 10, 40) == 10.0  # adds up to all passes in the mean
     assert rule.local_epochs_of(40, 3, 3, 7) == 5.714
-    assert rule.bound_of([5.5] * 64) == 0.6
-    assert rule.bound_of([*[0.01] * 3, *[2.6] * 61]) == 0.3  # a tenth of the least of typical norms
-    assert rule.bound_of([*[0.01] * 4, *[2.6] * 60]) == 0.001
-    assert rule.noise_in_a_weight(10000) == pytest.approx(0.17)
-    assert rule.noise_in_a_weight(160000) == pytest.approx(0.085)  # less each, and more together
+    assert rule.noise_in_a_weight(10000, images=True) == pytest.approx(0.17)
+    assert rule.noise_in_a_weight(100, images=False) == 0.6
+    assert rule.noise_in_a_weight(160000, images=False) == pytest.approx(0.07)  # 28 long, all together
     for entry in (Entry(0.5, 1e-6, 100), None):  # without noise
-        assert rule.move_of([entry], [10000], 100, 100) == rule.MOST_MOVE
+        assert rule.move_of([entry], [10000], 100, 100, images=False) == rule.MOST_MOVE
     assert rule.rate_of(4.0, 0.1, 0.9) == 4.0
     assert rule.rate_of(4.16, 0.1, 0.0) == 42.0
 
@@ -97,7 +144,7 @@ def test_all_noise_of_a_run_moves_a_weight_as_far_as_is_said(clients, momentum):
     """Nothing but noise, by the descent that clients have; the common model is the mean of theirs."""
     size, batch, noise, steps, bound, parameters = 400, 100, 2.0, 800, 0.5, 5000
     entries = [Entry(batch / size, noise, steps)] * clients
-    move = rule.move_of(entries, [size] * clients, parameters, steps)
+    move = rule.move_of(entries, [size] * clients, parameters, steps, images=False)
     assert move < rule.MOST_MOVE
     rate = rule.rate_of(move, bound, momentum)
     generator = torch.Generator().manual_seed(0)
@@ -107,7 +154,7 @@ def test_all_noise_of_a_run_moves_a_weight_as_far_as_is_said(clients, momentum):
         for _ in range(steps):
             descent.step([noise * bound * torch.randn(parameters, generator=generator) / batch])
     spread = torch.stack(models).mean(dim=0).std().item()
-    assert spread == pytest.approx(rule.noise_in_a_weight(parameters), rel=0.05)
+    assert spread == pytest.approx(rule.noise_in_a_weight(parameters, images=False), rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +171,7 @@ def test_the_rate_is_near_those_that_were_chosen_by_hand(
     steps = math.ceil(epochs / rounds * size / batch) * rounds
     noise = calibrate_noise(batch / size, steps, 3.0, DELTA, accountant="rdp")
     entries = [Entry(batch / size, noise, steps)] * clients
-    move = rule.move_of(entries, [size] * clients, parameters, steps)
+    move = rule.move_of(entries, [size] * clients, parameters, steps, images=True)
     assert served / 1.5 < move < 1.5 * served
 
 
@@ -136,11 +183,12 @@ def test_the_rules_numbers_are_those_of_its_page():
         f"within {100 * (rule.MORE_NOISE - 1):.0f} % of a full batch's",
         f"smaller where T would be below {rule.LEAST_STEPS} |",
         f"m, and {rule.LEAST_PARTICIPATIONS} of each client in the mean",
-        f"{rule._CONSTANT:g} P^(1/4) / (T times all noise), at most {rule.MOST_MOVE:g} |",
+        f"the smaller of {rule.MOST_IN_A_WEIGHT:g} and {rule.MOST_IN_ALL:g} / sqrt(P)",
+        f"at most {rule.MOST_MOVE:g} ([arXiv",
+        f"{100 * rule.MOST_NOISE_OF_MEAN:g} % of it",
+        f"{rule._CONSTANT:g} / P^(1/4)",
         f"{rule.MOMENTUM:g}, kept from round to round",
         f"Of a limit a plan takes { {1.0: 'all', 2.0: 'half'}[MARGIN] },",
         f"leaves {START:g} s for the start",
     ):
         assert words in page
-    assert "a tenth of the shortest typical gradient" in page
-    assert rule.OF_THE_LEAST_NORM == 0.1

@@ -145,8 +145,7 @@ class RunConfig(TaskSettings):
     site_metrics_every: Annotated[int, Range(0, 10**6)] = setting(
         0, _SERVER,
         "rounds between evaluations on the sites' own test records, and after the last round; each is paid "
-        "for by evaluate-epsilon; 0: none",
-        page="site-metrics.md",
+        "for by evaluate-epsilon; 0: none", page="site-metrics.md",
     )  # fmt: skip
     site_metrics_bins: Annotated[int, Range(4, 32)] = setting(
         8, _SERVER, "bins of the scores in these metrics: 4, 8, 16 or 32; fewer are coarser and less noisy",
@@ -154,8 +153,7 @@ class RunConfig(TaskSettings):
     )  # fmt: skip
     site_metrics_subgroups: bool = setting(
         False, _SERVER, "these metrics by declared subgroup, too: noise grows by the square root of 1 + ways "
-                        "to divide the records",
-        page="site-metrics.md",
+                        "to divide the records", page="site-metrics.md",
     )  # fmt: skip
     keep_model: str = setting(
         "last", _SERVER,
@@ -261,8 +259,7 @@ class RunConfig(TaskSettings):
     )
     evaluate_epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
         1.0, _PRIVACY,
-        "evaluate-epsilon of the clients on this machine; a site's own counts there",
-        page="site-metrics.md",
+        "evaluate-epsilon of the clients on this machine; a site's own counts there", page="site-metrics.md",
     )  # fmt: skip
     accountant: str = setting(
         "pld", _PRIVACY, "pld is tight, rdp fast; only a proven upper bound may hold a budget",

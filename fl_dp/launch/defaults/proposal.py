@@ -32,7 +32,7 @@ from fl_dp.reporting.wording import counted, duration
 _ONLY: dict[str, Scalar] = {
     "privacy": "on", "optimizer": "sgd", "optimizer_settings": "", "server_optimizer": "fedavg",
     "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
-    "strategy": "", "adaptive_clipping": "",
+    "strategy": "", "adaptive_clipping": "", "sampling_scheme": "poisson",
 }  # fmt: skip
 _CHANGE_AFTERWARDS = "plan without it, and change it in the file that is written."
 _INSTEAD = {  # reason, for a value that is valid but another way to train
@@ -245,4 +245,4 @@ def typical(sizes: Sequence[int]) -> int:
 
 def _usual(mechanism: Entry | None, rounds: float) -> Entry | None:
     """A client's expected part in the rounds; chance may draw it more or less often."""
-    return mechanism and mechanism.taking(max(1, round(mechanism.steps * rounds)))
+    return mechanism and mechanism.taking(mechanism.pass_steps * max(1, round(mechanism.draws * rounds)))

@@ -103,7 +103,7 @@ def steps_that_fit(
 ) -> int:
     """The largest number of the planned steps with which the total stays within `epsilon` at `delta`.
 
-    Of passes (`Entry.pass_steps`) whole ones only. It takes one computation if all fit, two if none does, else
+    Of passes (`Entry.pass_steps`) whole ones. It takes one computation if all fit, two if none does, else
     about seven.
     """
     spent = merge(spent)

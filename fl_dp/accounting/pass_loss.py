@@ -4,17 +4,17 @@ With a record, the outcome of a pass is drawn from P = (1 / t) sum_j N(e_j, s^2 
 Q = N(0, s^2 I_t); s is the noise multiplier. Theorem: no pass is worse, in either direction, even if each
 step's gradients depend on all earlier outputs, of this pass and of earlier ones.
 
-Proof. The other records' coins have the same law with and without the record, and are independent of its own.
+Proof. The others' coins have the same law with and without the record, and are independent of its own.
 Hockey-stick divergence is jointly convex, so let them be fixed. Step i then releases, in units of C,
-o_i = f_i + [coin = i] g_i + s Z_i, where f_i and g_i are functions of o_1, ..., o_(i-1), and |g_i| <= 1. Let x
-be drawn from P or from Q, and u_i be the direction of g_i. One after the other, compute
+o_i = f_i + [coin = i] g_i + s Z_i. Here f_i and g_i are functions of o_1, ..., o_(i-1), and |g_i| <= 1. Let
+x be drawn from P or from Q, and u_i be the direction of g_i. One after the other, compute
 
-    o_i = f_i + u_i (|g_i| x_i + s sqrt(1 - |g_i|^2) W_i) + s (noise orthogonal to u_i),  W_i standard normal.
+    o_i = f_i + u_i (|g_i| x_i + s sqrt(1 - |g_i|^2) W_i) + s (noise orthogonal to u_i),  W_i normal.
 
-If x comes from Q, this is the pass without the record. Given coin j, x_i is N([i = j], s^2), and it is the pass
-with it. So the pass is post-processing of x, the same for P and Q. Passes compose as steps do, even if weights
-and bounds are chosen by earlier results (Zhu, Dong, Wang 2022, arXiv 2106.08567, theorem 10). The pair P, Q is
-that of Chua et al. 2024 (arXiv 2412.16802) and of Feldman, Shenfeld 2025 (arXiv 2502.08202).
+If x comes from Q, this is the pass without the record. Given coin j, x_i is N([i = j], s^2), and this is the
+pass with it. So the pass is post-processing of x, the same for P and Q. Passes compose like steps, even if
+weights and bounds are chosen by earlier results (Zhu, Dong, Wang 2022, arXiv 2106.08567, theorem 10). The
+pair is that of Chua et al. 2024 (arXiv 2412.16802) and of Feldman, Shenfeld 2025 (arXiv 2502.08202).
 """
 
 import math
@@ -40,8 +40,8 @@ _MARGIN = 1e-11  # of losses: the relative error of every x below is smaller
 class _Positive:
     """A random number >= 0: exp((first + i) h) with probability masses[i], 0 with probability zero.
 
-    It stands for the mean S of X_1, ..., X_k under Q, X_j = exp(x_j / s^2 - 1 / 2s^2). lost: bound on what was
-    taken off its expectation, 1. For k = t, S is P / Q, and both divergences are expectations of convex
+    It stands for the mean S of X_1, ..., X_k under Q, X_j = exp(x_j / s^2 - 1 / 2s^2). lost: bound on what
+    was taken off its expectation, 1. For k = t, S is P / Q, and both divergences are expectations of convex
     functions of it:
 
         delta(P, Q) = E (S - e^eps)+,     delta(Q, P) = E (1 - e^eps S)+.

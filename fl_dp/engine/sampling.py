@@ -40,10 +40,11 @@ def allocation_draw(num_records: int, pass_steps: int, step: int, source: Random
     """Indices of the logical batch of a step, 0 <= step < pass_steps, of one pass of random allocation.
 
     Each record is in exactly one step of the pass, by a coin of its own: 64 random bits modulo pass_steps,
-    drawn anew where they are among the last 2^64 mod pass_steps numbers. So all steps are equally likely, with
-    no bias to pay for. The coin follows from source and the record's place alone: one record more at the end
-    changes no other's step. That is what the theorem needs (`accounting/pass_loss.py`). Bins of equal size
-    would not do: there a record that enters moves others. source: of this pass alone, the same for all steps.
+    drawn anew where they are among the last 2^64 mod pass_steps numbers. So all steps are equally likely,
+    with no bias to pay for. The coin follows from source and the record's place alone: one record more at
+    the end changes no other's step, which is what the theorem needs (`accounting/pass_loss.py`). Bins of
+    equal size would not do: there a record that enters moves others. source: of this pass alone, the same
+    for all its steps.
     """
     if not 0 <= step < pass_steps:
         raise ConfigError(f"Expected step={step} in [0, {pass_steps}).")

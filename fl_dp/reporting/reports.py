@@ -250,8 +250,8 @@ class Summary:
 
 # Keys that only some runs and clients have, with the default for those that are not written.
 OF_SOME = {
-    "shares": 1, "copies": 1, "pass_steps": 1, "epsilon_alone": None, "budget_alone": None, "secure_sum": None,
-    "masked": None, "this_run": None,
+    "shares": 1, "copies": 1, "pass_steps": 1, "epsilon_alone": None, "budget_alone": None,
+    "secure_sum": None, "masked": None, "this_run": None,
 }  # fmt: skip
 
 

@@ -77,9 +77,9 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     _check_same_results(plan, config, task)
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
     _check_way(plan)
+    _check_passes(plan, config, public_size)
     if plan.secure:
         _check_secure(plan, config, public_size)
-    _check_passes(plan, config, public_size)
     if plan.private:
         _check_protection(plan, config)
     else:
@@ -101,8 +101,8 @@ def _check_passes(plan: RoundPlan, config: ClientConfig, public_size: int) -> No
     )
     _require(
         plan.steps % steps == 0,
-        f"asks for {counted(plan.steps, 'step')} in passes of {steps}: a round is whole passes, as a part of one "
-        "is not accounted for",
+        f"asks for {counted(plan.steps, 'step')} in passes of {steps}: a round is whole passes, as a part of "
+        "one is not accounted for",
     )
     largest = math.ceil(public_size / steps)
     _require(

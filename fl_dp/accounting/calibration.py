@@ -168,9 +168,9 @@ def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History) ->
     It takes a hundredth of the time, and is usually a little larger than the final answer.
     """
     copies = max(part.copies for part in parts)
-    parts, spent = ([replace(one, copies=1, pass_steps=1) for one in some] for some in (parts, spent))
+    plain, before = ([replace(one, copies=1, pass_steps=1) for one in some] for some in (parts, spent))
     try:
-        noise = calibrate_parts(parts, epsilon, delta, spent=spent, accountant="rdp")
+        noise = calibrate_parts(plain, epsilon, delta, spent=before, accountant="rdp")
         return min(copies * noise, _MOST_NOISE)
     except AccountingError:  # RDP has no answer; the tighter accountant may still have one
         return 1.0

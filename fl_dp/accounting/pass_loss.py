@@ -125,7 +125,7 @@ class PassLoss:
     def _table(self) -> tuple[Array, Array, Array, float]:
         """Losses (n,), their exponentials S (n,), probabilities under Q (n,); the infinite loss's under P."""
         one = self._mean
-        logs = (one.first + np.arange(len(one.masses))) * self._interval
+        logs = (one.first + np.arange(len(one.masses), dtype=np.float64)) * self._interval
         return logs, np.exp(logs), one.masses, one.lost
 
 
@@ -161,7 +161,7 @@ def _log_normal(h: float, a: float) -> _Positive:
     """
     low, high = -a * a / 2 - _DEVIATIONS * a, a * a / 2 + _DEVIATIONS * a
     first, last = math.floor(max(low, -_MOST_LOG) / h), math.ceil(min(high, _MOST_LOG) / h)
-    grid = np.arange(first, last + 1) * h
+    grid = np.arange(first, last + 1, dtype=np.float64) * h
     # between neighbours: the probability, and the part of X's expectation
     masses, means = _cells(grid / a + a / 2), _cells(grid / a - a / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -178,7 +178,7 @@ def _log_normal(h: float, a: float) -> _Positive:
 def _cells(z: Array) -> Array:
     """A standard normal's mass between neighbours of z, from the smaller tail."""
     left, right = z[:-1], z[1:]
-    return np.where(left > 0, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
+    return np.asarray(np.where(left > 0, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left)))
 
 
 def _averaged(one: _Positive, other: _Positive, weight: float, h: float) -> _Positive:

@@ -11,14 +11,15 @@ from fl_dp.errors import ConfigError
 
 MOST_RECORDS = 10**15  # of one data set; with more, a delta below 1 / n cannot be resolved
 MOST_MEMBERS = 100  # of a secure sum
+MOST_PASS_STEPS = 100_000  # of one pass of random allocation
 
-# What identifies a mechanism: sample rate, noise multiplier, shares, copies.
-Mechanism = tuple[float, float, int, int]
+# What identifies a mechanism: sample rate, noise multiplier, shares, copies, steps of a pass.
+Mechanism = tuple[float, float, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """`steps` applications of one Poisson-sampled Gaussian mechanism.
+    """`steps` steps of one sampled Gaussian mechanism.
 
     sample_rate: probability with which each record enters a step, in (0, 1].
     noise_multiplier: standard deviation of the noise over the sensitivity; 0 for unprotected steps, whose
@@ -27,6 +28,9 @@ class Entry:
     shares, copies: of steps in a secure sum, where only the clients' sum is seen; else 1. shares: the noise
     is the sum of so many honest clients' shares. copies: a person may have a record at so many clients of the
     sum; sample_rate is then the largest of any client.
+    pass_steps: 1: every step draws by itself (Poisson sampling). t > 1: random allocation; every record is in
+    exactly one step of each pass of t steps (`accounting/pass_loss.py`). Then steps is a multiple of t, since
+    only whole passes are paid for, and sample_rate is 1 / t.
     """
 
     sample_rate: float
@@ -34,6 +38,7 @@ class Entry:
     steps: int
     shares: int = 1
     copies: int = 1
+    pass_steps: int = 1
 
     def __post_init__(self) -> None:
         if not 0.0 < self.sample_rate <= 1.0:
@@ -47,6 +52,22 @@ class Entry:
                 raise ConfigError(f"Expected {name}={value!r}, an integer from 1 to {MOST_MEMBERS}.")
         if not self.private and self.shared:
             raise ConfigError("Expected shares=1 and copies=1 of steps without noise.")
+        if type(self.pass_steps) is not int or not 1 <= self.pass_steps <= MOST_PASS_STEPS:
+            raise ConfigError(
+                f"Expected pass_steps={self.pass_steps!r}, an integer from 1 to {MOST_PASS_STEPS}."
+            )
+        if self.pass_steps > 1:
+            self._check_passes()
+
+    def _check_passes(self) -> None:
+        if self.steps % self.pass_steps:
+            raise ConfigError(f"Expected steps={self.steps}, a multiple of pass_steps={self.pass_steps}.")
+        if self.sample_rate != 1 / self.pass_steps:
+            raise ConfigError(f"Expected sample_rate={self.sample_rate} to be 1 / {self.pass_steps}.")
+        if self.shared or not self.private:
+            raise ConfigError(
+                "Expected passes with noise, outside of secure sums: pass_steps=1 of all others."
+            )
 
     @property
     def private(self) -> bool:
@@ -56,7 +77,12 @@ class Entry:
     @property
     def mechanism(self) -> Mechanism:
         """All but the steps. Entries may be merged only where this is equal."""
-        return self.sample_rate, self.noise_multiplier, self.shares, self.copies
+        return self.sample_rate, self.noise_multiplier, self.shares, self.copies, self.pass_steps
+
+    @property
+    def draws(self) -> int:
+        """How many independent draws the steps are of: passes, or with Poisson sampling steps."""
+        return self.steps // self.pass_steps
 
     @property
     def shared(self) -> bool:
@@ -64,8 +90,13 @@ class Entry:
         return self.shares > 1 or self.copies > 1
 
     def taking(self, steps: int) -> Self:
-        """The same mechanism with another number of steps."""
+        """The same mechanism with another number of steps; ConfigError for a part of a pass."""
         return replace(self, steps=steps)
+
+    @property
+    def once(self) -> Self:
+        """The least of the mechanism that can be paid for: one step, or one whole pass."""
+        return self.taking(self.pass_steps)
 
     def alone(self) -> Self:
         """The entry that holds if the assumption behind a secure sum fails.
@@ -79,27 +110,29 @@ class Entry:
         return type(self)(self.sample_rate, share, self.steps * self.copies)
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is stored. shares and copies are omitted where they are 1, as in older files."""
+        """As it is stored. What `more_fields` names is omitted where it is 1, as in older files."""
         found = {
             "sample_rate": self.sample_rate,
             "noise_multiplier": self.noise_multiplier,
             "steps": self.steps,
         }
-        return found | shared_fields(self)
+        return found | more_fields(self)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`; KeyError or ConfigError if it does not fit. Other keys are ignored."""
         return cls(
             found["sample_rate"], found["noise_multiplier"], found["steps"],
-            found.get("shares", 1), found.get("copies", 1),
+            *(found.get(name, 1) for name in MORE_FIELDS),
         )  # fmt: skip
 
 
-def shared_fields(entry: Entry) -> dict[str, int]:
-    """shares and copies by name, where they are not 1. So older files and hashes stay the same."""
-    fields = {"shares": entry.shares, "copies": entry.copies}
-    return {name: value for name, value in fields.items() if value != 1}
+MORE_FIELDS = ("shares", "copies", "pass_steps")  # of an `Entry`, after the first three
+
+
+def more_fields(entry: Entry) -> dict[str, int]:
+    """`MORE_FIELDS` by name, where they are not 1. So older files and hashes stay the same."""
+    return {name: value for name in MORE_FIELDS if (value := getattr(entry, name)) != 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +168,11 @@ def leaving(record: type) -> dict[str, tuple[Any, Leaves]]:
 def total_steps(entries: Iterable[Entry]) -> int:
     """Number of steps over all entries."""
     return sum(entry.steps for entry in entries)
+
+
+def total_draws(entries: Iterable[Entry]) -> int:
+    """Number of independent draws over all entries, see `Entry.draws`."""
+    return sum(entry.draws for entry in entries)
 
 
 # Why a record moves the sum only by its own gradient. "steady-rows": the gradient is assumed not to depend on
@@ -216,7 +254,8 @@ class RoundPlan:
     noise. Otherwise the number of honest members whose shares add up to the noise of a secure sum, and
     noise_multiplier is that of the sum. copies: at how many members of the sum a person may have records;
     most_rate: the largest sample rate of any member, if copies is more than one. most_grad_norm: the largest
-    clipping bound of any round of the run, if it changes from round to round; 0: it does not.
+    clipping bound of any round of the run, if it changes from round to round; 0: it does not. pass_steps: as
+    in `Entry`; with more than one, expected_batch_size is the largest that a step of the declared number has.
     """
 
     run: str
@@ -250,6 +289,7 @@ class RoundPlan:
     copies: int = 1
     most_rate: float = 0.0
     most_grad_norm: float = 0.0
+    pass_steps: int = 1
 
     @property
     def secure(self) -> bool:

@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.epsilon import MAX_STEPS, compute_epsilon
@@ -12,11 +13,12 @@ from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
 History = tuple[Entry, ...]
-Parts = Sequence[tuple[float, int]]  # parts of a plan: sample rate and steps of each
+Parts = Sequence[Entry]  # parts of a plan, whose noise is to be chosen: each may have any
 
 # Noise multipliers of 4 significant digits are numbered upwards; 1.000 is number 0.
 _PER_DECADE = 9000
 _LEAST_NOISE, _MOST_NOISE = 2.0**-4, 2.0**13
+_ANY_NOISE = 1.0
 
 
 def calibrate_noise(
@@ -29,16 +31,17 @@ def calibrate_noise(
     spent: Iterable[Entry] = (),
     accountant: str = DEFAULT_ACCOUNTANT,
     copies: int = 1,
+    pass_steps: int = 1,
 ) -> float:
     """The smallest noise multiplier with which `spent` and the plan cost at most `epsilon` at `delta`.
 
-    The plan has `steps` steps in each of `rounds` rounds, those in which this client takes part. For the
-    tolerance, the limits and the errors see `calibrate_parts`.
+    The plan has `steps` steps in each of `rounds` rounds, those in which this client takes part; copies,
+    pass_steps: as in `Entry`. For the tolerance, the limits and the errors see `calibrate_parts`.
     """
     if rounds < 1:
         raise ConfigError(f"Expected rounds={rounds} >= 1.")
-    parts = [(sample_rate, steps * rounds)]
-    return calibrate_parts(parts, epsilon, delta, spent=spent, accountant=accountant, copies=copies)
+    part = Entry(sample_rate, _ANY_NOISE, steps * rounds, copies=copies, pass_steps=pass_steps)
+    return calibrate_parts([part], epsilon, delta, spent=spent, accountant=accountant)
 
 
 def calibrate_parts(
@@ -48,25 +51,23 @@ def calibrate_parts(
     *,
     spent: Iterable[Entry] = (),
     accountant: str = DEFAULT_ACCOUNTANT,
-    copies: int = 1,
 ) -> float:
     """The smallest noise multiplier for all parts: they and `spent` cost at most `epsilon` at `delta`.
 
     The accountant computes their cost. The answer has 4 significant digits, so that equal clients get equal,
     short numbers; a thousandth less would not be enough. It is at least 1/16, whatever the budget.
-    copies: as in `Entry`, for all parts. The answer grows with copies, steps, rates and what is spent, and
-    falls with epsilon and delta. An accountant whose grid changes with the history ("pld", "prv") keeps this
-    order to a thousandth.
+    It grows with copies, steps, rates and what is spent, and falls with epsilon and delta. An accountant
+    whose grid changes with the history ("pld", "prv") keeps this order to a thousandth.
     Raises AccountingError if no noise multiplier up to 8192 is enough.
     """
     _require_number(epsilon)
     spent = merge(spent)
 
     def cost(number: int) -> float:
-        return compute_epsilon(_history(parts, _noise(number), spent, copies), delta, accountant)
+        return compute_epsilon(_history(parts, _noise(number), spent), delta, accountant)
 
     already = compute_epsilon(spent, delta, accountant)
-    start = 1.0 if accountant == "rdp" else _noise_by_rdp(parts, epsilon, delta, spent, copies)
+    start = 1.0 if accountant == "rdp" else _noise_by_rdp(parts, epsilon, delta, spent)
     bracket = _bracket(cost, epsilon, start) if already <= epsilon else None
     if bracket is None:
         raise _no_noise_is_enough(parts, epsilon, delta, already)
@@ -86,10 +87,9 @@ def calibrate_plan(
     chosen, open_ = plan.split()
     if not open_.phases:
         raise ConfigError("noise-multiplier: every phase of the plan has one; nothing is left to calibrate.")
-    parts = [(phase.sample_rate, phase.steps * phase.rounds) for phase in open_.phases]
-    copies = max(phase.copies for phase in open_.phases)
-    spent = chosen.rounds()
-    noise = calibrate_parts(parts, epsilon, delta, spent=spent, accountant=accountant, copies=copies)
+    with_any = open_.with_noise(_ANY_NOISE).phases
+    parts = [phase.round().taking(phase.steps * phase.rounds) for phase in with_any]
+    noise = calibrate_parts(parts, epsilon, delta, spent=chosen.rounds(), accountant=accountant)
     return plan.with_noise(noise)
 
 
@@ -103,14 +103,15 @@ def steps_that_fit(
 ) -> int:
     """The largest number of the planned steps with which the total stays within `epsilon` at `delta`.
 
-    It takes one computation if all fit, two if none does, else about seven.
+    Of passes (`Entry.pass_steps`) whole ones. It takes one computation if all fit, two if none does, else
+    about seven.
     """
     spent = merge(spent)
 
-    def history(steps: int) -> History:
-        return (*spent, planned.taking(steps))
+    def history(draws: int) -> History:
+        return (*spent, planned.taking(draws * planned.pass_steps))
 
-    return _most_that_fit(history, planned.steps, epsilon, delta, accountant)
+    return planned.pass_steps * _most_that_fit(history, planned.draws, epsilon, delta, accountant)
 
 
 def rounds_that_fit(
@@ -155,18 +156,21 @@ def _require_number(epsilon: float) -> None:
         raise AccountingError("Expected epsilon=nan to be a number >= 0; name the budget that must hold.")
 
 
-def _history(parts: Parts, noise_multiplier: float, spent: History, copies: int) -> History:
-    return (*spent, *(Entry(rate, noise_multiplier, steps, 1, copies) for rate, steps in parts))
+def _history(parts: Parts, noise_multiplier: float, spent: History) -> History:
+    return (*spent, *(replace(part, noise_multiplier=noise_multiplier) for part in parts))
 
 
-def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History, copies: int) -> float:
+def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History) -> float:
     """RDP's answer, times the copies: the start of the search with a slower accountant. RDP does not know
-    copies, but a sum that moves by as much more needs about as much more noise.
+    copies, but a sum that moves by as much more needs about as much more noise; nor passes, whose noise is
+    near that of Poisson sampling.
 
     It takes a hundredth of the time, and is usually a little larger than the final answer.
     """
+    copies = max(part.copies for part in parts)
+    plain, before = ([replace(one, copies=1, pass_steps=1) for one in some] for some in (parts, spent))
     try:
-        noise = calibrate_parts(parts, epsilon, delta, spent=spent, accountant="rdp")
+        noise = calibrate_parts(plain, epsilon, delta, spent=before, accountant="rdp")
         return min(copies * noise, _MOST_NOISE)
     except AccountingError:  # RDP has no answer; the tighter accountant may still have one
         return 1.0
@@ -204,7 +208,7 @@ def _number(noise_multiplier: float) -> int:
 
 
 def _no_noise_is_enough(parts: Parts, epsilon: float, delta: float, already: float) -> AccountingError:
-    wanted = " and ".join(f"{steps} more steps at sample rate {rate:.4g}" for rate, steps in parts)
+    wanted = " and ".join(f"{one.steps} more steps at sample rate {one.sample_rate:.4g}" for one in parts)
     return AccountingError(
         f"No noise multiplier up to {_MOST_NOISE:g} keeps {wanted} within epsilon={epsilon} at "
         f"delta={delta}; {already:.4g} is spent already. Plan fewer steps, smaller batches or a "

@@ -48,9 +48,14 @@ def _compute(entries: tuple[Entry, ...], delta: float, accountant: str) -> float
             f"The accountant {accountant!r} cannot tell what it costs a person to be at several clients of "
             "one secure sum; take 'pld'."
         )
+    if not found.passes and any(entry.pass_steps > 1 for entry in entries):
+        raise AccountingError(
+            f"The accountant {accountant!r} cannot tell what passes of random allocation cost "
+            "(sampling-scheme = allocation); take 'pld'."
+        )
     if total_steps(entries) > MAX_STEPS:  # checked first: a product with 10^400 steps is no float
         return math.inf
-    if sum(entry.steps * order_two_divergence(entry) for entry in entries) > _MAX_DIVERGENCE:
+    if sum(entry.draws * order_two_divergence(entry) for entry in entries) > _MAX_DIVERGENCE:
         return math.inf
     return found.compute(merge(map(_resolvable, entries)), delta)
 
@@ -62,5 +67,7 @@ def _resolvable(entry: Entry) -> Entry:
     shares is irrelevant to an observer of the sum; reset to 1.
     """
     noise_multiplier = min(entry.noise_multiplier, _MAX_NOISE)
+    if entry.pass_steps > 1:  # its rate is at least 1e-5, and its loss resolved
+        return replace(entry, noise_multiplier=noise_multiplier)
     sample_rate = max(entry.sample_rate, _MIN_RATE_OVER_NOISE * noise_multiplier)
     return replace(entry, sample_rate=sample_rate, noise_multiplier=noise_multiplier, shares=1)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -23,7 +23,7 @@ _HALVINGS = 9  # of the last doubling: the noise is found to 0.14 %
 
 @dataclass(frozen=True, slots=True)
 class NoiseFamily:
-    """`entry` with any noise multiplier; rate and steps stay. Less noise allows all that more does."""
+    """`entry` with any noise multiplier; sampling and steps stay. Less noise allows all that more does."""
 
     entry: Entry
     delta: float
@@ -67,7 +67,7 @@ class NoiseFamily:
         return next((noise * 2**i for i in range(1, _MOST_UP + 1) if holds(noise * 2**i)), math.inf)
 
     def _member(self, noise_multiplier: float) -> Entry:
-        return Entry(self.entry.sample_rate, noise_multiplier, self.entry.steps)
+        return replace(self.entry, noise_multiplier=noise_multiplier, shares=1)
 
 
 @lru_cache(maxsize=128)  # repeated audits try the same members; 16 kB each

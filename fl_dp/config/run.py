@@ -42,6 +42,7 @@ PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
 KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
 SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
+SAMPLING_SCHEMES = _, ALLOCATION = ("poisson", "allocation")
 
 _FEDERATION, _SERVER, _TRAINING = "Federation", "Server", "Training at the clients"
 _PRIVACY, _MACHINE = "Privacy", "Machine"
@@ -174,6 +175,12 @@ class RunConfig(TaskSettings):
     expected_batch_size: Examples = setting(
         64, _TRAINING, "logical batch size: the expected size of the Poisson draw of a step", common=True
     )
+    sampling_scheme: str = setting(
+        "poisson", _TRAINING,
+        "poisson: each step draws every record with one probability; allocation: in each of local-epochs "
+        "passes a record is in one step, by its own coin, which costs less where passes are few",
+        choices=SAMPLING_SCHEMES, page="privacy.md#random-allocation",
+    )  # fmt: skip
     physical_batch_size: Examples | Auto = setting(
         64, _TRAINING, "most examples in memory at once; a divisor of the logical batch size; auto: by "
                        "memory-mib",
@@ -321,6 +328,11 @@ class RunConfig(TaskSettings):
         return self.aggregation == SECURE
 
     @property
+    def allocates(self) -> bool:
+        """Whether clients draw by random allocation; not without privacy, to which it makes no difference."""
+        return self.sampling_scheme == ALLOCATION and self.private
+
+    @property
     def metric_names(self) -> tuple[str, ...]:
         """Metrics to report on the test data; empty: those of the task."""
         return tuple(name for word in self.metrics.split(",") if (name := word.strip()))
@@ -377,6 +389,11 @@ class RunConfig(TaskSettings):
         require(
             adaptation_of(self.adaptive_clipping) is None or self.private, "adaptive-clipping",
             self.adaptive_clipping, "no value with privacy = off, as nothing is clipped",
+        )  # fmt: skip
+        require(
+            self.sampling_scheme != ALLOCATION or self.local_epochs == round(self.local_epochs),
+            "local-epochs", self.local_epochs,
+            f"a whole number with sampling-scheme = {ALLOCATION}, as only whole passes are accounted for",
         )  # fmt: skip
         if self.secure:
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)

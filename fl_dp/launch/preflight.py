@@ -235,7 +235,7 @@ def check_budget(config: RunConfig, largest: int) -> None:
     try:
         one = round_mechanism(fresh, config)
         budget = Budget(config.epsilon, delta, config.accountant)
-        fits = budget.steps_that_fit(one.taking(1), ())
+        fits = budget.steps_that_fit(one.once, ())
     except AccountingError as error:
         raise ConfigError(
             f"epsilon = {config.epsilon:g}: no noise is enough for this budget. {error}"

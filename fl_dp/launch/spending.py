@@ -51,7 +51,9 @@ class ClientSpending:
     @property
     def drawn(self) -> Entry | None:
         """`entry` with the rate at which its own records are drawn."""
-        return self.entry and replace(self.entry, sample_rate=self.own_rate)
+        if self.entry is None or self.entry.pass_steps > 1:
+            return self.entry
+        return replace(self.entry, sample_rate=self.own_rate)
 
     @property
     def alone(self) -> float:

@@ -65,15 +65,18 @@ def _alone(report: AccountReport) -> tuple[str, str, str]:
 def print_spent(reports: Sequence[AccountReport]) -> None:
     """The steps that make up the epsilons; steps of equal mechanisms are added up."""
     sums = any(entry.shared for report in reports for entry in report.spent)
-    of_sums = ("shares", "copies") if sums else ()
-    columns = ("data set", "state", "sample rate", "noise multiplier", *of_sums, "steps")
+    passes = any(entry.pass_steps > 1 for report in reports for entry in report.spent)
+    more = {"shares": sums, "copies": sums, "pass_steps": passes}
+    some = [name for name, there in more.items() if there]
+    words = [name.replace("pass_steps", "steps of a pass") for name in some]
+    columns = ("data set", "state", "sample rate", "noise multiplier", *words, "steps")
     rows = [
         (
             report.dataset,
             _state(report),
             f"{entry.sample_rate:.6g}",
             _noise(entry),
-            *(str(getattr(entry, name)) for name in of_sums),
+            *(str(getattr(entry, name)) for name in some),
             str(entry.steps),
         )
         for report in reports

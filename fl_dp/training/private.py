@@ -20,7 +20,7 @@ from fl_dp.engine.noise.gaussian import add_gaussian_noise, share_of_sum
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.one_by_one import OneByOneSum
-from fl_dp.engine.sampling import physical_batches, poisson_draw
+from fl_dp.engine.sampling import allocation_draw, physical_batches, poisson_draw
 from fl_dp.engine.steady_rows import check_steady
 from fl_dp.engine.sum_error import float32_rows, most_drawn
 from fl_dp.errors import ENDS, ConfigError, UnsteadyError
@@ -42,7 +42,7 @@ logger = logging.getLogger("fl_dp")
 
 
 class PrivateTrainer:
-    """DP-SGD on one model: every step is one Poisson draw, clipped, summed and noised once.
+    """DP-SGD on one model: every step is one draw, clipped, summed and noised once.
 
     With `plan.one_by_one` every record has its own pass, for which neither rows nor kernels are chosen.
     chooser: from an earlier trainer of the same model, to reuse its kernels. randomness: source of the draws,
@@ -247,6 +247,10 @@ class PrivateTrainer:
 
     def draw(self, data: Examples, sample_rate: float) -> Tensor:
         """The next logical batch, as example numbers; the caller computes its sum, for `begin`."""
+        if (steps := self.plan.pass_steps) > 1:
+            number, step = divmod(self._steps, steps)
+            coins = self._randomness.child("pass", number)
+            return allocation_draw(len(data), steps, step, coins)[: self.most]
         return poisson_draw(len(data), sample_rate, self._of_step().child("draw"))[: self.most]
 
     def examples(self, data: Examples, indices: Tensor) -> Batch:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fl_dp.clean_text import clean
 from fl_dp.decoding import By, Count, UnfitError, fields_of, one_of
 from fl_dp.errors import ConfigError
-from fl_dp.records import REFUTED, ClientStatus, Entry, Mechanism
+from fl_dp.records import MORE_FIELDS, REFUTED, ClientStatus, Entry, Mechanism
 from fl_dp.reporting.reports import ALL_RUNS, SCOPES, THIS_RUN
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, whole
 
@@ -31,8 +31,7 @@ def charges(found: Any) -> Charges:
             number(one.get("sample_rate")),
             number(one.get("noise_multiplier")),
             whole(one.get("steps")),
-            whole(one.get("shares", 1)),
-            whole(one.get("copies", 1)),
+            *(whole(one.get(name, 1)) for name in MORE_FIELDS),
         )
         for one in map(table, found)
     )
@@ -71,7 +70,7 @@ class ClientClaim:
     """One client in a round, or at the end. epsilon: None if none holds.
 
     charges: None in a run of an older fl_dp, which did not write them; likewise delta. own_steps: the claimed
-    steps of its update in this round; 0 without one, and at the end. shares, copies: of these.
+    steps of its update in this round; 0 without one, and at the end. shares, copies, pass_steps: of these.
     epsilon_alone: if the assumption behind secure sums fails, None if none holds; says_alone: whether the
     file has it at all.
     arithmetic: as written, or `REFUTED`, for an older fl_dp, which wrote none.
@@ -98,6 +97,7 @@ class ClientClaim:
     retired: Count = 0
     shares: Count = 1
     copies: Count = 1
+    pass_steps: Count = 1
     epsilon_alone: Number = None
     says_alone: bool = False
     arithmetic: Annotated[object, By(lambda found: found)] = REFUTED
@@ -193,7 +193,7 @@ def _client(name: str, found: Any, where: str) -> ClientClaim:
         raise ConfigError(f"{where} is damaged: {_words(error)}.") from None
 
 
-def _entries(key: tuple[tuple[float, float, int, int, int], ...]) -> Charges:
+def _entries(key: tuple[tuple[Any, ...], ...]) -> Charges:
     found = tuple(sorted(Entry(*one) for one in key))
     if len(steps_by_mechanism(found)) < len(found):
         raise ValueError("a mechanism that is charged twice")

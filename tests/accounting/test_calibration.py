@@ -72,7 +72,8 @@ def test_rounds_and_parts_of_a_plan_are_calibrated_for_together(accountant):
     """12 rounds of 20 steps are 240 steps; of parts that differ no less than what they cost together."""
     noise = calibrate_noise(0.02, 20, 2.0, 1e-5, rounds=12, accountant=accountant)
     assert noise == calibrate_noise(0.02, 240, 2.0, 1e-5, accountant=accountant)
-    noise = calibrate_parts([(0.02, 100), (0.1, 10)], 2.0, 1e-5, accountant=accountant)
+    parts = [Entry(0.02, 1.0, 100), Entry(0.1, 1.0, 10)]
+    noise = calibrate_parts(parts, 2.0, 1e-5, accountant=accountant)
     enough, less = (
         compute_epsilon([Entry(0.02, one, 100), Entry(0.1, one, 10)], 1e-5, accountant)
         for one in (noise, noise * (1 - 2e-3))

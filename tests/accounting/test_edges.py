@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fl_dp import choices
 from fl_dp.accounting.accountant import find_accountant
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.calibration import calibrate_noise, calibrate_parts, rounds_that_fit, steps_that_fit
+from fl_dp.accounting.calibration import calibrate_noise, rounds_that_fit, steps_that_fit
 from fl_dp.accounting.epsilon import MAX_STEPS, compute_epsilon
 from fl_dp.accounting.training_plan import Phase, steps_of_epochs
 from fl_dp.errors import AccountingError, ConfigError
@@ -139,7 +139,7 @@ def test_calibration_refuses_in_words(
     rate: float, count: int, epsilon: float, delta: float, accountant: str
 ) -> None:
     with pytest.raises(AccountingError, match=r"No noise multiplier up to|Expected|take the accountant"):
-        calibrate_parts([(rate, count)], epsilon, delta, accountant=accountant)
+        calibrate_noise(rate, count, epsilon, delta, accountant=accountant)
 
 
 def test_a_budget_without_end_asks_for_the_least_noise_and_one_that_is_no_number_is_refused() -> None:

@@ -116,7 +116,7 @@ def test_the_ledger_keeps_them(tmp_path):
 
 def test_an_fl_dp_that_knows_no_shares_cannot_read_such_a_ledger(tmp_path, monkeypatch):
     """It would take what several copies cost for what one does: a kind that it does not know stops it."""
-    from fl_dp.accounting.ledger import ledger as module
+    from fl_dp.accounting.ledger import accounts as module
 
     monkeypatch.setattr(module, "SHARED", "reserve-later")
     with Ledger.open(tmp_path / "l.sqlite") as ledger:

@@ -16,6 +16,8 @@ UNPROTECTED = "expose"
 # The kind of an entry that reserves steps of a secure sum. It is separate so that an fl_dp that does not know
 # shares and copies cannot read the entry, and so never takes it for less than it is.
 SHARED = "reserve-shared"
+# The same of passes of random allocation, whose cost an older fl_dp would take for that of Poisson steps.
+PASSES = "reserve-passes"
 # In every entry of a ledger that a run made for itself alone; an older fl_dp ignores it.
 ONE_RUN = "one_run"
 
@@ -118,7 +120,7 @@ class AccountBook:
         match event.content["kind"]:
             case "register":
                 self._register(event)
-            case "reserve" | "expose" | "reserve-shared":  # UNPROTECTED, SHARED
+            case "reserve" | "expose" | "reserve-shared" | "reserve-passes":  # UNPROTECTED, SHARED, PASSES
                 self._reserve(event)
             case "commit":
                 self._commit(event)
@@ -256,6 +258,11 @@ class _Open:
 def arithmetic_of(rounds: Iterable[LedgerRound]) -> str:
     """The weakest arithmetic of the rounds."""
     return weakest(paid.arithmetic for paid in rounds)
+
+
+def kind_of(entry: Entry) -> str:
+    """The kind of event that reserves these steps, which are protected."""
+    return PASSES if entry.pass_steps > 1 else SHARED if entry.shared else "reserve"
 
 
 def lineages(accounts: Iterable[Account]) -> list[list[Account]]:

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.ledger.accounts import ONE_RUN, SHARED, UNPROTECTED, Account, AccountBook, LedgerRound
+from fl_dp.accounting.ledger.accounts import ONE_RUN, UNPROTECTED, Account, AccountBook, LedgerRound, kind_of
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
 from fl_dp.accounting.ledger.identity import Identity
@@ -32,7 +32,7 @@ from fl_dp.accounting.ledger.requests import (
     ReservationRequest,
 )
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
-from fl_dp.records import Entry, shared_fields
+from fl_dp.records import Entry, more_fields
 
 
 class Ledger:
@@ -147,7 +147,8 @@ class Ledger:
         entry: Entry,
         budget: Budget | None,
     ) -> Reservation:
-        """Pay for as many of the entry's steps as still fit `budget`, in one transaction, on disk.
+        """Pay for as many of the entry's steps as still fit `budget`, in one transaction, on disk; of passes
+        (`Entry.pass_steps`) for whole ones only.
 
         budget None: training without protection. All steps are noted, however many; from then on no epsilon
         holds for these data.
@@ -269,11 +270,11 @@ class Ledger:
             raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
         entry = request.entry.taking(steps)
         number = self._append(
-            book, SHARED if entry.shared else "reserve", request.dataset,
+            book, kind_of(entry), request.dataset,
             run=request.run, round=request.server_round,
             budget=_noted(budget),
             sample_rate=entry.sample_rate, noise_multiplier=entry.noise_multiplier, steps=entry.steps,
-            arithmetic=request.arithmetic, **shared_fields(entry), **_inputs(request),
+            arithmetic=request.arithmetic, **more_fields(entry), **_inputs(request),
         )  # fmt: skip
         return self._reservation(number, entry, request)
 

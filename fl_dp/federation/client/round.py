@@ -176,7 +176,7 @@ class ClientRounds:
     def require_room(self, accepted: AcceptedRound) -> None:
         """BudgetExhaustedError if not one step of the round would fit. Pays for nothing."""
         spent, budget = self.spent(accepted.client), accepted.client.budget
-        if not budget.steps_that_fit(accepted.entry.taking(1), spent):
+        if not budget.steps_that_fit(accepted.entry.once, spent):
             raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
 
     def pay(

@@ -55,7 +55,9 @@ class AcceptedRound:
 
     @property
     def sample_rate(self) -> float:
-        return self.plan.expected_batch_size / self.client.public_size
+        """At which each record is drawn in a step; of a pass, in which it is in one step of t, 1 / t."""
+        steps = self.plan.pass_steps
+        return 1 / steps if steps > 1 else self.plan.expected_batch_size / self.client.public_size
 
     @property
     def entry(self) -> Entry:
@@ -65,7 +67,9 @@ class AcceptedRound:
         """
         plan = self.plan
         rate = self.sample_rate if plan.copies == 1 else max(self.sample_rate, plan.most_rate)
-        return Entry(rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies)
+        return Entry(
+            rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies, plan.pass_steps
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from fl_dp.errors import AccountingError, FlDpError
 from fl_dp.federation.client.one_mechanism import without_shares
 from fl_dp.federation.server.history import History, history_of
 from fl_dp.federation.server.planning import round_mechanism
-from fl_dp.records import STEADY_ROWS, ClientProfile, Entry, weakest
+from fl_dp.records import MORE_FIELDS, STEADY_ROWS, ClientProfile, Entry, more_fields, weakest
 from fl_dp.reporting.reports import RunCost
 
 
@@ -99,7 +99,7 @@ class ClientRecord:
         if self._run_wall is None or self.exhausted or self.can_take_part():
             return False
         try:
-            return self._history.steps_left(1) > 0
+            return self.mechanism is not None and self._history.steps_left(self.mechanism.pass_steps) > 0
         except AccountingError:
             return False
 
@@ -109,7 +109,8 @@ class ClientRecord:
         assert self.mechanism is not None  # only clients that can take a step are asked
         if self._run_wall is None:
             return self.mechanism
-        return self.mechanism.taking(max(1, self._run_wall.steps_left(self.mechanism.steps)))
+        left = self._run_wall.steps_left(self.mechanism.steps)
+        return self.mechanism.taking(max(self.mechanism.pass_steps, left))
 
     @property
     def has_cost(self) -> bool:
@@ -247,7 +248,7 @@ _values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_RECORD)
 
 def _entry_values(entry: Entry) -> tuple[float, ...]:
     values = entry.sample_rate, entry.noise_multiplier, entry.steps
-    return (*values, entry.shares, entry.copies) if entry.shared else values
+    return (*values, *(getattr(entry, name) for name in MORE_FIELDS)) if more_fields(entry) else values
 
 
 def client_of(row: Sequence[Any]) -> ClientRecord:
@@ -270,8 +271,8 @@ def covered(asked: Iterable[Entry], shown: Iterable[Entry]) -> tuple[Entry, ...]
 
     A secure sum may have had fewer shares than requested; the ledger then says how many.
     """
-    room: Counter[tuple[float, float, int]] = Counter()
-    most: dict[tuple[float, float, int], int] = {}
+    room: Counter[tuple[float, float, int, int]] = Counter()
+    most: dict[tuple[float, float, int, int], int] = {}
     for one in asked:
         room[key := without_shares(one)] += one.steps
         most[key] = max(most.get(key, 0), one.shares)

@@ -36,6 +36,7 @@ _ONLY: dict[str, Scalar] = {
     "privacy": "on", "optimizer": "sgd", "optimizer_settings": "", "server_optimizer": "fedavg",
     "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
     "strategy": "", "adaptive_clipping": "", "max_grad_norm_schedule": "constant",
+    "sampling_scheme": "poisson",
 }  # fmt: skip
 _OF_SUMS: dict[str, Scalar] = {"aggregation": SECURE, "server_optimizer": "fedavgm"}
 START = 20.0  # seconds until the first round, which no forecast includes
@@ -216,4 +217,4 @@ def typical(sizes: Sequence[int]) -> int:
 
 def _usual(mechanism: Entry | None, rounds: float) -> Entry | None:
     """A client's expected part in the rounds; chance may draw it more or less often."""
-    return mechanism and mechanism.taking(max(1, round(mechanism.steps * rounds)))
+    return mechanism and mechanism.taking(mechanism.pass_steps * max(1, round(mechanism.draws * rounds)))

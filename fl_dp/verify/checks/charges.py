@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fl_dp.clean_text import clean
+from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
@@ -73,11 +74,17 @@ class _Growth:
                 "the round's own charge cannot be known",
             )  # fmt: skip
             return ()
-        return (
-            Entry(
-                client.sample_rate, client.noise_multiplier, client.own_steps, client.shares, client.copies
-            ),
-        )
+        try:
+            own = Entry(
+                client.sample_rate, client.noise_multiplier, client.own_steps, client.shares, client.copies,
+                client.pass_steps,
+            )  # fmt: skip
+        except ConfigError as error:
+            self._found.differs(
+                f"its own steps are no charge: {error}", client.where, "what the round has cost was changed"
+            )
+            return ()
+        return (own,)
 
     def _look_at_growth(self, client: ClientClaim, charges: Charges, known: _Known, least: Charges) -> None:
         """Growth beyond the round's own steps: from another run, or from a round that was not answered."""
@@ -200,6 +207,8 @@ def _pairs(summary: Claim, growth: _Growth) -> Iterator[tuple[ClientClaim, _Know
 def _in_words(charges: Charges) -> str:
     one = charges[0]
     words = f"{counted(one.steps, 'step')} at rate {one.sample_rate:.4g} and noise {one.noise_multiplier:g}"
+    if one.pass_steps > 1:
+        words += f", in passes of {one.pass_steps}"
     if one.shared:
         words += f", shares {one.shares} and copies {one.copies}"
     return words if len(charges) == 1 else f"{words}, and others"

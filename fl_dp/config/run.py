@@ -1,316 +1,39 @@
-"""The server's settings of a run, in Flower's flat format: what is trained, and what clients are asked
-for.
-"""
+"""The server's config of a run, in Flower's flat format: what is trained, and what clients are asked for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
+from fl_dp.choices import METRICS, TRACKERS
 from fl_dp.config.adaptive_clipping import adaptation_of
-from fl_dp.config.data import GONE_ARITHMETICS, require_not_proven
+from fl_dp.config.data import require_not_proven
 from fl_dp.config.dependent import dependent_values
-from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
+from fl_dp.config.flat import require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
+from fl_dp.config.run_settings import (
+    ALLOCATION,
+    AVERAGE,
+    BEST,
+    BY_NOISE,
+    DECLARED,
+    LAST,
+    UNIFORM,
+    RunSettings,
+)
 from fl_dp.config.schedule import CONSTANT, check_schedule
 from fl_dp.config.secure import SECURE, require_secure
-from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, abouts_of, setting
+from fl_dp.config.setting import abouts_of, setting
 from fl_dp.config.site_metrics import require_site_metrics
-from fl_dp.config.task import TaskSettings
 from fl_dp.config.values import key_of
-from fl_dp.decoding import Range
 from fl_dp.records import (
-    ARITHMETICS,
-    FLOAT32,
-    LEAST_EPSILON,
-    LEAST_NOISE,
-    MOST_DELTA,
-    MOST_EPSILON,
-    MOST_MEMBERS,
-    MOST_NOISE,
-    MOST_PULL,
-    OPTIMIZER_STATES,
     PAID_UNDER,
-    PRECISIONS,
     REFUTED,
-    RESET,
-    STEADY_ROWS,
 )
-
-WEIGHTS = DECLARED, UNIFORM, BY_NOISE = ("declared", "uniform", "noise")
-PRIVACY = ("on", "off")
-EVALUATE = ("server", "off")
-KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
-SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
-SAMPLING_SCHEMES = _, ALLOCATION = ("poisson", "allocation")
-
-_FEDERATION, _SERVER, _TRAINING = "Federation", "Server", "Training at the clients"
-_PRIVACY, _MACHINE = "Privacy", "Machine"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(TaskSettings):
-    """One run, as the server's operator requests it. Each setting's meaning stands beside it."""
-
-    ELSEWHERE = (  # keys of other configs that runs get by mistake, and what to say
-        (
-            "fl_dp.config.client:ClientConfig",
-            "a key of a client, which runs do not set; set it in that client's file, or with: fl-dp client "
-            "--config FILE --set KEY=VALUE.",
-        ),
-    )
-
-    clients: Clients = setting(2, _FEDERATION, "number of clients in the run", common=True)
-    min_clients: Clients = setting(
-        2,
-        _FEDERATION,
-        "clients that must be connected before a round starts; at most clients",
-        common=True,
-    )
-    fit_clients: Clients = setting(
-        2, _FEDERATION, "clients that train in a round, see sampling; at most clients", common=True
-    )
-    sampling: str = setting(
-        "fixed", _FEDERATION,
-        "fixed: fit-clients random clients a round; budget: clients with more budget left are chosen more "
-        "often; poisson: each client independently, so a round may have none. Epsilon does not depend on it",
-        choices=SAMPLINGS,
-    )  # fmt: skip
-    rounds: Rounds = setting(3, _FEDERATION, "number of rounds", common=True)
-    weights: str = setting(
-        "declared", _SERVER,
-        "weights of the clients in the mean: by declared size, uniform, or by noise, where less noise "
-        "counts more",
-        choices=WEIGHTS,
-    )  # fmt: skip
-    max_weight: Annotated[float, Range(0, 1e6)] = setting(
-        2.0, _SERVER, "largest weight of an update, in multiples of the others' mean; 0: no limit",
-        page="strategies.md#at-the-server",
-    )  # fmt: skip
-    min_updates: Clients | Auto = setting(
-        "auto", _SERVER,
-        "updates that a round needs; with fewer the round is lost, though paid for. auto: the smaller of "
-        "min-clients and fit-clients, fewer if budgets have ended, 1 with poisson",
-    )  # fmt: skip
-    aggregation: str = setting(
-        "mean", _SERVER, "how updates are aggregated; all but mean weight them equally",
-        choices=AGGREGATIONS, page="strategies.md#at-the-server",
-    )  # fmt: skip
-    secure_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
-        0, _SERVER, "members d of a secure sum that may drop out; more need more noise in each share",
-        page="secure-aggregation.md",
-    )  # fmt: skip
-    secure_colluders: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
-        1,
-        _SERVER,
-        "members c of a secure sum that may collude with the server; the noise suffices without theirs",
-    )
-    malicious_clients: Annotated[int, Range(0, 10**6)] = setting(
-        1,
-        _SERVER,
-        "clients f of a round that may be malicious: trimmed-mean needs 2f + 1 updates, krum and multi-krum "
-        "2f + 3, bulyan 4f + 3",
-    )
-    server_optimizer: str = setting(
-        "fedavg", _SERVER, "how the aggregated weights change the global ones",
-        choices=SERVER_OPTIMIZERS, page="strategies.md#at-the-server",
-    )  # fmt: skip
-    server_learning_rate: Positive | Auto = setting(
-        "auto",
-        _SERVER,
-        "rate of the server optimizer; auto: its usual one",
-        page="strategies.md#at-the-server",
-    )
-    strategy: str = setting(
-        "", _SERVER, "your own strategy parts, FILE.py:NAME",
-        page="strategies.md#a-strategy-of-ones-own", path=True,
-    )  # fmt: skip
-    round_timeout: Seconds = setting(
-        3600.0, _SERVER, "seconds to wait for the replies of a round, and for min-clients", may_change=True
-    )
-    grace: Annotated[float, Range(0, 1e6)] = setting(
-        2.0, _SERVER,
-        "once more than half have answered, a round waits for the others this many times as long as it "
-        "took so far, at least 10 s; simulations and secure sums have their own rules",
-        page="strategies.md#when-a-round-is-closed", may_change=True,
-    )  # fmt: skip
-    evaluate: str = setting(
-        "server",
-        _SERVER,
-        "off: the server has no test data",
-        choices=EVALUATE,
-    )
-    evaluate_every: Annotated[int, Range(0, 10**6)] = setting(
-        1, _SERVER, "rounds between evaluations on the test data; 0: only after the last round"
-    )
-    site_metrics_every: Annotated[int, Range(0, 10**6)] = setting(
-        0, _SERVER,
-        "rounds between evaluations on the sites' own test records, and after the last round; each is paid "
-        "for by evaluate-epsilon; 0: none", page="site-metrics.md",
-    )  # fmt: skip
-    site_metrics_bins: Annotated[int, Range(4, 32)] = setting(
-        8, _SERVER, "bins of the scores in these metrics: 4, 8, 16 or 32; fewer are coarser and less noisy",
-        page="site-metrics.md",
-    )  # fmt: skip
-    site_metrics_subgroups: bool = setting(
-        False, _SERVER, "these metrics by declared subgroup, too: noise grows by the square root of 1 + ways "
-                        "to divide the records", page="site-metrics.md",
-    )  # fmt: skip
-    keep_model: str = setting(
-        "last", _SERVER,
-        "last: the model of the last round; best: the model that was best on half of the server's test "
-        "data; average: the moving average of all rounds' models, which is then evaluated",
-        choices=KEEP_MODEL, page="strategies.md#at-the-server",
-    )  # fmt: skip
-    average_decay: Annotated[float, Range(0, 1)] = setting(
-        0.9, _SERVER, "decay of the moving average for keep-model = average, below 1"
-    )
-    metrics: str = setting(
-        "", _SERVER, "metrics on the test data, such as auroc,f1; empty: those of the task or loss",
-        choices=METRICS, checked=False, page="training.md#metrics",
-    )  # fmt: skip
-    local_epochs: Annotated[float, Range(0, 1e6, open=True)] = setting(
-        1.0, _TRAINING, "expected passes over a client's data in a round", common=True
-    )
-    expected_batch_size: Examples = setting(
-        64, _TRAINING, "logical batch size: the expected size of the Poisson draw of a step", common=True
-    )
-    sampling_scheme: str = setting(
-        "poisson", _TRAINING,
-        "poisson: each step draws every record with one probability; allocation: in each of local-epochs "
-        "passes a record is in one step, by its own coin, which costs less where passes are few",
-        choices=SAMPLING_SCHEMES, page="privacy.md#random-allocation",
-    )  # fmt: skip
-    physical_batch_size: Examples | Auto = setting(
-        64, _TRAINING, "most examples in memory at once; a divisor of the logical batch size; auto: by "
-                       "memory-mib",
-        common=True,
-    )  # fmt: skip
-    memory_mib: Mebibytes = setting(
-        1024,
-        _TRAINING,
-        "MiB that a step may take beside process, model and data; kernels and auto batch sizes keep to it",
-        may_change=True,
-    )
-    learning_rate: Positive = setting(
-        0.5, _TRAINING, "learning rate of the clients in the first round", common=True
-    )
-    learning_rate_schedule: str = setting(
-        "constant", _TRAINING, "constant, linear, cosine, or step:N:FACTOR: times FACTOR after every N "
-                               "rounds",
-        page="training.md#optimizers",
-    )  # fmt: skip
-    momentum: Annotated[float, Range(0, 1)] = setting(0.0, _TRAINING, "momentum of the clients' sgd, below 1")
-    optimizer: str = setting(
-        "sgd", _TRAINING, "sgd, or another of torch.optim in lowercase, such as adam",
-        page="training.md#optimizers",
-    )  # fmt: skip
-    optimizer_settings: str = setting(
-        "", _TRAINING, "its options, as in a TOML inline table: betas=[0.9,0.99],weight_decay=0.01",
-        page="training.md#optimizers",
-    )  # fmt: skip
-    optimizer_state: str = setting(
-        RESET,
-        _TRAINING,
-        "keep: it goes on from round to round, stored on the client's disk",
-        choices=OPTIMIZER_STATES,
-    )
-    precision: str = setting(
-        FLOAT32, _TRAINING, "bf16: passes in bfloat16; norms, clipping and noise stay in float32",
-        choices=PRECISIONS, page="training.md#precision",
-    )  # fmt: skip
-    local_algorithm: str = setting(
-        "fedavg", _TRAINING, "local training algorithm; mr-mtl: each site also has its own model",
-        choices=LOCAL_ALGORITHMS, own="an algorithm that all sites have",
-        page="strategies.md#at-the-clients",
-    )  # fmt: skip
-    pull: Annotated[float, Range(0, MOST_PULL)] = setting(
-        0.0, _TRAINING, "how strongly fedprox or mr-mtl pulls a client to the common model"
-    )
-    privacy: str = setting(
-        "on", _PRIVACY, "off: train without any protection, as a comparison; clients must allow it",
-        choices=PRIVACY, page="privacy.md#runs-without-privacy",
-    )  # fmt: skip
-    noise_multiplier: Annotated[float, Range(LEAST_NOISE, MOST_NOISE)] | Auto = setting(
-        "auto", _PRIVACY,
-        "standard deviation of the noise divided by the clipping bound; auto: chosen so that the "
-        "rounds spend epsilon",
-        page="accounting.md#calibration", common=True,
-    )  # fmt: skip
-    participations: Annotated[int, Range(0, 10**6)] | Auto = setting(
-        0, _PRIVACY,
-        "number of rounds of a client that noise-multiplier = auto plans for; 0: all; auto: the number "
-        "that nine of ten clients do not exceed. A client that is chosen more often stops at its budget",
-    )  # fmt: skip
-    max_grad_norm: Positive = setting(1.0, _PRIVACY, "clipping bound", page="clipping.md", common=True)
-    max_grad_norm_schedule: str = setting(
-        CONSTANT, _PRIVACY,
-        "the bound in each round, as in learning-rate-schedule; no epsilon depends on it",
-        page="clipping.md#a-bound-for-each-round",
-    )  # fmt: skip
-    adaptive_clipping: str = setting(
-        "", _PRIVACY,
-        "quantile:SHARE: from max-grad-norm on, the bound follows the length that SHARE of the gradients "
-        "stay within, by a noised count that noise-multiplier pays for; empty: the bound is fixed",
-        page="clipping.md#a-bound-that-follows",
-    )  # fmt: skip
-    epsilon: Annotated[float, Range(0, MOST_EPSILON, open=True)] = setting(
-        3.0, _PRIVACY,
-        "budget: the most epsilon that this run may cost any client; smaller protects more. A site's own "
-        "budget may end its part earlier; its own delta and accountant count", common=True,
-    )  # fmt: skip
-    delta: Annotated[float, Range(0, MOST_DELTA, open=True)] | Auto = setting(
-        "auto",
-        _PRIVACY,
-        "delta of epsilon; auto: the largest power of ten below 1/n, at most 1e-5",
-    )
-    evaluate_epsilon: Annotated[float, Range(LEAST_EPSILON, MOST_EPSILON)] = setting(
-        1.0, _PRIVACY,
-        "evaluate-epsilon of the clients on this machine; a site's own counts there", page="site-metrics.md",
-    )  # fmt: skip
-    accountant: str = setting(
-        "pld", _PRIVACY, "pld is tight, rdp fast; only a proven upper bound may hold a budget",
-        choices=ACCOUNTANTS, checked=False, page="accounting.md",
-    )  # fmt: skip
-    arithmetic: str = setting(
-        STEADY_ROWS, _PRIVACY,
-        "steady-rows: assumes that a record's gradient does not depend on its place in a pass or on its "
-        "neighbours; proven: needs no such assumption, as every record has its own pass, which is slower",
-        choices=ARITHMETICS, gone=GONE_ARITHMETICS,
-        page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
-    )  # fmt: skip
-    clients_per_person: Clients = setting(
-        1,
-        _PRIVACY,
-        "clients that may have records of one person; their epsilons and deltas add up",
-    )
-    device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
-    clients_per_cpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
-        "auto", _MACHINE, "simulated clients that train at a time on a core; auto: one, if memory allows",
-        page="scale.md#resources", may_change=True,
-    )  # fmt: skip
-    clients_per_gpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
-        "auto",
-        _MACHINE,
-        "simulated clients that train at a time on a GPU; auto: as many as fit its memory",
-        page="scale.md#resources",
-        may_change=True,
-    )
-    client_timeout: Seconds = setting(
-        600.0, _MACHINE, "seconds that a simulated client may take for a round", may_change=True
-    )
-    public_data: bool = setting(
-        False, _MACHINE, "the records are public or synthetic: clients on this machine then use a ledger "
-                         "for this run alone, unless one is named; --baseline is allowed",
-        page="ledger.md#one-ledger-for-each-machine", may_change=True,
-    )  # fmt: skip
-    out: str = setting(
-        "", _MACHINE, "folder of the run's files; the command line sets it with --out", path=True
-    )
-    track: str = setting(
-        "", _SERVER, "trackers that also get the numbers of each round, separated by commas",
-        choices=TRACKERS, checked=False, page="watching.md", may_change=True,
-    )  # fmt: skip
+class RunConfig(RunSettings):
+    """One run, as the server's operator requests it. `run_settings.py` says what each setting means."""
 
     @classmethod
     def from_flat(cls, flat: Mapping[str, Any]) -> Self:
@@ -429,4 +152,4 @@ class PastRunConfig(RunConfig):
     It is read and never run; an older fl_dp without that choice wrote none.
     """
 
-    arithmetic: str = setting(REFUTED, _PRIVACY, "of the run's rounds", choices=PAID_UNDER)
+    arithmetic: str = setting(REFUTED, "Privacy", "of the run's rounds", choices=PAID_UNDER)

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from fl_dp.config.run import BY_NOISE, DECLARED, RunConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import BY_NOISE, DECLARED
 from fl_dp.config.schedule import CONSTANT
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.console import quality_words

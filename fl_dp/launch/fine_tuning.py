@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.run import ALLOCATION, RunConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import ALLOCATION
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import AccountingError, BudgetExhaustedError, ConfigError, DeclinedError, FederationError
 from fl_dp.launch.site_models import Weights, has_test_rows, measured, model_with, read_weights, with_own

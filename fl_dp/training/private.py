@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.clipping import ClippedSum, empty_sum, sums_of
+from fl_dp.engine.gradients.lengths import wide_type
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, is_the_machines
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
@@ -202,7 +203,8 @@ class PrivateTrainer:
         )
         self._steps += 1
         noisy = self.bound.descended(noisy)
-        sums = [noisy[name].to(_step_type(p)) for name, p in self._passes.parameters.items()]
+        # a sum of several passes has more digits than a parameter can use
+        sums = [noisy[name].to(wide_type(p.dtype)) for name, p in self._passes.parameters.items()]
         with torch.no_grad():
             corrected = self.algorithm.corrected(sums, self.plan.expected_batch_size)
         self.descent.step(corrected)
@@ -396,8 +398,3 @@ class PrivateTrainer:
 def _each(batch: Batch) -> Iterator[Batch]:
     """Each example as a batch of its own."""
     return zip(*(torch.split(part, 1) for part in batch), strict=True)
-
-
-def _step_type(parameter: Tensor) -> torch.dtype:
-    """The type of a step: the sum of several physical batches has more digits than a parameter can use."""
-    return torch.promote_types(parameter.dtype, torch.float32)

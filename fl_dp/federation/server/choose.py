@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from flwr.serverapp import Grid
 
-from fl_dp.config.run import POISSON, RunConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import POISSON
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.registration import Registration
 

@@ -13,7 +13,8 @@ import numpy as np
 from flwr.app import ArrayRecord
 
 from fl_dp.config.flat import AUTO
-from fl_dp.config.run import POISSON, RunConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import POISSON
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import aggregation_of, check_aggregation
 from fl_dp.federation.server.controls import Controls

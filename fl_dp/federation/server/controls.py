@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fl_dp.config.run import UNIFORM, RunConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import UNIFORM
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import refuse_unknown
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray

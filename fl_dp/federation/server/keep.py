@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
 
-from fl_dp.config.run import AVERAGE, BEST, RunConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import AVERAGE, BEST
 from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.arrays import NDArray, encode
 

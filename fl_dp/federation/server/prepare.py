@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from flwr.app import ArrayRecord, MetricRecord
 
-from fl_dp.config.run import BEST, RunConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import BEST
 from fl_dp.errors import ConfigError
 from fl_dp.federation.devices import find_device
 from fl_dp.federation.server import evaluation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
-from fl_dp.config.run import BEST, LAST
+from fl_dp.config.run_settings import BEST, LAST
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.report import measured, scalar
 from fl_dp.federation.server.run_record import RunRecord

@@ -9,7 +9,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fl_dp.config.run import POISSON, RunConfig
+from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import POISSON
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.ask import Asked, RoundRequests
 from fl_dp.federation.server.choose import ClientChoice

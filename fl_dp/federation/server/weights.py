@@ -6,7 +6,7 @@ Nobody can check the size that a client declares. A cap keeps one that lies from
 import math
 from collections.abc import Sequence
 
-from fl_dp.config.run import BY_NOISE, DECLARED
+from fl_dp.config.run_settings import BY_NOISE, DECLARED
 from fl_dp.records import ClientProfile, Entry
 
 _ROUNDING = 1 + 1e-12

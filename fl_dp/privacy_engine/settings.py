@@ -28,13 +28,23 @@ Table = tuple[float, ...]
 
 # private_CNN's accounting_mode -> an accountant of ours that is at least as careful.
 _ACCOUNTING_MODES: dict[str, str] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld"}
-# Other keywords of private_CNN that cannot be honoured, and why.
+# Other keywords of private_CNN, fastDP and Opacus that cannot be honoured, and why (docs/migrating.md).
 _REFUSED = {
     "alphas": "the accountant chooses its own orders",
     "eps_error": "the accountant already rounds to the safe side",
     "mode": "'ghost-mixed' is the default; ghost_clipping and mixed choose others",
     "fp16": "run the model under torch.autocast instead",
     "numerical_stability_constant": "clipping divides safely without one",
+    "clipping_mode": "kernels are measured and chosen; ghost_clipping and mixed choose others",
+    "clipping_fn": "clipping='automatic' or 'abadi' chooses the function",
+    "origin_params": "every parameter is clipped, and none is needed for a second pass",
+    "num_steps": "epochs = num_steps * batch_size / sample_size says the same",
+    "loss_reduction": "a step takes each example's own loss, reduction='none'",
+    "num_GPUs": "ranks='all' trains with several processes",
+    "torch_seed_is_fixed": "no seed decides draws and noise",
+    "secure_mode": "noise is always from the system's entropy, in integers",
+    "poisson_sampling": "a PoissonSampler draws, and attach(optimizer, sampler=sampler) sees it",
+    "grad_sample_mode": "kernels are measured and chosen",
 }
 
 
@@ -43,7 +53,7 @@ def refuse_keywords(other: Mapping[str, Any]) -> None:
     for name, value in other.items():
         if name not in _REFUSED:
             raise TypeError(f"PrivacyEngine got an unexpected keyword argument {name!r}.")
-        if value is not False:  # fp16=False requests nothing
+        if value is not False and value is not None:  # fp16=False requests nothing
             raise ConfigError(f"{name}={value!r} cannot be honoured: {_REFUSED[name]}; leave it out.")
 
 
@@ -134,7 +144,10 @@ def chosen_bounds(max_grad_norm: Bounds, style: ClippingStyle, names: Collection
     `max_grad_norm`. Bounds given for groups are used unchanged.
     """
     if style not in get_args(ClippingStyle):
-        raise ConfigError(f"clipping_style={style!r}: expected one of {', '.join(get_args(ClippingStyle))}.")
+        raise ConfigError(
+            f"clipping_style={style!r}: expected one of {', '.join(get_args(ClippingStyle))}; bounds of groups "
+            "of your own: max_grad_norm={NAME: BOUND}."
+        )
     for bound in max_grad_norm.values() if isinstance(max_grad_norm, Mapping) else [max_grad_norm]:
         if not 0 < bound < math.inf:
             raise ConfigError(f"Expected max_grad_norm={bound} > 0 and finite.")

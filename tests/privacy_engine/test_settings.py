@@ -62,6 +62,9 @@ def test_noise_is_calibrated_to_the_target_after_all_epochs(batch_size, sample_s
         ({"eps_error": 0.05}, "eps_error=0.05"),
         ({"fp16": True}, "autocast"),
         ({"numerical_stability_constant": 1e-6}, "without one"),
+        ({"clipping_mode": "MixOpt"}, "ghost_clipping and mixed choose others"),
+        ({"clipping_style": ["0"]}, "bounds of groups of your own: max_grad_norm="),
+        ({"secure_mode": True}, "from the system's entropy"),
     ],
 )
 def test_contradictions_are_refused(options, words):
@@ -72,7 +75,7 @@ def test_contradictions_are_refused(options, words):
 def test_an_unknown_keyword_is_refused_and_one_that_asks_for_nothing_is_honoured():
     with pytest.raises(TypeError, match="clip_everything"):
         small_engine(small_model(), noise_multiplier=1.0, clip_everything=True)
-    assert small_engine(small_model(), noise_multiplier=1.0, fp16=False, alphas=False)
+    assert small_engine(small_model(), noise_multiplier=1.0, fp16=False, origin_params=None)
 
 
 def test_parameters_keep_the_model_s_names_whatever_named_params_calls_them():

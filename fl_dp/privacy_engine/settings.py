@@ -145,8 +145,8 @@ def chosen_bounds(max_grad_norm: Bounds, style: ClippingStyle, names: Collection
     """
     if style not in get_args(ClippingStyle):
         raise ConfigError(
-            f"clipping_style={style!r}: expected one of {', '.join(get_args(ClippingStyle))}; bounds of groups "
-            "of your own: max_grad_norm={NAME: BOUND}."
+            f"clipping_style={style!r}: expected one of {', '.join(get_args(ClippingStyle))}; bounds of "
+            "groups of your own: max_grad_norm={NAME: BOUND}."
         )
     for bound in max_grad_norm.values() if isinstance(max_grad_norm, Mapping) else [max_grad_norm]:
         if not 0 < bound < math.inf:

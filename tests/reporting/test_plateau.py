@@ -1,0 +1,37 @@
+"""A run says since when it has bought nothing; one that still learns says nothing."""
+
+import pytest
+
+from fl_dp.reporting.plateau import plateau_words
+
+FLAT = [0.3, 0.6, 0.8, 0.91, 0.9, 0.92, 0.91, 0.9, 0.92, 0.91, 0.9, 0.91]
+
+
+def rounds_of(values, name="accuracy", private=True):
+    return [
+        {"round": n, "private": private, "epsilon": n / 10 if private else None, "metrics": {name: value}}
+        for n, value in enumerate(values, 1)
+    ]
+
+
+def test_later_rounds_that_only_scatter_are_said_with_what_was_enough():
+    assert plateau_words(rounds_of(FLAT)) == (
+        "since round 4 accuracy has only moved by chance (+- 0.009): so many rounds, at epsilon 0.40, would "
+        "have been enough"
+    )
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        rounds_of([n / 12 for n in range(12)]),  # it still learns
+        rounds_of([0.1] * 8 + [0.9] * 4),  # it has learnt late
+        rounds_of(FLAT[:7]),  # too few to tell
+        rounds_of(FLAT, "mae"),  # the less, the better
+        rounds_of(FLAT, private=False),
+        rounds_of([None] * 12),
+        [],
+    ],
+)
+def test_otherwise_nothing_is_said(rounds):
+    assert plateau_words(rounds) == ""

@@ -52,7 +52,7 @@ USERS = {
     "tensorboard": {"reporting"},
     "mlflow": {"reporting"},
     "wandb": {"reporting"},
-    "matplotlib": {"reporting"},  # the figures of a report, imported when one is drawn
+    "matplotlib": {"reporting", "api"},  # figures, imported when one is drawn
     "jinja2": {"reporting"},
     "markupsafe": {"reporting"},
     "tomli_w": {"launch", "reporting"},

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fl_dp.api.result import Result, load_run
@@ -53,7 +51,7 @@ def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).rename_axis("row")
 
 
-def encode(card: str | Path, data: Any) -> NDArray[Any]:
+def encode(card: str | Path, data: Any) -> Tensor:
     """What an exported model takes for new data: (n, ...), as it was trained on.
 
     card: the card.json beside the model. data: as in `predict`. Raises as `predict`, and ConfigError for a
@@ -65,8 +63,7 @@ def encode(card: str | Path, data: Any) -> NDArray[Any]:
         schema = str(found["schema"])
     except (OSError, ValueError, KeyError, TypeError):
         raise ConfigError(f"{card}: expected the card.json of fl-dp export.") from None
-    encoded: NDArray[Any] = _inputs_of(TaskSettings.from_flat(read), data, schema).numpy()
-    return encoded
+    return _inputs_of(TaskSettings.from_flat(read), data, schema)
 
 
 def write_predictions(found: pd.DataFrame, out: Path) -> None:
@@ -86,7 +83,7 @@ def _inputs_of(run: TaskSettings, data: Any, schema: str) -> Tensor:
             file = Path(folder) / "frame.csv"
             data.to_csv(file, index=False)
             return _inputs(run, {"data": f"csv:{file}"}, schema)
-    inputs = data if isinstance(data, Tensor) else torch.as_tensor(np.asarray(data))
+    inputs = torch.as_tensor(data.to_numpy() if isinstance(data, pd.DataFrame) else data)
     inputs = inputs if inputs.dtype in (torch.uint8, torch.int64) else inputs.float()
     features = features_of(run.features)
     return batch_inputs(features.of(inputs) if features else inputs)

@@ -219,7 +219,7 @@ def _trimmed(one: _Positive, h: float) -> _Positive:
     means = one.masses * np.exp(logs)
     start = min(int(np.searchsorted(np.cumsum(one.masses), _NEGLIGIBLE)), len(logs) - 1)
     from_top = np.cumsum(means[::-1])
-    end = len(logs) - int(np.searchsorted(from_top, _NEGLIGIBLE * from_top[-1]))
+    end = max(len(logs) - int(np.searchsorted(from_top, _NEGLIGIBLE * from_top[-1])), start + 1)
     masses = one.masses[start:end].copy()
     masses[-1] += one.masses[end:].sum()
     return _Positive(

@@ -118,7 +118,7 @@ def test_a_finer_grid_lowers_delta_by_less_than_a_hundredth(monkeypatch):
         assert (coarse <= 1.01 * finer + 1e-12).all()
 
 
-@pytest.mark.parametrize(("t", "sigma"), [(2, 0.05), (100_000, 1.0), (1000, 5000.0), (50, 0.04)])
+@pytest.mark.parametrize(("t", "sigma"), [(2, 0.05), (100_000, 1.0), (1000, 5000.0), (50, 0.04), (10_000, 0.0317)])
 def test_extremes_have_an_answer_or_none(t, sigma):
     epsilon = compute_epsilon([passes(t, sigma, 1)], 1e-6)
     assert 0.0 <= epsilon <= math.inf

@@ -27,7 +27,7 @@ from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.client.policy import check_run_name
 from fl_dp.federation.client.round import ClientRounds, expected_weights
 from fl_dp.federation.client.stages import Client, HeldOutAccount
-from fl_dp.federation.devices import find_device
+from fl_dp.federation.devices import find_devices
 from fl_dp.federation.wire.arrays import digest_of, load_arrays, specs, state_arrays
 from fl_dp.federation.wire.evaluation import (
     CELLS,
@@ -60,7 +60,7 @@ class Evaluation:
         settings = client.settings
         check_evaluation(plan, settings, client.task)
         self._client, self._account, self._plan = client, client.test, plan
-        self._task, self._device = task_of(settings), find_device(settings.device)
+        self._task, self._device = task_of(settings), find_devices(settings.device)[0]
         self._task.form = part.form
         try:
             subgroups = client.test.held_out.subgroups if plan.by_subgroup else ()

@@ -51,7 +51,7 @@ def _few(task: Task, data: TensorData) -> bool:
     """
     y, form = data.y, task.form
     if form.targets == "class":
-        sides = [*(y == one for one in y.unique()), y != y.mode().values]
+        sides = [*(y == one for one in set(y.tolist())), y != y.mode().values]
     elif form.targets == "numbers" and task.settings.loss == "bce":
         sides = [side for label in y.reshape(len(y), -1).T for side in (label > 0, label <= 0)]
     else:

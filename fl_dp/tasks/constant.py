@@ -46,8 +46,8 @@ def constant_answer(task: Task, data: TensorData) -> ConstantAnswer | None:
 
 
 def _few(task: Task, data: TensorData) -> bool:
-    """Whether few records, or persons, are in a class that occurs, or outside of the most frequent one; or few
-    in all. From loss and accuracy together three classes' sizes can be derived.
+    """Whether few records, or persons, are in a class that occurs, or outside of the most frequent one; or
+    few in all. From loss and accuracy together three classes' sizes can be derived.
     """
     y, form = data.y, task.form
     if form.targets == "class":

@@ -68,6 +68,16 @@ def test_a_repeated_question_gets_the_same_answer_of_the_same_payment(clients, f
     assert "was taken before" in ask(simulated, federation).reason
 
 
+def test_a_part_without_test_records_takes_part_and_answers_with_noise(federation):
+    settings = dataclasses.replace(federation.config(), num_partitions=CLIENTS, test=1e-9)
+    settings = dataclasses.replace(settings, public_size="auto", delta="auto")
+    whole, rows = data(), np.split(np.arange(CLIENTS * 40), CLIENTS)
+    kept, held_out = divided(RunConfig(test=1e-9), settings, whole, rows)
+    parts = SharedParts(SharedData.of(whole, kept))
+    simulated = SimulatedClients(settings, parts, federation.ledger, held_out=held_out)
+    assert ask(simulated, federation).cells.std() > 1
+
+
 def test_clients_have_noise_of_their_own(clients, federation):
     simulated, _ = clients
     found = [ask(simulated, federation, client).cells for client in range(CLIENTS)]

@@ -216,6 +216,6 @@ def _test_size(units: int, config: ClientConfig) -> int:
     that with a probability below 1e-6.
     """
     if config.public_size == AUTO or not config.test_share:
-        return auto_size(units, config)
+        return max(1, auto_size(units, config))  # also of none
     expected = int(config.public_size) * config.test_share / (1 - config.test_share)
     return math.ceil(expected + 5 * math.sqrt(expected)) + 5

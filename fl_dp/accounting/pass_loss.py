@@ -160,7 +160,8 @@ def _log_normal(h: float, a: float) -> _Positive:
     A value below the grid counts as 0, one beyond it as its end.
     """
     low, high = -a * a / 2 - _DEVIATIONS * a, a * a / 2 + _DEVIATIONS * a
-    first, last = math.floor(max(low, -_MOST_LOG) / h), math.ceil(min(high, _MOST_LOG) / h)
+    most = math.floor(_MOST_LOG / h)  # not beyond it on a coarse grid either
+    first, last = max(math.floor(low / h), -most), min(math.ceil(high / h), most)
     grid = np.arange(first, last + 1, dtype=np.float64) * h
     # between neighbours: the probability, and the part of X's expectation
     masses, means = _cells(grid / a + a / 2), _cells(grid / a - a / 2)
@@ -215,15 +216,15 @@ def _padded(one: _Positive, first: int, n: int) -> Array:
 def _trimmed(one: _Positive, h: float) -> _Positive:
     """Without the ends, where hardly any mass is: the lower one becomes 0, the upper one its beginning."""
     logs = (one.first + np.arange(len(one.masses))) * h
-    means = one.masses * np.exp(np.minimum(logs, _MOST_LOG + 50))
-    start = int(np.searchsorted(np.cumsum(one.masses), _NEGLIGIBLE))
+    means = one.masses * np.exp(logs)
+    start = min(int(np.searchsorted(np.cumsum(one.masses), _NEGLIGIBLE)), len(logs) - 1)
     from_top = np.cumsum(means[::-1])
-    end = len(logs) - int(np.searchsorted(from_top, _NEGLIGIBLE * from_top[-1]))
+    end = max(len(logs) - int(np.searchsorted(from_top, _NEGLIGIBLE * from_top[-1])), start + 1)
     masses = one.masses[start:end].copy()
     masses[-1] += one.masses[end:].sum()
     return _Positive(
         one.first + start,
         masses,
         one.zero + float(one.masses[:start].sum()),
-        one.lost + float(means[end:].sum()),
+        one.lost + float(means[:start].sum() + means[end:].sum()),
     )

@@ -46,10 +46,12 @@ def constant_answer(task: Task, data: TensorData) -> ConstantAnswer | None:
 
 
 def _few(task: Task, data: TensorData) -> bool:
-    """Whether few records, or persons, are in the most frequent class or outside of it; or few in all."""
+    """Whether few records, or persons, are in a class that occurs, or outside of the most frequent one; or
+    few in all. From loss and accuracy together three classes' sizes can be derived.
+    """
     y, form = data.y, task.form
     if form.targets == "class":
-        sides = [y == y.mode().values, y != y.mode().values]
+        sides = [*(y == one for one in set(y.tolist())), y != y.mode().values]
     elif form.targets == "numbers" and task.settings.loss == "bce":
         sides = [side for label in y.reshape(len(y), -1).T for side in (label > 0, label <= 0)]
     else:

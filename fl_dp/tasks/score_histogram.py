@@ -35,7 +35,7 @@ from torch import Tensor, nn
 
 from fl_dp.config.site_metrics import BINS
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import ConfigError, ModelError
+from fl_dp.errors import ENDS, ConfigError, ModelError
 from fl_dp.form import Form
 from fl_dp.tasks.task import Task
 
@@ -164,16 +164,18 @@ def count(
 
     Every record has a pass of its own, in evaluation mode, from the same random state, on a model that keeps
     nothing (`check_model`): so no record moves another's cell. Passes are as many as `passes`, a public
-    number; those beyond the records are of made-up ones and count nothing.
+    number; those beyond the records are of made-up ones, which take about as long and count nothing.
     """
     counts, held = np.zeros(layout.size, np.int64), len(records) if records is not None else 0
+    uncounted, labels = np.zeros_like(counts), np.zeros(layout.places, np.int64)
     if held > passes:
         raise ConfigError(f"{held} test records, expected at most {passes}, as declared.")
     divided = records.subgroups if records is not None and layout.subgroups else ()
     groups = [one.codes.numpy() for one in divided]
     for row in range(passes):
         if records is None or row >= held:
-            _outputs(model, task, _made_up(task.form), device)
+            outputs = _outputs(model, task, _made_up(task.form), device)
+            _add(uncounted, layout, outputs, labels, [0] * len(layout.subgroups))
             continue
         inputs, targets = records.batch(torch.tensor([row]))
         outputs = _outputs(model, task, inputs, device)
@@ -210,7 +212,10 @@ def _outputs(
         try:
             found = task.outputs(model, inputs.to(device))
             return found[0].double().cpu().numpy().reshape(-1, found.shape[-1])
-        except (Exception, SystemExit):
+        except BaseException as error:
+            # after a device's failure other records would fail, too, and move from their cells
+            if isinstance(error, (*ENDS, torch.AcceleratorError)):
+                raise
             return None
 
 

@@ -24,6 +24,7 @@ DRAWS = 1000
 _MOST_UNDEFINED = 0.02  # share of the draws in which a metric may be undefined; with more, it says nothing
 _NORMAL = 1.96  # deviations of an interval at LEVEL
 _LEAST = 1.0  # records in a denominator
+_MOST_RECORDS = 1e15  # of a sample: an integer of 64 bits
 _UNBOUNDED = ("log-loss", "brier", "records")  # may be above 1
 
 Numbers = NDArray[np.float64]
@@ -80,7 +81,7 @@ def projected(counts: Numbers) -> Numbers:
 def _drawn(centre: Numbers, deviation: float, generator: np.random.Generator) -> Numbers:
     """(DRAWS, *shape) counts of as many records from the distribution of `centre`, with noise."""
     flat = centre.reshape(-1)
-    records = max(1, round(flat.sum()))
+    records = round(min(max(1.0, flat.sum()), _MOST_RECORDS))
     sample = generator.multinomial(records, flat / flat.sum(), size=DRAWS)
     noisy = sample + deviation * generator.standard_normal(sample.shape)
     return noisy.reshape(DRAWS, *centre.shape)

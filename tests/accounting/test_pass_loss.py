@@ -118,10 +118,25 @@ def test_a_finer_grid_lowers_delta_by_less_than_a_hundredth(monkeypatch):
         assert (coarse <= 1.01 * finer + 1e-12).all()
 
 
-@pytest.mark.parametrize(("t", "sigma"), [(2, 0.05), (100_000, 1.0), (1000, 5000.0), (50, 0.04)])
+@pytest.mark.parametrize(
+    ("t", "sigma"), [(2, 0.05), (100_000, 1.0), (1000, 5000.0), (50, 0.04), (10_000, 0.0317)]
+)
 def test_extremes_have_an_answer_or_none(t, sigma):
     epsilon = compute_epsilon([passes(t, sigma, 1)], 1e-6)
     assert 0.0 <= epsilon <= math.inf
+
+
+def test_what_is_cut_off_is_not_lost():
+    """Both ends: what the expectation loses is infinite loss. Nothing at all left is delta 1."""
+    masses = np.array([1e-23, 0.5, 0.5, 1e-23])
+    before = pass_loss._Positive(-2, masses, 0.0, 0.0)
+    after = pass_loss._trimmed(before, 1.0)
+    assert len(after.masses) == 2
+    assert after.lost >= masses[0] * math.exp(-2) + masses[-1] * (math.exp(1) - math.exp(0))
+    coarse = pass_loss._log_normal(149.9, 31.0)  # of a pass of 100,000 steps with hardly any noise
+    assert (coarse.first + len(coarse.masses) - 1) * 149.9 <= 600  # beyond, a mass that counts rounds to 0
+    for name in ("removal_delta", "addition_delta"):
+        assert (getattr(PassLoss(3, 0.01), name)(EPSILONS) == 1.0).all()
 
 
 def test_other_accountants_refuse_passes():

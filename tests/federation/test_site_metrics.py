@@ -102,12 +102,13 @@ def lying(site, lie):
         (lambda one: replace(one, epsilon=one.epsilon / 2), "its evaluations cost"),
         (lambda one: replace(one, budget=one.epsilon / 2), "over its budget"),
         (lambda one: replace(one, cells=one.cells[1:]), "a histogram of 64 cells, expected 65"),
+        (lambda one: replace(one, cells=one.cells * 1e300), "counts beyond 1e+15"),
         (lambda one: replace(one, spent=()), "something else than equal evaluations"),
         (lambda one: replace(one, spent=(Entry(0.5, 1.0, 1),)), "something else than equal evaluations"),
         (lambda one: replace(one, subgroups=("sex = f", "sex = m")), "which were not asked for"),
         (lambda one: replace(one, accountant="none"), "none"),
     ],
-    ids=["epsilon", "budget", "cells", "nothing", "sampled", "subgroups", "accountant"],
+    ids=["epsilon", "budget", "cells", "overflow", "nothing", "sampled", "subgroups", "accountant"],
 )
 def test_a_site_whose_account_does_not_fit_is_left_out(sites, fakes, lie, reason):
     nodes = [lying(sites[0], lie), *sites[1:]]

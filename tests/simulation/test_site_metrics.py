@@ -53,7 +53,7 @@ def test_no_client_trains_on_its_test_records(clients, federation):
         assert not set(parts[client].record_digests()) & set(test.held_out.records.record_digests())
 
 
-def test_a_repeated_question_gets_the_same_answer_of_the_same_payment(clients, federation):
+def test_a_repeated_question_gets_the_same_answer_of_the_same_payment(clients, federation, monkeypatch):
     simulated, _ = clients
     first, again = ask(simulated, federation), ask(simulated, federation)
     assert (first.cells == again.cells).all()
@@ -61,8 +61,21 @@ def test_a_repeated_question_gets_the_same_answer_of_the_same_payment(clients, f
     other = ask(simulated, federation, plan=dataclasses.replace(PLAN, bins=4))  # of the same round
     assert isinstance(other, Refusal)
     assert "was taken before" in other.reason
+    with monkeypatch.context() as patch:  # it may round differently: the noise would cancel
+        patch.setattr(torch, "__version__", "another")
+        assert "was taken before" in ask(simulated, federation).reason
     simulated.erase_keys("run", 1)
     assert "was taken before" in ask(simulated, federation).reason
+
+
+def test_a_part_without_test_records_takes_part_and_answers_with_noise(federation):
+    settings = dataclasses.replace(federation.config(), num_partitions=CLIENTS, test=1e-9)
+    settings = dataclasses.replace(settings, public_size="auto", delta="auto")
+    whole, rows = data(), np.split(np.arange(CLIENTS * 40), CLIENTS)
+    kept, held_out = divided(RunConfig(test=1e-9), settings, whole, rows)
+    parts = SharedParts(SharedData.of(whole, kept))
+    simulated = SimulatedClients(settings, parts, federation.ledger, held_out=held_out)
+    assert ask(simulated, federation).cells.std() > 1
 
 
 def test_clients_have_noise_of_their_own(clients, federation):

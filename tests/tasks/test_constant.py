@@ -30,7 +30,7 @@ def drawn(*shape: int) -> Tensor:
 
 
 CASES = {
-    "classes": given((drawn(300) > 0.5).long() + (drawn(300) > 1.5).long(), ("a", "b", "c")),
+    "classes": given((drawn(300) > 0.5).long() + (drawn(300) > 1.0).long(), ("a", "b", "c")),
     "a class without records": given((drawn(300) > 0).long(), ("a", "b", "c")),
     "numbers": given(drawn(300, 2) + 5.0, loss="mse"),
     "labels": given((drawn(300, 2) > 0.5).float(), ("x", "y"), loss="bce"),
@@ -74,6 +74,8 @@ def test_of_tokens_it_is_their_frequencies_at_every_position_that_counts() -> No
 def test_it_is_not_told_where_it_would_tell_of_few(rare: int) -> None:
     classes = (torch.arange(100) < rare).long()
     assert (constant_answer(*given(classes, ("a", "b"))) is not None) == (rare == LEAST_CELL)
+    third = torch.where(classes == 1, 2, torch.arange(100) % 2)
+    assert (constant_answer(*given(third, ("a", "b", "c"))) is not None) == (rare in (0, LEAST_CELL))
     labels = torch.stack([classes, torch.arange(100) % 2], dim=1).float()
     found = constant_answer(*given(labels, ("x", "y"), loss="bce"))
     assert (found is not None) == (rare == LEAST_CELL)

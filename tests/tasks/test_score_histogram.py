@@ -155,6 +155,18 @@ def test_passes_are_as_many_as_declared_however_many_records_there_are():
         counted(layout, data, passes=1)
 
 
+def test_a_failed_device_is_no_records_fault():
+    """After it all other records would count as invalid, too: one record would move them."""
+
+    class Lost(nn.Module):
+        def forward(self, x):
+            raise torch.AcceleratorError("device-side assert")
+
+    layout, data = Layout.of(Form((3,), 2), 4, 1, ()), table([0], [[0, 5]], [1])
+    with pytest.raises(torch.AcceleratorError):
+        count(Lost(), task_of(data.form), data, layout, 1, CPU)
+
+
 def test_random_numbers_of_a_model_do_not_depend_on_the_records_before():
     class Noisy(nn.Module):
         def forward(self, x):

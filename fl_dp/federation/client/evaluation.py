@@ -27,7 +27,7 @@ from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.client.policy import check_run_name
 from fl_dp.federation.client.round import ClientRounds, expected_weights
 from fl_dp.federation.client.stages import Client, HeldOutAccount
-from fl_dp.federation.devices import find_device
+from fl_dp.federation.devices import find_devices
 from fl_dp.federation.wire.arrays import digest_of, load_arrays, specs, state_arrays
 from fl_dp.federation.wire.evaluation import (
     CELLS,
@@ -35,7 +35,7 @@ from fl_dp.federation.wire.evaluation import (
     SiteHistogram,
 )
 from fl_dp.models.names import common_name
-from fl_dp.records import PROVEN, STEADY_ROWS, Entry
+from fl_dp.records import NUMERICS, PROVEN, STEADY_ROWS, Entry
 from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.score_histogram import Counts, Layout, check_model, count
@@ -60,7 +60,7 @@ class Evaluation:
         settings = client.settings
         check_evaluation(plan, settings, client.task)
         self._client, self._account, self._plan = client, client.test, plan
-        self._task, self._device = task_of(settings), find_device(settings.device)
+        self._task, self._device = task_of(settings), find_devices(settings.device)[0]
         self._task.form = part.form
         try:
             subgroups = client.test.held_out.subgroups if plan.by_subgroup else ()
@@ -129,7 +129,8 @@ class Evaluation:
         return noised(counts, self.layout, paid.entry.noise_multiplier, Randomness(key))
 
     def _digest(self, *more: str) -> bytes:
-        covered = "\0".join((self._account.dataset, self._weights, str(self._plan), str(self.layout), *more))
+        fixed = self._weights, str(self._plan), str(self.layout), torch.__version__, str(NUMERICS)
+        covered = "\0".join((self._account.dataset, *fixed, *more))
         return blake2b(f"evaluation\0{covered}".encode(), digest_size=32).digest()
 
 

@@ -60,12 +60,12 @@ def auto_size(units: int, config: ClientConfig | RunConfig) -> int:
     |---|---|
     | a client's own | one unit more, rounded up to a number of three binary digits |
     | a part of a common data set, as in trials on one machine | the exact number |
-    | a public benchmark set | the exact number, which everybody knows |
+    | a public benchmark set | the exact number, which everybody knows unless a secret split took a part |
 
     Three binary digits, then zeros: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ... So a neighbour with one
     unit more fits the same number, nearly all declare the same one, and it is at most a quarter too large.
     """
-    if cut_of(config) or is_public(config):
+    if cut_of(config) or (is_public(config) and not config.test_share):
         return units
     spacing = 1 << max(0, (units + 1).bit_length() - 3)
     return -(-(units + 1) // spacing) * spacing
@@ -216,6 +216,6 @@ def _test_size(units: int, config: ClientConfig) -> int:
     that with a probability below 1e-6.
     """
     if config.public_size == AUTO or not config.test_share:
-        return auto_size(units, config)
+        return max(1, auto_size(units, config))  # also of none
     expected = int(config.public_size) * config.test_share / (1 - config.test_share)
     return math.ceil(expected + 5 * math.sqrt(expected)) + 5

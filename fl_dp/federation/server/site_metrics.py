@@ -42,6 +42,7 @@ from fl_dp.tasks.score_metrics import estimates
 logger = logging.getLogger("fl_dp")
 
 TOLERANCE = 1e-6  # of a claimed epsilon, as for updates
+MOST_COUNT = 1e15  # noise included; sums of larger ones would not be numbers, for all sites together
 NO_ANSWER = "no answer before the evaluation was closed"
 
 
@@ -162,6 +163,8 @@ class SiteMetrics:
         layout = layout_of(self._config, answer.subgroups)
         if answer.cells.shape != (layout.size,):
             raise FederationError(f"a histogram of {answer.cells.size} cells, expected {layout.size}")
+        if np.abs(answer.cells).max() > MOST_COUNT:
+            raise FederationError(f"a histogram with counts beyond {MOST_COUNT:g}")
         grid = noise_grid(layout.sensitivity, paid.noise_multiplier, layout.size, sum_error(1))
         return Counted(layout, answer.cells, grid.deviation)
 

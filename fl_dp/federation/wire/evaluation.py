@@ -100,7 +100,7 @@ def histogram_to_content(answer: SiteHistogram) -> RecordDict:
 
 
 def histogram_from_content(content: RecordDict) -> SiteHistogram | Refusal:
-    """A client's answer; ConfigError for anything else. Its cells have any length; see `cells_of_size`."""
+    """A client's answer; ConfigError for anything else. Its cells have any length."""
     if REFUSAL in content:
         return refusal_from_content(content)
     require_only(content, (HISTOGRAM, SPENT, ARRAYS))

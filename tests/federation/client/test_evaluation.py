@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from fl_dp.accounting.ledger.accounts import lineages
 from fl_dp.accounting.ledger.ledger import Ledger
@@ -104,6 +105,17 @@ def test_a_declared_test_set_that_is_empty_is_answered_with_noise(real_client):
     answer = ask(client)
     assert answer.cells.std() > 1
     assert answer.spent[0].steps == 1
+
+
+def test_a_client_with_several_devices_evaluates_on_the_first(real_client, monkeypatch):
+    client = real_client(**SHARE)
+    _write(client, {**client.config.to_flat(), "device": "cuda:0,cuda:1"})
+    asked = []
+    monkeypatch.setattr(
+        evaluation, "find_devices", lambda names: asked.append(names) or [torch.device("cpu")] * 2
+    )
+    assert ask(client).spent[0].steps == 1
+    assert asked == ["cuda:0,cuda:1"]
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,8 @@ def test_what_a_run_cuts_and_what_everybody_has_is_declared_as_it_is():
     digits = dataclasses.replace(WHOLE, data="digits")
     for settings in (PART, digits, RunConfig(data="npz:a.npz"), RunConfig(data="digits")):
         assert auto_size(30, settings) == 30
+    split = dataclasses.replace(digits, test=0.2)  # by a secret hash: how many are left, nobody knows
+    assert auto_size(30, split) == 32
     assert registration_of(DATA, PART).public_size == 30
     assert registration_of(DATA, WHOLE).public_size == 32
 

@@ -54,7 +54,8 @@ class Result:
             f"  epsilon  {spent}",
         ]
         metrics = done[-1]["metrics"] if done else {}
-        return "\n".join([*lines, *(f"  {name:<8} {value:.4g}" for name, value in metrics.items())][:10])
+        said = {name: "hidden" if value is None else f"{value:.4g}" for name, value in metrics.items()}
+        return "\n".join([*lines, *(f"  {name:<8} {value}" for name, value in said.items())][:10])
 
     def plot(self) -> Any:
         """The first metric, and epsilon, over rounds: a matplotlib Figure. ConfigError without matplotlib."""

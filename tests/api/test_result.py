@@ -51,6 +51,9 @@ def test_it_says_what_came_out_and_draws_it(make_run, monkeypatch):
     off = replace(result, settings=replace(result.settings, privacy="off"))
     assert "  epsilon  no privacy" in repr(off)
     assert [axes.get_ylabel() for axes in result.plot().axes] == ["accuracy", "epsilon"]
+    rounds = result.folder / "rounds.jsonl"
+    rounds.write_text(rounds.read_text().replace('"accuracy": 0.75', '"accuracy": null'))
+    assert "  accuracy hidden" in repr(result)  # of few records
     monkeypatch.setattr("fl_dp.api.result.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="plot\\(\\) needs matplotlib"):
         result.plot()

@@ -17,7 +17,7 @@ SEEDS = ("seed",)
 _UNITS = {"round-timeout": "s", "client-timeout": "s", "approval-wait": "s", "memory-mib": "MiB"}
 _DESCRIBED = ("model", "loss", "data", "task", "identity")
 _MOST = 2000  # classes or columns to read
-_HOLDS = ("range", "categories", "classes")  # keys of a schema column that say what its cells may hold
+_HOLDS = ("range", "points", "categories", "classes")  # keys that say what a column may hold
 _TOLD_APART = ("subgroups", "bands")
 
 

@@ -22,6 +22,9 @@ range = [18, 90]
 kind = "category"
 categories = ["a", 2]
 subgroups = { surgery = ["a"] }
+[columns.area]
+kind = "number"
+points = [0, 20, 500]
 [columns.year]
 kind = "subgroup"
 bands = [1990, 2000]
@@ -55,6 +58,7 @@ def test_kind_form_columns_classes_and_sizes_are_said(make: Make) -> None:
     assert "Declared in all 200 records at 2 clients" in text
     assert "One record 13 numbers Predicted one of 2 classes Names of what is predicted ill, well" in text
     assert "age number 18 to 90" in text
+    assert "area number 0, 20, 500" in text
     assert "<b>ward</b> category a, 2; subgroups surgery" in text
     assert "year subgroup bands 1990, 2000" in text
     assert "outcome label ill, well" in text

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from fl_dp.config.data import OWN
 from fl_dp.config.flat import Scalar, require
 
 BINS = (4, 8, 16, 32)  # of the scores: even, so that one edge is where the two classes are equally likely
@@ -19,6 +20,10 @@ def require_site_metrics(flat: Mapping[str, Scalar]) -> None:
     require(
         planned_evaluations(rounds, every) <= MOST_EVALUATIONS, "site-metrics-every", every,
         f"at least rounds / {MOST_EVALUATIONS}, as noise grows with the number of evaluations",
+    )  # fmt: skip
+    require(
+        not flat["site-metrics-subgroups"] or flat["test"] in (0, OWN), "site-metrics-subgroups",
+        flat["site-metrics-subgroups"], f"false with test = {flat['test']}: only test = {OWN} has subgroups",
     )  # fmt: skip
     fitting: dict[str, tuple[Scalar, str]] = {
         "privacy": ("on", "on, as metrics are noised and paid for"),

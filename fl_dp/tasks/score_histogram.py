@@ -164,8 +164,10 @@ def count(
 
     Every record has a pass of its own, in evaluation mode, from the same random state, on a model that keeps
     nothing (`check_model`): so no record moves another's cell. Passes are as many as `passes`, a public
-    number; those beyond the records are of made-up ones, which take about as long and count nothing.
+    number; those beyond the records are of made-up ones, which take about as long and count nothing. Buffers
+    are restored before each pass, in case a model changes them for some records alone.
     """
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     counts, held = np.zeros(layout.size, np.int64), len(records) if records is not None else 0
     uncounted, labels = np.zeros_like(counts), np.zeros(layout.places, np.int64)
     if held > passes:
@@ -173,6 +175,8 @@ def count(
     divided = records.subgroups if records is not None and layout.subgroups else ()
     groups = [one.codes.numpy() for one in divided]
     for row in range(passes):
+        for name, buffer in model.named_buffers():
+            buffer.copy_(buffers[name])
         if records is None or row >= held:
             outputs = _outputs(model, task, _made_up(task.form), device)
             _add(uncounted, layout, outputs, labels, [0] * len(layout.subgroups))

@@ -165,6 +165,7 @@ def test_sites_with_other_subgroups_add_up_in_what_they_have_in_common():
         ({"personal": "head.*", "evaluate": "off"}, "personal = "),
         ({"strategy": "x.py:F"}, "strategy = "),
         ({"site_metrics_bins": 6}, "site-metrics-bins = 6"),
+        ({"site_metrics_subgroups": True, "test": 0.2}, "site-metrics-subgroups = True: expected false"),
         ({"rounds": 2002}, "site-metrics-every = 2: expected at least rounds / 1000"),
     ],
 )  # fmt: skip

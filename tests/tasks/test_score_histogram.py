@@ -181,6 +181,26 @@ def test_random_numbers_of_a_model_do_not_depend_on_the_records_before():
     assert (count(Noisy(), task, both, layout, 2, CPU) == apart).all()
 
 
+def test_a_buffer_that_only_some_records_change_moves_no_other_cell():
+    class Sometimes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("moved", torch.zeros(1))
+
+        def forward(self, x):
+            out = x[:, 1:] + self.moved * torch.tensor([1.0, -1.0])
+            if x[0, 0] > 7:  # no made-up record
+                self.moved += 100.0
+            return out
+
+    form = Form((3,), 2)
+    layout, x = Layout(2, 8), torch.tensor([[9.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    both = TensorData(x, torch.tensor([0, 1, 0]), ("a", "b"))
+    found = count(Sometimes().eval(), task_of(form), both, layout, 3, CPU)
+    others = count(Sometimes().eval(), task_of(form), both.subset(torch.tensor([1, 2])), layout, 3, CPU)
+    assert (found - others).sum() == np.abs(found - others).sum() == 1  # the first one's own cell
+
+
 @pytest.mark.parametrize("kept", ["buffer", "attribute"])
 def test_a_model_that_keeps_a_state_is_refused(kept):
     class Remembers(nn.Module):

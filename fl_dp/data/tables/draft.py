@@ -44,7 +44,7 @@ def draft_schema(
         *_preface(wishes, file),
         f"missing = [{', '.join(map(_text, _MISSING))}]",
         *header,
-        'split = "hash"                 # for testing: a fifth of the records; "none"; "file": test.csv',
+        'split = "hash"                 # for testing: a fifth of the records; "none"; "file": another file',
     ]
     for name, cells in zip(table.names, table.columns, strict=True):
         lines += ["", f"[columns.{_text(name)}]", *_column(name, cells, wishes, decimal)]

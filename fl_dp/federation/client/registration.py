@@ -60,12 +60,13 @@ def auto_size(units: int, config: ClientConfig | RunConfig) -> int:
     |---|---|
     | a client's own | one unit more, rounded up to a number of three binary digits |
     | a part of a common data set, as in trials on one machine | the exact number |
-    | a public benchmark set | the exact number, which everybody knows unless a secret split took a part |
+    | a public benchmark set | the exact number, which everybody knows |
+    | what a secret split (test) has left of any | as a client's own |
 
     Three binary digits, then zeros: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ... So a neighbour with one
     unit more fits the same number, nearly all declare the same one, and it is at most a quarter too large.
     """
-    if cut_of(config) or (is_public(config) and not config.test_share):
+    if not config.test_share and (cut_of(config) or is_public(config)):
         return units
     spacing = 1 << max(0, (units + 1).bit_length() - 3)
     return -(-(units + 1) // spacing) * spacing
@@ -212,10 +213,12 @@ def held_out_registration(held_out: "HeldOut", config: ClientConfig) -> "DataDec
 def _test_size(units: int, config: ClientConfig) -> int:
     """The declared number of test units, from `public-size` if it is a number and the share is known.
 
-    A share s of n + m units is about m = n s / (1 - s) of n others, and more than five deviations above
-    that with a probability below 1e-6.
+    A share s of N units leaves about n = N (1 - s), and m of them are for testing: about n s / (1 - s), and
+    more than five deviations above that with a probability below 1e-6, whichever of both is known.
     """
     if config.public_size == AUTO or not config.test_share:
         return max(1, auto_size(units, config))  # also of none
-    expected = int(config.public_size) * config.test_share / (1 - config.test_share)
-    return math.ceil(expected + 5 * math.sqrt(expected)) + 5
+    left = 1 - config.test_share
+    units_in_all = int(config.public_size) / left
+    spread = math.sqrt(units_in_all * config.test_share * left) / left
+    return math.ceil(units_in_all * config.test_share + 5 * spread) + 5

@@ -11,6 +11,7 @@ from fl_dp.reporting.page.numbers import Shown, epsilon, known_epsilon, number
 from fl_dp.reporting.page.pieces import Table
 
 _WORDS = frozenset({"in this evaluation", "reason", "accountant"})
+_COUNTS = ("records", "invalid")  # with noise; shown without decimals
 
 
 def read_site_metrics(line: Mapping[str, Any]) -> SiteMetrics | None:
@@ -66,7 +67,7 @@ def site_metric_tables(run: RunFacts) -> tuple[Table, ...]:
             f"Metrics from the sites' own test records, after round {found.number}",
             ("metric", "value", "95 % from", "to"),
             tuple(
-                (one.name, *(_measured(value) for value in (one.value, one.low, one.high)))
+                (one.name, *(_measured(one.name, value) for value in (one.value, one.low, one.high)))
                 for one in found.estimates
             ),
         ),
@@ -99,5 +100,6 @@ def _row(one: AccountOfTests) -> tuple[str, ...]:
     )
 
 
-def _measured(value: float | None) -> Shown:
-    return Shown("too few records" if value is None else f"{value:.4f}", value)
+def _measured(name: str, value: float | None) -> Shown:
+    form = ".0f" if name in _COUNTS else ".4f"
+    return Shown("too few records" if value is None else f"{value:{form}}", value)

@@ -110,11 +110,9 @@ def test_a_run_leaves_both_models_and_reads_the_test_half_once(tmp_path, fakes, 
     moved = {float((last[name] - best[name]).mean().round()) for name in best}
     assert moved == {3.0 - summary["model_round"]}
     assert summary["epsilon"] == lines[-1]["epsilon"]  # of all rounds, whichever was chosen
-    *before, _, _, _, _, final, constant = read
-    rounds = read[len(before) : -2]
-    assert constant is final
-    assert len(before) == 2  # answers without a model, with which the rounds' are compared
-    assert all(one is rounds[0] for one in [*before, *rounds])  # the start and three rounds
+    *rounds, final = read  # classes are too small there for a constant answer to be told
+    assert len(rounds) == 4  # the start and three rounds
+    assert all(one is rounds[0] for one in rounds)
     rows = {tuple(x.flatten().tolist()) for x in rounds[0].x}
     assert len(rows & {tuple(x.flatten().tolist()) for x in final.x}) < 5  # digits that are equal by chance
     assert summary["loss"] not in [line["loss"] for line in lines]

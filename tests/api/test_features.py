@@ -88,6 +88,8 @@ def test_an_export_says_that_its_inputs_are_features(run, tmp_path):
     assert card["inputs"].startswith("float32 features scatter:1 of a record")
     assert card["settings"]["features"] == "scatter:1"
     assert card["form"]["input_shape"] == [9, 4, 4]
+    records = torch.randint(0, 256, (2, 1, 8, 8), dtype=torch.uint8)
+    assert torch.equal(fl_dp.encode(tmp_path / "out" / "card.json", records), of(records, "1"))
 
 
 def test_onnx_holds_the_model_behind_the_features(run, tmp_path):

@@ -16,6 +16,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.launch.resumption import kept_config
 from fl_dp.records import CLIENT_STATUSES
+from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.description import ModelDescription
@@ -45,7 +46,7 @@ class Result:
         """Where it is, how it ended, what came out and what it cost; a few lines."""
         done = list(Run(RunFolder(self.folder)).rounds())
         spent = "no privacy" if not self.private else "not known yet" if self.epsilon is None else (
-            f"{self.epsilon:.2f} of {self.settings.epsilon:g}, at delta {self.delta:g}"
+            f"{rounded_up(self.epsilon)} of {self.settings.epsilon:g}, at delta {self.delta:g}"
         )  # fmt: skip
         lines = [
             f"Result in {self.folder}: {self.status or 'not over'}",

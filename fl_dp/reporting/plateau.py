@@ -33,7 +33,7 @@ def plateau_words(rounds: Iterable[Mapping[str, Any]]) -> str:
     scatter = statistics.pstdev(b - a for a, b in pairwise(later)) / math.sqrt(2)
     level = statistics.fmean(values[-(len(values) // 4) :])
     server_round, epsilon, name, _ = next(one for one in found if one[3] >= level - 2 * scatter)
-    if server_round > _EARLY * found[-1][0]:
+    if server_round == found[0][0] or server_round > _EARLY * found[-1][0]:  # it never learnt, or learnt late
         return ""
     return (
         f"since round {server_round} {name} has only moved by chance (+- {scatter:.3f}): so many rounds, at "

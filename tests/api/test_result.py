@@ -48,6 +48,8 @@ def test_it_says_what_came_out_and_draws_it(make_run, monkeypatch):
     assert said[0].endswith(": completed")
     assert said[1:4:2] == ["  rounds   1 of 7, 2 clients", "  epsilon  1.50 of 3, at delta 1e-05"]
     assert "  accuracy 0.75" in said
+    dear = replace(result, summary={**result.summary, "epsilon": 1.501})
+    assert "  epsilon  1.51 of 3, at delta 1e-05" in repr(dear)  # never below what was spent
     off = replace(result, settings=replace(result.settings, privacy="off"))
     assert "  epsilon  no privacy" in repr(off)
     assert [axes.get_ylabel() for axes in result.plot().axes] == ["accuracy", "epsilon"]

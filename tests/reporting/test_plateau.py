@@ -26,6 +26,7 @@ def test_later_rounds_that_only_scatter_are_said_with_what_was_enough():
     [
         rounds_of([n / 12 for n in range(12)]),  # it still learns
         rounds_of([0.1] * 8 + [0.9] * 4),  # it has learnt late
+        rounds_of([0.1, 0.11] * 6),  # it has never learnt
         rounds_of(FLAT[:7]),  # too few to tell
         rounds_of(FLAT, "mae"),  # the less, the better
         rounds_of(FLAT, private=False),

@@ -264,3 +264,12 @@ def _state(made: MadeRun, site: str, steps: int, weights: str) -> Stated:
 def signed(said: Statement, key: SigningKey) -> Stated:
     text = said.to_text()
     return Stated(text, key.public, key.sign(PURPOSE, text.encode()).hex())
+
+
+def add_up(line: Json) -> None:
+    """Let the federation's epsilons be those of the line's two clients."""
+    found = [one["epsilon"] for one in line["clients"].values()]
+    line["epsilon"] = max(found)
+    line["federation"] |= {"largest": max(found), "median": sum(found) / 2, "least": min(found)}
+    if "planned_epsilon" in line:
+        line["planned_epsilon"] = max(found)

@@ -1,7 +1,7 @@
 """Random allocation in a run's files: its epsilons, its own steps, and that config.toml asks for it."""
 
 import pytest
-from verify.made_run import Json, MadeRun
+from verify.made_run import Json, MadeRun, add_up
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.records import Entry
@@ -19,11 +19,7 @@ def as_allocated(line: Json) -> None:
             one["pass_steps"] = STEPS_OF_A_PASS
         if "planned_epsilon" in one:
             one["planned_epsilon"] = one["epsilon"]
-    found = [one["epsilon"] for one in line["clients"].values()]
-    line["epsilon"] = max(found)
-    line["federation"] |= {"largest": max(found), "median": sum(found) / 2, "least": min(found)}
-    if "planned_epsilon" in line:
-        line["planned_epsilon"] = max(found)
+    add_up(line)
 
 
 @pytest.fixture

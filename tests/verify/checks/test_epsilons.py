@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from verify.made_run import BUDGET, STEPS, Json, MadeRun, epsilon
+from verify.made_run import BUDGET, STEPS, Json, MadeRun, add_up, epsilon
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.records import Entry
@@ -45,11 +45,7 @@ def test_rdps_own_epsilons_are_fine(made_run: MadeRun) -> None:
             one["epsilon"] = compute_epsilon([Entry(**entry) for entry in one["charges"]], 1e-5, "rdp")
             if "planned_epsilon" in one:
                 one["planned_epsilon"] = one["epsilon"]
-        found = [one["epsilon"] for one in line["clients"].values()]
-        line["epsilon"] = max(found)
-        line["federation"] |= {"largest": max(found), "median": sum(found) / 2, "least": min(found)}
-        if "planned_epsilon" in line:
-            line["planned_epsilon"] = max(found)
+        add_up(line)
 
     made_run.change_both(by_rdp)
     assert made_run.words("epsilons") == ""

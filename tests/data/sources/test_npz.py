@@ -108,8 +108,9 @@ def test_mis_shaped_arrays_are_refused_by_name(path: Path, changed: dict[str, An
     np.savez(path, **arrays(**changed))
     with pytest.raises(DataError, match=rf"own\.npz.*{words}") as error:
         load_npz(path, "train")
-    assert "77" not in str(error.value)
-    assert "secret" not in str(error.value)
+    said = str(error.value).replace(str(path), "")  # a temporary folder's name has numbers, too
+    assert "77" not in said
+    assert "secret" not in said
 
 
 def test_another_kind_of_file_is_refused(path: Path) -> None:

@@ -156,9 +156,10 @@ def test_numbers_with_another_decimal_mark_are_told_and_not_quoted(
     written: Written, schema_text: str, decimal: str, cell: str, words: str
 ) -> None:
     schema = f'separator = ";"\ndecimal = "{decimal}"\n' + schema_text
+    path = written(f"age;pain;note;ill\n{cell};1;a;0\n", schema)
     with pytest.raises(DataError, match=f"column 'age': some cells .*{words}") as error:
-        read(written(f"age;pain;note;ill\n{cell};1;a;0\n", schema))
-    assert "47" not in str(error.value)
+        read(path)
+    assert "47" not in str(error.value).replace(str(path), "")
     assert ("decimal" in str(error.value)) == bool(words)
 
 

@@ -209,6 +209,10 @@ CONTROL = "control "
 # Sites with different numbers do not train together, and a round is not repeated under another number.
 NUMERICS = 4
 
+# Increased with every change of what messages hold: records, fields, stages. A server takes no site with
+# another number, before anybody pays. 0: sites of before there was a number.
+PROTOCOL = 1
+
 # The largest absolute value of a weight: clients decline larger ones, and clamp the result of a step to it.
 MOST_WEIGHT = 1e6
 

@@ -19,6 +19,7 @@ from fl_dp.cli.check import check
 from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
 from fl_dp.cli.costs import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
+from fl_dp.cli.doctor import doctor
 from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
 from fl_dp.cli.fine_tune import fine_tune
 from fl_dp.cli.keys import init, keys
@@ -44,7 +45,7 @@ from fl_dp.cli.watch import watch
 SECTIONS = {
     "Train": ("run", "check", "plan", "sweep", "fine-tune"),
     "See": ("watch", "report", "verify", "predict", "export"),
-    "Prepare": ("new", "init", "keys", "schema", "validate"),
+    "Prepare": ("new", "init", "keys", "schema", "validate", "doctor"),
     "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
     "Account": ("ledger", "budget", "calibrate", "audit"),
 }
@@ -93,6 +94,7 @@ app.command()(watch)
 app.command()(new)
 app.command()(init)
 app.command()(keys)
+app.command()(doctor)
 app.command(help=REPORT_HELP)(report)
 app.command()(predict)
 app.command()(export)

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 WHERE = Path("/tmp/fl-dp-sample")  # a run's config.toml names its own folder, which is below this one
 _MOST_SECONDS = 180.0
-_VENV, _CODE, _HOME, _CONSOLE = "venv", "code", "home", "console"
+_VENV, CODE, _HOME, CONSOLE = "venv", "code", "home", "console"
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,18 @@ class Place:
             finish(process)
 
     @contextmanager
-    def started(self, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
-        """The same, while it goes on; it is ended with the block. What it says is in the file `console`."""
+    def started(self, *words: str, code: str = CODE) -> Iterator["subprocess.Popen[bytes]"]:
+        """The same, while it goes on; it is ended with the block. What it says is in the file `console`.
+
+        code: the folder here in which fl_dp is.
+        """
         home = self.folder / _HOME
         env = {
             **os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(self.folder / _CODE),
+            "PYTHONPATH": str(self.folder / code),
         }  # fmt: skip
         python = self.folder / _VENV / "bin" / Path(sys.executable).name
-        with (self.folder / _CONSOLE).open("ab") as console:
+        with (self.folder / CONSOLE).open("ab") as console:
             process = subprocess.Popen(
                 [str(python), "-P", "-m", "fl_dp.cli.main", *words],
                 cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=console, stderr=console,
@@ -55,7 +58,7 @@ def neutral_place() -> Iterator[Place]:
     for name in (_HOME, "config", "kits", "ledgers"):
         (WHERE / name).mkdir()
     (WHERE / _VENV).symlink_to(sys.prefix)  # exported models name the files of PyTorch
-    (WHERE / _CODE).symlink_to(ROOT)
+    (WHERE / CODE).symlink_to(ROOT)
     yield Place(WHERE)
     shutil.rmtree(WHERE)
 
@@ -63,4 +66,4 @@ def neutral_place() -> Iterator[Place]:
 def finish(process: "subprocess.Popen[bytes]", expected: int = 0) -> None:
     """Wait for its end. RuntimeError for another exit code."""
     if (code := process.wait(_MOST_SECONDS)) != expected:
-        raise RuntimeError(f"exit code {code}, expected {expected}; see {WHERE / _CONSOLE}.")
+        raise RuntimeError(f"exit code {code}, expected {expected}; see {WHERE / CONSOLE}.")

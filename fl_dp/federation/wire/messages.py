@@ -3,6 +3,7 @@
                        registration        a round
     server -> client   nothing             "plan", "arrays"
     client -> server   "profile", "spent"  "report", "spent", "arrays"
+                       "version"
     client -> server, in either, if there is no other answer: "refusal"
     after the last round, server -> client: "arrays", "about"; client -> server: "heard", "statement"
 
@@ -33,6 +34,7 @@ from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
 from fl_dp.federation.wire.bounds import Spent, check_profile, entries_of, require_only
 from fl_dp.records import (
     MOST_WEIGHT,
+    PROTOCOL,
     ClientProfile,
     Entry,
     LocalUpdate,
@@ -44,6 +46,7 @@ from fl_dp.records import (
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
 FINAL_MODEL = "query.final_model"  # a kind of message: the model of a run that is over
 ABOUT, HEARD = "about", "heard"  # records: of which run it is, and that it has arrived
+VERSION = "version"  # the record of a profile with its side's `PROTOCOL`, a constant of the code
 STATEMENT = "statement"  # the site's statement about its data, and its signature
 NO_ARRAYS = ArrayRecord()  # for replies whose update is in a sum; shared, because making one takes a while
 NO_REASON = "it gave no reason"
@@ -104,17 +107,30 @@ def plan_only(content: RecordDict) -> RoundPlan:
 
 
 def profile_to_content(profile: ClientProfile) -> RecordDict:
-    return RecordDict({PROFILE: record_of(profile), SPENT: spent_record(profile.spent)})
+    version = ConfigRecord({"protocol": PROTOCOL})
+    return RecordDict({VERSION: version, PROFILE: record_of(profile), SPENT: spent_record(profile.spent)})
 
 
 def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
     """A client's answer when it is asked to register."""
     if REFUSAL in content:
         return refusal_from_content(content)
-    require_only(content, (PROFILE, SPENT))
+    _check_protocol(content)
+    require_only(content, (VERSION, PROFILE, SPENT))
     profile = ClientProfile(**fields_in(content, PROFILE, ClientProfile), spent=spent_from_content(content))
     check_profile(profile)
     return profile
+
+
+def _check_protocol(content: RecordDict) -> None:
+    """ConfigError for a site with other messages. Nothing of them is read: it may mean something else."""
+    found = (config_record(content, VERSION) or {}).get("protocol")
+    if found != PROTOCOL:
+        known = f"protocol {found}" if type(found) is int else "no protocol that has a number"
+        raise ConfigError(
+            f"speaks {known}, this server protocol {PROTOCOL}: install one version of fl_dp at all sites. "
+            "Nothing was paid."
+        )
 
 
 def update_to_content(update: LocalUpdate) -> RecordDict:

@@ -1,4 +1,4 @@
-.PHONY: setup check test test-all test-times keys docs wheel figures mutants bench bench-engine bench-accuracy bench-simulation bench-gpu report-png
+.PHONY: setup check test test-all test-times keys docs wheel release figures mutants bench bench-engine bench-accuracy bench-simulation bench-gpu report-png
 
 DEVICE = cpu
 DATA_ROOT = data
@@ -9,6 +9,7 @@ JOBS = 1
 TEST_PROCESSES = 2
 PARTS =
 QUICK =
+FROM = v0.1.0
 
 setup:
 	@scripts/setup.sh
@@ -39,6 +40,11 @@ docs: setup
 
 wheel: setup
 	.venv/bin/python -m scripts.build dist
+
+# All of a release but publishing it: dist/VERSION/, and a tag in this checkout. FROM: a revision or tag before.
+release: check test test-all docs
+	.venv/bin/python -m scripts.samples.two_versions $(FROM)
+	.venv/bin/python -m scripts.release
 
 figures: setup
 	.venv/bin/python -m scripts.figures

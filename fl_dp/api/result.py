@@ -15,6 +15,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.launch.resumption import kept_config
+from fl_dp.optional import require_package
 from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.run_files import Run
@@ -60,8 +61,7 @@ class Result:
 
     def plot(self) -> Any:
         """The first metric, and epsilon, over rounds: a matplotlib Figure. ConfigError without matplotlib."""
-        if find_spec("matplotlib") is None:
-            raise ConfigError("plot() needs matplotlib: pip install fl-dp[report]")
+        require_package("matplotlib", "plot()")
         from matplotlib.figure import Figure  # late: few programs draw
 
         done = list(Run(RunFolder(self.folder)).rounds())

@@ -56,8 +56,10 @@ def test_it_says_what_came_out_and_draws_it(make_run, monkeypatch):
     rounds = result.folder / "rounds.jsonl"
     rounds.write_text(rounds.read_text().replace('"accuracy": 0.75', '"accuracy": null'))
     assert "  accuracy hidden" in repr(result)  # of few records
-    monkeypatch.setattr("fl_dp.api.result.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match="plot\\(\\) needs matplotlib"):
+    monkeypatch.setattr("fl_dp.optional.find_spec", lambda name: None)
+    with pytest.raises(
+        ConfigError, match=r"plot\(\) needs the package matplotlib, .*the extra report of fl_dp's wheel"
+    ):
         result.plot()
 
 

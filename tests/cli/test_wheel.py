@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,11 @@ def test_it_brings_the_configs_and_the_template(site):
     template = {path.name for path in (ROOT / "fl_dp" / "cli" / "new_folder").iterdir()}
     assert {path.name for path in (site / "fl_dp" / "cli" / "new_folder").iterdir()} == template
     brought = {path.name for path in site.iterdir()} - {"bin", "sitecustomize.py", "__pycache__"}
-    assert brought == {"fl_dp", "fl_dp-0.1.0.dist-info"}
+    assert brought == {"fl_dp", f"fl_dp-{version('fl-dp')}.dist-info"}
+
+
+def test_it_is_small(built):
+    assert built[0].stat().st_size < 1.3e6
 
 
 @pytest.mark.slow

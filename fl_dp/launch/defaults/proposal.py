@@ -36,7 +36,6 @@ _ONLY: dict[str, Scalar] = {
     "privacy": "on", "optimizer": "sgd", "optimizer_settings": "", "server_optimizer": "fedavg",
     "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
     "strategy": "", "adaptive_clipping": "", "max_grad_norm_schedule": "constant",
-    "sampling_scheme": "poisson",
 }  # fmt: skip
 _OF_SUMS: dict[str, Scalar] = {"aggregation": SECURE, "server_optimizer": "fedavgm"}
 START = 20.0  # seconds until the first round, which no forecast includes
@@ -178,10 +177,13 @@ def ruled(
     steps = steps_of_epochs(size, min(batch, size), epochs)
     rounds_of = rule.rounds_of_sums if config.secure else rule.rounds_of
     rounds = rounds_of(config.clients, config.fit_clients, steps, most_rounds)
+    local_epochs = rule.local_epochs_of(epochs, config.clients, config.fit_clients, rounds)
+    if config.allocates:
+        rounds, local_epochs = rule.in_whole_passes(epochs, config.clients, config.fit_clients, rounds)
     draft = replace(
         config,
         rounds=rounds,
-        local_epochs=rule.local_epochs_of(epochs, config.clients, config.fit_clients, rounds),
+        local_epochs=local_epochs,
         expected_batch_size=batch,
         physical_batch_size="auto",
         learning_rate=1.0,

@@ -47,6 +47,7 @@ from fl_dp.privacy_engine.settings import (
     chosen_accountant,
     chosen_noise,
     refuse_keywords,
+    told_what_is_missing,
     trained_parameters,
 )
 from fl_dp.privacy_engine.steps import Steps
@@ -88,6 +89,7 @@ class PrivacyEngine(Fixed, Reports):
     for models in wrappers that spread training (DistributedDataParallel, FSDP, DataParallel).
     """
 
+    @told_what_is_missing
     def __init__(
         self,
         module: nn.Module,

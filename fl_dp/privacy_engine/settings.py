@@ -164,7 +164,7 @@ def _checked_noise(given: float | Sequence[float]) -> float | Table:
         if not 0 <= noise_multiplier < math.inf:
             raise ConfigError(f"Expected noise_multiplier={noise_multiplier} >= 0 and finite.")
     if noise == 0 or (isinstance(noise, tuple) and 0 in noise):
-        warnings.warn("noise_multiplier=0: nothing is protected, epsilon is infinite.", stacklevel=4)
+        warnings.warn("noise_multiplier=0: nothing is protected, epsilon is infinite.", stacklevel=5)
     return noise
 
 

@@ -85,8 +85,8 @@ class PrivacyEngine(Fixed, Reports):
     formula chooses the kernels, and `get_training_stats` has no numbers. None for one process.
 
     All of this is fixed when the engine is made: no attribute can be assigned.
-    Raises ConfigError for settings that contradict one another, for several processes without `ranks`, and
-    for models in wrappers that spread training (DistributedDataParallel, FSDP, DataParallel).
+    Raises ConfigError for settings that are missing or contradict one another, for several processes without
+    `ranks`, and for models in wrappers that spread training (DistributedDataParallel, FSDP, DataParallel).
     """
 
     @told_what_is_missing

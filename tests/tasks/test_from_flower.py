@@ -2,10 +2,12 @@
 
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import torch
 from definition import clipped_one_by_one
+from docs.blocks import ROOT, file_in
 from flwr.clientapp import ClientApp
 from trainers import plan_of, trainer_for
 
@@ -28,7 +30,7 @@ APP = """
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.conv, self.fc = nn.Conv2d(1, 3, 3), nn.Linear(48, 3)
+            self.conv, self.fc = nn.Conv2d(1, 3, 3), nn.Linear(48, 10)
         def forward(self, x):
             return self.fc(torch.relu(self.conv(x)).flatten(1))
 
@@ -38,7 +40,7 @@ APP = """
         return [{"img": img, "label": int(img.sum() > 0) + int(img.sum() > 5)} for img in images]
 
     def load_data(partition_id, num_partitions, batch_size):
-        mine = rows(40, 0)[partition_id::num_partitions]
+        mine = rows(200, 0)[partition_id::num_partitions]
         return (DataLoader(mine[:16], batch_size=batch_size, shuffle=True),
                 DataLoader(mine[16:], batch_size=batch_size))
 
@@ -66,35 +68,19 @@ APP = """
                 correct += (outputs.argmax(1) == batch["label"]).sum().item()
         return loss / len(testloader), correct / len(testloader.dataset)
 """
-# What docs/migrating.md makes of it: no loop, and each example's own loss.
-TASK = """
-    import torch
-    import torch.nn.functional as F
-    from fl_dp import Task
-    from flower_app import Net, load_centralized_dataset, load_data
+TASK = file_in(ROOT / "docs" / "migrating.md", "my_task.py")  # what the page makes of it
 
-    def whole(loader):
-        batches = list(loader)
-        return torch.cat([b["img"] for b in batches]), torch.cat([b["label"] for b in batches])
 
-    class Ours(Task):
-        classes = 3
-        metrics = ("accuracy",)
-        def model(self):
-            return Net()
-        def losses(self, model, batch):
-            images, labels = batch
-            return F.cross_entropy(model(images), labels, reduction="none")
-        def train_data(self):
-            return whole(load_data(0, 2, batch_size=4)[0])
-        def test_data(self):
-            return whole(load_centralized_dataset())
-"""
+def write_files(folder: Path, task: str = TASK) -> Path:
+    (folder / "my_app").mkdir(exist_ok=True)
+    (folder / "my_app" / "task.py").write_text(dedent(APP))
+    (folder / "my_task.py").write_text(task)
+    return folder / "my_task.py"
 
 
 @pytest.fixture
-def ours(write) -> Task:
-    return task_of(TaskSettings(task=str(write(TASK, flower_app=APP))))
+def ours(tmp_path: Path) -> Task:
+    return task_of(TaskSettings(task=str(write_files(tmp_path))))
 
 
 def local_round(task, model, **asked):
@@ -107,9 +93,9 @@ def local_round(task, model, **asked):
 
 
 def test_without_privacy_its_rounds_are_those_of_the_apps_own_train(ours):
-    model, net, app = new_model(ours), new_model(ours), sys.modules["flower_app"]
+    model, net, app = new_model(ours), new_model(ours), sys.modules["my_app.task"]
     local_round(ours, model, private=False, noise_multiplier=0.0)
-    app.train(net, app.load_data(0, 2, batch_size=16)[0], epochs=3, lr=0.2, device="cpu")
+    app.train(net, app.load_data(0, 10, batch_size=16)[0], epochs=3, lr=0.2, device="cpu")
     for name, parameter in net.named_parameters():
         torch.testing.assert_close(model.get_parameter(name), parameter, rtol=1e-4, atol=1e-6)
 
@@ -130,21 +116,22 @@ def test_with_privacy_its_steps_are_clipped_example_by_example_with_the_apps_own
 
 
 def test_the_server_measures_what_the_apps_own_test_measures(ours):
-    app, model = sys.modules["flower_app"], new_model(ours)
+    app, model = sys.modules["my_app.task"], new_model(ours)
     found = evaluate(model, records_of(ours, "test"), ours, CPU)
     loss, accuracy = app.test(model, app.load_centralized_dataset(), "cpu")
     assert (found.loss, found.metrics["accuracy"]) == (pytest.approx(loss), pytest.approx(accuracy))
 
 
 @pytest.mark.parametrize("loop", ["train", "fit", "evaluate"])
-def test_a_task_with_a_loop_of_its_own_is_refused_before_anything_is_read(loop, write):
+def test_a_task_with_a_loop_of_its_own_is_refused_before_anything_is_read(loop, tmp_path):
     with pytest.raises(ConfigError, match=rf"Looped\.{loop}\(\) would never be called: .* losses\(model"):
         type("Looped", (Task,), {loop: lambda self, parameters, config: None})
+    path = write_files(tmp_path, f"{TASK}\n    def {loop}(self): pass\n")
     with pytest.raises(TaskError, match=rf"cannot be imported: ConfigError: Ours\.{loop}\(\)"):
-        task_of(TaskSettings(task=str(write(f"{TASK}\n        def {loop}(self): pass\n", flower_app=APP))))
+        task_of(TaskSettings(task=str(path)))
 
 
-def test_a_client_app_is_no_task(tmp_path: Path) -> None:
+def test_a_client_app_is_no_task():
     """Nor can its SuperNode join: tests/attacks/test_strangers_at_the_port.py has one that tries."""
     with pytest.raises(ConfigError, match=r"ClientApp .*: expected a class that is a fl_dp\.Task"):
         give(ClientApp())

@@ -47,6 +47,7 @@ from fl_dp.privacy_engine.settings import (
     chosen_accountant,
     chosen_noise,
     refuse_keywords,
+    told_what_is_missing,
     trained_parameters,
 )
 from fl_dp.privacy_engine.steps import Steps
@@ -84,10 +85,11 @@ class PrivacyEngine(Fixed, Reports):
     formula chooses the kernels, and `get_training_stats` has no numbers. None for one process.
 
     All of this is fixed when the engine is made: no attribute can be assigned.
-    Raises ConfigError for settings that contradict one another, for several processes without `ranks`, and
-    for models in wrappers that spread training (DistributedDataParallel, FSDP, DataParallel).
+    Raises ConfigError for settings that are missing or contradict one another, for several processes without
+    `ranks`, and for models in wrappers that spread training (DistributedDataParallel, FSDP, DataParallel).
     """
 
+    @told_what_is_missing
     def __init__(
         self,
         module: nn.Module,

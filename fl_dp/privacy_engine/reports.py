@@ -18,6 +18,7 @@ from fl_dp.engine.kernel_choice.table import kernel_table
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.checks import ModelCheck
 from fl_dp.privacy_engine.schedule import Schedule, StepSettings
+from fl_dp.privacy_engine.settings import refuse_keywords
 from fl_dp.privacy_engine.steps import PrivacySpent, Steps, privacy_spent, warn_of_assumed_sampling
 
 NAMES = ("med_clip", "max_clip", "min_clip", "non_finite", "snr", "signal", "noise", "noise_limit")
@@ -133,15 +134,17 @@ class Reports(ABC):
     def _now(self) -> StepSettings:
         return self._schedule.at_or_last(self.steps)
 
-    def get_privacy_spent(self, *, steps: int | None = None) -> PrivacySpent:
+    def get_privacy_spent(self, *, steps: int | None = None, **other: Any) -> PrivacySpent:
         """Cost at `target_delta` of the first `steps` steps; None for all steps so far.
 
         Each step is priced at its own noise multiplier. Every multiplier of a table takes 10 to 30 ms with
-        the accountant "pld", and 1 ms with "rdp". Raises ConfigError for more steps than a table has.
+        the accountant "pld", and 1 ms with "rdp". Raises ConfigError for more steps than a table has, and
+        for keywords of other engines.
 
         `sampling` in the result says whether Poisson sampling was seen or is assumed. The first time that
         it is assumed, there is also an AssumedSamplingWarning.
         """
+        refuse_keywords(other, "get_privacy_spent")
         steps = self.steps if steps is None else steps
         entries = self._schedule.entries(self.sample_rate, steps)
         spent = privacy_spent(entries, self.target_delta, self.accountant, self._steps.sampling)

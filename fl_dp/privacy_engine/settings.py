@@ -1,10 +1,12 @@
 """The keywords of `PrivacyEngine`, each checked and turned into what a private step needs, and then fixed."""
 
+import functools
+import inspect
 import math
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any, Literal, NoReturn, SupportsIndex, get_args
+from typing import Any, Literal, NoReturn, ParamSpec, SupportsIndex, get_args
 
 import torch
 from torch import nn
@@ -26,6 +28,8 @@ EngineNoise = torch.Generator | Literal["secure"]
 # One number for each step, in order.
 Table = tuple[float, ...]
 
+P = ParamSpec("P")
+
 # private_CNN's accounting_mode -> an accountant of ours that is at least as careful.
 _ACCOUNTING_MODES: dict[str, str] = {"rdp": "rdp", "rdp_cks": "rdp", "glw": "pld"}
 # Other keywords of private_CNN, fastDP and Opacus that cannot be honoured, and why (docs/migrating.md).
@@ -45,14 +49,41 @@ _REFUSED = {
     "secure_mode": "noise is always from the system's entropy, in integers",
     "poisson_sampling": "a PoissonSampler draws, and attach(optimizer, sampler=sampler) sees it",
     "grad_sample_mode": "kernels are measured and chosen",
+    "optimizer": "engine.attach(optimizer, sampler=sampler) takes it",
+    "data_loader": "engine.attach(optimizer, sampler=sampler) sees what a PoissonSampler draws",
+    "criterion": "a step takes each example's own loss, reduction='none'",
+    "noise_generator": "it is called generator=",
+    "batch_first": "the first dimension is always the example",
+    # of get_privacy_spent
+    "accounting_mode": "the accountant is fixed when the engine is made",
+    "lenient": "an accountant that fails is an error",
 }
 
 
-def refuse_keywords(other: Mapping[str, Any]) -> None:
-    """Raise TypeError for a keyword that does not exist, ConfigError for one that cannot be honoured."""
+def told_what_is_missing(init: Callable[P, None]) -> Callable[P, None]:
+    """`init` that raises ConfigError for what it needs and was not given: other engines ask for it later."""
+    _, first, *others = inspect.signature(init).parameters.values()  # self, the model, keywords
+    needed = [one.name for one in others if one.default is one.empty and one.kind is one.KEYWORD_ONLY]
+
+    @functools.wraps(init)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+        missing = [] if len(args) > 1 or first.name in kwargs else [first.name]
+        missing += [f"{name}=" for name in needed if name not in kwargs]
+        if missing:
+            raise ConfigError(
+                f"PrivacyEngine needs {', '.join(missing)} when it is made; then attach(optimizer). "
+                "docs/migrating.md shows it beside the calls of Opacus, private_CNN and fastDP."
+            )
+        init(*args, **kwargs)
+
+    return checked
+
+
+def refuse_keywords(other: Mapping[str, Any], of: str = "PrivacyEngine") -> None:
+    """Raise TypeError for a keyword that `of` does not have, ConfigError for one that cannot be honoured."""
     for name, value in other.items():
         if name not in _REFUSED:
-            raise TypeError(f"PrivacyEngine got an unexpected keyword argument {name!r}.")
+            raise TypeError(f"{of} got an unexpected keyword argument {name!r}.")
         if value is not False and value is not None:  # fp16=False requests nothing
             raise ConfigError(f"{name}={value!r} cannot be honoured: {_REFUSED[name]}; leave it out.")
 
@@ -133,7 +164,7 @@ def _checked_noise(given: float | Sequence[float]) -> float | Table:
         if not 0 <= noise_multiplier < math.inf:
             raise ConfigError(f"Expected noise_multiplier={noise_multiplier} >= 0 and finite.")
     if noise == 0 or (isinstance(noise, tuple) and 0 in noise):
-        warnings.warn("noise_multiplier=0: nothing is protected, epsilon is infinite.", stacklevel=4)
+        warnings.warn("noise_multiplier=0: nothing is protected, epsilon is infinite.", stacklevel=5)
     return noise
 
 

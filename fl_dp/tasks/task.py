@@ -17,6 +17,8 @@ from fl_dp.training.augmentation import Views
 from fl_dp.training.losses import check_targets, loss_of
 from fl_dp.training.objective import Batch, Objective
 
+_LOOPS = {"train", "fit", "evaluate"}  # of Flower's clients
+
 
 class Task:
     """Subclass it in a file of your own and override what is yours; the rest is built in.
@@ -48,7 +50,13 @@ class Task:
     metrics: Sequence[Any] = ()
 
     def __init_subclass__(cls, *, built_in: bool = False) -> None:
-        """built_in: only for fl_dp's own classes; TypeError elsewhere."""
+        """built_in: only for fl_dp's own classes; TypeError elsewhere. ConfigError for a loop of its own."""
+        for name in _LOOPS & vars(cls).keys():
+            raise ConfigError(
+                f"{cls.__name__}.{name}() would never be called: a task takes no steps of its own, which "
+                "nothing would noise or pay for. Write losses(model, batch), and metrics for what evaluation "
+                "measures; for a helper, take another name (docs/migrating.md, Flower)."
+            )
         if built_in and not cls.__module__.startswith("fl_dp."):
             raise TypeError(f"{cls.__name__}: only fl_dp's own tasks are built in.")
         cls.built_in = built_in

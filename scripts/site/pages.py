@@ -23,7 +23,7 @@ def outside_docs(root: Path = ROOT) -> dict[str, str]:
     """Path in the repository -> place in the site, of all pages that do not lie in docs/."""
     pages = {"README.md": "index.md", "benchmarks/README.md": "benchmarks.md"}
     pages |= {"examples/README.md": "examples/index.md", "deploy/README.md": "deploy.md"}
-    pages |= {name: name.lower() for name in ("CONTRIBUTING.md", "CHANGELOG.md")}
+    pages |= {name: name.lower() for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")}
     examples = sorted((root / "examples").glob("*/README.md"))
     pages |= {
         f"examples/{file.parent.name}/README.md": f"examples/{file.parent.name}.md" for file in examples

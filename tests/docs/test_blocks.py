@@ -96,7 +96,15 @@ def test_an_option_that_is_not_there_is_found():
 
 def test_every_page_in_the_navigation_is_there_and_every_page_is_in_it():
     navigation = set(re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
-    made = {"commands.md", "benchmarks.md", "deploy.md", "contributing.md", "changelog.md", "index.md"}
+    made = {
+        "commands.md",
+        "benchmarks.md",
+        "deploy.md",
+        "contributing.md",
+        "changelog.md",
+        "index.md",
+        "security.md",
+    }
     docs = {file.name for file in (ROOT / "docs").glob("*.md")}
     assert navigation == made | docs, "mkdocs.yml: the navigation is not that of docs/"
 

@@ -21,6 +21,13 @@ def test_privacy_names_tests_of_its_promises():
     assert len(set(NAMED.findall((ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")))) > 40
 
 
+def test_figures_beside_other_projects_are_those_of_the_benchmarks():
+    page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8").partition("## Figures")[2]
+    told = set(re.findall(r"(?<![\w.,])\d[\d,.]*\d(?![\w])", page))
+    assert len(told) > 12
+    assert told - set(re.findall(r"[\d,.]*\d", (ROOT / "benchmarks" / "README.md").read_text())) == set()
+
+
 def test_running_names_every_key_that_may_be_changed():
     page = " ".join((ROOT / "docs" / "running.md").read_text(encoding="utf-8").split())
     named = page.partition("and who is told: ")[2].partition(". ")[0]

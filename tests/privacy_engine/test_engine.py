@@ -4,11 +4,10 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 from attached import attached, losses_of, small_batch, small_engine, small_model
 from torch import nn
 
-from fl_dp import PrivacyEngine, add_gaussian_noise, clipped_grad_sum
+from fl_dp import add_gaussian_noise, clipped_grad_sum
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.engine.bounds import split_bound
 from fl_dp.engine.clip_functions import Psac, clip_function
@@ -145,27 +144,6 @@ def test_evaluation_between_steps_needs_no_check_and_between_call_and_step_chang
         optimizer.step(loss=losses if made_before else losses_of(model, x, y))
     assert engine.steps == 3
     assert engine._check._inputs is None  # nor is a batch kept
-
-
-@ASSUMED
-def test_code_written_for_private_cnn_runs():
-    model, (x, y) = small_model(), small_batch()
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    # fmt: off
-    engine = PrivacyEngine(model, batch_size=256, sample_size=50000, epochs=3, max_grad_norm=0.1, target_epsilon=3, ghost_clipping=True, mixed=True)  # noqa: E501
-    # fmt: on
-    engine.attach(optimizer)
-    for i in range(4):
-        loss = F.cross_entropy(model(x), y, reduction="none")
-        if i % 2:
-            optimizer.step(loss=loss)  # no loss.backward()
-            optimizer.zero_grad()
-        else:
-            optimizer.virtual_step(loss=loss)  # accumulate; the step after it adds noise once
-    assert engine.steps == 2
-    assert 0 < optimizer.get_privacy_spent().epsilon < 3
-    assert optimizer.get_training_stats()["snr"] > 0
-    assert optimizer.privacy_engine is engine
 
 
 def test_a_locked_engine_refuses_steps_until_it_is_unlocked():

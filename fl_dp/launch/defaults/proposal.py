@@ -175,11 +175,15 @@ def ruled(
     except AccountingError as error:
         raise ConfigError(f"epsilon = {config.epsilon:g}: no noise can meet this budget. {error}") from None
     steps = steps_of_epochs(size, min(batch, size), epochs)
-    rounds_of = rule.rounds_of_sums if config.secure else rule.rounds_of
-    rounds = rounds_of(config.clients, config.fit_clients, steps, most_rounds)
-    local_epochs = rule.local_epochs_of(epochs, config.clients, config.fit_clients, rounds)
+    clients = config.clients, config.fit_clients
+    rounds = (
+        rule.rounds_of_sums(*clients, steps, most_rounds)
+        if config.secure
+        else rule.rounds_of(*clients, epochs, steps, most_rounds)
+    )
+    local_epochs = rule.local_epochs_of(epochs, *clients, rounds)
     if config.allocates:
-        rounds, local_epochs = rule.in_whole_passes(epochs, config.clients, config.fit_clients, rounds)
+        rounds, local_epochs = rule.in_whole_passes(epochs, *clients, rounds)
     draft = replace(
         config,
         rounds=rounds,

@@ -36,11 +36,11 @@ def reasons_of(
         why_bound = "of images a tenth serves best: only rate * bound matters then (arXiv 2206.07136)"
     elif config.max_grad_norm < 0.9 * made_up.norm:
         why_bound = "as much as noise allows; the larger, the better the probabilities"
+    why_rounds = f"as many as clients in a round, and at least {rule.LEAST_PARTICIPATIONS} for each client"
+    if config.fit_clients == config.clients:
+        why_rounds = f"one a pass over the records, at most {rule.LEAST_PARTICIPATIONS} times as many as clients"
     reasons = {
-        "rounds": (
-            f"as many as clients in a round, and at least {rule.LEAST_PARTICIPATIONS} for each "
-            f"client{allowed}: then no single client's noise dominates the common model"
-        ),
+        "rounds": f"{why_rounds}{allowed}: then no single client's noise dominates the common model",
         "local_epochs": (
             f"{counted(round(epochs), 'pass', 'passes')} over a client's {size} {config.unit_name}s in all "
             f"rounds{in_time}: at a fixed epsilon, more passes help (De et al. 2022, arXiv 2204.13650)"

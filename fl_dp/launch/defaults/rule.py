@@ -69,15 +69,18 @@ def batch_of(size: int, epochs: float, epsilon: float, delta: float, most_steps:
     return batch
 
 
-def rounds_of(clients: int, in_a_round: int, steps: int, most: int | None = None) -> int:
+def rounds_of(clients: int, in_a_round: int, epochs: float, steps: int, most: int | None = None) -> int:
     """Rounds: at least as many as a round has clients, and enough for LEAST_PARTICIPATIONS of each client.
 
     In a round of t steps a client's own model gathers noise of variance t v; the mean of m clients gathers R
     t v / m in R rounds. With R >= m, noise moves no client further in a round than it moves the global model
-    in the run. steps: of a client in all rounds, at least one in each. most: the user's limit.
+    in the run. Where all clients train in each, more rounds cost no budget: 4 m, though no more than passes.
+    epochs, steps: of a client in all rounds, at least one step in each. most: the user's limit.
     """
     share = in_a_round / clients
     wanted = max(in_a_round, math.ceil(LEAST_PARTICIPATIONS / share))
+    if in_a_round == clients:
+        wanted = max(wanted, min(LEAST_PARTICIPATIONS * clients, int(epochs)))
     return max(1, min(wanted, math.ceil(steps / share), most or wanted))
 
 

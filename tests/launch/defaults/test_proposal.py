@@ -95,8 +95,8 @@ def test_a_round_may_take_as_long_as_it_is_to_take(monkeypatch):
         proposal, "timing_of", lambda *of, **more: replace(real(*of, **more), rounds=20_000.0)
     )
     found = proposed()
-    assert found.config.rounds == 4
-    assert found.config.round_timeout == found.run.forecast.config.round_timeout == 10_200.0  # 17 times 600 s
+    assert found.config.rounds == 8
+    assert found.config.round_timeout == found.run.forecast.config.round_timeout == 5400.0  # 9 times 600 s
 
 
 def test_a_larger_budget_takes_longer_steps():

@@ -80,20 +80,24 @@ def test_batches_by_hand(size, epochs, epsilon, batch):
 
 
 @pytest.mark.parametrize(
-    ("clients", "in_a_round", "steps", "most", "rounds"),
+    ("clients", "in_a_round", "epochs", "steps", "most", "rounds"),
     [
-        (1, 1, 586, None, 4),
-        (10, 10, 470, None, 10),
-        (10, 10, 470, 5, 5),
-        (10, 10, 470, 50, 10),
-        (100, 10, 100, None, 40),  # four for each client
-        (1000, 100, 100, None, 100),
-        (100, 100, 30, None, 30),  # a step in each
-        (100, 10, 2, None, 20),
+        (1, 1, 40, 586, None, 4),
+        (4, 4, 40, 470, None, 16),  # four times as many as clients
+        (10, 10, 40, 470, None, 40),
+        (10, 10, 12, 470, None, 12),  # no more than passes
+        (10, 10, 1, 470, None, 10),
+        (60, 60, 40, 470, None, 60),  # one for each client
+        (10, 10, 40, 470, 5, 5),
+        (10, 10, 40, 470, 50, 40),
+        (100, 10, 40, 100, None, 40),  # four for each client
+        (1000, 100, 40, 100, None, 100),
+        (100, 100, 40, 30, None, 30),  # a step in each
+        (100, 10, 40, 2, None, 20),
     ],
 )
-def test_rounds(clients, in_a_round, steps, most, rounds):
-    assert rule.rounds_of(clients, in_a_round, steps, most) == rounds
+def test_rounds(clients, in_a_round, epochs, steps, most, rounds):
+    assert rule.rounds_of(clients, in_a_round, epochs, steps, most) == rounds
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from fl_dp.federation.client.registration import (
 )
 from fl_dp.federation.client.stages import AcceptedRound, Client, HeldOutAccount, PaidRound
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
-from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
+from fl_dp.federation.wire.messages import ARRAYS, array_record, beyond_use, plan_from_content, refusal_of
 from fl_dp.records import MOST_WEIGHT, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
 
@@ -245,12 +245,11 @@ def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArrayS
         weights = decode(array_record(content, ARRAYS), specs)
     except ConfigError as error:
         raise DeclinedError(f"the weights received for model {model}: {error}") from None
-    for name, array in weights.items():
-        if array.dtype.kind in "fc" and array.size and abs(array).max() > MOST_WEIGHT:
-            raise DeclinedError(
-                f"the weights received for model {model}: array {name!r} holds values beyond "
-                f"{MOST_WEIGHT:g}, from which nothing can be learnt."
-            )
+    if (name := beyond_use(weights)) is not None:
+        raise DeclinedError(
+            f"the weights received for model {model}: array {name!r} holds values beyond {MOST_WEIGHT:g}, "
+            "from which nothing can be learnt."
+        )
     return weights
 
 

@@ -155,18 +155,18 @@ def reply_from_content(
     arrays, problem = {}, ""
     try:
         arrays = decode(array_record(content, ARRAYS), expected)
-        _check_sizes(arrays)
+        if (name := beyond_use(arrays)) is not None:
+            raise ConfigError(f"array {name!r}: holds values beyond {MOST_WEIGHT:g}.")
     except ConfigError as error:
         arrays, problem = {}, str(error)
     report = fields_in(content, REPORT, LocalUpdate)
     return LocalUpdate(arrays=arrays, spent=spent_from_content(content), **report), problem
 
 
-def _check_sizes(arrays: Mapping[str, NDArray]) -> None:
-    """ConfigError for values beyond MOST_WEIGHT, which clients neither send nor accept."""
-    for name, array in arrays.items():
-        if array.dtype.kind in "fc" and array.size and abs(array).max() > MOST_WEIGHT:
-            raise ConfigError(f"array {name!r}: holds values beyond {MOST_WEIGHT:g}.")
+def beyond_use(arrays: Mapping[str, NDArray]) -> str | None:
+    """The first array with values beyond MOST_WEIGHT, which clients neither send nor accept; else None."""
+    floats = ((name, array) for name, array in arrays.items() if array.dtype.kind in "fc" and array.size)
+    return next((name for name, array in floats if abs(array).max() > MOST_WEIGHT), None)
 
 
 def refusal_from_content(content: RecordDict) -> Refusal:

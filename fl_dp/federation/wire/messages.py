@@ -124,7 +124,8 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
 
 def _check_protocol(content: RecordDict) -> None:
     """ConfigError for a site with other messages. Nothing of them is read: it may mean something else."""
-    found = (config_record(content, VERSION) or {}).get("protocol")
+    record = config_record(content, VERSION)
+    found = None if record is None else record.get("protocol")
     if found != PROTOCOL:
         known = f"protocol {found}" if type(found) is int else "no protocol that has a number"
         raise ConfigError(

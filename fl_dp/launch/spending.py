@@ -105,7 +105,7 @@ def spending_of(
 
 
 def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> tuple[RunConfig, float]:
-    """What the members of secure sums share, as the server's `SecureAsking` computes it.
+    """What the members of secure sums share, as the server computes it (`federation/server/ask.py`).
 
     The config, with one noise if "auto" finds several, and the least sample rate that a member is charged
     for: the largest of any member if persons may be at several, else 0.

@@ -1,8 +1,8 @@
 """The client's side of a round: accept it, pay, train, settle, answer.
 
-The functions take a list of clients that share one ledger, and the training as an argument. A real client is
-a list of one; a simulation is a list of many, trained by other processes; an audit is a list of one with
-canaries.
+`ClientRounds` takes lists of clients that share one ledger, and `play` the training of one as an argument. A
+real client is a list of one; a simulation is a list of many, trained by other processes; an audit is a list
+of one with canaries.
 
     register -> accept -> pay -> (the training that is passed in) -> settle
 

@@ -131,7 +131,7 @@ class ClientRounds:
         accounts = (one for one in self.ledger.accounts() if one.dataset == client.dataset)
         return any(paid.run == run for one in accounts if one.retired is None for paid in one.rounds)
 
-    def state(self, clients: Sequence[Client], run: str, weights: str) -> "Statement":
+    def statement(self, clients: Sequence[Client], run: str, weights: str) -> "Statement":
         """The ledger's statement about these clients' data, see `make_statement`."""
         from fl_dp.federation.client.stating import make_statement
 

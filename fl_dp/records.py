@@ -300,6 +300,10 @@ class RoundPlan:
         """Whether its one step goes into a secure sum."""
         return self.shares > 0
 
+    def sample_rate(self, public_size: int) -> float:
+        """At which each of so many records is drawn in a step; 1 / t in one of a pass of t steps."""
+        return 1 / self.pass_steps if self.pass_steps > 1 else self.expected_batch_size / public_size
+
     @property
     def own_multiplier(self) -> float:
         """The noise multiplier of what this client alone adds."""

@@ -46,6 +46,7 @@ USERS = {
     "torchmetrics": {"tasks"},
     "onnx": {"api"},  # if it is installed
     "prometheus_client": {"launch"},  # the same
+    "packaging": {"launch"},  # what fl_dp asks for, compared with what is installed
     "httpx": {"federation"},
     "rich": {"reporting"},
     # trackers, if they are installed; clients import none

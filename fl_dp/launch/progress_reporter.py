@@ -60,11 +60,6 @@ class ProgressReporter:
         self._tell(self._progress.now(words))
 
     @property
-    def under_way(self) -> bool:
-        """Whether clients are working on a round."""
-        return bool(self._progress.server_round)
-
-    @property
     def rounds_over(self) -> int:
         return self._progress.over
 

@@ -52,7 +52,7 @@ def simulate(
         tracked.round_over(record)
 
     def on_model(arrays: Mapping[str, NDArray]) -> None:
-        stated = Stated(grid.state(run, weights_digest(arrays)).to_text())  # the clients have no keys
+        stated = Stated(grid.statement(run, weights_digest(arrays)).to_text())  # the clients have no keys
         write_statements(folder, [stated])
 
     own = client_config(config, 0, start.ledgers, one_run=start.one_run_ledger)

@@ -15,7 +15,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.profile import profile_of
 from fl_dp.federation.client.registration import dataset_name, records_name, registered_cut
 from fl_dp.federation.server.client_record import ClientRecord, record_of
-from fl_dp.federation.server.planning import expected_batch
+from fl_dp.federation.server.planning import sample_rate
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.ledger_place import NOWHERE
 from fl_dp.records import PROVEN, ClientProfile, Entry, weakest
@@ -51,9 +51,7 @@ class ClientSpending:
     @property
     def drawn(self) -> Entry | None:
         """`entry` with the rate at which its own records are drawn."""
-        if self.entry is None or self.entry.pass_steps > 1:
-            return self.entry
-        return replace(self.entry, sample_rate=self.own_rate)
+        return self.entry and replace(self.entry, sample_rate=self.own_rate)
 
     @property
     def alone(self) -> float:
@@ -100,12 +98,12 @@ def spending_of(
         record.epsilon_after(rounds),
         record.rounds_left(rounds),
         planned.taking(steps) if planned and steps else None,
-        expected_batch(config, profile.public_size) / profile.public_size,
+        sample_rate(config, profile.public_size),
     )
 
 
 def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> tuple[RunConfig, float]:
-    """What the members of secure sums share, as the server's `SecureAsking` computes it.
+    """What the members of secure sums share, as the server computes it (`federation/server/ask.py`).
 
     The config, with one noise if "auto" finds several, and the least sample rate that a member is charged
     for: the largest of any member if persons may be at several, else 0.

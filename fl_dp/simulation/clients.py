@@ -144,9 +144,9 @@ class SimulatedClients:
         if self._states:
             self._states.settle(up_to_round)
 
-    def state(self, run: str, weights: str) -> Statement:
+    def statement(self, run: str, weights: str) -> Statement:
         """The ledger's statement about all registered clients, see `ClientRounds.state`."""
-        return self._rounds.state([client for _, client in sorted(self._known.items())], run, weights)
+        return self._rounds.statement([client for _, client in sorted(self._known.items())], run, weights)
 
     def _state_before(self, work: ClientWork) -> bytes:
         """The state from which the client continues; empty if it starts anew."""

@@ -100,9 +100,9 @@ class SimulationGrid(BaseGrid):
         """Call it when the rounds' results are in the run's state, before anything of them leaves."""
         self._clients.erase_keys(run, up_to_round)
 
-    def state(self, run: str, weights: str) -> Statement:
+    def statement(self, run: str, weights: str) -> Statement:
         """The statement of the clients' ledger, when the run is over."""
-        return self._clients.state(run, weights)
+        return self._clients.statement(run, weights)
 
     def get_node_ids(self) -> Iterable[int]:
         """Client k is node k + 1: Flower has no node 0."""

@@ -19,6 +19,7 @@ from fl_dp.engine.kernel_choice.memory import is_out_of_memory, is_the_machines
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.gaussian import add_gaussian_noise, share_of_sum
 from fl_dp.engine.noise.grid import noise_grid
+from fl_dp.engine.noise.passes import count_of
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import allocation_draw, physical_batches, poisson_draw
@@ -73,9 +74,8 @@ class PrivateTrainer:
         )
         self._replicas = Replicas(self._passes, () if plan.one_by_one else more_devices)
         parameters = self._passes.parameters
-        count = sum(p.numel() * (1 + p.is_complex()) for p in parameters.values())
         # raises, before a payment, if no grid is fine enough; + 1 for the count of an adaptive bound
-        noise_grid(plan.max_grad_norm, plan.own_multiplier, count + 1)
+        noise_grid(plan.max_grad_norm, plan.own_multiplier, count_of(parameters.values()) + 1)
         # A larger draw, of probability 2^-111, is cut: how far rounding moves a sum depends on this number.
         self.most = most_drawn(plan.expected_batch_size)
         self.bound = bound_of(plan)

@@ -73,11 +73,6 @@ def is_finite(tensors: Iterable[Tensor]) -> bool:
     return all(bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
 
-def trainable_arrays(model: nn.Module) -> dict[str, NDArray[Any]]:
-    """Copies of the trainable parameters by name, as arrays."""
-    return as_arrays(trainable(model))
-
-
 def as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
     """Copies of the tensors as arrays."""
     return {name: np.array(tensor.cpu().numpy()) for name, tensor in tensors.items()}

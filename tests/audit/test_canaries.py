@@ -9,7 +9,7 @@ from fl_dp.audit.canaries import GradientCanaries
 from fl_dp.engine.clipping import clipped_grad_sum
 from fl_dp.engine.probe import probe
 from fl_dp.errors import ConfigError
-from fl_dp.training.trainer import trainable_arrays
+from fl_dp.training.trainer import as_arrays, trainable
 
 BOUND = 0.3
 
@@ -36,7 +36,7 @@ def test_each_canary_moves_its_own_weight_by_the_bound(moved):
 
 def test_scores_are_what_each_canary_moved():
     canaries = GradientCanaries(4, 4, BOUND)
-    before = trainable_arrays(canaries.model)
+    before = as_arrays(trainable(canaries.model))
     after = {"weights.weight": before["weights.weight"] - np.array([[1, 2, 3, 4, 5]], dtype=np.float32)}
     assert canaries.scores(before, after).tolist() == [1, 2, 3, 4]
 

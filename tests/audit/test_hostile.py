@@ -14,7 +14,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, RoundPlan
-from fl_dp.training.trainer import trainable_arrays
+from fl_dp.training.trainer import as_arrays, trainable
 
 CLASSES = tuple("0123456789")
 
@@ -53,7 +53,7 @@ def test_without_noise_every_canary_is_solved_for():
     canaries = _hostile(100)
     plan = _plan(50)
     canaries.watch(plan)
-    before = trainable_arrays(canaries.model)
+    before = as_arrays(trainable(canaries.model))
     drawn = [3, 4, 70]
     moved = {
         name: hostile.hostile_learning_rate(1) * g.numpy() for name, g in _gradient(canaries, drawn).items()

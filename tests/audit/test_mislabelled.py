@@ -9,7 +9,7 @@ from torch import nn
 from fl_dp.audit.mislabelled import MislabelledRecords
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
-from fl_dp.training.trainer import trainable_arrays
+from fl_dp.training.trainer import as_arrays, trainable
 
 
 def _data(count, seed):
@@ -40,7 +40,7 @@ def test_canaries_that_are_out_are_not_in_the_data(canaries):
 
 
 def test_a_step_along_a_canary_s_gradient_scores_its_length(canaries):
-    before = trainable_arrays(canaries.model)
+    before = as_arrays(trainable(canaries.model))
     x, y = (
         part[10 + 7 : 10 + 8]
         for part in canaries.data(torch.ones(40, dtype=torch.bool)).batch(torch.arange(50))

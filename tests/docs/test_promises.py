@@ -1,13 +1,20 @@
-"""Tests that the pages name are there; decisions tell of their day."""
+"""Tests that the pages name are there, and choices have a row; decisions tell of their day."""
 
 import re
 
 import pytest
 from docs.blocks import ROOT
 
+from fl_dp import choices
 from fl_dp.config.run import MAY_CHANGE
 
 NAMED = re.compile(r"`((?:tests/|(?:[a-z_]+/)*test_)[\w/]*\.py)`")
+PAGES = {  # without RULES, which users do not choose
+    "ACCOUNTANTS": "accounting", "AGGREGATIONS": "strategies", "AUGMENTATIONS": "training",
+    "CHECKS": "verify", "FEATURES": "features", "LOCAL_ALGORITHMS": "strategies", "LOSSES": "training",
+    "METRICS": "training", "MODELS": "models", "PARTITIONS": "data", "SERVER_OPTIMIZERS": "strategies",
+    "SOURCES": "data", "TRACKERS": "watching",
+}  # fmt: skip
 FILES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")]
 
 
@@ -32,3 +39,10 @@ def test_running_names_every_key_that_may_be_changed():
     page = " ".join((ROOT / "docs" / "running.md").read_text(encoding="utf-8").split())
     named = page.partition("and who is told: ")[2].partition(". ")[0]
     assert set(re.findall("`([^`]+)`", named)) == MAY_CHANGE
+
+
+@pytest.mark.parametrize(("kind", "page"), PAGES.items())
+def test_every_choice_stands_on_the_page_of_its_kind(kind, page):
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    named = {name for word in re.findall("`([^`\n]+)`", text) for name in re.split(r"[^\w-]+", word)}
+    assert set(getattr(choices, kind).built_in()) <= named

@@ -11,7 +11,7 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
-from fl_dp.training.trainer import trainable_arrays
+from fl_dp.training.trainer import as_arrays, trainable
 
 START = {"weight": np.zeros(3, np.float32)}
 CONFIG = RunConfig(
@@ -65,7 +65,7 @@ def test_a_ledger_restored_from_a_backup_is_refused_for_good(fakes, real_client)
 
     config = replace(CONFIG, model="linear", rounds=5, expected_batch_size=10, local_epochs=0.2)
     start = state_arrays(client.model)
-    assert start.keys() == trainable_arrays(client.model).keys()
+    assert start.keys() == as_arrays(trainable(client.model)).keys()
     strategy = run([client, fakes.Client("south", public_size=100)], fakes, config, start, on_round)
     north = [report.clients["north"] for report in strategy.reports]
     assert [one.status for one in north] == ["trained", "trained", "failed", "idle", "idle"]

@@ -14,7 +14,7 @@ from fl_dp.models.start import load_start
 from fl_dp.records import RoundPlan
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import train_records
-from fl_dp.training.trainer import trainable_arrays
+from fl_dp.training.trainer import as_arrays, trainable
 
 CODE = """
 from torch import nn
@@ -56,7 +56,7 @@ def check(
         task=task_identity(own), trained=own.trained,
     )  # fmt: skip
     client = real_client("site", **{key.replace("_", "-"): value for key, value in settings.items()})
-    answer, sent = client.train(plan, model=model), trainable_arrays(model)
+    answer, sent = client.train(plan, model=model), as_arrays(trainable(model))
     assert answer.arrays.keys() == sent.keys() == (names or sent.keys())
     assert any(not np.array_equal(array, sent[name]) for name, array in answer.arrays.items())
 

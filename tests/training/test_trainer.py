@@ -12,7 +12,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.records import NUMERICS
 from fl_dp.training.private import PrivateTrainer
-from fl_dp.training.trainer import is_finite, take_steps, trainable, trainable_arrays
+from fl_dp.training.trainer import as_arrays, is_finite, take_steps, trainable
 from fl_dp.training.unprotected import UnprotectedTrainer
 
 
@@ -56,7 +56,7 @@ def test_a_change_of_results_raises_the_numerics(data, private, monkeypatch):
     trainer = trainer_for(model, data, plan, key=bytes(range(32)))
     assert isinstance(trainer, PrivateTrainer if private else UnprotectedTrainer)
     take_steps(trainer, data, 3, 0.5, 7)
-    arrays = trainable_arrays(model)
+    arrays = as_arrays(trainable(model))
     found = np.concatenate([arrays["weight"].flatten(), arrays["bias"]])
     pinned = [float(number) for number in PINNED[private].split()]
     np.testing.assert_allclose(found, pinned, rtol=0, atol=2e-5)
@@ -66,7 +66,7 @@ def test_a_change_of_results_raises_the_numerics(data, private, monkeypatch):
 def test_arrays_are_copies_of_the_trainable_parameters_alone():
     model = _model()
     model.bias.requires_grad_(False)
-    arrays = trainable_arrays(model)
+    arrays = as_arrays(trainable(model))
     assert arrays.keys() == {"weight"}
     arrays["weight"][:] = 7.0
     assert not (model.weight == 7.0).any()

@@ -14,13 +14,12 @@ from fl_dp.data.source import Location, Reading, Source
 from fl_dp.data.sources.text import file_name, lines_of, passages, read_text, text_files
 from fl_dp.data.stable_split import split_of
 from fl_dp.data.tables.files import read_csv
-from fl_dp.data.tensor_data import Split, TensorData
+from fl_dp.data.tensor_data import NO_TOKEN, Split, TensorData
 from fl_dp.data.tokens import encoder_of
 from fl_dp.data.traces.texts import of_texts
 from fl_dp.errors import DataError
 
 COLUMNS = "author,text"
-_IGNORED = -100  # a target that does not count
 
 
 def load_authors(path: Path, reading: Reading, split: Split) -> TensorData:
@@ -49,7 +48,7 @@ def load_authors(path: Path, reading: Reading, split: Split) -> TensorData:
     if not found:
         raise DataError(f"{path}: no {split} passages of two tokens or more.")
     x = np.full((len(found), length), encoder.padding or 0, dtype=np.int64)
-    y = np.full((len(found), length), _IGNORED, dtype=np.int64)
+    y = np.full((len(found), length), NO_TOKEN, dtype=np.int64)
     for row, (_, one) in enumerate(found):
         x[row, : len(one.tokens) - 1], y[row, : len(one.tokens) - 1] = one.tokens[:-1], one.tokens[1:]
     return TensorData(

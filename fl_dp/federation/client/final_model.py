@@ -71,7 +71,7 @@ def _statement(content: RecordDict, config: ClientConfig, run: str) -> Statement
         with ClientRounds.open(config) as rounds:
             client = rounds.known(config)
             took_part = client is not None and rounds.took_part(client, run)
-            return rounds.state([client], run, weights) if client and took_part else None
+            return rounds.statement([client], run, weights) if client and took_part else None
     except FlDpError as error:
         logger.error("no statement is made: %s", error)
         return None

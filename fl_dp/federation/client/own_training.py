@@ -11,6 +11,7 @@ from flwr.app import RecordDict
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.persons import Examples
 from fl_dp.engine.clipping import ClippedSum
+from fl_dp.engine.noise.passes import count_of
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.kept_rows import check_once, kernels_of, rows_of
@@ -143,10 +144,7 @@ class MaskedTraining(OwnTraining):
         """As in `OwnTraining`; also DeclinedError unless the grid is the one that was signed."""
         super().prepare(plan, content)
         assert self.trainer is not None
-        check_grid(
-            self._participant.head,
-            sum(p.numel() * (1 + p.is_complex()) for p in self.trainer.algorithm.parameters.values()),
-        )
+        check_grid(self._participant.head, count_of(self.trainer.algorithm.parameters.values()))
 
     def check_received(self, weights: Mapping[str, NDArray]) -> None:
         """DeclinedError unless they are the signed ones; otherwise each member could get other weights."""

@@ -1,8 +1,8 @@
 """The client's side of a round: accept it, pay, train, settle, answer.
 
-The functions take a list of clients that share one ledger, and the training as an argument. A real client is
-a list of one; a simulation is a list of many, trained by other processes; an audit is a list of one with
-canaries.
+`ClientRounds` takes lists of clients that share one ledger, and `play` the training of one as an argument. A
+real client is a list of one; a simulation is a list of many, trained by other processes; an audit is a list
+of one with canaries.
 
     register -> accept -> pay -> (the training that is passed in) -> settle
 
@@ -34,7 +34,7 @@ from fl_dp.federation.client.registration import (
 )
 from fl_dp.federation.client.stages import AcceptedRound, Client, HeldOutAccount, PaidRound
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
-from fl_dp.federation.wire.messages import ARRAYS, array_record, plan_from_content, refusal_of
+from fl_dp.federation.wire.messages import ARRAYS, array_record, beyond_use, plan_from_content, refusal_of
 from fl_dp.records import MOST_WEIGHT, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
 
@@ -131,7 +131,7 @@ class ClientRounds:
         accounts = (one for one in self.ledger.accounts() if one.dataset == client.dataset)
         return any(paid.run == run for one in accounts if one.retired is None for paid in one.rounds)
 
-    def state(self, clients: Sequence[Client], run: str, weights: str) -> "Statement":
+    def statement(self, clients: Sequence[Client], run: str, weights: str) -> "Statement":
         """The ledger's statement about these clients' data, see `make_statement`."""
         from fl_dp.federation.client.stating import make_statement
 
@@ -245,12 +245,11 @@ def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArrayS
         weights = decode(array_record(content, ARRAYS), specs)
     except ConfigError as error:
         raise DeclinedError(f"the weights received for model {model}: {error}") from None
-    for name, array in weights.items():
-        if array.dtype.kind in "fc" and array.size and abs(array).max() > MOST_WEIGHT:
-            raise DeclinedError(
-                f"the weights received for model {model}: array {name!r} holds values beyond "
-                f"{MOST_WEIGHT:g}, from which nothing can be learnt."
-            )
+    if (name := beyond_use(weights)) is not None:
+        raise DeclinedError(
+            f"the weights received for model {model}: array {name!r} holds values beyond {MOST_WEIGHT:g}, "
+            "from which nothing can be learnt."
+        )
     return weights
 
 

@@ -55,9 +55,7 @@ class AcceptedRound:
 
     @property
     def sample_rate(self) -> float:
-        """At which each record is drawn in a step; of a pass, in which it is in one step of t, 1 / t."""
-        steps = self.plan.pass_steps
-        return 1 / steps if steps > 1 else self.plan.expected_batch_size / self.client.public_size
+        return self.plan.sample_rate(self.client.public_size)
 
     @property
     def entry(self) -> Entry:

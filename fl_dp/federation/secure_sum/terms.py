@@ -7,7 +7,7 @@ all members and keys; each member signs their digest before anybody masks anythi
 import hashlib
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -26,8 +26,6 @@ MEMBERS = AtMost(MOST_MEMBERS)  # entries of a list by place
 MOST_NUMBERS = 2**31  # of a vector
 KEYS_PURPOSE = "secure sum keys"  # of a signature
 SIGNATURE_BYTES = 64
-
-Sign = Callable[[str, bytes], bytes]  # purpose, body -> signature, as `SigningKey.sign`
 
 
 class Message:

@@ -48,7 +48,7 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
             raise FederationError(
                 "does not train without protection: its operator has not set allow-unprotected"
             )
-        return Entry(batch / size, UNPROTECTED, steps)
+        return Entry(sample_rate(config, size), UNPROTECTED, steps)
     _check_budget(profile)
     if config.secure and not profile.allow_secure_sum:
         raise FederationError("gives to no secure sums: its operator has not set allow-secure-sum")
@@ -58,7 +58,7 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
             f"keeps its budget by {profile.accountant!r}, which does not account for sampling-scheme = "
             "allocation (pld does)"
         )
-    rate = 1 / pass_steps if pass_steps > 1 else _charged_rate(batch / size, profile, copies)
+    rate = _charged_rate(sample_rate(config, size), profile, copies)
     noise = _noise_multiplier(profile, config, steps)
     mechanism = Entry(rate, noise, steps, shares, copies, pass_steps)
     if config.adaptive_clipping:
@@ -90,6 +90,12 @@ def expected_batch(config: RunConfig, public_size: int) -> int:
     """
     steps = pass_steps_in(config, public_size)
     return math.ceil(public_size / steps) if steps > 1 else min(config.expected_batch_size, public_size)
+
+
+def sample_rate(config: RunConfig, public_size: int) -> float:
+    """At which a client draws each of its records in a step; see `RoundPlan.sample_rate`."""
+    steps = pass_steps_in(config, public_size)
+    return 1 / steps if steps > 1 else expected_batch(config, public_size) / public_size
 
 
 def pass_steps_in(config: RunConfig, public_size: int) -> int:
@@ -197,8 +203,7 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
         return float(config.noise_multiplier)
     if profile.spent and not profile.vary_mechanism:
         return profile.spent[0].noise_multiplier
-    passes = pass_steps_in(config, profile.public_size)
-    rate = 1 / passes if passes > 1 else expected_batch(config, profile.public_size) / profile.public_size
+    passes, rate = pass_steps_in(config, profile.public_size), sample_rate(config, profile.public_size)
     steps, copies, budget = steps * participations(config), copies_of(config), _budget(profile)
     noise = _calibrated(rate, steps, budget, profile.spent, copies, passes)
     if config.epsilon < budget.epsilon:

@@ -124,7 +124,8 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
 
 def _check_protocol(content: RecordDict) -> None:
     """ConfigError for a site with other messages. Nothing of them is read: it may mean something else."""
-    found = (config_record(content, VERSION) or {}).get("protocol")
+    record = config_record(content, VERSION)
+    found = None if record is None else record.get("protocol")
     if found != PROTOCOL:
         known = f"protocol {found}" if type(found) is int else "no protocol that has a number"
         raise ConfigError(
@@ -155,18 +156,18 @@ def reply_from_content(
     arrays, problem = {}, ""
     try:
         arrays = decode(array_record(content, ARRAYS), expected)
-        _check_sizes(arrays)
+        if (name := beyond_use(arrays)) is not None:
+            raise ConfigError(f"array {name!r}: holds values beyond {MOST_WEIGHT:g}.")
     except ConfigError as error:
         arrays, problem = {}, str(error)
     report = fields_in(content, REPORT, LocalUpdate)
     return LocalUpdate(arrays=arrays, spent=spent_from_content(content), **report), problem
 
 
-def _check_sizes(arrays: Mapping[str, NDArray]) -> None:
-    """ConfigError for values beyond MOST_WEIGHT, which clients neither send nor accept."""
-    for name, array in arrays.items():
-        if array.dtype.kind in "fc" and array.size and abs(array).max() > MOST_WEIGHT:
-            raise ConfigError(f"array {name!r}: holds values beyond {MOST_WEIGHT:g}.")
+def beyond_use(arrays: Mapping[str, NDArray]) -> str | None:
+    """The first array with values beyond MOST_WEIGHT, which clients neither send nor accept; else None."""
+    floats = ((name, array) for name, array in arrays.items() if array.dtype.kind in "fc" and array.size)
+    return next((name for name, array in floats if abs(array).max() > MOST_WEIGHT), None)
 
 
 def refusal_from_content(content: RecordDict) -> Refusal:

@@ -15,6 +15,7 @@ from torchmetrics.classification import (
 )
 from torchmetrics.utilities import dim_zero_cat
 
+from fl_dp.data.tensor_data import NO_TOKEN
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
 from fl_dp.tasks.metric import Metric, first_choices
@@ -70,7 +71,7 @@ def _f1(form: Form) -> Any:
         return MultilabelF1Score(form.outputs) if form.outputs > 1 else BinaryF1Score()
     if form.targets == "class" and form.outputs <= 2:
         return BinaryF1Score()
-    return MulticlassF1Score(form.outputs, average="macro", ignore_index=-100)
+    return MulticlassF1Score(form.outputs, average="macro", ignore_index=NO_TOKEN)
 
 
 def _choices(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

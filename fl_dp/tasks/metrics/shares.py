@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from fl_dp.data.tensor_data import NO_TOKEN
 from fl_dp.tasks.metric import Metric, first_choices, right
 from fl_dp.tasks.parts import CLASS, SUBGROUP
-
-NO_TARGET = -100  # ignored by PyTorch's losses
 
 
 class RightAnswers:
@@ -34,7 +33,7 @@ class RightAnswers:
 
     def update(self, answers: Tensor, targets: Tensor) -> None:
         """Two integer tensors of the same shape."""
-        asked = targets != NO_TARGET
+        asked = targets != NO_TOKEN
         self._asked += int(asked.sum())
         self._right += int(((answers == targets) & asked).sum())
 
@@ -49,8 +48,8 @@ class Perplexity(RightAnswers):
     def update(self, answers: Tensor, targets: Tensor) -> None:
         """Logits (n, T, k) and integers (n, T)."""
         logits, wanted = answers.flatten(0, -2).double(), targets.flatten()
-        self._asked += int((wanted != NO_TARGET).sum())
-        self._right += float(cross_entropy(logits, wanted, ignore_index=NO_TARGET, reduction="sum"))
+        self._asked += int((wanted != NO_TOKEN).sum())
+        self._right += float(cross_entropy(logits, wanted, ignore_index=NO_TOKEN, reduction="sum"))
 
     def compute(self) -> Tensor:
         """(): float64; NaN if there was nothing to predict."""

@@ -14,7 +14,7 @@ from fl_dp.federation.wire.messages import plan_to_content, profile_from_content
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import RoundPlan
-from fl_dp.training.trainer import trainable_arrays
+from fl_dp.training.trainer import as_arrays, trainable
 
 PLAN = RoundPlan("run-1", 1, "linear", 3, 64, 0.5, 0.0, 1.5, 1.0)
 MODEL = build_model("linear", Form((1, 8, 8), 10), seed=1)
@@ -53,7 +53,7 @@ class Site:
         """Its update, or its refusal. arrays: sent in the place of the model's; expected: back."""
         model = model or self.model
         content = plan_to_content(plan, encode(arrays or state_arrays(model)))
-        back = specs(expected or trainable_arrays(model))
+        back = specs(expected or as_arrays(trainable(model)))
         answer, problem = reply_from_content(self.call("train", content), back)
         assert problem == ""
         return answer

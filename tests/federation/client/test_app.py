@@ -12,7 +12,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import ModelError
 from fl_dp.records import Entry, Refusal
 from fl_dp.tasks import records
-from fl_dp.training.trainer import trainable_arrays
+from fl_dp.training.trainer import as_arrays, trainable
 
 
 def test_a_client_registers_trains_pays_and_reports(tmp_path):
@@ -25,7 +25,7 @@ def test_a_client_registers_trains_pays_and_reports(tmp_path):
     expected = (Entry(64 / profile.public_size, 1.5, 3),)
     assert (update.spent, update.steps, update.delta) == (expected, 3, 1e-5)
     assert update.epsilon == compute_epsilon(expected, 1e-5, "rdp")
-    before = trainable_arrays(MODEL)
+    before = as_arrays(trainable(MODEL))
     assert all(not np.array_equal(update.arrays[name], before[name]) for name in before)
     assert site.register().spent == expected
     with Ledger.open(Path(site.config.ledger)) as ledger:

@@ -38,7 +38,9 @@ def reasons_of(
         why_bound = "as much as noise allows; the larger, the better the probabilities"
     why_rounds = f"as many as clients in a round, and at least {rule.LEAST_PARTICIPATIONS} for each client"
     if config.fit_clients == config.clients:
-        why_rounds = f"one a pass over the records, at most {rule.LEAST_PARTICIPATIONS} times as many as clients"
+        why_rounds = (
+            f"one a pass over the records, at most {rule.LEAST_PARTICIPATIONS} times as many as clients"
+        )
     reasons = {
         "rounds": f"{why_rounds}{allowed}: then no single client's noise dominates the common model",
         "local_epochs": (

@@ -34,15 +34,6 @@ def sources(run: RunFacts) -> tuple[Source, ...]:
     )
 
 
-def withheld_words(run: RunFacts, least: int) -> str:
-    """Why there are no curves of the server's test data; empty if there are, or could not be any."""
-    return {
-        "few": "Curves and confusion on the server's test data are hidden: a class, or a range of scores, has "
-        f"fewer than {least} test records or persons, or could be worked out beside the subgroups.",
-        "no-numbers": "There are no curves: some scores of the server's test data are not finite.",
-    }.get(run.outcomes.withheld, "")
-
-
 def outcome_tables(run: RunFacts) -> tuple[Table, ...]:
     """Those of ROC, calibration and confusion, for each source, without rows if there is nothing."""
     return tuple(

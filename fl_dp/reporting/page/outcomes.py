@@ -16,17 +16,22 @@ _MOST_BINS = 64
 _MOST_CLASSES = 64
 
 
-def read_outcomes(found: Mapping[str, Any]) -> Outcomes:
-    """From JSON; nothing for an empty one. ConfigError for another format; ValueError, KeyError, TypeError or
-    AttributeError for damage.
-    """
+def read_outcomes(found: Mapping[str, Any], where: str) -> Outcomes:
+    """From JSON; nothing for an empty one. ConfigError, naming `where`, for damage and for another format."""
     if not found:
         return Outcomes()
-    if found["format"] != FORMAT:
+    if found.get("format") != FORMAT:
         raise ConfigError(
-            f"its outcomes have the format {clean(str(found['format']), 20)}, and this fl_dp reads {FORMAT}: "
-            "read the run with the fl_dp that wrote it, or a later one."
+            f"{where}: its outcomes have the format {clean(str(found.get('format')), 20)}, and this fl_dp "
+            f"reads {FORMAT}: read the run with the fl_dp that wrote it, or a later one."
         )
+    try:
+        return _outcomes(found)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ConfigError(f"{where}: its outcomes are damaged.") from None
+
+
+def _outcomes(found: Mapping[str, Any]) -> Outcomes:
     if "withheld" in found:
         return Outcomes(withheld=clean(str(found["withheld"])))
     classes = tuple(clean(str(one)) for one in found["classes"])
@@ -111,3 +116,15 @@ def confusion(found: Outcomes) -> tuple[tuple[tuple[float, Share], ...], ...]:
         )
 
     return row(0), row(1)
+
+
+def withheld_words(found: Outcomes, least: int) -> str:
+    """Why there are no curves on the server's test data; empty if there are, or could not be any.
+
+    least: the records of a cell.
+    """
+    return {
+        "few": "Curves and confusion on the server's test data are hidden: a class or range of scores has fewer "
+        f"than {least} test records or persons, or could be worked out beside the subgroups.",
+        "no-numbers": "There are no curves: some scores of the server's test data are not finite.",
+    }.get(found.withheld, "")

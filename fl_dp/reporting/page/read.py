@@ -19,7 +19,7 @@ from fl_dp.reporting.page.described import (
     read_settings,
 )
 from fl_dp.reporting.page.digest import page_digest
-from fl_dp.reporting.page.facts import DataSet, Named, Outcomes, RunFacts, Setting, Site
+from fl_dp.reporting.page.facts import DataSet, Named, RunFacts, Setting, Site
 from fl_dp.reporting.page.outcomes import read_outcomes
 from fl_dp.reporting.page.round_facts import (
     History,
@@ -54,7 +54,6 @@ _OF_A_KILLED_RUN: dict[str, Any] = {
     "digests": {},
     "task": "",
     "suppressed_below": 0,
-    "outcomes": {},
 }
 _AS_WRITTEN = dict.fromkeys(
     ("status", "reason", "rounds", "lost_rounds", "delta", "planned_epsilon", "loss", "seconds", "started",
@@ -118,7 +117,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         epsilon_alone=_alone(said),
         masked=history.masked,
         site_metrics=history.site_metrics,
-        outcomes=_outcomes(said),
+        outcomes=read_outcomes(said.get("outcomes", {}), "summary.json"),
         identity=clean(said["run"]),
         versions=_named(said["versions"]),
         digests=_named(said["digests"]),
@@ -137,13 +136,6 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         data=data_facts(description),
         constant=constant_words(said),
     )
-
-
-def _outcomes(said: Mapping[str, Any]) -> Outcomes:
-    try:
-        return read_outcomes(said["outcomes"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise ConfigError("summary.json: its outcomes are damaged.") from None
 
 
 def _alone(said: Mapping[str, Any]) -> float | None:

@@ -17,8 +17,8 @@ from fl_dp.reporting.page import about_data, overview, signing, tables
 from fl_dp.reporting.page.assumptions import sizes_counted
 from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.compare import of_several
-from fl_dp.reporting.page.curves import withheld_words
 from fl_dp.reporting.page.facts import RunFacts
+from fl_dp.reporting.page.outcomes import withheld_words
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.site_metrics import site_metric_tables
 from fl_dp.reporting.page.words import clauses, ending, headline
@@ -70,7 +70,7 @@ def _of_one(run: RunFacts) -> dict[str, Any]:
         "results": overview.results(run),
         "figures": _figures(run),
         "rounds": tables.rounds(run),
-        "withheld": withheld_words(run, LEAST_CELL),
+        "withheld": withheld_words(run.outcomes, LEAST_CELL),
         "site_metrics": site_metric_tables(run),
         "bins": run.site_metrics.bins if run.site_metrics else 0,
         "ranked": tables.ranked(run),

@@ -20,6 +20,7 @@ def read_site_metrics(line: Mapping[str, Any]) -> SiteMetrics | None:
     found = line.get("site_metrics")
     if not found:
         return None
+    outcomes = read_outcomes(found.get("outcomes", {}), f"rounds.jsonl, round {line['round']}")
     try:
         return SiteMetrics(
             number=line["round"],
@@ -30,7 +31,7 @@ def read_site_metrics(line: Mapping[str, Any]) -> SiteMetrics | None:
                 for name, one in found["metrics"].items()
             ),
             accounts=tuple(_account(clean(name), one) for name, one in found["sites"].items()),
-            outcomes=read_outcomes(found.get("outcomes", {})),
+            outcomes=outcomes,
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ConfigError(f"rounds.jsonl, round {line['round']}: its site_metrics are damaged.") from None

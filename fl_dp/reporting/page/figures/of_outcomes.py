@@ -179,10 +179,10 @@ def _of_sites(run: RunFacts) -> tuple[str, str, dict[str, Values]]:
     estimates = run.site_metrics.estimates if run.site_metrics else ()
     for one in estimates:
         metric, _, part = one.name.partition("[")
-        found.setdefault(metric, []).append(
-            (part.removesuffix("]") or ALL, Share(one.value, one.low, one.high))
-        )
-    parts = {metric: values for metric, values in found.items() if any(" = " in name for name, _ in values)}
+        if " = " in part or not part:  # of a class there is its number
+            name = part.removesuffix("]") or ALL
+            found.setdefault(metric, []).append((name, Share(one.value, one.low, one.high)))
+    parts = {metric: values for metric, values in found.items() if any(name != ALL for name, _ in values)}
     return "sites", "the sites' own test records", parts
 
 

@@ -124,7 +124,7 @@ def withheld_words(found: Outcomes, least: int) -> str:
     least: the records of a cell.
     """
     return {
-        "few": "Curves and confusion on the server's test data are hidden: a class or range of scores has fewer "
-        f"than {least} test records or persons, or could be worked out beside the subgroups.",
+        "few": "Curves and confusion on the server's test data are hidden: a class or range of scores has "
+        f"fewer than {least} test records or persons, or could be worked out beside the subgroups.",
         "no-numbers": "There are no curves: some scores of the server's test data are not finite.",
     }.get(found.withheld, "")

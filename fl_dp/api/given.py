@@ -48,6 +48,8 @@ def named_data(
     kind = _kind([*parts, *([] if test_data is None else [test_data])])
     _check_test_data(kind, test_data, settings, base, needed=of_each or kind is TensorData)
     own = {"data_name": "frame" if kind is pd.DataFrame else "arrays", **settings}
+    if "schema" in own:  # a path, perhaps
+        own["schema"] = str(own["schema"])
     if of_each:
         own["clients"] = _clients(len(parts), settings)
     with tempfile.TemporaryDirectory(prefix="fl_dp-") as folder:  # for its owner alone

@@ -53,11 +53,11 @@ def frame_of(records: int = 60, seed: int = 0) -> pd.DataFrame:
 
 
 @pytest.fixture
-def schema(tmp_path: Path) -> Callable[[str], str]:
-    def write(more: str = "") -> str:
+def schema(tmp_path: Path) -> Callable[[str], Path]:
+    def write(more: str = "") -> Path:
         file = tmp_path / "people.schema.toml"
         file.write_text(more + SCHEMA)
-        return str(file)
+        return file
 
     return write
 

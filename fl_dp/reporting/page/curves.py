@@ -1,6 +1,5 @@
 """Tables of curves and confusion: on the server's test data, and on the sites' own test records."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fl_dp.reporting.page.facts import Outcomes, RunFacts
@@ -70,22 +69,17 @@ def calibration_table(source: Source) -> Table:
 
 
 def confusion_table(source: Source) -> Table:
-    many = len(source.outcomes.classes) > 2
+    """Records of each class by the class that was predicted, and the share that was right."""
+    rows, names = confusion(source.outcomes), source.outcomes.classes
     return Table(
         f"confusion-{source.key}",
-        f"Confusion on {source.on}, with 95 % intervals"
-        + (", without pairs of classes that no record is of" if many else ""),
-        ("class", "predicted", "records", *_interval("share")),
-        tuple(_confused(source.outcomes, drop_empty=many)),
-        frozenset({"predicted"}),
+        f"Confusion on {source.on}: records, and the share that is right, with 95 % intervals",
+        ("class", *(f"as {name}" for name in names if rows), *_interval("right")),
+        tuple(
+            (names[i], *(_records(records) for records, _ in row), *_shown(row[i][1]))
+            for i, row in enumerate(rows)
+        ),
     )
-
-
-def _confused(found: Outcomes, *, drop_empty: bool) -> Iterator[tuple[str, ...]]:
-    for name, row in zip(found.classes, confusion(found), strict=False):
-        for predicted, (records, one) in zip(found.classes, row, strict=True):
-            if records or not drop_empty:
-                yield (name, predicted, _records(records), *_shown(one))
 
 
 def _interval(name: str) -> tuple[str, str, str]:

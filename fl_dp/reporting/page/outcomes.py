@@ -93,7 +93,10 @@ def calibration(found: Histogram) -> tuple[Share, ...]:
     return tuple(share(yes, no, found.deviation) for no, yes in found.counts)
 
 
-def confusion(found: Outcomes) -> tuple[tuple[tuple[float, Share], ...], ...]:
+Confusion = tuple[tuple[tuple[float, Share], ...], ...]
+
+
+def confusion(found: Outcomes) -> Confusion:
     """For each class, and each that was predicted, the records, and their share of the class; or nothing.
 
     Of two classes the middle of the scores divides the answers.

@@ -65,8 +65,16 @@ def test_each_picture_has_a_text_and_a_table_with_its_numbers(make: Make) -> Non
     rows = [tuple(getattr(cell, "value", cell) for cell in row) for row in tables["roc-server"].rows]
     own, others = share(80, 30), share(20, 120)
     assert rows[0] == ("<ill>", 0.5, own.value, own.low, own.high, others.value, others.low, others.high)
-    assert [row[:3] for row in tables["confusion-server"].rows][:2] == [
-        ("well", "well", "120"), ("well", "<ill>", "20"),
+    assert tables["confusion-server"].columns == (
+        "class",
+        "as well",
+        "as <ill>",
+        "right",
+        "right from",
+        "right to",
+    )
+    assert [row[:4] for row in tables["confusion-server"].rows] == [
+        ("well", "120", "20", "0.8571"), ("<ill>", "30", "80", "0.7273"),
     ]  # fmt: skip
     assert tables["calibration-server"].rows[0][:5] == ("<ill>", "0.000", "0.100", "0.050", "100")
 
@@ -84,7 +92,7 @@ def test_names_of_classes_stay_texts_and_the_first_screen_stays(make: Make) -> N
     assert len(drawn.all("figure")) == len(plain.all("figure")) + 6
 
 
-def test_a_matrix_of_many_long_names_and_of_no_pairs_is_drawn(make: Make) -> None:
+def test_a_matrix_of_many_long_names_is_drawn(make: Make) -> None:
     counts = np.diag(np.arange(20) + 20)
     counts[3, 7] = 5
     names = [f"_a class with a long name and number {number}" for number in range(20)]
@@ -92,8 +100,9 @@ def test_a_matrix_of_many_long_names_and_of_no_pairs_is_drawn(make: Make) -> Non
     with drawing():
         (figure,) = outcome_figures(run)
     assert figure.table is not None
-    assert len(figure.table.rows) == 21  # pairs without a record have no row
-    assert str(figure.svg).count("_a class with") == 60  # at both axes, and in the text
+    assert len(figure.table.rows) == 20
+    assert str(figure.svg).count("_a class with") == 42  # at both axes, and two in the text
+    assert "Right were 82 % of _a class with a long name and number 3, the least, to 100 % of" in figure.text
     assert ">18<" in str(figure.svg)  # 5 of 28
 
 

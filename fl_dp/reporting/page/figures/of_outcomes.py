@@ -19,7 +19,7 @@ from fl_dp.reporting.page.figures.canvas import (
     style,
 )
 from fl_dp.reporting.page.intervals import Share
-from fl_dp.reporting.page.outcomes import calibration, confusion, curve
+from fl_dp.reporting.page.outcomes import Confusion, calibration, confusion, curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +28,7 @@ _SQUARE = (*PLACE[:3], 3.2)
 _MOST_WHISKERS = 15  # points with an interval, which more would cover
 _MOST_PARTS = 24  # subgroups in a figure
 _LONGEST = 18  # characters of a name beside the axes
+_MOST_NAMED = 6  # classes in a text
 _STRONGEST = 0.5  # of a cell's colour: the number in it must be read, in light and dark
 Values = list[tuple[str, Share]]  # of each part, in the order of the figure
 
@@ -124,12 +125,10 @@ def confused(source: Source) -> Figure | None:
     for i in range(1, side):
         axes.axhline(i, color=GRID, linewidth=0.8)
         axes.axvline(i, color=GRID, linewidth=0.8)
-    right = ", ".join(
-        f"{_percent(rows[i][i][1])} of {name}" for i, name in enumerate(source.outcomes.classes)
-    )
+    right = _right(rows, source.outcomes.classes)
     text = (
         f"On {source.on}: how many per cent of the records of a class, a row, were predicted as each class. "
-        f"Right were {right}."
+        f"{right}"
     )
     return framed(
         axes, f"f-confusion-{source.key}", f"Confusion on {source.on}", text, confusion_table(source)
@@ -187,7 +186,7 @@ def _of_sites(run: RunFacts) -> tuple[str, str, dict[str, Values]]:
 
 
 def _of_shares(across: str, up: str, scores: Sequence[Histogram]) -> "Axes":
-    names = [one.of_class for one in scores]
+    names = [short(one.of_class, _LONGEST) for one in scores]
     several = len(names) > 1
     axes = new_axes(across, up, len(names) * several, columns_of(names), _SQUARE)
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
@@ -209,12 +208,23 @@ def _whisker(axes: "Axes", across: Share, up: Share) -> None:
     axes.vlines(x, up.low or 0.0, up.high or 0.0, **look)
 
 
+def _right(rows: Confusion, names: Sequence[str]) -> str:
+    """How many of each class were right; of many the least and the most."""
+    shares = [(row[i][1].value, f"{_percent(row[i][1])} of {names[i]}") for i, row in enumerate(rows)]
+    if len(shares) <= _MOST_NAMED:
+        return f"Right were {', '.join(words for _, words in shares)}."
+    told = sorted((value, words) for value, words in shares if value is not None)
+    return f"Right were {told[0][1]}, the least, to {told[-1][1]}." if told else ""
+
+
 def _at_half(scores: Sequence[Histogram]) -> str:
+    """At the middle of the scores, by which two classes are told apart."""
+    if len(scores) > 1:
+        return ""
     return "".join(
-        f" At the score 0.5, recall of {one.of_class} is {_ends(point.own)}, of false alarms there are "
+        f" At the score 0.5, recall of {scores[0].of_class} is {_ends(point.own)}, of false alarms there are "
         f"{_ends(point.others)}."
-        for one in scores
-        for point in curve(one)
+        for point in curve(scores[0])
         if point.least == 0.5
     )
 

@@ -79,7 +79,7 @@ class _Records:
 
     def __init__(self, data: TensorData, owners: tuple[str, ...]) -> None:
         self.classes, self.y = data.classes, data.y.numpy()
-        self._owners, self._units = owners, np.unique(owners, return_inverse=True)[1]
+        self._owners = owners
         self._subgroups = [one.codes.numpy() for one in data.subgroups]
         self._sizes = tuple(len(one.labels) for one in data.subgroups)
         self._plain = self._told(self._subgroups, self._sizes)
@@ -98,17 +98,8 @@ class _Records:
     def told_classes(self, size: int) -> list[bool]:
         return self.told_beside(self.y, size) or [False] * size
 
-    def are_enough(self, cell: NDArray[np.bool_], least: int = LEAST_CELL) -> bool:
-        """Whether a cell's records are of so many units."""
-        return (len(np.unique(self._units[cell])) if self._owners else int(cell.sum())) >= least
-
-    def many_or_none(self, cell: NDArray[np.bool_]) -> bool:
-        return not cell.any() or self.are_enough(cell)
-
     def fit(self, codes: Codes, size: int) -> bool:
-        """Whether a column of so many cells may be told."""
-        if not all(self.many_or_none(codes == i) for i in range(size)):
-            return False
+        """Whether a column of so many cells may be told, with each that has records."""
         told = self.told_beside(codes, size)
         return told is not None and all(told[i] for i in np.unique(codes))
 
@@ -120,7 +111,7 @@ def _of_two(records: _Records, told: Sequence[bool], outputs: Scores) -> Outcome
     fine = np.searchsorted(layout.edges, odds, side="left")  # equal scores: the first class, as argmax
     least = LEAST_CELL
     while all(told) and least <= 2 * max(LEAST_CELL, len(odds)):
-        edges = _merged(records, fine, least)
+        edges = _merged(fine, least)
         bins = np.searchsorted(edges[1:-1], fine, side="right")
         if records.fit(bins, len(edges) - 1):
             counts = np.zeros((len(edges) - 1, 2), np.int64)
@@ -136,21 +127,20 @@ def _of_two(records: _Records, told: Sequence[bool], outputs: Scores) -> Outcome
     return _withheld(FEW)
 
 
-def _merged(records: _Records, fine: Codes, least: int) -> list[int]:
-    """Where groups of neighbouring fine bins begin, and the end: each with `least` units, from both ends to
-    the middle. What is left over there joins its neighbour, on its side. A side with fewer is one group.
+def _merged(fine: Codes, least: int) -> list[int]:
+    """Where groups of neighbouring fine bins begin, and the end: each with `least` records, from both ends to
+    the middle. What is left over there joins its neighbour on its side. A side with fewer is one group.
     """
-    half = _BINS // 2
-    low = _groups(records, fine, list(range(half)), least)
-    high = [_BINS - start for start in _groups(records, _BINS - 1 - fine, list(range(half)), least)]
-    return [*low, half, *reversed(high)]
+    half, sizes = _BINS // 2, np.bincount(fine, minlength=_BINS).tolist()
+    high = [_BINS - start for start in _groups(sizes[: -half - 1 : -1], least)]
+    return [*_groups(sizes[:half], least), half, *reversed(high)]
 
 
-def _groups(records: _Records, fine: Codes, bins: Sequence[int], least: int) -> list[int]:
+def _groups(sizes: Sequence[int], least: int) -> list[int]:
     """The first bin of each group, without one for what is left over."""
     starts = [0]
-    for one in bins:
-        if records.are_enough((fine >= starts[-1]) & (fine <= one), least):
+    for one in range(len(sizes)):
+        if sum(sizes[starts[-1] : one + 1]) >= least:
             starts.append(one + 1)
     return starts[:-1] or [0]
 
@@ -158,20 +148,19 @@ def _groups(records: _Records, fine: Codes, bins: Sequence[int], least: int) -> 
 def _of_several(records: _Records, told: Sequence[bool], outputs: Scores) -> Outcomes:
     """The confusion matrix; classes that are hidden, or would have small rows or columns, are one."""
     answers, single = outputs.argmax(1), {i for i, one in enumerate(told) if one}
+    sizes = np.bincount(answers, minlength=outputs.shape[1])
     while single:
         place = {one: i for i, one in enumerate(sorted(single))}
         pooled = len(single) < outputs.shape[1]
         y, said = (np.array([place.get(one, len(place)) for one in codes]) for codes in (records.y, answers))
         size = len(place) + pooled
-        weak = [one for one, i in place.items() if not records.many_or_none(said == i)]
-        if not weak and records.many_or_none(y == len(place)) and records.fit(said, size):
+        if records.fit(said, size):
             counts = np.zeros((size, size), np.int64)
             np.add.at(counts, (y, said), 1)
             names = _names(records.classes, outputs.shape[1])
             shown = [names[one] for one in place] + [_OTHERS] * pooled
             return {"format": FORMAT, "classes": shown, "confusion": counts.tolist()}
-        sizes = np.bincount(answers, minlength=outputs.shape[1])
-        single -= set(weak) or {min(single, key=lambda one: int(sizes[one]))}
+        single.remove(min(single, key=lambda one: (sizes[one] == 0, sizes[one])))
     return _withheld(FEW)
 
 

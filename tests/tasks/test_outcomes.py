@@ -169,6 +169,11 @@ def test_a_class_that_is_never_predicted_has_a_row() -> None:
     found = of_test_records(data_of(y, 5), outputs)
     assert found["classes"] == ["c0", "c1", "c2", "c3", "c4"]
     assert np.array(found["confusion"])[:, 4].sum() == 0
+    outputs[:, 3] = -9.0
+    outputs[:2, 3] = 9.0  # an answer of two: pooled with the next smallest, and not with that of nobody
+    found = of_test_records(data_of(y, 5), outputs)
+    smallest = np.bincount(outputs.argmax(1), minlength=5)[:3].argmin()
+    assert found["classes"] == [f"c{i}" for i in (0, 1, 2, 4) if i != smallest] + ["other classes"]
 
 
 def test_which_forms_are_told() -> None:

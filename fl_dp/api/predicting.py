@@ -15,6 +15,7 @@ from fl_dp.api.result import Result, load_run
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.fixed_features import features_of
 from fl_dp.data.source import data_of, load_inputs
+from fl_dp.data.tables.files import write_frame
 from fl_dp.data.tensor_data import batch_inputs
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError, DataError, ModelError
@@ -80,9 +81,9 @@ def _inputs_of(run: TaskSettings, data: Any, schema: str) -> Tensor:
         return _inputs(run, data, schema)
     if isinstance(data, pd.DataFrame) and schema:
         with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "frame.csv"
-            data.to_csv(file, index=False)
-            return _inputs(run, {"data": f"csv:{file}"}, schema)
+            file = Path(folder) / "frame.parquet"
+            write_frame(data, file)
+            return _inputs(run, {"data": f"parquet:{file}"}, schema)
     inputs = torch.as_tensor(data.to_numpy() if isinstance(data, pd.DataFrame) else data)
     inputs = inputs if inputs.dtype in (torch.uint8, torch.int64) else inputs.float()
     features = features_of(run.features)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fl_dp.api.given import Data, Records, named_data
 from fl_dp.api.result import Result, load_run
 from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
@@ -20,6 +21,8 @@ from fl_dp.tasks.task import Task
 def simulate(
     config: str | Path | RunConfig | None = None,
     *,
+    data: Data | None = None,
+    test_data: Records | None = None,
     task: str | type[Task] = "",
     out: str | Path | None = None,
     ledger: str | Path | None = None,
@@ -31,20 +34,27 @@ def simulate(
 
         result = fl_dp.simulate("run.toml", epsilon=3, task=MyTask, clients=10)
 
-    config: a run config, a flat TOML file, or settings; None: the defaults of `RunConfig`. task: a class,
-    which may be defined in a notebook, or a name as in the config. out: the run's folder; None: a new one
-    below `runs`. ledger: the folder of the clients' ledger; None: in the run's folder, so that each run is a
-    trial of its own. For private data, name a permanent one. ray_address: of a Ray cluster. quiet: prints
-    nothing, and draws no bar. settings: any key of the run config, with `_` for `-`.
+    config: a run config, a flat TOML file, or settings; None: the defaults of `RunConfig`. data: a name, as
+    in the config; or records in memory, a data frame with `schema` or a `TensorData`, which `partition`
+    divides among the clients; or a mapping with those of each client, in its order. test_data: the server's,
+    unless a frame's schema says which they are. task: a class, which may be defined in a notebook, or a name
+    as in the config. out: the run's folder; None: a new one below `runs`. ledger: the folder of the clients'
+    ledger; None: in the run's folder, so that each run is a trial of its own. For private data, name a
+    permanent one. ray_address: of a Ray cluster. quiet: prints nothing, and draws no bar. settings: any key
+    of the run config, with `_` for `-`.
 
+    Records in memory are in a temporary folder of this user alone until the call ends.
     If Ray already runs in this process, it is used and left running. Signal handlers are not changed; Ctrl-C
     ends the run and raises KeyboardInterrupt. A run that ends early because budgets are spent is a result:
     see `Result.summary`. Raises ConfigError for wrong settings, else an FlDpError that says why the run
     failed; with `out`, its logs are there.
     """
-    request = asked(config, task, settings)
-    folders: list[RunFolder] = []
-    with reporting_progress(_nothing if quiet else _print, quiet=quiet) as tell:
+    base, folders = _base(config), list[RunFolder]()
+    with (
+        named_data(data, test_data, settings, base) as named,
+        reporting_progress(_nothing if quiet else _print, quiet=quiet) as tell,
+    ):
+        request = asked(base, task, named)
         launch(
             request,
             engine="ray",
@@ -86,6 +96,8 @@ def _print(text: str) -> None:
 def plan(
     config: str | Path | RunConfig | None = None,
     *,
+    data: Data | None = None,
+    test_data: Records | None = None,
     task: str | type[Task] = "",
     minutes: float | None = None,
     most_rounds: int | None = None,
@@ -96,14 +108,16 @@ def plan(
         planned = fl_dp.plan(data="digits", epsilon=3, clients=10, minutes=10)
         result = fl_dp.simulate(planned.config)
 
-    config, task, settings: as in `fl_dp.simulate`; settings that the rule chooses raise ConfigError. minutes:
+    config, data, test_data, task, settings: as in `fl_dp.simulate`, which needs data in memory again;
+    settings that the rule chooses raise ConfigError. minutes:
     time limit of the run; None: no limit. most_rounds: the most rounds allowed. `Proposal.run.reasons`
     explains the choices.
 
     Only the number and form of the records are used, and nothing is started or paid. Raises what `propose`
     raises.
     """
-    request = asked(config, task, settings)
     check_open(name.replace("_", "-") for name in settings)
-    limit = None if minutes is None else 60 * minutes
-    return propose(request, engine="ray", seconds=limit, most_rounds=most_rounds)
+    limit, base = None if minutes is None else 60 * minutes, _base(config)
+    with named_data(data, test_data, settings, base) as named:
+        request = asked(base, task, named)
+        return propose(request, engine="ray", seconds=limit, most_rounds=most_rounds)

@@ -11,7 +11,7 @@ _FOLD = 5  # one in five is a test record
 
 
 def split_of(digest: bytes) -> Split:
-    """The split of a record, by its SHA-256. ValueError for raw bytes: what begins alike would go together."""
+    """The split of a record, by its SHA-256. ValueError for raw bytes: like beginnings would go together."""
     if len(digest) != hashlib.sha256().digest_size:
         raise ValueError("split_of: expected a SHA-256 digest")
     return "test" if int.from_bytes(digest[:8], "big") % _FOLD == 0 else "train"

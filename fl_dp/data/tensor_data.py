@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -79,6 +79,29 @@ class TensorData:
         check_subgroups(self.subgroups, len(self.y))
         if self.traces is not None and self.traces.records != len(self.y):
             raise DataError(f"Expected traces of {len(self.y)} records, not of {self.traces.records}.")
+
+    @classmethod
+    def of(cls, dataset: Any, classes: Sequence[str] = ()) -> Self:
+        """The records of a torch data set: an input and a target each, both tensors, or the target a number.
+
+        classes: a name for each label, if labels are integers; how many there are is public, and never taken
+        from labels. Each record is read once, whatever the data set draws. DataError for anything else.
+        """
+        records = [dataset[i] for i in range(len(dataset))]
+        if not records or not all(isinstance(one, tuple | list) and len(one) == 2 for one in records):
+            raise DataError("Expected a data set of at least one record, each an input and a target.")
+        inputs, targets = zip(*records, strict=True)
+        if not all(isinstance(one, Tensor) and one.shape == inputs[0].shape for one in inputs):
+            raise DataError(
+                "Expected inputs that are tensors of one shape; the data set's transform can make them."
+            )
+        x, y = torch.stack(inputs), torch.stack([torch.as_tensor(one) for one in targets])
+        if not y.is_floating_point() and not classes:
+            raise DataError(
+                'Expected classes, a name for each label, such as ("no", "yes"): labels are integers.'
+            )
+        x = x if x.dtype == torch.uint8 else x.float()
+        return cls(x, y.float() if y.is_floating_point() else y.long(), tuple(classes))
 
     @property
     def form(self) -> Form:

@@ -143,7 +143,8 @@ class RoundReport:
     site_metrics: of the global model on the sites' own test records; None, and not written, if they were not
     due. metrics: by name, value and ends of the interval, "low" and "high"; None: not enough records for the
     noise. sites: for each site its account of test records: epsilon of all its charges at delta, out of
-    budget. epsilon, delta: the largest of the sites. bins: of the scores.
+    budget. epsilon, delta: the largest of the sites. bins: of the scores. outcomes: as in the `Summary`, of
+    the sites' noised counts; not written without any.
     nowhere: why the run goes nowhere, in the round that says so; else empty, and not written.
     """
 
@@ -223,7 +224,8 @@ class Summary:
     with fewer test examples have no metrics of their own; 0 in files of an fl_dp that reported all.
     masked: whether masks hid the parts of its secure sums, for all that were opened; None, and not written,
     if there were none. constant: loss and metrics of the best answer that is the same for all test records,
-    by name; empty, and not written, if it is not known.
+    by name; empty, and not written, if it is not known. outcomes: what the page draws of the model's answers,
+    as `tasks/outcomes.py` says; empty, and not written, without classes.
     """
 
     status: RunStatus
@@ -252,6 +254,7 @@ class Summary:
     suppressed_below: int = 0
     masked: bool | None = None
     constant: Mapping[str, float | None] = field(default_factory=dict)
+    outcomes: Mapping[str, object] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return _line(self)
@@ -261,6 +264,7 @@ class Summary:
 OF_SOME: dict[str, Any] = {
     "shares": 1, "copies": 1, "pass_steps": 1, "epsilon_alone": None, "budget_alone": None,
     "secure_sum": None, "masked": None, "this_run": None, "constant": {}, "site_metrics": None, "nowhere": "",
+    "outcomes": {},
 }  # fmt: skip
 
 

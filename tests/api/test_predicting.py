@@ -111,9 +111,11 @@ def test_a_table_is_read_by_the_schema_of_the_training_and_a_cell_beside_it_refu
     assert "77" not in str(refused.value).partition("new.csv")[2]
 
 
-def test_frames_arrays_and_names_of_the_same_records_have_the_same_answers(make_run, tmp_path):
-    (tmp_path / "t.csv").write_text("age,pulse,dose,ill\n1,2,3,no\n50,100,5,yes\n")
-    (tmp_path / "t.schema.toml").write_text(TABLE_SCHEMA)
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_frames_arrays_and_names_of_the_same_records_have_the_same_answers(make_run, tmp_path, separator):
+    table = "age,pulse,dose,ill\n1,2,3,no\n50,100,5,yes\n"
+    (tmp_path / "t.csv").write_text(table.replace(",", separator))
+    (tmp_path / "t.schema.toml").write_text(f'separator = "{separator}"\n{TABLE_SCHEMA}')
     name = f"csv:{tmp_path / 't.csv'}"
     run = make_run(data=name)
     by_name = fl_dp.predict(run, name)

@@ -10,7 +10,7 @@ from flwr.app import Message
 from fl_dp.config.run import RunConfig
 from fl_dp.config.site_metrics import planned_evaluations
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.site_metrics import Counted, _Closing, is_due, metrics_of
+from fl_dp.federation.server.site_metrics import Counted, _Closing, is_due, metrics_of, outcomes_of
 from fl_dp.federation.server.state import read_state, write_state
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
@@ -71,6 +71,8 @@ def test_sites_are_asked_when_it_is_due_and_after_the_last_round(sites, fakes, t
     assert found["low"] < found["value"] < found["high"]
     # a report that is written and read again is the same, and the console shows it
     line = strategy.reports[-1].to_dict()
+    counted = np.array([one["counts"] for one in last["outcomes"]["scores"]]).sum((1, 2))
+    assert counted == pytest.approx([100] * 3, abs=40)  # in each class's block
     assert json.loads(json.dumps(line["site_metrics"])) == last
     assert "sites' auroc" in round_line(line, rounds=3, budget=3.0)
     assert "site_metrics" not in strategy.reports[0].to_dict()
@@ -154,6 +156,10 @@ def test_sites_with_other_subgroups_add_up_in_what_they_have_in_common():
     assert found["accuracy"]["value"] == pytest.approx(0.5)
     assert found["accuracy[sex = f]"]["value"] == pytest.approx(0.0)
     assert metrics_of([]) == {}
+    (drawn,) = outcomes_of([Counted(plain, one, 0.3), Counted(divided, other, 0.4)], ("no", "yes"))["scores"]
+    assert drawn["counts"] == [[5, 5], [0, 0], [0, 0], [5, 5]]
+    assert drawn["deviation"] == pytest.approx(0.5)
+    assert outcomes_of([], ()) == {}
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,29 @@ def _subgroups(name: str, labels: np.ndarray, codes: np.ndarray) -> Subgroups:
     return Subgroups(name, tuple(map(str, labels.tolist())), torch.from_numpy(codes.astype(np.int64)))
 
 
+def write_npz(path: Path, train: TensorData | None, test: TensorData | None) -> None:
+    """A file from which `load_npz` reads the same records; DataError for what no array there is for."""
+    arrays: dict[str, np.ndarray] = {}
+    for split, data in (("train", train), ("test", test)):
+        if data is None:
+            continue
+        if lost := [name for name in ("raw", "sites", "features", "traces") if getattr(data, name)]:
+            raise DataError(f"data: {' and '.join(lost)} cannot be handed over in memory; name their file.")
+        images = data.x.dtype == torch.uint8
+        arrays |= {f"x_{split}": (data.x.permute(0, 2, 3, 1) if images else data.x).numpy()}
+        arrays |= {f"y_{split}": data.y.numpy(), "classes": np.array(data.classes, dtype=np.str_)}
+        if not data.classes:
+            del arrays["classes"]
+        if data.vocabulary:
+            arrays["vocabulary"] = np.array(data.vocabulary)
+        if data.groups:
+            arrays[f"groups_{split}"] = np.array(data.groups)
+        for one in data.subgroups if split == "test" else ():
+            arrays[f"{_PREFIX}{one.name}"] = np.array(one.labels)
+            arrays[f"{_PREFIX}{one.name}_test"] = one.codes.numpy()
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+
+
 SOURCE = Source(
     lambda location, split: load_npz(location.path, split),
     argument="PATH",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from fl_dp.data.tables.cells import Cells
 from fl_dp.data.tables.encode import Table
@@ -93,6 +94,20 @@ def read_parquet(path: Path) -> Table:
                 f"{path}: column {number} holds {column.type}; expected texts, numbers or dates."
             ) from None
     return Table(_columns([[text.strip() for text in column] for column in texts]), tuple(table.column_names))
+
+
+def write_frame(frame: pd.DataFrame, path: Path) -> None:
+    """A Parquet file, read as a CSV file of the frame; DataError, quoting no cell, if it is no such table."""
+    import pyarrow
+
+    flags = frame.select_dtypes("bool").columns
+    try:
+        frame.astype(dict.fromkeys(flags, str)).to_parquet(path, index=False)
+    except (ValueError, TypeError, pyarrow.ArrowException) as error:
+        raise DataError(
+            "the data frame: expected columns of texts, of numbers or of dates, each with a name of its own "
+            f"({type(error).__name__})."
+        ) from None
 
 
 def _columns(texts: Sequence[Sequence[str]]) -> tuple[Cells, ...]:

@@ -1,17 +1,20 @@
 """Evaluates the global model, and answers that need no model, on public test data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
+from fl_dp.config.data import PERSON
 from fl_dp.errors import DataError
 from fl_dp.federation.server.nowhere import WithoutAModel
 from fl_dp.tasks.constant import ConstantAnswer, constant_answer
 from fl_dp.tasks.metric import metrics_of
+from fl_dp.tasks.outcomes import are_told, of_test_records
 from fl_dp.tasks.task import Task
+from fl_dp.training.objective import Batch
 
 if TYPE_CHECKING:
     from fl_dp.data.tensor_data import TensorData
@@ -48,15 +51,33 @@ def evaluate(
 
     metrics_wanted: names of metrics that replace the task's.
     """
-    model.to(device).eval()
     loss, metrics = torch.zeros((), dtype=torch.float64), metrics_of(task, device, metrics_wanted, data)
-    for start in range(0, len(data), BATCH_SIZE):
-        indices = torch.arange(start, min(start + BATCH_SIZE, len(data)))
-        inputs, targets = (part.to(device) for part in data.batch(indices))
-        losses, outputs = task.losses_and_outputs(model, (inputs, targets))
+    model.to(device).eval()
+    for batch in _batches(data, device):
+        losses, outputs = task.losses_and_outputs(model, batch)
         loss += losses.double().sum().cpu()
-        metrics.update(outputs, targets)
+        metrics.update(outputs, batch[1])
     return Evaluation(loss.item() / len(data), metrics.values(data.classes))
+
+
+@torch.no_grad()
+def outcomes(
+    model: nn.Module, data: "TensorData | None", task: Task, device: torch.device
+) -> Mapping[str, object]:
+    """What the page draws of the model's answers, see `tasks/outcomes.py`; empty without data, or classes."""
+    if data is None or not are_told(data.form):
+        return {}
+    model.to(device).eval()
+    found = torch.cat([task.outputs(model, inputs).double().cpu() for inputs, _ in _batches(data, device)])
+    if found.shape != (len(data), data.form.outputs):
+        return {}  # of a task of the user's own, whose outputs may be anything
+    return of_test_records(data, found.numpy(), data.groups if task.settings.unit_name == PERSON else ())
+
+
+def _batches(data: "TensorData", device: torch.device) -> Iterator[Batch]:
+    for start in range(0, len(data), BATCH_SIZE):
+        inputs, targets = data.batch(torch.arange(start, min(start + BATCH_SIZE, len(data))))
+        yield inputs.to(device), targets.to(device)
 
 
 def without_a_model(task: Task, data: "TensorData") -> WithoutAModel | None:

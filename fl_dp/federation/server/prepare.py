@@ -45,7 +45,8 @@ class PreparedRun:
 
     evaluate: on test data that rounds may use. evaluate_at_the_end: on test data that no round has seen, if
     the best model is kept; None if the last one is, which `evaluate` has measured. max_grad_norm: None
-    without privacy. evaluate_constant: the best constant answer, on the data of the run's metrics.
+    without privacy. evaluate_constant: the best constant answer, on the data of the run's metrics. outcomes:
+    what `model`, as it is by then, answers to them.
     """
 
     task: Task
@@ -57,6 +58,7 @@ class PreparedRun:
     max_grad_norm: float | None
     task_identity: str
     evaluate_constant: Callable[[], MetricRecord]
+    outcomes: Callable[[], Mapping[str, object]]
 
 
 def prepare(
@@ -74,7 +76,8 @@ def prepare(
     load_start(model, config.start)
     arrays = state_arrays(model)
     expected = specs(arrays)
-    measured = partial(_measured, model, task, config, expected, find_device(config.device))
+    device = find_device(config.device)
+    measured = partial(_measured, model, task, config, expected, device)
     if config.keep_model == BEST and test is not None:
         test, at_the_end = evaluation.halves(test)
     strategy = _strategy(model, config, run, record, on_round)
@@ -82,6 +85,7 @@ def prepare(
         strategy.reporting.constant = evaluation.without_a_model(task, test)
     if record.state:
         arrays = _resumed(strategy, record, config, expected)
+    of_metrics = test if at_the_end is None else at_the_end
     return PreparedRun(
         task,
         model,
@@ -91,7 +95,8 @@ def prepare(
         None if at_the_end is None else partial(measured, at_the_end),
         config.max_grad_norm if config.private else None,
         code_identity(task),
-        partial(_of_constant, task, config, test if at_the_end is None else at_the_end),
+        partial(_of_constant, task, config, of_metrics),
+        partial(evaluation.outcomes, model, of_metrics, task, device),
     )
 
 

@@ -47,6 +47,7 @@ def leave(
     """
     end: dict[str, Any] = {"status": status, "private": private, "reason": reason}
     values, constant, weights, write = MetricRecord(), MetricRecord(), "", record.disk_room.write
+    outcomes: Mapping[str, object] = {}
     try:
         if prepared:
             write(lambda: record.agree_with_disk(prepared.strategy), "rounds.jsonl")
@@ -58,6 +59,7 @@ def leave(
                 values = prepared.evaluate_at_the_end(record.kept.arrays)  # once: the run is over
             if status != "failed":
                 constant = prepared.evaluate_constant()
+                outcomes = prepared.outcomes()  # of the model that was just saved
     finally:
         end["digests"] = {"model": weights, "config": file_digest(out.config), "code": code_digest()}
         kept = record.kept
@@ -73,6 +75,7 @@ def leave(
             ended=utc_now(),
             versions=versions(),
             suppressed_below=LEAST_CELL,
+            outcomes=outcomes,
         )
         write(lambda: out.write_summary(summary), "summary.json")
         record.disk_room.release()

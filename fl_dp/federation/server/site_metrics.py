@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from fl_dp.models.names import common_name
 from fl_dp.records import Refusal
 from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.load import task_of
+from fl_dp.tasks.outcomes import of_sites
 from fl_dp.tasks.score_histogram import Layout
 from fl_dp.tasks.score_metrics import estimates
 
@@ -100,6 +101,7 @@ class SiteMetrics:
             "delta": max((one["delta"] for one in sites.values() if "delta" in one), default=0.0),
             "metrics": metrics_of(counted),
             "sites": dict(sorted(sites.items())),
+            "outcomes": outcomes_of(counted, task_of(self._config).class_names),
         }
 
     def _plan(self, server_round: int) -> EvaluationPlan:
@@ -212,12 +214,24 @@ def metrics_of(counted: Sequence[Counted]) -> dict[str, dict[str, float | None]]
     return found
 
 
+def outcomes_of(counted: Sequence[Counted], classes: Sequence[str]) -> dict[str, Any]:
+    """What the page draws of all records that the sites have counted; empty without sites."""
+    bare = [_bare(one) for one in counted]
+    if not bare:
+        return {}
+    deviation = math.sqrt(sum(one.deviation**2 for one in bare))
+    return of_sites(bare[0].layout, np.sum([one.cells for one in bare], axis=0), deviation, classes)
+
+
 def _common(by_layout: Mapping[Layout, Sequence[Counted]]) -> dict[Layout, list[Counted]]:
     """First of all records, without subgroups, of all sites; then each layout by itself."""
     plain: dict[Layout, list[Counted]] = {}
-    for layout, some in by_layout.items():
-        bare = Layout(layout.classes, layout.bins, layout.tokens, layout.places, layout.cap)
-        for one in some:
-            cells = np.append(one.cells[: bare.size - 1], one.cells[-1])
-            plain.setdefault(bare, []).append(Counted(bare, cells, one.deviation))
+    for one in (_bare(one) for some in by_layout.values() for one in some):
+        plain.setdefault(one.layout, []).append(one)
     return {**plain, **{layout: list(some) for layout, some in by_layout.items() if layout not in plain}}
+
+
+def _bare(one: Counted) -> Counted:
+    """Its counts of all records, without subgroups."""
+    layout = replace(one.layout, subgroups=())
+    return Counted(layout, np.append(one.cells[: layout.size - 1], one.cells[-1]), one.deviation)

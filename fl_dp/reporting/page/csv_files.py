@@ -11,6 +11,7 @@ from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.page import about_data, tables
 from fl_dp.reporting.page.compare import digests, groups_of, launches, side_by_side
+from fl_dp.reporting.page.curves import outcome_tables
 from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import Shown, measured
 from fl_dp.reporting.page.pieces import Table
@@ -57,7 +58,7 @@ def csv_texts(runs: Sequence[RunFacts]) -> dict[str, str]:
     found = {table.key: [_row(table, row) for row in table.rows] for table in of_all}
     heads = {table.key: _heads(table) for table in of_all}
     for place, run in enumerate(runs, 1):
-        for table in (*(make(run) for make in _OF_A_RUN), _parts(run)):
+        for table in (*(make(run) for make in _OF_A_RUN), *outcome_tables(run), _parts(run)):
             marks = {
                 "run": f"run {place}",
                 "folder": run.name,

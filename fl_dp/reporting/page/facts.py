@@ -97,6 +97,31 @@ class AccountOfTests:
 
 
 @dataclass(frozen=True, slots=True)
+class Histogram:
+    """Test records by their score, a probability, of the class. ends: bins + 1, from 0 to 1. places: the
+    score that stands for each bin. counts: of others and of the class. deviation: of the noise of each.
+    """
+
+    of_class: str
+    ends: tuple[float, ...]
+    places: tuple[float, ...]
+    counts: tuple[tuple[float, float], ...]
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What was answered to test records, see `tasks/outcomes.py`. confusion: counts by class and by the class
+    that was predicted, or none. withheld: why nothing is told; else empty.
+    """
+
+    classes: tuple[str, ...] = ()
+    confusion: tuple[tuple[float, ...], ...] = ()
+    scores: tuple[Histogram, ...] = ()
+    withheld: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SiteMetrics:
     """The last evaluation on the sites' own test records. number: of its round."""
 
@@ -105,6 +130,7 @@ class SiteMetrics:
     epsilon: float | None
     estimates: tuple[Estimate, ...]
     accounts: tuple[AccountOfTests, ...]
+    outcomes: Outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +211,7 @@ class RunFacts:
     epsilon_alone: as epsilon, if the assumption behind secure sums fails; None if no data were in any.
     one_run_ledger: by its launch, the clients' ledger was made for this run alone.
     constant: what the best constant answer reaches, in words; empty if not known.
-    site_metrics: None if none were measured.
+    site_metrics: None if none were measured. outcomes: on the server's test data.
     """
 
     name: str
@@ -236,6 +262,7 @@ class RunFacts:
     one_run_ledger: bool
     constant: str
     site_metrics: SiteMetrics | None
+    outcomes: Outcomes
 
     @property
     def stating(self) -> tuple[Site, ...]:
@@ -302,6 +329,13 @@ class RunFacts:
         """Whether anything was measured on the server's test data."""
         found = [(self.loss, self.metrics), *((one.loss, one.metrics) for one in self.history)]
         return any(value is not None for loss, metrics in found for value in (loss, *metrics.values()))
+
+    @property
+    def tested(self) -> str:
+        """What the server has measured the run's model on."""
+        if self.kept == "best":
+            return "the half of the server's test data that it was not chosen on"
+        return "the server's test data"
 
     @property
     def records_per_person(self) -> int:

@@ -62,7 +62,7 @@ def glance(run: RunFacts) -> Named:
 def _quality(run: RunFacts) -> tuple[str, str]:
     """The first metric, or the loss of a task without metrics."""
     name, value = next(iter(run.metrics.items()), ("Loss", run.loss))
-    return (f"{name}, on {_tested(run)}" if run.measured else "How good the model is", measured(value))
+    return (f"{name}, on {run.tested}" if run.measured else "How good the model is", measured(value))
 
 
 def _rounds(run: RunFacts) -> str:
@@ -174,17 +174,11 @@ def results(run: RunFacts) -> Named:
     }.get(run.kept, run.kept)
     return (
         ("Model that was kept", kept if run.has_model else "none"),
-        *((f"{name}, on {_tested(run)}", measured(value)) for name, value in run.metrics.items()),
-        (f"Loss, on {_tested(run)}", measured(run.loss)),
+        *((f"{name}, on {run.tested}", measured(value)) for name, value in run.metrics.items()),
+        (f"Loss, on {run.tested}", measured(run.loss)),
         *((("The best answer that is the same for all of them", run.constant),) if run.constant else ()),
         ("Time", where_time_went(run)),
     )
-
-
-def _tested(run: RunFacts) -> str:
-    if run.kept == "best":
-        return "the half of the server's test data that it was not chosen on"
-    return "the server's test data"
 
 
 def provenance(run: RunFacts) -> Named:

@@ -20,6 +20,7 @@ from fl_dp.reporting.page.described import (
 )
 from fl_dp.reporting.page.digest import page_digest
 from fl_dp.reporting.page.facts import DataSet, Named, RunFacts, Setting, Site
+from fl_dp.reporting.page.outcomes import read_outcomes
 from fl_dp.reporting.page.round_facts import (
     History,
     by_part,
@@ -116,6 +117,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         epsilon_alone=_alone(said),
         masked=history.masked,
         site_metrics=history.site_metrics,
+        outcomes=read_outcomes(said.get("outcomes", {}), "summary.json"),
         identity=clean(said["run"]),
         versions=_named(said["versions"]),
         digests=_named(said["digests"]),

@@ -18,6 +18,7 @@ from fl_dp.reporting.page.assumptions import sizes_counted
 from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.compare import of_several
 from fl_dp.reporting.page.facts import RunFacts
+from fl_dp.reporting.page.outcomes import withheld_words
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.site_metrics import site_metric_tables
 from fl_dp.reporting.page.words import clauses, ending, headline
@@ -69,6 +70,7 @@ def _of_one(run: RunFacts) -> dict[str, Any]:
         "results": overview.results(run),
         "figures": _figures(run),
         "rounds": tables.rounds(run),
+        "withheld": withheld_words(run.outcomes, LEAST_CELL),
         "site_metrics": site_metric_tables(run),
         "bins": run.site_metrics.bins if run.site_metrics else 0,
         "ranked": tables.ranked(run),
@@ -117,9 +119,11 @@ def _first_figure(run: RunFacts) -> Any:
 def _figures(run: RunFacts) -> list[Any]:
     from fl_dp.reporting.page.figures.canvas import drawing
     from fl_dp.reporting.page.figures.of_one import attendance, budget, quality, time_spent, tradeoff
+    from fl_dp.reporting.page.figures.of_outcomes import outcome_figures
 
     with drawing():
-        found = [*quality(run), budget(run), tradeoff(run), attendance(run), time_spent(run)]
+        found = [*quality(run), budget(run), tradeoff(run), *outcome_figures(run), attendance(run)]
+        found.append(time_spent(run))
     return [one for one in found if one is not None]
 
 

@@ -8,6 +8,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.page.facts import AccountOfTests, Estimate, RunFacts, SiteMetrics
 from fl_dp.reporting.page.numbers import Shown, epsilon, known_epsilon, number
+from fl_dp.reporting.page.outcomes import read_outcomes
 from fl_dp.reporting.page.pieces import Table
 
 _WORDS = frozenset({"in this evaluation", "reason", "accountant"})
@@ -19,6 +20,7 @@ def read_site_metrics(line: Mapping[str, Any]) -> SiteMetrics | None:
     found = line.get("site_metrics")
     if not found:
         return None
+    outcomes = read_outcomes(found.get("outcomes", {}), f"rounds.jsonl, round {line['round']}")
     try:
         return SiteMetrics(
             number=line["round"],
@@ -29,6 +31,7 @@ def read_site_metrics(line: Mapping[str, Any]) -> SiteMetrics | None:
                 for name, one in found["metrics"].items()
             ),
             accounts=tuple(_account(clean(name), one) for name, one in found["sites"].items()),
+            outcomes=outcomes,
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ConfigError(f"rounds.jsonl, round {line['round']}: its site_metrics are damaged.") from None

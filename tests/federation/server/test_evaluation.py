@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -143,6 +144,32 @@ def test_what_is_not_defined_is_null_in_json_and_not_available_on_the_console(mo
     assert json.loads(json.dumps(strict_json(reported), allow_nan=False))["auroc"] is None
     assert _evaluated({"metrics": reported, "accuracy": 0.5, "loss": 1.0}) == ("auroc n/a", "loss 1.00")
     assert scalar(MetricRecord({"loss": math.inf}), "loss") is None
+
+
+def test_what_was_answered_is_of_every_record_and_of_persons(model, data, monkeypatch):
+    many = data.subset(torch.arange(10).repeat(30))
+    found = evaluation.outcomes(model, many, task_for(many), CPU)
+    answers = model(data.x).argmax(1)
+    expected = torch.zeros(3, 3, dtype=torch.int64)
+    for label, answer in zip(data.y, answers, strict=True):
+        expected[label, answer] += 30
+    assert found["confusion"] == expected.tolist()
+    assert not model.training
+    persons = replace(many, groups=tuple(str(i % 30) for i in range(300)))
+    assert evaluation.outcomes(model, persons, task_for(persons), CPU) == found
+    named = task_for(persons, unit="person:id", records_per_person=1)
+    assert evaluation.outcomes(model, persons, named, CPU)["withheld"] == "few"  # 12 of a class
+
+
+def test_what_cannot_be_counted_is_not(model, data):
+    class Own(Task):
+        def outputs(self, model, inputs):
+            return model(inputs)[:, :2]
+
+    numbers = TensorData(data.x, torch.randn(10, 2), ())
+    assert evaluation.outcomes(nn.Linear(5, 2), numbers, task_for(numbers, loss="mse"), CPU) == {}
+    assert evaluation.outcomes(model, data, task_for(data, Own), CPU) == {}
+    assert evaluation.outcomes(model, None, task_for(data), CPU) == {}
 
 
 def test_the_run_says_which_metrics():

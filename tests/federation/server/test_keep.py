@@ -101,7 +101,12 @@ def test_a_run_leaves_both_models_and_reads_the_test_half_once(tmp_path, fakes, 
         read.append(data)
         return plain(model, data, *rest)
 
+    def drawn(data, outputs, owners):
+        read.append(data)
+        return {"right": float((outputs.argmax(1) == data.y.numpy()).mean())}
+
     monkeypatch.setattr(evaluation, "evaluate", watched)
+    monkeypatch.setattr(evaluation, "of_test_records", drawn)
     clients = {1: fakes.Client("0", epsilon=99.0), 2: fakes.Client("1", epsilon=99.0)}
     serve(tmp_path, fakes.Grid(clients), rounds=3, **{"keep-model": "best", "learning-rate": 50.0})
     lines, summary = left(tmp_path)
@@ -110,11 +115,13 @@ def test_a_run_leaves_both_models_and_reads_the_test_half_once(tmp_path, fakes, 
     moved = {float((last[name] - best[name]).mean().round()) for name in best}
     assert moved == {3.0 - summary["model_round"]}
     assert summary["epsilon"] == lines[-1]["epsilon"]  # of all rounds, whichever was chosen
-    *rounds, final = read  # classes are too small there for a constant answer to be told
+    *rounds, final, pictured = read  # classes are too small there for a constant answer to be told
     assert len(rounds) == 4  # the start and three rounds
     assert all(one is rounds[0] for one in rounds)
     rows = {tuple(x.flatten().tolist()) for x in rounds[0].x}
     assert len(rows & {tuple(x.flatten().tolist()) for x in final.x}) < 5  # digits that are equal by chance
+    assert pictured is final
+    assert summary["outcomes"] == {"right": summary["accuracy"]}  # of the model that was kept
     assert summary["loss"] not in [line["loss"] for line in lines]
 
 

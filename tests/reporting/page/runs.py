@@ -107,6 +107,28 @@ def evaluated(folder: RunFolder) -> RunFolder:
     return of_rounds(folder, lambda line: line.update(site_metrics=measured))
 
 
+TWO = {
+    "format": 1,
+    "classes": ["well", "<ill>"],
+    "scores": [
+        {
+            "class": "<ill>", "ends": [0.0, 0.1, 0.5, 1.0], "places": [0.05, 0.3, 0.9],
+            "counts": [[90, 10], [30, 20], [20, 80]], "deviation": 0.0,
+        }
+    ],
+}  # fmt: skip
+
+
+def answered(folder: RunFolder, at_sites: bool = False, **changed: Any) -> RunFolder:
+    """With what its model answered to test records; at_sites: with the sites' noised counts, too."""
+    found = {**TWO, **changed}
+    if at_sites:
+        noised = {**TWO, "scores": [{**TWO["scores"][0], "deviation": 4.0}]}
+        evaluated(folder)
+        of_rounds(folder, lambda line: line["site_metrics"].update(outcomes=noised))
+    return change_summary(folder, lambda said: said.update(outcomes=found))
+
+
 def launched(folder: RunFolder, engine: str) -> RunFolder:
     folder.launch.write_text(f'engine = "{engine}"\nledgers = "ledgers"\n')
     return folder
@@ -141,6 +163,9 @@ SCHEMA = '[columns.age]\nkind = "number"\nrange = [18, 90]\n'
 RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "plain": lambda make: make(),
     "evaluated at sites": lambda make: evaluated(make()),
+    "answered": lambda make: answered(make(), at_sites=True),
+    "of few": lambda make: answered(make(), withheld="few"),
+    "no numbers": lambda make: answered(make(), withheld="no-numbers"),
     "one client": lambda make: make(clients=["north"]),
     "many clients": lambda make: make(clients=[str(number) for number in range(250)], signed=[]),
     "killed": lambda make: make(over=False),

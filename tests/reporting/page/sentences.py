@@ -9,7 +9,7 @@ from fl_dp.reporting import page, promise
 
 _PAGE = Path(str(page.__file__)).parent
 # Of several runs; of no page; of pictures, which say numbers of their own tables.
-_NOT_HERE = {"compare.py", "write.py", "csv_files.py", "read.py", "digest.py", "several.html"}
+_NOT_HERE = {"compare.py", "curves.py", "write.py", "csv_files.py", "read.py", "digest.py", "several.html"}
 _LEAST, _LEAST_ENDED = 5, 3  # words; what has fewer is the name of a row or column
 
 

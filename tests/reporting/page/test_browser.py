@@ -24,7 +24,7 @@ from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.vouched import UNSIGNED
 
 from .conftest import Make, statement
-from .runs import ended, opened, served, signed
+from .runs import answered, ended, of_rounds, opened, served, signed
 
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
@@ -88,8 +88,17 @@ def several_runs(make: Make) -> list[RunFolder]:
     return [*runs, make("off", private=False)]
 
 
+def answered_run(make: Make) -> list[RunFolder]:
+    names = [f"a disease with a very long name and number {number}" for number in range(20)]
+    run = answered(make(), at_sites=True, classes=names, confusion=[[7] * 20] * 20, scores=[])
+    women = {"auroc[sex = women of a very long name]": {"value": 0.7, "low": 0.6, "high": 0.75}}
+    return [of_rounds(run, lambda line: line["site_metrics"]["metrics"].update(women))]
+
+
 @pytest.mark.parametrize("width", [360, 1440])
-@pytest.mark.parametrize(("runs", "figures", "tables"), [(one_run, 7, 10), (several_runs, 3, 0)])
+@pytest.mark.parametrize(
+    ("runs", "figures", "tables"), [(one_run, 7, 10), (several_runs, 3, 0), (answered_run, 12, 13)]
+)
 def test_runs_are_shown_whole(
     make: Make, tmp_path: Path, width: int, runs: Callable[[Make], list[RunFolder]], figures: int, tables: int
 ) -> None:

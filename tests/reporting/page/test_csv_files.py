@@ -14,7 +14,8 @@ from .conftest import Make, change_summary
 
 TABLES = {
     "runs", "launches", "digests", "clients", "mechanisms", "rounds", "reasons", "data", "columns", "parts",
-    "settings",
+    "settings", "roc-server", "calibration-server", "confusion-server", "roc-sites", "calibration-sites",
+    "confusion-sites",
 }  # fmt: skip
 
 

@@ -227,6 +227,9 @@ FOLLOWS = {
     "that a site has in both its test and its training records has spent": ("evaluated at sites", "plain"),
     "The sites' accounts of test records": ("evaluated at sites", "plain"),
     "Metrics from the sites' own test records, after round": ("evaluated at sites", "plain"),
+    # What was answered to test records.
+    "Curves and confusion on the server's test data are hidden:": ("of few", "answered"),
+    "There are no curves: some scores of the server's test data are not finite.": ("no numbers", "answered"),
     # Secure sums.
     "no useful epsilon holds": ("open sums", "masked sums"),
     "If the assumption behind secure sums fails": ("masked sums", "plain"),

@@ -32,7 +32,7 @@ MOST_BARS = 60
 _MOST_MARKED = 30  # points of a line that have a marker
 _WIDTH = 4.8  # inches: a phone's width at full size
 _XLINK = "http://www.w3.org/1999/xlink"
-_PLACE = (0.72, 0.48, 3.95, 2.2)  # of the axes, in inches: left, bottom, width, height
+PLACE = (0.72, 0.48, 3.95, 2.2)  # of the axes, in inches: left, bottom, width, height
 _COLUMNS = 2  # of a legend
 _SHORT = 20  # characters of labels that fit a legend of two columns
 _SETTINGS: dict[str, Any] = {
@@ -76,19 +76,26 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def new_axes(across: str, up: str, labels: int = 0, columns: int = _COLUMNS) -> "Axes":
+def new_axes(
+    across: str,
+    up: str,
+    labels: int = 0,
+    columns: int = _COLUMNS,
+    place: tuple[float, float, float, float] = PLACE,
+) -> "Axes":
     """Empty axes of a new figure, inside `drawing`.
 
     across, up: axis labels; labels: number of legend entries above, in so many columns (`columns_of`).
+    place: as `PLACE`.
     """
     from matplotlib.figure import Figure as Sheet
 
     # fixed margins: a layout that measures all text first takes as long as all the drawing
     top = 0.1 + 0.17 * -(-labels // columns)  # inches
-    left, bottom, width, height = _PLACE
+    left, bottom, width, height = place
     whole = bottom + height + top
-    place = (left / _WIDTH, bottom / whole, width / _WIDTH, height / whole)
-    axes = Sheet(figsize=(_WIDTH, whole)).add_axes(place)
+    within = (left / _WIDTH, bottom / whole, width / _WIDTH, height / whole)
+    axes = Sheet(figsize=(_WIDTH, whole)).add_axes(within)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.grid(True, linewidth=0.6)
@@ -106,6 +113,12 @@ def style(number: int, points: int, *, width: float = 1.6) -> dict[str, Any]:
         "markevery": max(1, points // _MOST_MARKED),
         "linewidth": width,
     }
+
+
+def short(name: str, longest: int) -> str:
+    """Shortened to so many characters; matplotlib leaves out labels that begin with an underscore."""
+    cut = name if len(name) <= longest else name[: longest - 1] + "…"
+    return f" {cut}" if cut.startswith("_") else cut
 
 
 def columns_of(labels: Sequence[str]) -> int:

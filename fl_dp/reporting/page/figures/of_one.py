@@ -16,6 +16,7 @@ from fl_dp.reporting.page.figures.canvas import (
     framed,
     new_axes,
     round_axes,
+    short,
     style,
     thinned,
     whole_numbers,
@@ -80,7 +81,7 @@ def budget(run: RunFacts) -> Figure | None:
     )
     if few:
         for place, values in enumerate(series):
-            label = _short(run.clients[place].name) if len(series) <= _NAMED else None
+            label = short(run.clients[place].name, _LONGEST) if len(series) <= _NAMED else None
             axes.plot(numbers, values, label=label, **style(place, len(numbers), width=1.2))
     elif series:
         least, low, middle, high, largest = series
@@ -106,12 +107,6 @@ def budget(run: RunFacts) -> Figure | None:
         f"{'Each client has a line.' if few else 'Bands show the spread of the clients.'}"
     )
     return framed(axes, "f-budget", "Epsilon over the rounds", text, _epsilons(run, few))
-
-
-def _short(name: str) -> str:
-    """Shortened; matplotlib leaves out labels that begin with an underscore."""
-    short = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
-    return f" {short}" if short.startswith("_") else short
 
 
 def _epsilons(run: RunFacts, few: bool) -> Table:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
-from fl_dp.decoding import Range
+from fl_dp.decoding import AtMost, Range
 from fl_dp.errors import ConfigError
 
 MOST_RECORDS = 10**15  # of one data set; with more, a delta below 1 / n cannot be resolved
 MOST_MEMBERS = 100  # of a secure sum
+MOST_LISTED = 1000  # rounds of a list of noise
+MOST_MULTIPLIERS = 50  # different ones in it: each is an entry of messages, and costs an accountant time
 MOST_PASS_STEPS = 100_000  # of one pass of random allocation
 
 # What identifies a mechanism: sample rate, noise multiplier, shares, copies, steps of a pass.
@@ -260,6 +262,8 @@ class RoundPlan:
     most_rate: the largest sample rate of any member, if copies is more than one. most_grad_norm: the largest
     clipping bound of any round of the run, if it changes from round to round; 0: it does not. pass_steps: as
     in `Entry`; with more than one, expected_batch_size is the largest that a step of the declared number has.
+    noise_multipliers: of each round of the run, if they differ: a list that the client's ledger notes before
+    its first step, and keeps to (`accounting/ledger/noise_list.py`); empty: every round has noise_multiplier.
     """
 
     run: str
@@ -294,6 +298,7 @@ class RoundPlan:
     most_rate: float = 0.0
     most_grad_norm: float = 0.0
     pass_steps: int = 1
+    noise_multipliers: Annotated[tuple[float, ...], AtMost(MOST_LISTED)] = ()
 
     @property
     def secure(self) -> bool:

@@ -13,12 +13,12 @@ from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
 History = tuple[Entry, ...]
-Parts = Sequence[Entry]  # parts of a plan, whose noise is to be chosen: each may have any
+Parts = Sequence[Entry]  # parts of a plan, whose noise is to be chosen: each has its ratio to what is chosen
 
 # Noise multipliers of 4 significant digits are numbered upwards; 1.000 is number 0.
 _PER_DECADE = 9000
 _LEAST_NOISE, _MOST_NOISE = 2.0**-4, 2.0**13
-_ANY_NOISE = 1.0
+_ANY_NOISE = 1.0  # a ratio of 1: the part gets what is chosen
 
 
 def calibrate_noise(
@@ -52,9 +52,10 @@ def calibrate_parts(
     spent: Iterable[Entry] = (),
     accountant: str = DEFAULT_ACCOUNTANT,
 ) -> float:
-    """The smallest noise multiplier for all parts: they and `spent` cost at most `epsilon` at `delta`.
+    """The smallest noise multiplier with which all parts and `spent` cost at most `epsilon` at `delta`.
 
-    The accountant computes their cost. The answer has 4 significant digits, so that equal clients get equal,
+    Each part gets it times its own noise multiplier, which is 1 where all are to have the same. The
+    accountant computes their cost. The answer has 4 significant digits, so that equal clients get equal,
     short numbers; a thousandth less would not be enough. It is at least 1/16, whatever the budget.
     It grows with copies, steps, rates and what is spent, and falls with epsilon and delta. An accountant
     whose grid changes with the history ("pld", "prv") keeps this order to a thousandth.
@@ -157,7 +158,10 @@ def _require_number(epsilon: float) -> None:
 
 
 def _history(parts: Parts, noise_multiplier: float, spent: History) -> History:
-    return (*spent, *(replace(part, noise_multiplier=noise_multiplier) for part in parts))
+    return (
+        *spent,
+        *(replace(part, noise_multiplier=noise_multiplier * part.noise_multiplier) for part in parts),
+    )
 
 
 def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History) -> float:

@@ -198,6 +198,11 @@ def _audit(
 
 def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:
     """The round of a client that declares `own_size` records, as it would be with `public_size` records."""
+    if config.lists_noise:
+        raise ConfigError(
+            f"noise-multiplier-schedule = {config.noise_multiplier_schedule!r}: an audit takes rounds of one "
+            "mechanism. Leave it out, and audit the noise multipliers of its rounds one by one."
+        )
     batch, passes = expected_batch(config, own_size), pass_steps_in(config, own_size)
     rate = batch / own_size if overrides.sample_rate is None else overrides.sample_rate
     steps = steps_of_round(config, own_size) if overrides.steps is None else overrides.steps

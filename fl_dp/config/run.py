@@ -10,6 +10,7 @@ from fl_dp.config.data import require_not_proven
 from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
+from fl_dp.config.noise_schedule import require_noise_schedule
 from fl_dp.config.run_settings import (
     ALLOCATION,
     AVERAGE,
@@ -20,7 +21,7 @@ from fl_dp.config.run_settings import (
     UNIFORM,
     RunSettings,
 )
-from fl_dp.config.schedule import CONSTANT, check_schedule
+from fl_dp.config.schedule import CONSTANT, check_schedule, values_over
 from fl_dp.config.secure import SECURE, require_secure
 from fl_dp.config.setting import abouts_of, setting
 from fl_dp.config.site_metrics import require_site_metrics
@@ -54,6 +55,15 @@ class RunConfig(RunSettings):
     def allocates(self) -> bool:
         """Whether clients draw by random allocation; not without privacy, to which it makes no difference."""
         return self.sampling_scheme == ALLOCATION and self.private
+
+    @property
+    def lists_noise(self) -> bool:
+        """Whether the noise multiplier changes from round to round, by a list."""
+        return self.noise_multiplier_schedule != CONSTANT
+
+    def noise_multipliers(self, first: float) -> tuple[float, ...]:
+        """The noise multiplier of each round, if that of the first is `first`."""
+        return values_over(self.noise_multiplier_schedule, first, self.rounds)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -101,6 +111,7 @@ class RunConfig(RunSettings):
         for key, schedule, first in (
             ("learning-rate-schedule", self.learning_rate_schedule, self.learning_rate),
             ("max-grad-norm-schedule", self.max_grad_norm_schedule, self.max_grad_norm),
+            ("noise-multiplier-schedule", self.noise_multiplier_schedule, 1.0),
         ):
             check_schedule(key, schedule, first, self.rounds)
         require(
@@ -108,6 +119,8 @@ class RunConfig(RunSettings):
             "max-grad-norm-schedule", self.max_grad_norm_schedule,
             f"{CONSTANT} with adaptive-clipping, which moves the bound itself, and with privacy = off",
         )  # fmt: skip
+        if self.lists_noise:
+            require_noise_schedule(self.to_flat())
         inline_table("optimizer-settings", self.optimizer_settings)
         require(
             adaptation_of(self.adaptive_clipping) is None or self.private, "adaptive-clipping",

@@ -185,8 +185,8 @@ class RunSettings(TaskSettings):
         0.5, _TRAINING, "learning rate of the clients in the first round", common=True
     )
     learning_rate_schedule: str = setting(
-        "constant", _TRAINING, "constant, linear, cosine, or step:N:FACTOR: times FACTOR after every N "
-                               "rounds",
+        "constant", _TRAINING, "constant, linear, cosine, linear:LAST (down to LAST times the first), or "
+                               "step:N:FACTOR (times FACTOR after every N rounds)",
         page="training.md#optimizers",
     )  # fmt: skip
     momentum: Annotated[float, Range(0, 1)] = setting(0.0, _TRAINING, "momentum of the clients' sgd, below 1")
@@ -225,6 +225,12 @@ class RunSettings(TaskSettings):
         "standard deviation of the noise divided by the clipping bound; auto: chosen so that the "
         "rounds spend epsilon",
         page="accounting.md#calibration", common=True,
+    )  # fmt: skip
+    noise_multiplier_schedule: str = setting(
+        CONSTANT, _PRIVACY,
+        "the noise multiplier in each round, as in learning-rate-schedule; noise-multiplier is the first. "
+        "Clients note the whole list before their first step",
+        page="privacy.md#a-list-of-noise",
     )  # fmt: skip
     participations: Annotated[int, Range(0, 10**6)] | Auto = setting(
         0, _PRIVACY,

@@ -1,14 +1,16 @@
-"""The clients' learning rate and clipping bound in each round: the server puts them into the round's plan.
+"""Learning rate, clipping bound and noise multiplier in each round: the server puts them into its plan.
 
 | schedule      | in round r of R, from the first value                 |
 |---------------|-------------------------------------------------------|
 | constant      | value                                                 |
 | linear        | value * (1 - (r - 1) / R)                             |
+| linear:LAST   | evenly down to value * LAST in round R                |
 | cosine        | value * (1 + cos(pi * (r - 1) / R)) / 2               |
 | step:N:FACTOR | value * FACTOR ** k, after every N rounds k is 1 more |
 
-Loshchilov, Hutter 2017, arXiv 1608.03983, for cosine. Neither changes an epsilon: noise is in multiples of
-the bound, and whatever the bound of a step, the same pair of distributions dominates it (docs/privacy.md).
+Loshchilov, Hutter 2017, arXiv 1608.03983, for cosine. Rate and bound change no epsilon: noise is in multiples
+of the bound, and whatever the bound of a step, the same pair of distributions dominates it. The noise
+multiplier does: clients note its whole list before their first step (docs/privacy.md).
 """
 
 import math
@@ -29,11 +31,18 @@ def value_in(schedule: str, first: float, server_round: int, rounds: int) -> flo
             return first
         case ["linear"]:
             return first * (1 - over / rounds)
+        case ["linear", last]:
+            return first * (1 - (1 - _factor(schedule, last)) * over / max(1, rounds - 1))
         case ["cosine"]:
             return first * (1 + math.cos(math.pi * over / rounds)) / 2
         case ["step", every, factor] if every.isdecimal() and int(every) >= 1:
             return first * _factor(schedule, factor) ** (over // int(every))
     raise _unknown(schedule)
+
+
+def values_over(schedule: str, first: float, rounds: int) -> tuple[float, ...]:
+    """The value in each of the rounds."""
+    return tuple(value_in(schedule, first, one, rounds) for one in range(1, rounds + 1))
 
 
 def check_schedule(key: str, schedule: str, first: float, rounds: int) -> None:
@@ -58,6 +67,6 @@ def _factor(schedule: str, text: str) -> float:
 
 def _unknown(schedule: str) -> ConfigError:
     return ConfigError(
-        f"{schedule!r}: expected constant, linear, cosine or step:N:FACTOR, with a number N of "
-        "rounds and 0 < FACTOR <= 1."
+        f"{schedule!r}: expected constant, linear, linear:LAST, cosine or step:N:FACTOR, with a number N of "
+        "rounds, 0 < LAST <= 1 and 0 < FACTOR <= 1."
     )

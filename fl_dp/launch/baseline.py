@@ -32,7 +32,12 @@ def without_privacy(config: RunConfig) -> RunConfig:
     weights = DECLARED if config.weights == BY_NOISE else config.weights
     try:
         return replace(
-            config, privacy="off", adaptive_clipping="", max_grad_norm_schedule=CONSTANT, weights=weights
+            config,
+            privacy="off",
+            adaptive_clipping="",
+            max_grad_norm_schedule=CONSTANT,
+            noise_multiplier_schedule=CONSTANT,
+            weights=weights,
         )
     except ConfigError as error:
         raise ConfigError(f"--baseline: {error}") from None

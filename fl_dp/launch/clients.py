@@ -25,13 +25,14 @@ def client_config(config: RunConfig, client: int, ledger: Path, *, one_run: bool
     this run alone.
     """
     noise = config.noise_multiplier
+    least = 0.0 if noise == AUTO else min(config.noise_multipliers(float(noise)))
     return ClientConfig(
         client=str(client),
         ledger=str(ledger_file(ledger)),
         one_run_ledger=one_run,
         partition_id=client,
         num_partitions=config.clients,
-        min_noise_multiplier=0.0 if noise == AUTO else float(noise),
+        min_noise_multiplier=least,
         allow_unprotected=not config.private,
         allow_secure_sum=config.secure,
         secure_most_dropouts=config.secure_dropouts,

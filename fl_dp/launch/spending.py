@@ -1,5 +1,6 @@
 """What a client will spend in a run, by the functions that plan and pay it; nothing is started or written."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -91,6 +92,9 @@ def spending_of(
     if record.mechanism and record.mechanism.sample_rate < least_rate:
         record.mechanism = replace(record.mechanism, sample_rate=least_rate)
     planned = record.mechanism
+    if planned and record.listed:  # the noise with which the same rounds would have as much in all
+        squares = [one.noise_multiplier**2 for one in record.listed]
+        planned = replace(planned, noise_multiplier=math.sqrt(sum(squares) / len(squares)))
     steps = record.steps_left(rounds * planned.steps) if planned else 0
     return ClientSpending(
         record,

@@ -143,3 +143,13 @@ def test_a_power_law_takes_few_computations():
     found = least_within(cost, 3.0, 1, 100_000, position=math.log)
     assert cost(found) <= 3.0 < cost(found - 1)
     assert len(set(asked)) <= 8
+
+
+def test_parts_keep_their_ratios():
+    parts = [Entry(0.02, 1.0, 100), Entry(0.02, 0.5, 100)]
+    noise = calibrate_parts(parts, 2.0, 1e-5)
+    enough, less = (
+        compute_epsilon([Entry(0.02, one, 100), Entry(0.02, one / 2, 100)], 1e-5)
+        for one in (noise, noise * (1 - 2e-3))
+    )
+    assert enough <= 2.0 < less

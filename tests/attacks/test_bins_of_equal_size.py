@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 import torch
 
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.pass_loss import PassLoss
+from fl_dp.audit.guessing import find_epsilon
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import allocation_draw
+from fl_dp.records import Entry
 
 KNOWN, STEPS, SIGMA, TRIALS = 20, 2, 0.5, 3000
 LOSS = PassLoss(STEPS, SIGMA)
@@ -24,13 +27,13 @@ def shuffle_and_cut(num_records, pass_steps, step, source):
     return order[step * size : (step + 1) * size]
 
 
-def _sums(draw, *, with_alice: bool) -> np.ndarray:
-    """(TRIALS, STEPS): sums along e, in units of C, without noise. The same keys for both."""
+def _sums(draw, *, with_alice: bool, steps: int = STEPS, trials: int = TRIALS) -> np.ndarray:
+    """(trials, steps): sums along e, in units of C, without noise. The same keys for both."""
     n = KNOWN + with_alice
     gradients = torch.tensor([1.0] * KNOWN + [-1.0] * with_alice)
     return np.array([
-        [float(gradients[draw(n, STEPS, step, Randomness(key.to_bytes(32)))].sum()) for step in range(STEPS)]
-        for key in range(TRIALS)
+        [float(gradients[draw(n, steps, step, Randomness(key.to_bytes(32)))].sum()) for step in range(steps)]
+        for key in range(trials)
     ])  # fmt: skip
 
 
@@ -60,3 +63,22 @@ def test_own_coins_show_no_more_to_somebody_who_knows_those_of_all_others(epsilo
         likely, less = (float(np.mean(one > epsilon)) for one in (outcomes, other))
         error = (0.5 + math.exp(epsilon) * math.sqrt(less)) / math.sqrt(TRIALS)
         assert abs(likely - math.exp(epsilon) * less - float(claimed)) < 4 * error
+
+
+@pytest.mark.parametrize(("draw", "is_sound"), [(allocation_draw, True), (shuffle_and_cut, False)])
+def test_an_audit_finds_less_than_is_claimed_of_coins_and_more_of_equal_bins(draw, is_sound):
+    """Every trial is a pass of its own, with a coin that says whether Alice is there. Of ten bins of two, she
+    makes seven of three.
+    """
+    steps, sigma, trials = 10, 1.5, 1000
+    coins = np.random.default_rng(0).integers(0, 2, trials).astype(bool)
+    known, there = (_sums(draw, with_alice=one, steps=steps, trials=trials) for one in (False, True))
+    noise = sigma * np.random.default_rng(1).standard_normal(known.shape)
+    seen = (
+        np.where(coins[:, None], there, known) + noise - known * is_sound
+    )  # of coins, the others' are known
+    most_likely = np.logaddexp.reduce(-seen / sigma**2, axis=1)
+    found = find_epsilon(most_likely if is_sound else seen.std(axis=1), coins, 1e-5).epsilon
+    claimed = compute_epsilon([Entry(1 / steps, sigma, steps, pass_steps=steps)], 1e-5)
+    assert found > 0
+    assert (found < claimed) is is_sound

@@ -29,12 +29,23 @@ class Next(nn.Module):
         return nn.functional.one_hot(x, 3).float() * 9
 
 
-def found(layout, epsilon, tokens):
-    """The largest epsilon that the guesses prove, for a canary whose tokens are all alike."""
-    x = torch.zeros(1, tokens, dtype=torch.int64)
-    data, task = TensorData(x, x.clone(), ("a", "b", "c"), 3), Task()
+def tokens(number):
+    """A canary whose tokens are all alike, and what scores it."""
+    x = torch.zeros(1, number, dtype=torch.int64)
+    return TensorData(x, x.clone(), ("a", "b", "c"), 3), Next()
+
+
+def of_classes(number):
+    """A canary of one of so many classes, each of which has cells of its own."""
+    names = tuple(map(str, range(number)))
+    return TensorData(torch.zeros(1, number), torch.zeros(1, dtype=torch.int64), names), nn.Identity()
+
+
+def found(layout, epsilon, data, model):
+    """The largest epsilon that the guesses prove."""
+    task = Task()
     task.form = data.form
-    with_it = count(Next(), task, data, layout, 1, torch.device("cpu"))
+    with_it = count(model, task, data, layout, 1, torch.device("cpu"))
     without = np.zeros_like(with_it)
     noise = calibrate_noise(1.0, 1, epsilon, DELTA)
     coins = np.random.default_rng(0).integers(0, 2, CANARIES).astype(bool)
@@ -50,9 +61,13 @@ def found(layout, epsilon, tokens):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_less_is_found_than_is_claimed(epsilon):
-    layout = Layout(3, 8, tokens=True, places=16)
-    assert 0.1 * epsilon < found(layout, epsilon, 16) < epsilon  # it is a strong audit, too
+@pytest.mark.parametrize(
+    ("layout", "canary"),
+    [(Layout(3, 8, tokens=True, places=16), tokens(16)), (Layout(32, 8), of_classes(32))],
+    ids=["tokens", "classes"],
+)
+def test_less_is_found_than_is_claimed(epsilon, layout, canary):
+    assert 0.1 * epsilon < found(layout, epsilon, *canary) < epsilon  # it is a strong audit, too
 
 
 def test_places_that_are_not_counted_are_found():
@@ -64,7 +79,16 @@ def test_places_that_are_not_counted_are_found():
 
     planted = Uncounted(**{name: getattr(layout, name) for name in ("classes", "bins", "tokens", "places")})
     assert planted.size == layout.size
-    assert found(planted, 1.0, 16) > 3.0
+    assert found(planted, 1.0, *tokens(16)) > 3.0
+
+
+def test_cells_that_are_not_counted_are_found():
+    """The planted defect: a record is in a cell of each of 32 classes, and they are accounted for as one."""
+
+    class Uncounted(Layout):
+        weights = np.ones(Layout(32, 8).size)
+
+    assert found(Uncounted(32, 8), 1.0, *of_classes(32)) > 1.5
 
 
 def test_the_worst_record_is_no_worse_than_the_layout_says():

@@ -183,6 +183,12 @@ def test_canaries_of_one_length_are_not_for_a_bound_that_follows(audit):
         audit(config(adaptive_clipping="quantile:0.5"), ONCE, 10)
 
 
+@pytest.mark.parametrize("audit", [audit_gradients, audit_own_model, audit_hostile_gradients])
+def test_rounds_of_one_noise_are_audited(audit):
+    with pytest.raises(ConfigError, match="an audit takes rounds of one mechanism"):
+        audit(config(noise_multiplier_schedule="linear"), ONCE, 10)
+
+
 def test_the_own_model_is_audited_with_a_bound_that_follows():
     report = audit_own_model(
         config(adaptive_clipping="quantile:0.5", noise_multiplier=2.0, expected_batch_size=64), ONCE, 20

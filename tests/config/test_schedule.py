@@ -1,4 +1,4 @@
-"""Learning rates and clipping bounds over the rounds, by their formulas."""
+"""Learning rates, clipping bounds and noise over the rounds, by their formulas."""
 
 import math
 
@@ -19,18 +19,20 @@ def test_rates_are_those_of_the_formulas():
     assert rates("cosine") == pytest.approx([0.4 * (1 + math.cos(math.pi * part / 4)) for part in range(4)])
     assert rates("step:2:0.1") == pytest.approx([0.8, 0.8, 0.08, 0.08])
     assert rates("step:1:0.5") == pytest.approx([0.8, 0.4, 0.2, 0.1])
-    for schedule in ("linear", "cosine"):  # a run that goes on keeps the last rate
+    assert rates("linear:0.5") == pytest.approx([0.8, 0.8 * 5 / 6, 0.8 * 4 / 6, 0.4])
+    assert value_in("linear:0.5", 0.8, 1, 1) == 0.8
+    for schedule in ("linear", "linear:0.5", "cosine"):  # a run that goes on keeps the last rate
         assert value_in(schedule, 0.8, 9, 4) == rates(schedule)[-1] > 0
 
 
 @pytest.mark.parametrize(
     "schedule",
     ["", "cosinus", "step", "step:2", "step:0:0.5", "step:x:0.5", "step:2:0", "step:2:1.5", "step:2:nan",
-     "step:-1:0.5", "linear:3", "step:2:0.5:1"],
+     "step:-1:0.5", "linear:3", "linear:0", "linear:x", "step:2:0.5:1"],
 )  # fmt: skip
 def test_what_is_none_is_refused(schedule):
-    for key in ("learning_rate_schedule", "max_grad_norm_schedule"):
-        words = f"{key.replace('_', '-')} = .*: expected constant, linear, cosine or"
+    for key in ("learning_rate_schedule", "max_grad_norm_schedule", "noise_multiplier_schedule"):
+        words = f"{key.replace('_', '-')} = .*: expected constant, linear, linear:LAST, cosine or"
         with pytest.raises(ConfigError, match=words):
             RunConfig(**{key: schedule})
         with pytest.raises(ConfigError, match="the value of round 400 would be 0"):

@@ -16,7 +16,7 @@ from fl_dp.launch.baseline import without_privacy
 def test_it_is_the_same_run_but_for_clipping_and_noise() -> None:
     config = RunConfig(adaptive_clipping="quantile:0.5", weights="noise", rounds=7)
     assert without_privacy(config) == RunConfig(privacy="off", rounds=7)
-    scheduled = RunConfig(max_grad_norm_schedule="linear")
+    scheduled = RunConfig(max_grad_norm_schedule="linear", noise_multiplier_schedule="linear")
     assert without_privacy(scheduled) == RunConfig(privacy="off")
 
 

@@ -7,6 +7,7 @@ from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Content, Event
 from fl_dp.accounting.ledger.identity import Identity, IdentityIndex, kin_groups
+from fl_dp.accounting.ledger.noise_list import from_fields
 from fl_dp.accounting.ledger.requests import RECORD
 from fl_dp.errors import LedgerError
 from fl_dp.records import PAID_UNDER, REFUTED, Entry, weakest
@@ -63,7 +64,7 @@ class Account:
 
     id: number of the event that registered it; public_size: its number of records, as declared then;
     rounds: in the order of their reservations.
-    registered, retired: times; retired is None for an account in use.
+    registered, retired: times; retired is None for an account in use. listed: see `noise_list.py`.
     """
 
     id: int
@@ -72,6 +73,7 @@ class Account:
     registered: str
     rounds: tuple[LedgerRound, ...]
     retired: str | None
+    listed: tuple[Entry, ...] = ()
 
     @property
     def dataset(self) -> str:
@@ -122,6 +124,8 @@ class AccountBook:
                 self._register(event)
             case "reserve" | "expose" | "reserve-shared" | "reserve-passes":  # UNPROTECTED, SHARED, PASSES
                 self._reserve(event)
+            case "list":  # LISTED
+                self._in_use[event.content["dataset"]].listed = from_fields(event.content)
             case "commit":
                 self._commit(event)
             case "retire":
@@ -152,6 +156,13 @@ class AccountBook:
         """All that the data set in use has paid for; None if there is no such data set."""
         held = self._in_use.get(dataset)
         return None if held is None else held.spent
+
+    def listed(self, dataset: str) -> tuple[tuple[Entry, ...], int]:
+        """The list of rounds that the data set in use keeps to, empty without one, and the largest number of
+        a round that it has paid for.
+        """
+        held = self._in_use[dataset]
+        return held.listed, held.last_round
 
     def spent_elsewhere(self, dataset: str, run: str) -> tuple[Entry, ...]:
         """What the data set in use has paid for in other runs than `run`."""
@@ -205,6 +216,11 @@ class AccountBook:
 
     def _reserve(self, event: Event) -> None:
         paid, held = _paid_round(event), self._in_use[event.content["dataset"]]
+        if held.listed and paid.entry.private and not held.next_of_list(paid):
+            raise LedgerError(
+                f"entry {event.id} of the ledger is no round that its account's list has next: something "
+                "else than fl_dp wrote it. Restore the ledger from a copy."
+            )
         held.pay(paid)
         self._by_reservation[event.id] = held
         self._taken[held.identity.dataset, paid.run, paid.server_round] = paid
@@ -233,6 +249,15 @@ class _Open:
     rounds: dict[int, LedgerRound] = field(default_factory=dict)
     spent: tuple[Entry, ...] = ()
     unprotected_in: str = ""
+    listed: tuple[Entry, ...] = ()
+
+    @property
+    def last_round(self) -> int:
+        return max((paid.server_round for paid in self.rounds.values()), default=0)
+
+    def next_of_list(self, paid: LedgerRound) -> bool:
+        number = paid.server_round
+        return self.last_round < number <= len(self.listed) and paid.entry == self.listed[number - 1]
 
     def pay(self, paid: LedgerRound) -> None:
         self.rounds[paid.id] = paid
@@ -252,6 +277,7 @@ class _Open:
             self.registered,
             tuple(self.rounds.values()),
             self.retired,
+            self.listed,
         )
 
 

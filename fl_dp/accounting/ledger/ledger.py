@@ -24,6 +24,7 @@ from fl_dp.accounting.ledger.accounts import ONE_RUN, UNPROTECTED, Account, Acco
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
 from fl_dp.accounting.ledger.identity import Identity
+from fl_dp.accounting.ledger.noise_list import LISTED, check_listed, to_fields
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
 from fl_dp.accounting.ledger.requests import (
     RECORD,
@@ -265,10 +266,7 @@ class Ledger:
                 f"These data were trained without protection in run {run}; no epsilon holds for them any "
                 "more. Their operator may begin anew (fl-dp ledger retire); what is spent cannot be undone."
             )
-        steps = budget.steps_that_fit(request.entry, spent)
-        if steps == 0:
-            raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
-        entry = request.entry.taking(steps)
+        entry = self._of_list(book, request, budget, spent) or self._fitting(request, budget, spent)
         number = self._append(
             book, kind_of(entry), request.dataset,
             run=request.run, round=request.server_round,
@@ -277,6 +275,27 @@ class Ledger:
             arithmetic=request.arithmetic, **more_fields(entry), **_inputs(request),
         )  # fmt: skip
         return self._reservation(number, entry, request)
+
+    def _of_list(
+        self, book: AccountBook, request: ReservationRequest, budget: Budget, spent: tuple[Entry, ...]
+    ) -> Entry | None:
+        """The whole round, if it is of its account's list, which is noted before the first; None without."""
+        held, last = book.listed(request.dataset)
+        if not held and not request.listed:
+            return None
+        check_listed(request, budget, held, spent, last)
+        if not held:
+            self._append(
+                book, LISTED, request.dataset, run=request.run, budget=_noted(budget),
+                **to_fields(request.listed),
+            )  # fmt: skip
+        return request.entry
+
+    def _fitting(self, request: ReservationRequest, budget: Budget, spent: tuple[Entry, ...]) -> Entry:
+        steps = budget.steps_that_fit(request.entry, spent)
+        if steps == 0:
+            raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
+        return request.entry.taking(steps)
 
     def _reserve_unprotected(self, book: AccountBook, request: ReservationRequest) -> Reservation:
         """Note that the data are about to be trained without protection. No step is refused."""

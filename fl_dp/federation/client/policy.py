@@ -14,6 +14,7 @@ from fl_dp.records import (
     LEAST_NOISE,
     MOST_BATCH,
     MOST_MEMBERS,
+    MOST_MULTIPLIERS,
     MOST_NOISE,
     MOST_PASS_STEPS,
     MOST_PULL,
@@ -183,15 +184,21 @@ def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:
         plan.arithmetic != PROVEN or not config.features,
         f"asks for arithmetic {PROVEN!r}, this client's records are brought to features, many at a time",
     )
+    different = set(plan.noise_multipliers)
     _require(
-        LEAST_NOISE <= plan.noise_multiplier <= MOST_NOISE,
-        f"asks for noise multiplier {plan.noise_multiplier:g}, expected {LEAST_NOISE:g} to {MOST_NOISE:g}",
+        len(different) <= MOST_MULTIPLIERS and not (different and plan.adaptive_clipping),
+        f"asks for {len(different)} noise multipliers in its run, expected at most {MOST_MULTIPLIERS}, and "
+        "none with adaptive clipping",
     )
-    _require(
-        plan.noise_multiplier >= config.min_noise_multiplier,
-        f"asks for noise multiplier {plan.noise_multiplier:g}, "
-        f"this client's least is {config.min_noise_multiplier:g}",
-    )
+    for noise in (plan.noise_multiplier, *different):
+        _require(
+            LEAST_NOISE <= noise <= MOST_NOISE,
+            f"asks for noise multiplier {noise:g}, expected {LEAST_NOISE:g} to {MOST_NOISE:g}",
+        )
+        _require(
+            noise >= config.min_noise_multiplier,
+            f"asks for noise multiplier {noise:g}, this client's least is {config.min_noise_multiplier:g}",
+        )
     _require(
         LEAST_GRAD_NORM <= plan.max_grad_norm <= MOST_GRAD_NORM,
         f"asks for clipping bound {plan.max_grad_norm:g}, expected {LEAST_GRAD_NORM:g} to {MOST_GRAD_NORM:g}",

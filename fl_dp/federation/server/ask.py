@@ -68,7 +68,14 @@ class RoundRequests:
         for client, weight in zip(clients, counts, strict=True):
             mechanism = client.to_ask
             plan = round_plan(
-                client.profile, mechanism, self._config, self._run, server_round, self._task, self.origin
+                client.profile,
+                mechanism,
+                self._config,
+                self._run,
+                server_round,
+                self._task,
+                self.origin,
+                client.listed,
             )
             message = Message(
                 content(plan, weight),

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from fl_dp.accounting.accountant import find_accountant
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.calibration import calibrate_noise, calibrate_parts
 from fl_dp.accounting.noise_split import split_noise
 from fl_dp.accounting.shares import honest_shares
 from fl_dp.accounting.training_plan import pass_steps_of, planned_participations, steps_of_epochs
@@ -24,7 +24,8 @@ MOST_NOISE_OVER_FRESH = 10.0  # with "auto": the most noise, over what an unspen
 
 
 def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
-    """The mechanism of one whole round, the same all run: sample rate, noise multiplier, steps.
+    """The mechanism of one whole round, the same all run: sample rate, noise multiplier, steps. If the noise
+    changes from round to round, that of the first (`listed_rounds`).
 
     If noise-multiplier is "auto", and the client insists on one mechanism and has trained before, the earlier
     multiplier stays. Otherwise it is calibrated for all rounds, or for `participations` of them:
@@ -66,11 +67,46 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
             split_noise(mechanism.noise_multiplier, batch)
         except ConfigError as error:
             raise FederationError(str(error).rstrip(".")) from error
-    if not profile.vary_mechanism:
+    if config.lists_noise:
+        _check_list(profile, mechanism, config)
+    elif not profile.vary_mechanism:
         reason = conflict(mechanism, profile.spent)
         if reason:
             raise FederationError(reason)
     return mechanism
+
+
+@lru_cache(maxsize=1024)
+def listed_rounds(mechanism: Entry | None, config: RunConfig) -> tuple[Entry, ...]:
+    """Every round of the run, if the noise changes from round to round; else empty.
+
+    mechanism: of the first round; None if the client cannot take part.
+    """
+    if mechanism is None or not config.lists_noise:
+        return ()
+    noises = config.noise_multipliers(mechanism.noise_multiplier)
+    return tuple(replace(mechanism, noise_multiplier=noise) for noise in noises)
+
+
+def _check_list(profile: ClientProfile, mechanism: Entry, config: RunConfig) -> None:
+    """As the client's ledger will decide; so that nobody is asked in vain, and no round is lost."""
+    if profile.spent:
+        raise FederationError(
+            "its data were trained before, and a list of noise (noise-multiplier-schedule) must be noted "
+            "before an account's first step. Its operator may begin anew (fl-dp ledger retire); what is "
+            "spent cannot be undone"
+        )
+    cost = _budget(profile).epsilon_of(listed_rounds(mechanism, config))
+    if cost > (most := _most_of_list(profile, config)):
+        raise AccountingError(
+            f"all {config.rounds} rounds of noise-multiplier-schedule cost epsilon {cost:.4f} of {most:g}, "
+            "and a list fits whole, or none of it is taken: take more noise, noise-multiplier = auto, or "
+            "fewer rounds"
+        )
+
+
+def _most_of_list(profile: ClientProfile, config: RunConfig) -> float:
+    return min(profile.epsilon, config.epsilon, profile.epsilon_alone or math.inf)
 
 
 def _charged_rate(own: float, profile: ClientProfile, copies: int) -> float:
@@ -140,9 +176,10 @@ def round_plan(
     server_round: int,
     task: str = "",
     origin: str = "",
+    listed: tuple[Entry, ...] = (),
 ) -> RoundPlan:
     """The plan for the message of one round. task: identity of the server's task. origin: the run's first
-    name, if it has another now.
+    name, if it has another now. listed: as `listed_rounds`.
     """
     return RoundPlan(
         run=run,
@@ -180,6 +217,7 @@ def round_plan(
         most_grad_norm=0.0 if config.max_grad_norm_schedule == CONSTANT else config.max_grad_norm,
         pass_steps=mechanism.pass_steps,
         origin="" if origin == run else origin,
+        noise_multipliers=tuple(one.noise_multiplier for one in listed),
     )
 
 
@@ -203,6 +241,8 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
         return float(config.noise_multiplier)
     if profile.spent and not profile.vary_mechanism:
         return profile.spent[0].noise_multiplier
+    if config.lists_noise:
+        return _first_of_list(profile, config, steps)
     passes, rate = pass_steps_in(config, profile.public_size), sample_rate(config, profile.public_size)
     steps, copies, budget = steps * participations(config), copies_of(config), _budget(profile)
     noise = _calibrated(rate, steps, budget, profile.spent, copies, passes)
@@ -210,6 +250,20 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
         of_run = replace(budget, epsilon=config.epsilon)
         noise = max(noise, _calibrated(rate, steps, of_run, (), copies, passes))
     return max(noise, profile.min_noise_multiplier)
+
+
+def _first_of_list(profile: ClientProfile, config: RunConfig, steps: int) -> float:
+    """The first round's noise, so that the whole list fits the budget and the run's epsilon."""
+    rate = sample_rate(config, profile.public_size)
+    ratios = config.noise_multipliers(1.0)
+    budget = replace(_budget(profile), epsilon=_most_of_list(profile, config))
+    noise = _calibrated_list(tuple(Entry(rate, ratio, steps) for ratio in ratios), budget)
+    return max(noise, profile.min_noise_multiplier / min(ratios))
+
+
+@lru_cache(maxsize=1024)
+def _calibrated_list(parts: tuple[Entry, ...], budget: Budget) -> float:
+    return calibrate_parts(parts, budget.epsilon, budget.delta, accountant=budget.accountant)
 
 
 def participations(config: RunConfig) -> int:

@@ -177,6 +177,7 @@ _ADDED = {
     "metrics": "",
     "learning-rate-schedule": "constant",
     "max-grad-norm-schedule": "constant",
+    "noise-multiplier-schedule": "constant",
     "optimizer": "sgd",
     "optimizer-settings": "",
     "optimizer-state": "reset",

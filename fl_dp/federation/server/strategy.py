@@ -17,6 +17,7 @@ from fl_dp.federation.server.choose import ClientChoice
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.keep import Evaluate, Kept, kept_model
+from fl_dp.federation.server.planning import listed_rounds
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.report import RunReporter, resolved
 from fl_dp.federation.server.secure_sum import SecureAggregator
@@ -166,7 +167,8 @@ class PrivateStrategy(Strategy):
         if not self._resumed:
             for client in state.clients:
                 if client.mechanism:
-                    client.count_as_spent(client.mechanism)
+                    listed = listed_rounds(client.mechanism, self._config)
+                    client.count_as_spent(listed[self._over] if listed else client.mechanism)
         parts.registration.restore(state.clients, state.registered if self._resumed else ())
         parts.registration.silent.restore(state.missed)
         self.result.arrays = encode(state.arrays)

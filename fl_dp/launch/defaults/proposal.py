@@ -36,6 +36,7 @@ _ONLY: dict[str, Scalar] = {
     "privacy": "on", "optimizer": "sgd", "optimizer_settings": "", "server_optimizer": "fedavg",
     "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
     "strategy": "", "adaptive_clipping": "", "max_grad_norm_schedule": "constant",
+    "noise_multiplier_schedule": "constant",
 }  # fmt: skip
 _OF_SUMS: dict[str, Scalar] = {"aggregation": SECURE, "server_optimizer": "fedavgm"}
 START = 20.0  # seconds until the first round, which no forecast includes

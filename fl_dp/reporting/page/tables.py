@@ -115,7 +115,7 @@ def mechanisms(run: RunFacts) -> Table:
         ),
         run.clients,
         lambda one: (
-            number(one.noise_multiplier),
+            _noise(one),
             number(one.sample_rate),
             size(one.public_size),
             _batch(one),
@@ -125,6 +125,14 @@ def mechanisms(run: RunFacts) -> Table:
             _used(run, one, arithmetic_words(one.arithmetic)),
         ),
     )
+
+
+def _noise(one: Client) -> str:
+    """Both ends, if the rounds of this run differ in noise."""
+    found = {entry.noise_multiplier for entry in one.own_charges or ()}
+    if len(found) > 1:
+        return f"{number(max(found))} to {number(min(found))}"
+    return number(one.noise_multiplier)
 
 
 def _of_allocation(run: RunFacts) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fl_dp.clean_text import clean
 from fl_dp.config.flat import AUTO
+from fl_dp.config.schedule import CONSTANT, value_in
 from fl_dp.errors import ConfigError
 from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import ROUNDING, Claim, ClientClaim
@@ -32,6 +33,7 @@ def _run(evidence: Evidence, found: Found) -> None:
             _check_client(asked, client, max(filter(None, rates), default=0.0), found)
         keep.append("summary and clients")
     _check_sums(asked, evidence, found)
+    _check_listed(asked, evidence, found)
     if not found.any_differ:
         found.agrees(f"{digest}{', '.join(keep)} keep to config.toml")
 
@@ -89,7 +91,7 @@ def _check_client(asked: Mapping[str, Any], client: ClientClaim, most: float, fo
     If persons are at several members of a sum, the rate is at least `most`, the largest of those that
     trained.
     """
-    noise = asked.get("noise-multiplier", AUTO)
+    noise = asked.get("noise-multiplier", AUTO) if _schedule(asked) == CONSTANT else AUTO
     if client.noise_multiplier is not None and noise != AUTO and client.noise_multiplier != _number(noise):
         found.differs(
             f"noise multiplier {client.noise_multiplier:g}, and the config asks for another", client.where,
@@ -107,6 +109,31 @@ def _check_client(asked: Mapping[str, Any], client: ClientClaim, most: float, fo
             "the size or the rate was changed: a lower rate makes a lower epsilon",
         )  # fmt: skip
     _check_scheme(asked, client, found)
+
+
+def _schedule(asked: Mapping[str, Any]) -> str:
+    return str(asked.get("noise-multiplier-schedule", CONSTANT))
+
+
+def _check_listed(asked: Mapping[str, Any], evidence: Evidence, found: Found) -> None:
+    """With a schedule of noise, each round has its share of the first one's, which is as requested."""
+    if _schedule(asked) == CONSTANT:
+        return
+    noise, rounds = asked.get("noise-multiplier", AUTO), max(1, int(_number(asked.get("rounds", 1))))
+    firsts: dict[str, float] = {}
+    for claim in evidence.rounds():
+        ratio = value_in(_schedule(asked), 1.0, claim.round, rounds)
+        for client in claim.clients.values():
+            if client.noise_multiplier is None:
+                continue
+            own = client.noise_multiplier / (ratio or math.inf) if noise == AUTO else _number(noise)
+            first = firsts.setdefault(client.name, own)
+            if not math.isclose(client.noise_multiplier, first * ratio, rel_tol=ROUNDING):
+                found.differs(
+                    f"noise multiplier {client.noise_multiplier:g}, and by noise-multiplier-schedule it is "
+                    f"{first * ratio:g} in this round", client.where,
+                    "the noise that was added is not the one that was planned",
+                )  # fmt: skip
 
 
 def _check_scheme(asked: Mapping[str, Any], client: ClientClaim, found: Found) -> None:

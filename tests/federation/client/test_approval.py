@@ -87,6 +87,19 @@ def test_yes_to_a_bound_that_changes_between_rounds_holds_up_to_the_largest_of_t
         assert isinstance(site.train(replace(plan, server_round=2, **changes)), Refusal)
 
 
+def test_yes_to_a_list_of_noise_holds_for_all_its_rounds_and_for_no_other_list(site: Asked) -> None:
+    plan = replace(PLAN, noise_multiplier=4.0, noise_multipliers=(4.0, 2.0))
+    _, _, listed, cost = site.question(plan)
+    assert listed.startswith("its 2 rounds have noise multipliers from 4 to 2, a list that the ledger notes")
+    site.say(yes=True)
+    site.train(plan)
+    other = replace(plan, server_round=2, noise_multiplier=3.0, noise_multipliers=(4.0, 3.0))
+    assert site.train(other) == Refusal("declined", WAITS)
+    update = site.train(replace(plan, server_round=2, noise_multiplier=2.0))
+    after = float(cost.split("is spent, ")[1].split()[0])
+    assert after - 0.01 <= update.epsilon <= after
+
+
 def test_no_is_an_answer_and_may_be_replaced(site: Asked) -> None:
     site.question()
     question = site.say(yes=False)

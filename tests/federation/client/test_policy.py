@@ -70,6 +70,16 @@ def test_numbers_that_no_round_has_are_declined(field, values):
     ("changes", "words"),
     [
         ({"noise_multiplier": 0.5}, "asks for noise multiplier 0.5, this client's least is 1"),
+        ({"noise_multipliers": (1.0, 0.5)}, "asks for noise multiplier 0.5, this client's least is 1"),
+        ({"noise_multipliers": (1.0, math.nan)}, "asks for noise multiplier nan, expected 0.001 to"),
+        (
+            {"noise_multipliers": tuple(1.0 + one for one in range(51))},
+            "asks for 51 noise multipliers in its run, expected at most 50",
+        ),
+        (
+            {"noise_multipliers": (1.0, 2.0), "adaptive_clipping": "quantile:0.5"},
+            "and none with adaptive clipping",
+        ),
         ({"max_grad_norm": 2.0}, "asks for clipping bound 2, this client's largest is 1.5"),
         ({"max_grad_norm": 0.0}, "clipping bound 0"),
         ({"max_grad_norm": math.nan}, "clipping bound nan"),

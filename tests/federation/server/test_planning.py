@@ -9,7 +9,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.policy import check_plan
-from fl_dp.federation.server.planning import round_mechanism, round_plan
+from fl_dp.federation.server.planning import listed_rounds, round_mechanism, round_plan
 from fl_dp.records import ClientProfile, Entry
 
 CONFIG = RunConfig(expected_batch_size=64, noise_multiplier=1.0, rounds=3, accountant="rdp")
@@ -139,6 +139,44 @@ def test_a_bound_with_a_schedule_is_another_in_each_round_at_the_same_cost():
     assert [plan.max_grad_norm for plan in plans] == pytest.approx([0.8, 0.4, 0.2])
     assert {plan.most_grad_norm for plan in plans} == {0.8}
     assert {plan.noise_multiplier for plan in plans} == {mechanism.noise_multiplier}
+
+
+LISTED = replace(CONFIG, noise_multiplier=3.0, noise_multiplier_schedule="linear:0.5")
+
+
+def test_a_list_of_noise_falls_from_the_first_and_every_plan_has_all_of_it():
+    mechanism = round_mechanism(PROFILE, LISTED)
+    listed = listed_rounds(mechanism, LISTED)
+    assert listed == tuple(Entry(0.1, noise, 10) for noise in (3.0, 2.25, 1.5))
+    plan = round_plan(PROFILE, listed[1], LISTED, "run", 2, listed=listed)
+    assert (plan.noise_multiplier, plan.noise_multipliers) == (2.25, (3.0, 2.25, 1.5))
+    assert listed_rounds(mechanism, CONFIG) == listed_rounds(None, LISTED) == ()
+
+
+@pytest.mark.parametrize(("of_client", "of_run"), [(3.0, 3.0), (2.0, 3.0), (3.0, 1.0)])
+def test_auto_finds_the_first_with_which_the_whole_list_just_fits(of_client, of_run):
+    profile = replace(PROFILE, epsilon=of_client)
+    config = replace(LISTED, noise_multiplier="auto", epsilon=of_run)
+    listed = listed_rounds(round_mechanism(profile, config), config)
+    less = [replace(one, noise_multiplier=one.noise_multiplier * 0.998) for one in listed]
+    least = min(of_client, of_run)
+    assert compute_epsilon(listed, 1e-5, "rdp") <= least < compute_epsilon(less, 1e-5, "rdp")
+    assert listed[2].noise_multiplier == listed[0].noise_multiplier / 2
+    strict = listed_rounds(round_mechanism(replace(profile, min_noise_multiplier=9.0), config), config)
+    assert [one.noise_multiplier for one in strict] == [18.0, 13.5, 9.0]
+
+
+def test_a_list_that_no_ledger_would_take_is_not_asked_for():
+    for vary in (False, True):  # not even where the mechanism may vary
+        with pytest.raises(FederationError, match="must be noted before an account's first step"):
+            round_mechanism(replace(PROFILE, spent=(Entry(0.1, 3.0, 10),), vary_mechanism=vary), LISTED)
+    for profile, config in (
+        (replace(PROFILE, epsilon=1.0), LISTED),
+        (replace(PROFILE, epsilon_alone=1.0), LISTED),
+        (PROFILE, replace(LISTED, epsilon=1.0)),
+    ):
+        with pytest.raises(AccountingError, match="all 3 rounds of noise-multiplier-schedule cost epsilon 1"):
+            round_mechanism(profile, config)
 
 
 def test_a_client_whose_count_would_say_nothing_takes_no_part():

@@ -1,6 +1,6 @@
 """What is said is what is heard; what cannot be right is refused in words."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from local_updates import local_update
 
 from fl_dp.clean_text import LONGEST
+from fl_dp.decoding import encoded
 from fl_dp.errors import BudgetExhaustedError, CallError, ConfigError, DataError, DeclinedError, LedgerError
 from fl_dp.federation.wire import messages
 from fl_dp.federation.wire.arrays import decode, encode, specs
@@ -106,18 +107,20 @@ def test_a_refusal_tells_only_words_of_our_own(error, expected):
 
 
 def plan_record(**changes):
-    return RecordDict({"plan": ConfigRecord({**asdict(PLAN), **changes}), "arrays": encode(ARRAYS)})
+    return RecordDict({"plan": ConfigRecord({**encoded(PLAN), **changes}), "arrays": encode(ARRAYS)})
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         (RecordDict(), "without the record 'plan'"),
-        (RecordDict({"plan": ConfigRecord(asdict(PLAN))}), "without the array record 'arrays'"),
+        (RecordDict({"plan": ConfigRecord(encoded(PLAN))}), "without the array record 'arrays'"),
         (RecordDict({"plan": ArrayRecord()}), "without the record 'plan'"),
         (plan_record(steps=1.5), "impossible steps: expected an integer"),
         (plan_record(steps=True), "impossible steps: expected an integer"),
         (plan_record(noise_multiplier="1"), "impossible noise_multiplier: expected a number"),
+        (plan_record(noise_multipliers=[1.0] * 1001), "impossible noise_multipliers: .*at most 1000"),
+        (plan_record(noise_multipliers=[1, 2]), "impossible noise_multipliers"),
         (plan_record(epsilon=100.0), "same fl_dp"),
     ],
 )

@@ -255,6 +255,9 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "of an old version": lambda make: make(run=""),
     "retired": lambda make: of_clients(make(), retired=1),
     "two mechanisms": lambda make: make(before=[Entry(0.2, 1.5, 30)]),
+    "a list of noise": lambda make: make(
+        before=[Entry(0.2, 1.5, 30)], settings={"noise-multiplier-schedule": "linear"}
+    ),
     "below an old budget": lambda make: of_clients(make(planned_epsilon=None), budget=0.1),
     "no budget": lambda make: of_clients(make(), budget=None),
     "one budget": lambda make: change_summary(

@@ -58,6 +58,12 @@ def test_steps_of_this_run_and_of_all_runs_are_told_apart(make: Make) -> None:
     assert IN_ALL in ranked(many)[1].columns
 
 
+def test_noise_that_falls_is_shown_by_both_ends(make: Make) -> None:
+    listed = [Entry(0.1, noise, 3).to_dict() for noise in (2.0, 1.5, 1.0)]
+    rows = mechanisms(read_run(of_clients(make(), charges=listed))).rows
+    assert [row[1] for row in rows] == ["2 to 1", "2 to 1"]
+
+
 def test_a_value_of_one_round_is_said_once(make: Make) -> None:
     for rounds, words in ((1, "0.1000 after round 1."), (3, "0.1000 after round 1, 0.3000 after round 3.")):
         with drawing():

@@ -204,6 +204,7 @@ FOLLOWS = {
     "The weights that training started from were not made": ("weights of a file", "plain"),
     "Each record exists once: in one data set, at one client.": ("plain", "unprotected"),
     "hold more than one sample rate or noise multiplier.": ("two mechanisms", "plain"),
+    "each client's ledger notes it before the first step, and pays": ("a list of noise", "two mechanisms"),
     "No account has paid for a step: nothing was added up": ("nothing paid", "plain"),
     "Each record had its own pass, so the rounding error has a proven": ("persons", "nothing paid"),
     "The rounding error of a sum of clipped gradients has a proven bound": ("plain", "persons"),

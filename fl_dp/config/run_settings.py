@@ -148,7 +148,8 @@ class RunSettings(TaskSettings):
     keep_model: str = setting(
         "last", _SERVER,
         "last: the model of the last round; best: the model that was best on half of the server's test "
-        "data; average: the moving average of all rounds' models, which is then evaluated",
+        "data or, with evaluate = off, on the sites' test records (site-metrics-every); average: the moving "
+        "average of all rounds' models, which is then evaluated",
         choices=KEEP_MODEL, page="strategies.md#at-the-server",
     )  # fmt: skip
     average_decay: Annotated[float, Range(0, 1)] = setting(

@@ -182,7 +182,7 @@ def results(run: RunFacts) -> Named:
 
 
 def _tested(run: RunFacts) -> str:
-    if run.kept == "best":
+    if run.kept == "best" and not run.best_at_sites:
         return "the half of the server's test data that it was not chosen on"
     return "the server's test data"
 

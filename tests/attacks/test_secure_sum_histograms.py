@@ -9,7 +9,7 @@ import pytest
 from federation.secure_sum.sum_rounds import KEYS, OFFER, PLAN, Federation
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from fl_dp.federation.secure_sum import wire
+from fl_dp.federation.secure_sum import grid, wire
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.evaluation import evaluation_only
 from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, plan_to_content
@@ -84,6 +84,19 @@ def test_other_weights_than_were_signed_are_not_paid_for(federation, member):
 
     federation.metrics(at(wire.MASK, attack))
     assert "weights are not those" in reasons[0]
+
+
+def test_a_grid_that_is_not_the_histograms_is_not_paid_for(federation, member, monkeypatch):
+    """All have signed it: on another grid than each one's own the integers would add up to nothing."""
+    real = grid.proposed_head
+
+    def finer(*plans, **numbers):
+        head = real(*plans, **numbers)
+        return replace(head, spacing=head.spacing / 2)
+
+    monkeypatch.setattr(grid, "proposed_head", finer)
+    found, _ = federation.metrics()
+    assert "by 'discrete gaussian 1' on a grid of" in found["sites"]["site-0"]["reason"]
 
 
 def test_who_has_signed_a_sum_of_steps_counts_no_test_record_into_it(federation, member):

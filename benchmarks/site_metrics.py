@@ -3,10 +3,11 @@
     python -m benchmarks.site_metrics
 
 Made-up scores of a calibrated model of two classes (AUROC 0.856), one evaluation at evaluate-epsilon 1:
-pooled at one site, and at four of the sizes of the example of four hospitals. "half-width": half of the
-mean interval that a run reports, where it reports one; "held": how often that held the AUROC of the
-population (of the same bins); "none": how often noise leaves no answer. The example itself, with its real
-records, is measured by examples/hospitals/measure_sites.py.
+pooled at one site, and at four of the sizes of the example of four hospitals: each with noise of its own, and
+in a secure sum in which so many may drop out and one may collude. "half-width": half of the mean interval
+that a run reports, where it reports one; "held": how often that held the AUROC of the population (of the
+same bins); "none": how often noise leaves no answer. The example itself, with its real records, is measured
+by examples/hospitals/measure_sites.py.
 """
 
 import argparse
@@ -16,8 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.shares import honest_shares
 from fl_dp.config.site_metrics import BINS
 from fl_dp.engine.noise.grid import noise_grid
+from fl_dp.federation.secure_sum.vector import grid_of
 from fl_dp.form import Form
 from fl_dp.tasks.score_histogram import Layout
 from fl_dp.tasks.score_metrics import estimates
@@ -27,16 +30,19 @@ HOSPITALS = (104, 89, 45, 16)
 
 
 def measured(
-    sites: Sequence[int], bins: int, delta: float, seeds: int, shares: bool
+    sites: Sequence[int], bins: int, delta: float, seeds: int, dropouts: int | None
 ) -> tuple[float, float, float, float]:
     """Half-width with noise and without, share of intervals that held, and share of those without an answer.
 
-    shares: the sites share one noise, as they would in a secure sum, which fl_dp does not do.
+    dropouts: of the secure sum, of which nobody does; None: each site sends its own histogram.
     """
     layout = Layout.of(Form((1,), 2), bins, 1, ())
     multiplier = calibrate_noise(1.0, 1, 1.0, delta)
-    one = noise_grid(layout.sensitivity, multiplier, layout.size).deviation
-    deviation = one if shares else one * math.sqrt(len(sites))
+    each = noise_grid(layout.sensitivity, multiplier, layout.size).deviation
+    if dropouts is not None:
+        shares = honest_shares(len(sites), dropouts, 1)
+        each = grid_of(layout.sensitivity, multiplier, shares, layout.size).share_deviation
+    deviation = each * math.sqrt(len(sites))
     truth = _auroc(layout, np.random.default_rng(10**6), 10**6, 0.0)[0]
     rows = []
     for seed in range(seeds):
@@ -67,10 +73,15 @@ def main() -> None:
     seeds = parser.parse_args().seeds
     print("| records | sites | bins | delta | half-width | without noise | ratio | held | none |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for sites, delta, shares in (((2000,), 1e-5, False), (HOSPITALS, 1e-4, False), (HOSPITALS, 1e-4, True)):
+    for sites, delta, dropouts in (
+        ((2000,), 1e-5, None),
+        (HOSPITALS, 1e-4, None),
+        (HOSPITALS, 1e-4, 0),
+        (HOSPITALS, 1e-4, 1),
+    ):
         for bins in BINS:
-            wide, plain, held, none = measured(sites, bins, delta, seeds, shares)
-            name = f"{len(sites)}, one noise" if shares else str(len(sites))
+            wide, plain, held, none = measured(sites, bins, delta, seeds, dropouts)
+            name = str(len(sites)) if dropouts is None else f"{len(sites)}, a sum, {dropouts} may drop out"
             numbers = f"{wide:.3f} | {plain:.3f} | {wide / plain:.1f} | {held:.2f} | {none:.2f}"
             print(f"| {sum(sites)} | {name} | {bins} | {delta:g} | {numbers} |")
 

@@ -315,6 +315,11 @@ class RoundPlan:
         return self.noise_multiplier / math.sqrt(max(1, self.shares))
 
     @property
+    def common(self) -> Self:
+        """The part that all members of a secure sum share: all but the expected batch size."""
+        return replace(self, expected_batch_size=0)
+
+    @property
     def one_by_one(self) -> bool:
         """Whether every record has its own pass."""
         return self.private and self.arithmetic == PROVEN

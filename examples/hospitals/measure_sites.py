@@ -1,10 +1,10 @@
-"""What the hospitals' own test records say of their common model, with each hospital's noise and without.
+"""What the hospitals' own test records say of their common model: with noise of their own, in a secure sum in
+which nobody may drop out, and without noise.
 
     python examples/hospitals/measure_sites.py
 
 AUROC of all 254 test records together, with the half-width of its 95 % interval: models of epsilon 1 with the
-settings of run.toml, one evaluation at evaluate-epsilon 1, means over 20 seeds. "One noise" is what a secure
-sum of the histograms would have, which fl_dp does not do yet.
+settings of run.toml, one evaluation at evaluate-epsilon 1, means over 20 seeds.
 """
 
 import argparse
@@ -19,13 +19,15 @@ from task import Hospitals, part
 from torchmetrics.functional.classification import binary_auroc
 
 from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.shares import honest_shares
 from fl_dp.config.run import RunConfig
 from fl_dp.config.site_metrics import BINS
 from fl_dp.engine.noise.grid import noise_grid
+from fl_dp.federation.secure_sum.vector import grid_of
 from fl_dp.tasks.score_histogram import Layout, count
 from fl_dp.tasks.score_metrics import estimates
 
-WAYS = {"without noise": 0.0, "one noise": 1.0, "each hospital's noise": math.sqrt(len(NAMES))}
+WAYS = ("without noise", "a secure sum", "each hospital's noise")
 
 
 def main() -> None:
@@ -46,14 +48,16 @@ def main() -> None:
     print("|---" * (2 * len(WAYS) + 1) + "|")
     for bins in BINS:
         layout = Layout.of(task.form, bins, 1, ())
-        own = noise_grid(layout.sensitivity, calibrate_noise(1.0, 1, 1.0, delta), layout.size).deviation
+        multiplier = calibrate_noise(1.0, 1, 1.0, delta)
+        own = noise_grid(layout.sensitivity, multiplier, layout.size).deviation
+        shares = honest_shares(len(NAMES), 0, 1)
+        share = grid_of(layout.sensitivity, multiplier, shares, layout.size).share_deviation
+        deviations = [math.sqrt(len(NAMES)) * each for each in (0.0, share, own)]
         rows = []
         for seed, model in zip(seeds, models, strict=True):
             counts = sum(count(model, task, one, layout, len(one), DEVICE) for one in tests)
             drawn = np.random.default_rng(seed).normal(size=layout.size)
-            found = [
-                estimates(layout, counts + way * own * drawn, way * own)["auroc"] for way in WAYS.values()
-            ]
+            found = [estimates(layout, counts + one * drawn, one)["auroc"] for one in deviations]
             rows.append([x for one in found for x in (one.value, _half(one.low, one.high))])
         means = np.nanmean(np.array(rows, float), axis=0)
         print(f"| {bins} | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")

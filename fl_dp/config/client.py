@@ -126,13 +126,13 @@ class ClientConfig(TaskSettings):
         page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
     allow_secure_sum: bool = setting(
-        False, _SECURE, "servers may add this client's steps, each with a share of the noise, into secure "
-                        "sums of several clients, whose parts nobody sees",
+        False, _SECURE, "servers may add this client's steps, and histograms of its test records, each with "
+                        "a share of the noise, into secure sums of several clients, whose parts nobody sees",
         page="secure-aggregation.md",
     )  # fmt: skip
     epsilon_alone: Annotated[float, Range(0, MOST_EPSILON)] = setting(
         0.0, _SECURE, "the most epsilon that all steps may spend if the assumption behind secure sums "
-                      "fails; 0: no limit",
+                      "fails, and by themselves all evaluations on test records; 0: no limit",
         page="secure-aggregation.md",
     )  # fmt: skip
     secure_least_clients: Annotated[int, Range(2, MOST_MEMBERS)] = setting(

@@ -47,6 +47,11 @@ class RunConfig(RunSettings):
         return self.privacy == "on"
 
     @property
+    def best_at_sites(self) -> bool:
+        """Whether the best model is kept by the sites' own test records: where the server measures none."""
+        return self.keep_model == BEST and self.evaluate == "off"
+
+    @property
     def secure(self) -> bool:
         """Whether clients contribute to secure sums, whose parts nobody sees alone."""
         return self.aggregation == SECURE
@@ -142,9 +147,11 @@ class RunConfig(RunSettings):
             f"{DECLARED} or {UNIFORM} with privacy = off, as there is no noise",
         )  # fmt: skip
         require(
-            self.keep_model != BEST or (self.evaluate == "server" and self.evaluate_every > 0),
-            "keep-model", self.keep_model, 
-            f"{LAST} or {AVERAGE}, as the server's test data are not evaluated after rounds",
+            self.keep_model != BEST or (self.evaluate == "server" and self.evaluate_every > 0)
+            or (self.best_at_sites and self.site_metrics_every > 0),
+            "keep-model", self.keep_model,
+            f"{LAST} or {AVERAGE}, as the server's test data are not evaluated after rounds, and with "
+            "evaluate = off the sites' are not either (site-metrics-every)",
         )  # fmt: skip
         require(
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,

@@ -147,8 +147,8 @@ class RunSettings(TaskSettings):
     )  # fmt: skip
     keep_model: str = setting(
         "last", _SERVER,
-        "last: the model of the last round; best: the model that was best on half of the server's test "
-        "data; average: the moving average of all rounds' models, which is then evaluated",
+        "last: of the last round; best: on half of the server's test data or, with evaluate = off, on the "
+        "sites' test records; average: the moving average of all rounds' models, which is then evaluated",
         choices=KEEP_MODEL, page="strategies.md#at-the-server",
     )  # fmt: skip
     average_decay: Annotated[float, Range(0, 1)] = setting(

@@ -31,10 +31,6 @@ def require_site_metrics(flat: Mapping[str, Scalar]) -> None:
         "personal": ("", "no value, as sites then have no common model to evaluate"),
         "strategy": ("", "no value, as fl_dp itself asks for the metrics"),
     }
-    require(
-        flat["aggregation"] != "secure", "aggregation", flat["aggregation"],
-        f"another one {_WHY}: each site sends its own noised histogram, which is not added in a secure sum",
-    )  # fmt: skip
     for key, (value, instead) in fitting.items():
         require(flat[key] == value, key, flat[key], f"{instead} ({_WHY})")
 

@@ -23,6 +23,7 @@ from fl_dp.reporting.run_folder import check_unclaimed
 
 if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
+    from fl_dp.launch.site_metrics import SiteMetricsForecast
 
 MARGIN = 2.0  # allowed time over forecast time: machines are seldom idle, see docs/planning.md
 _SERVER_ALONE = (
@@ -34,7 +35,7 @@ _SERVER_ALONE = (
 class CheckResult:
     """problems: what is wrong; a run would not start. notes: what a run would say at its start.
 
-    forecast: None if there are problems.
+    forecast: None if there are problems. site_metrics: None also if there are none, or none is known.
     server: only a server was checked. Its clients are elsewhere, so nothing is forecast for them.
     """
 
@@ -42,6 +43,7 @@ class CheckResult:
     notes: tuple[str, ...] = ()
     forecast: "Forecast | None" = None
     server: bool = False
+    site_metrics: "SiteMetricsForecast | None" = None
 
     @property
     def exit_code(self) -> ExitCode:
@@ -88,6 +90,7 @@ def check_run(
     ledger, one_run_ledger: as in a launch. told: turns an error into words.
     """
     wrong, notes, config, forecast = _Mistakes(told), [*request.notes], request.config, None
+    of_sites = None
     with wrong:
         check_one_choice(ledger, one_run=one_run_ledger)
     if out is not None:
@@ -113,10 +116,12 @@ def check_run(
                 check_no_ledger_yet(out)
             from fl_dp.launch.forecast import forecast_of
             from fl_dp.launch.measuring import timing_of
+            from fl_dp.launch.site_metrics import forecast_site_metrics
 
+            of_sites = forecast_site_metrics(config, parts.sizes)
             forecast = forecast_of(config, parts.sizes, place.folder)
             forecast = replace(forecast, timing=timing_of(forecast, simulated=engine is not None))
-    return CheckResult(tuple(wrong.found), tuple(notes), forecast)
+    return CheckResult(tuple(wrong.found), tuple(notes), forecast, site_metrics=of_sites)
 
 
 def check_served(
@@ -126,7 +131,7 @@ def check_served(
 
     out, told: as in `check_run`.
     """
-    wrong, config = _Mistakes(told), request.config
+    wrong, config, of_sites = _Mistakes(told), request.config, None
     if out is not None:
         with wrong:
             check_unclaimed(out)
@@ -134,5 +139,10 @@ def check_served(
         check_server_files(config)
         check_names(config)
         check_choices(config)
-        check_server(with_absolute_paths(config))
-    return CheckResult(tuple(wrong.found), (*request.notes, *notes_of_served(config)), server=True)
+        config = with_absolute_paths(config)
+        check_server(config)
+        from fl_dp.launch.site_metrics import forecast_site_metrics
+
+        of_sites = forecast_site_metrics(config)
+    notes = (*request.notes, *notes_of_served(config))
+    return CheckResult(tuple(wrong.found), notes, server=True, site_metrics=of_sites)

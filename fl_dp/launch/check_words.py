@@ -33,6 +33,9 @@ def print_check(found: CheckResult, say: Say, *, simulated: bool) -> None:
         _print_forecast(found.forecast, say)
         for line in cost_lines(found.forecast, simulated=simulated):
             say(line)
+    if found.site_metrics is not None:
+        for line in found.site_metrics.lines():
+            say(line)
     for problem in found.problems:
         say(f"wrong: {problem}")
     say(_verdict(found))

@@ -127,7 +127,8 @@ def _at_the_sites(record: Mapping[str, Any]) -> tuple[str, ...]:
     measured = record.get("site_metrics")
     if not measured:
         return ()
-    cost = f"(test eps {rounded_up(measured['epsilon'])})"
+    alone = f", alone {alone_words(measured['epsilon_alone'])}" if "epsilon_alone" in measured else ""
+    cost = f"(test eps {rounded_up(measured['epsilon'])}{alone})"
     found = ((name, measured["metrics"].get(name)) for name in SITE_METRICS)
     name, one = next(((name, one) for name, one in found if one and one["value"] is not None), ("", None))
     if one is None:

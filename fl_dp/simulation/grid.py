@@ -13,16 +13,18 @@ from flwr.app import Error, Message, MessageType, RecordDict
 from fl_dp.clean_text import one_line
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.round import expected_weights, refuse
+from fl_dp.federation.secure_sum.kinds import SumPlan
 from fl_dp.federation.secure_sum.summing import SumLostError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, digest_of
-from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content
-from fl_dp.federation.wire.partial_sums import make_group
+from fl_dp.federation.wire.evaluation import evaluation_only
+from fl_dp.federation.wire.messages import ARRAYS, NO_ARRAYS, REFUSAL, array_record, refusal_to_content
+from fl_dp.federation.wire.partial_sums import asked_weight, make_group
 from fl_dp.federation.wire.send_receive import BaseGrid
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import grouped
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.masked_sum import MaskedSums
+from fl_dp.simulation.masked_sum import MaskedSums, plain_sum
 from fl_dp.simulation.work import ClientWork, Done, Round, RoundWork
 from fl_dp.statements import Statement
 
@@ -135,8 +137,24 @@ class SimulationGrid(BaseGrid):
 
     def _evaluate(self, messages: Sequence[Message]) -> None:
         """Evaluate in this process: a pass of a record has no gradient, and takes little."""
-        for client, message in self._by_client(messages).items():
-            self._reply(message, self._clients.evaluate(client, message.content))
+        asked = self._by_client(messages)
+        contents = {
+            message.metadata.message_id: self._clients.evaluate(client, message.content)
+            for client, message in asked.items()
+        }
+        in_sum = [one for one in asked.values() if asked_weight(one.content) is not None]
+        if in_sum:
+            self._add_histograms([one.content for one in in_sum], contents)
+        for message in asked.values():
+            self._reply(message, contents[message.metadata.message_id])
+
+    def _add_histograms(self, asked: Sequence[RecordDict], contents: Mapping[str, RecordDict]) -> None:
+        """Make the answers with a histogram a group, with the sum; no single one goes into an answer."""
+        given = [key for key, one in contents.items() if REFUSAL not in one]
+        parts = {key: _arrays(contents[key]) for key in given}
+        for key in given:
+            contents[key][ARRAYS] = NO_ARRAYS
+        self._add_up([evaluation_only(one) for one in asked], _arrays(asked[0]), contents, parts)
 
     def _start(self, messages: Sequence[Message]) -> None:
         """Read the requests and queue them, items of one model and one set of weights together."""
@@ -200,9 +218,8 @@ class SimulationGrid(BaseGrid):
             parts = {key: one.arrays for key, one in done.items() if one.arrays is not None}
             done = {key: replace(one, arrays=None) for key, one in done.items()}
         contents = self._clients.answer(batch.items, done)
-        self._add_masked(
-            batch, contents, {key: one for key, one in parts.items() if REFUSAL not in contents[key]}
-        )
+        parts = {key: one for key, one in parts.items() if REFUSAL not in contents[key]}
+        self._add_up([item.plan for item in batch.items], batch.weights, contents, parts)
         for part in self._pool.take_sums():
             if not any(REFUSAL in contents[message] for message in part.messages):
                 make_group(contents, part.messages, part.arrays, shares=batch.items[0].plan.shares)
@@ -212,16 +229,19 @@ class SimulationGrid(BaseGrid):
     def _plays_masks(self, batch: _Batch) -> bool:
         return self._masks is not None and batch.items[0].plan.secure
 
-    def _add_masked(
-        self, batch: _Batch, contents: Mapping[str, RecordDict], parts: Mapping[str, Mapping[str, NDArray]]
+    def _add_up(
+        self,
+        plans: Sequence[SumPlan],
+        weights: Mapping[str, NDArray],
+        contents: Mapping[str, RecordDict],
+        parts: Mapping[str, Mapping[str, NDArray]],
     ) -> None:
-        """Make the answers of the clients with a part a group, with the unmasked sum."""
+        """Make the answers of the clients with a part a group, with the sum: opened if masks are played."""
         if not parts:
             return
-        assert self._masks is not None
-        plans, arrays, lost = [item.plan for item in batch.items], None, ""
+        given, arrays, lost = list(parts.values()), None, ""
         try:
-            arrays = self._masks.opened(plans, batch.weights, list(parts.values()))
+            arrays = self._masks.opened(plans, weights, given) if self._masks else plain_sum(given)
         except SumLostError as error:
             lost = one_line(str(error))
         make_group(contents, list(parts), arrays, shares=plans[0].shares, lost=lost)
@@ -276,3 +296,7 @@ def _shared_round(
     """Put what all clients of the round share into Ray's object store; each machine fetches it once."""
     key = f"{item.plan.run}-{item.message}"
     return ray.put(Round(key, weights, model.kernels, groups, model.together))
+
+
+def _arrays(content: RecordDict) -> dict[str, NDArray]:
+    return {name: array.numpy() for name, array in array_record(content, ARRAYS).items()}

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_dp.errors import FederationError
+from fl_dp.federation.secure_sum.kinds import SumPlan
 from fl_dp.federation.secure_sum.limits import Limits
 from fl_dp.federation.secure_sum.messages import Checks, Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
@@ -20,7 +21,6 @@ from fl_dp.federation.secure_sum.summing import SecureSum
 from fl_dp.federation.secure_sum.terms import Head, Terms
 from fl_dp.federation.secure_sum.vector import flat, unflat
 from fl_dp.kits.keys import SigningKey
-from fl_dp.records import RoundPlan
 from fl_dp.simulation.work import Array
 
 logger = logging.getLogger("fl_dp")
@@ -38,7 +38,7 @@ class MaskedSums:
 
     def opened(
         self,
-        plans: Sequence[RoundPlan],
+        plans: Sequence[SumPlan],
         weights: Mapping[str, Array],
         parts: Sequence[Mapping[str, Array]],
     ) -> Mapping[str, Integers]:
@@ -55,7 +55,7 @@ class MaskedSums:
             colluders=self._colluders,
         )  # fmt: skip
         found = _Attempt(head, self._keys_of(members)).sum_of(vectors)
-        _require_equal(found, np.sum(vectors, axis=0, dtype=np.int64))
+        _require_equal(found, flat(plain_sum(parts)))
         logger.info("round %d: masks of %d members played", head.server_round, members)
         return unflat(found, {name: array.shape for name, array in parts[0].items()})
 
@@ -63,6 +63,11 @@ class MaskedSums:
         while len(self._keys) < members:
             self._keys.append(SigningKey.generate())
         return self._keys[:members]
+
+
+def plain_sum(parts: Sequence[Mapping[str, Array]]) -> Mapping[str, Integers]:
+    """The sum in the clear, of one part at least."""
+    return {name: np.sum([one[name] for one in parts], axis=0, dtype=np.int64) for name in parts[0]}
 
 
 class _Attempt:

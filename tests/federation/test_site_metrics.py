@@ -165,7 +165,6 @@ def test_sites_with_other_subgroups_add_up_in_what_they_have_in_common():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"aggregation": "secure"}, 'aggregation = .secure.: expected another one with site-metrics-every'),
         ({"privacy": "off"}, "privacy = 'off'"),
         ({"clients_per_person": 2}, "clients-per-person = 2"),
         ({"personal": "head.*", "evaluate": "off"}, "personal = "),

@@ -115,6 +115,10 @@ STATUSES = ("trained", "idle", "failed", "failed", "declined")
         ({"loss": None}, "loss n/a  trained 2"),
         ({"loss": None, "accuracy": None, "metrics": {}}, "of 3.00  trained 2  6"),  # not tested
         (
+            {"site_metrics": {"epsilon": 0.991, "epsilon_alone": 1.744, "metrics": {}}},
+            "sites' metrics n/a (test eps 1.00, alone 1.75)",
+        ),
+        (
             {"federation": {**RECORD["federation"], "running_out": ["0"]}},
             "trained 2, soon out of budget 1  6.0 s",
         ),

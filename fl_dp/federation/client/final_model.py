@@ -70,7 +70,7 @@ def _statement(content: RecordDict, config: ClientConfig, run: str) -> Statement
         weights = weights_digest(decode(record, declared_specs(record)))
         with ClientRounds.open(config) as rounds:
             client = rounds.known(config)
-            took_part = client is not None and rounds.took_part(client, run)
+            took_part = client is not None and rounds.took_part(client.dataset, run)
             return rounds.statement([client], run, weights) if client and took_part else None
     except FlDpError as error:
         logger.error("no statement is made: %s", error)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from flwr.app import RecordDict
 
@@ -15,15 +14,12 @@ from fl_dp.engine.noise.passes import count_of
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.kept_rows import check_once, kernels_of, rows_of
-from fl_dp.federation.client.lost_rounds import LostRounds
+from fl_dp.federation.client.masked_part import MaskedPart
 from fl_dp.federation.client.own_states import OwnStates
 from fl_dp.federation.client.received import keep_received
 from fl_dp.federation.client.round import expected_weights
 from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.devices import find_devices
-from fl_dp.federation.secure_sum.participant import Participant
-from fl_dp.federation.secure_sum.vector import check_grid, flat
-from fl_dp.federation.secure_sum.wire import MASKED
 from fl_dp.federation.wire.arrays import NDArray, digest_of, load_arrays
 from fl_dp.federation.wire.round_arrays import received_specs
 from fl_dp.records import CONTROL, RoundPlan
@@ -38,7 +34,6 @@ from fl_dp.training.trainer import (
     trainer_of,
     update_of,
 )
-from fl_dp.weights_digest import weights_digest
 
 
 class OwnTraining:
@@ -127,37 +122,26 @@ class OwnTraining:
 
 
 class MaskedTraining(OwnTraining):
-    """A single step for a secure sum: trained like any step, checked against what was signed, masked.
-
-    participant: has accepted what all members have signed. lost: counts sums that are paid for.
-    """
+    """A single step for a secure sum: trained like any step, checked against what was signed, masked."""
 
     gives_to_sums = True
 
-    def __init__(
-        self, settings: ClientConfig, data: Examples, participant: Participant, lost: LostRounds
-    ) -> None:
+    def __init__(self, settings: ClientConfig, data: Examples, part: MaskedPart) -> None:
         super().__init__(settings, data)
-        self._participant, self._lost = participant, lost
+        self._part = part
 
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
         """As in `OwnTraining`; also DeclinedError unless the grid is the one that was signed."""
         super().prepare(plan, content)
         assert self.trainer is not None
-        check_grid(self._participant.head, count_of(self.trainer.algorithm.parameters.values()))
+        self._part.check_numbers(count_of(self.trainer.algorithm.parameters.values()))
 
     def check_received(self, weights: Mapping[str, NDArray]) -> None:
-        """DeclinedError unless they are the signed ones; otherwise each member could get other weights."""
-        if weights_digest(weights) != self._participant.head.weights:
-            raise DeclinedError(
-                "the round's weights are not those that the members of its secure sum have signed."
-            )
+        """DeclinedError unless they are the signed ones."""
+        self._part.check_weights(weights)
 
     def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
         """The masked sum of the step's clipped gradients and its share of noise, for `paid`."""
-        self._lost.paid()
+        self._part.lost.paid()
         share = super().train(paid)
-        if share is None:
-            return None
-        masked = self._participant.mask(flat(share))
-        return {MASKED: np.frombuffer(masked.vector, "<u8").astype(np.uint64)}
+        return None if share is None else self._part.masked(share)

@@ -27,7 +27,7 @@ def evaluation_budget_of(config: ClientConfig, public_size: int) -> "Budget":
     from fl_dp.federation.client.one_mechanism import OneMechanismBudget
 
     delta = auto_delta(public_size) if config.delta == AUTO else float(config.delta)
-    return OneMechanismBudget(config.evaluate_epsilon, delta, config.accountant)
+    return OneMechanismBudget(config.evaluate_epsilon, delta, config.accountant, config.epsilon_alone or None)
 
 
 def profile_of(

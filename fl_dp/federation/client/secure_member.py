@@ -3,7 +3,7 @@
     advertise   if plan and numbers of the sum are within the client's policy: fresh keys
     share       if all members are in the client's own kit: key shares, and a signature
     check       if all have signed the same: a signature that the key shares for it fit, or whose do not
-    mask        if all have signed that they fit: pays, trains one step, masks
+    mask        if all have signed that they fit: pays, trains one step or counts its test records, masks
     confirm     if enough members are in the sum: a signature, once
     open        if enough have signed the same: key shares, once
 
@@ -19,7 +19,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
-from fl_dp.federation.client.app import noted, trained_round
+from fl_dp.federation.client.app import evaluated, evaluating, noted, trained_round
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.lost_rounds import LostRounds
@@ -28,13 +28,14 @@ from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import ClientRounds
 from fl_dp.federation.client.stages import AcceptedRound, Client
 from fl_dp.federation.secure_sum import wire
+from fl_dp.federation.secure_sum.kinds import COUNTS, SumPlan, kind_of
 from fl_dp.federation.secure_sum.limits import Identity, Limits
 from fl_dp.federation.secure_sum.messages import Checks, Complaint, Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
-from fl_dp.federation.secure_sum.terms import Head, Terms
+from fl_dp.federation.secure_sum.terms import Head, Terms, check_head
 from fl_dp.federation.secure_sum.wire import common_plan
+from fl_dp.federation.wire.evaluation import evaluation_only
 from fl_dp.federation.wire.messages import REFUSAL, plan_only
-from fl_dp.records import RoundPlan
 
 if TYPE_CHECKING:
     from fl_dp.data.persons import Examples
@@ -66,20 +67,38 @@ def limits_of(config: ClientConfig) -> Limits:
 
 
 def _advertise(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
-    plan, head = plan_only(message.content), Head.from_fields(wire.said(message.content))
-    note = Note(config.ledger, config.client)
+    head = Head.from_fields(wire.said(message.content))
+    accept = _accept_counts if kind_of(message.content) is COUNTS else _accept_step
+    accept(message.content, config, head)
+    participant, advertisement = Participant.begin(head, limits_of(config), identity.key)
+    return wire.staged(wire.ADVERTISE, advertisement.to_fields()), participant
+
+
+def _accept_step(content: RecordDict, config: ClientConfig, head: Head) -> None:
+    plan, note = plan_only(content), Note(config.ledger, config.client)
     with noted(note), ClientRounds.open(config) as rounds:
         note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)
         client = rounds.known(config) or _registered(rounds, config)
         check_plan(plan, config, client.public_size, task_identity(config))
         _check_head(head, plan)
+        check_head(head, limits_of(config))
         accepted = AcceptedRound(client.dataset, client, plan)
         LostRounds.of(config).check()
         rounds.require_room(accepted)
         if config.approve:
             require_approval(accepted, rounds.spent(client))
-        participant, advertisement = Participant.begin(head, limits_of(config), identity.key)
-        return wire.staged(wire.ADVERTISE, advertisement.to_fields()), participant
+
+
+def _accept_counts(content: RecordDict, config: ClientConfig, head: Head) -> None:
+    from fl_dp.federation.client.evaluation import EvaluationRequest  # late: it imports torch
+
+    plan = evaluation_only(content)
+    with evaluating(config, plan) as (rounds, client, part, _):
+        asked = EvaluationRequest(client, plan, part)
+        _check_head(head, plan)
+        check_head(head, limits_of(config))
+        LostRounds.of(config).check()
+        asked.check_sum(rounds)
 
 
 def _share(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
@@ -97,19 +116,21 @@ def _check(message: Message, config: ClientConfig, identity: Identity, kept: byt
 
 
 def _mask(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
-    from fl_dp.federation.client.own_training import MaskedTraining  # late: it imports torch
+    from fl_dp.federation.client.masked_part import MaskedPart  # late: they import torch
+    from fl_dp.federation.client.own_training import MaskedTraining
 
     participant = Participant.from_bytes(kept, identity.key)
     participant.accept(Checks.from_fields(wire.said(message.content)))
-    lost = LostRounds.of(config)
+    own, kind = MaskedPart(participant, LostRounds.of(config)), kind_of(message.content)
+    if common_plan(kind.read(message.content)) != participant.head.plan:
+        raise DeclinedError("the round's plan is not the one that the members of its secure sum have signed.")
+    own.lost.check()
+    if kind is COUNTS:
+        return evaluated(message.content, config, own), participant
 
     def training(settings: ClientConfig, data: "Examples") -> "Training":
-        return MaskedTraining(settings, data, participant, lost)
+        return MaskedTraining(settings, data, own)
 
-    plan = plan_only(message.content)
-    if common_plan(plan) != participant.head.plan:
-        raise DeclinedError("the round's plan is not the one that the members of its secure sum have signed.")
-    lost.check()
     answer = trained_round(message, config, training)
     return answer, None if REFUSAL in answer else participant
 
@@ -144,7 +165,7 @@ def _registered(rounds: ClientRounds, config: ClientConfig) -> Client:
     return client
 
 
-def _check_head(head: Head, plan: RoundPlan) -> None:
+def _check_head(head: Head, plan: SumPlan) -> None:
     """DeclinedError unless head and plan agree, in all that can be checked without the model."""
     for what, found, asked in (
         ("run", head.run, plan.run),

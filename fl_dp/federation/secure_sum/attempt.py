@@ -14,8 +14,9 @@ from flwr.serverapp import Grid
 from fl_dp.clean_text import one_line
 from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.secure_sum import wire
+from fl_dp.federation.secure_sum.kinds import Kind
 from fl_dp.federation.secure_sum.summing import SecureSum
-from fl_dp.federation.wire.messages import ARRAYS, PLAN, REFUSAL, REPORT, SPENT
+from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, SPENT
 from fl_dp.federation.wire.send_receive import pull, require_answer, send
 
 Turn = Generator[None, None, None]
@@ -27,23 +28,22 @@ _PARTS = {
     wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5,
 }  # fmt: skip
 _LEAST_SECONDS = 0.1
-_ANSWERED = {STAGE: frozenset((wire.STAGE, wire.SAID)) for STAGE in wire.STAGES} | {
-    wire.MASK: frozenset((REPORT, SPENT, ARRAYS))
-}
+_SAID = {wire.STAGE, wire.SAID}  # the records of an answer, but for the masked vector's
 
 
 @dataclass(slots=True)
 class Attempt:
-    """sums: the protocol's server. nodes: by site; round_messages: by site, the round's message.
+    """kind: of the sum. sums: the protocol's server. nodes: by site; questions: by site, what is asked of it.
 
     until: when the round ends, by the monotonic clock. reports: answers, without the vector, of the members
     that have masked; refusals: what a site answered instead.
     """
 
     grid: Grid
+    kind: Kind
     sums: SecureSum
     nodes: Mapping[str, int]
-    round_messages: Mapping[str, RecordDict]
+    questions: Mapping[str, RecordDict]
     group: str
     until: float
     reports: dict[str, RecordDict] = field(default_factory=dict)
@@ -51,11 +51,12 @@ class Attempt:
 
     def play(self) -> Turn:
         """Run all stages, after which `sums.total` gives the sum; SumLostError if there is none."""
-        plans = {site: content[PLAN] for site, content in self.round_messages.items()}
+        plan = self.kind.plan
+        plans = {site: {plan: content[plan]} for site, content in self.questions.items()}
         head = self.sums.head.to_fields()
         yield from self._stage(
             wire.ADVERTISE,
-            {site: wire.staged(wire.ADVERTISE, head, **{PLAN: plans[site]}) for site in self.sums.here()},
+            {site: wire.staged(wire.ADVERTISE, head, **plans[site]) for site in self.sums.here()},
             self.sums.take_advertisement,
         )
         terms = self.sums.terms().to_fields()
@@ -74,9 +75,7 @@ class Attempt:
         yield from self._stage(
             wire.MASK,
             {
-                site: wire.staged(
-                    wire.MASK, checks, **{PLAN: plans[site], ARRAYS: self.round_messages[site][ARRAYS]}
-                )
+                site: wire.staged(wire.MASK, checks, **plans[site], **{ARRAYS: self.questions[site][ARRAYS]})
                 for site in self.sums.here()
             },
             self.sums.take_masked,
@@ -139,12 +138,14 @@ class Attempt:
             if REFUSAL in content:
                 self.refusals[site] = RecordDict({REFUSAL: content[REFUSAL]})
                 raise FederationError(str(content[REFUSAL].get("reason", "it gave no reason")))
-            if content.keys() != _ANSWERED[stage]:
-                raise FederationError(f"an answer with other records than {sorted(_ANSWERED[stage])}")
+            reports = (self.kind.report, SPENT)
+            expected = {*reports, ARRAYS} if stage == wire.MASK else _SAID
+            if set(content) != expected:
+                raise FederationError(f"an answer with other records than {sorted(expected)}")
             if stage == wire.MASK:
                 vector = wire.vector_of(content, ARRAYS, self.sums.head.numbers)
                 take(site, {"vector": vector})
-                self.reports[site] = RecordDict({name: content[name] for name in (REPORT, SPENT)})
+                self.reports[site] = RecordDict({name: content[name] for name in reports})
             elif wire.stage_of(content) == stage:
                 take(site, wire.said(content))
             else:

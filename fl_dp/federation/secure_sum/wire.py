@@ -1,7 +1,6 @@
 """A stage's message as Flower records: the stage, its fields, and for some the round's plan and weights."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -9,9 +8,9 @@ import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
 from fl_dp.errors import ConfigError
+from fl_dp.federation.secure_sum.kinds import SumPlan
 from fl_dp.federation.wire.arrays import ArraySpec, decode
 from fl_dp.federation.wire.messages import array_record, config_record
-from fl_dp.records import RoundPlan
 
 SECURE_SUM = "train.secure_sum"  # a kind of message
 STAGE, SAID, KEPT, MASKED = "stage", "said", "kept", "masked"
@@ -19,9 +18,12 @@ STAGES = ("advertise", "share", "check", "mask", "confirm", "open")
 ADVERTISE, SHARE, CHECK, MASK, CONFIRM, OPEN = STAGES
 
 
-def common_plan(plan: RoundPlan) -> str:
-    """Digest of the part of a plan that all members of a sum share: all but the expected batch size."""
-    return sha256(str(replace(plan, expected_batch_size=0)).encode()).hexdigest()
+def common_plan(plan: SumPlan) -> str:
+    """Digest of the part of a plan that all members of a sum share.
+
+    It begins with the class of the plan: no step's digest is that of a histogram.
+    """
+    return sha256(str(plan.common).encode()).hexdigest()
 
 
 def staged(stage: str, said: Mapping[str, Any], **records: Any) -> RecordDict:

@@ -1,19 +1,22 @@
 """Metrics of the global model on the sites' own test records: asks, checks what was paid, adds up.
 
-Sites answer with noised histograms; all that follows is post-processing (`tasks/score_metrics.py`).
+Sites answer with noised histograms, each with its own or all with one sum (`histogram_sum.py`); all that
+follows is post-processing (`tasks/score_metrics.py`).
 """
 
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
-from flwr.app import ArrayRecord, Message
+from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from fl_dp.accounting.alone import any_shared
 from fl_dp.accounting.budget import Budget
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
@@ -22,14 +25,18 @@ from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.client.registration import task_identity
+from fl_dp.federation.server.histogram_sum import HistogramSum, question
 from fl_dp.federation.server.registration import LEAST_PATIENCE, Registration
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.federation.wire.evaluation import (
     EVALUATE,
+    MOST_COUNT,
+    EvaluationOffer,
     EvaluationPlan,
     SiteHistogram,
     evaluation_to_content,
     histogram_from_content,
+    offer_from_content,
 )
 from fl_dp.federation.wire.send_receive import receive, require_answer, send
 from fl_dp.models.names import common_name
@@ -43,13 +50,15 @@ from fl_dp.tasks.score_metrics import estimates
 logger = logging.getLogger("fl_dp")
 
 TOLERANCE = 1e-6  # of a claimed epsilon, as for updates
-MOST_COUNT = 1e15  # noise included; sums of larger ones would not be numbers, for all sites together
 NO_ANSWER = "no answer before the evaluation was closed"
+
+Found = TypeVar("Found")
+Exchanges = Mapping[str, tuple[Message, Message | None]]  # by site: what it was asked, and what it answered
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One site's verified histogram. deviation: of the noise in each cell."""
+    """A verified histogram: one site's, or a sum of several. deviation: of the noise in each cell."""
 
     layout: Layout
     cells: NDArray
@@ -68,6 +77,7 @@ class SiteMetrics:
     def __init__(self, config: RunConfig, run: str, registration: Registration) -> None:
         self._config, self._run, self._registration = config, run, registration
         self._told: set[str] = set()
+        self._sites: dict[str, dict[str, Any]] = {}  # lines of the current evaluation
 
     def measure(
         self, grid: Grid, server_round: int, last_round: int, weights: ArrayRecord
@@ -78,31 +88,101 @@ class SiteMetrics:
         """
         if not is_due(self._config, server_round, last_round):
             return None
-        here = set(grid.get_node_ids())
-        clients = {
-            one.node_id: name for name, one in self._registration.clients.items() if one.node_id in here
-        }
-        content = evaluation_to_content(self._plan(server_round), weights)
-        messages = [
-            Message(content, node, EVALUATE, ttl=self._config.round_timeout, group_id=str(server_round))
-            for node in clients
-        ]
-        sent = send(grid, messages)
-        closed = _Closing(len(sent), self._config.grace).is_closed
-        replies = receive(grid, sent, self._config.round_timeout, closed)
-        answered = {one.metadata.reply_to_message_id: one for one in replies}
-        counted, sites = list[Counted](), dict[str, dict[str, Any]]()
-        for message in messages:
-            name = clients[message.metadata.dst_node_id]
-            sites[name] = self._judge(name, message, answered.get(message.metadata.message_id), counted)
+        here, known = set(grid.get_node_ids()), self._registration.clients
+        nodes = {name: one.node_id for name, one in known.items() if one.node_id in here}
+        plan, self._sites = self._plan(server_round), {}
+        if self._config.secure:
+            counted, more = self._together(grid, plan, weights, nodes)
+        else:
+            counted, more = self._apart(grid, plan, weights, nodes), {}
+        paid = [one for one in self._sites.values() if "charges" in one]
+        if any("epsilon_alone" in one for one in paid):
+            more["epsilon_alone"] = max(one.get("epsilon_alone", one["epsilon"]) for one in paid)
         return {
             "bins": self._config.site_metrics_bins,
-            "epsilon": max((one["epsilon"] for one in sites.values() if "epsilon" in one), default=0.0),
-            "delta": max((one["delta"] for one in sites.values() if "delta" in one), default=0.0),
+            "epsilon": max((one["epsilon"] for one in paid), default=0.0),
+            "delta": max((one["delta"] for one in paid), default=0.0),
             "metrics": metrics_of(counted),
-            "sites": dict(sorted(sites.items())),
+            "sites": dict(sorted(self._sites.items())),
             "outcomes": outcomes_of(counted, task_of(self._config).class_names),
+            **more,
         }
+
+    def _apart(
+        self, grid: Grid, plan: EvaluationPlan, weights: ArrayRecord, nodes: Mapping[str, int]
+    ) -> list[Counted]:
+        """Each site's own histogram."""
+        exchanges = self._ask(grid, plan, evaluation_to_content(plan, weights), nodes)
+        answers = self._answers(exchanges, self._counted)
+        self._sites |= {name: _account(answer) for name, (answer, _) in answers.items()}
+        return [counted for _, counted in answers.values()]
+
+    def _together(
+        self, grid: Grid, plan: EvaluationPlan, weights: ArrayRecord, nodes: Mapping[str, int]
+    ) -> tuple[list[Counted], dict[str, Any]]:
+        """The one histogram of all sites that join in a sum, and what a report says of the sum."""
+        config = self._config
+        offers = self._answers(self._ask(grid, plan, question(plan), nodes), self._offer)
+        subgroups = {one.subgroups for one in offers.values()}
+        try:
+            layout = layout_of(config, next(iter(subgroups)) if len(subgroups) == 1 else ())
+            asked = HistogramSum.of(plan, offers, layout, config.secure_dropouts, config.secure_colluders)
+        except FlDpError as error:
+            for name in offers:
+                self._without(name, "declined", f"no secure sum, unpaid: {one_line(str(error))}")
+            return [], {}
+        for name, reason in asked.left_out.items():
+            self._without(name, "declined", reason)
+        members = {name: nodes[name] for name in asked.members}
+        exchanges = self._ask(grid, plan, asked.content(weights), members, in_sum=True)
+        answers = self._answers(exchanges, partial(self._part, asked.plan.noise_multiplier))
+        self._sites |= {name: _account(answer) for name, answer in answers.items()}
+        try:
+            cells, deviation, opened = asked.opened([reply for _, reply in exchanges.values() if reply])
+            _check_cells(cells, layout)
+        except FlDpError as error:
+            lost = one_line(str(error))
+            logger.warning("the sites' metrics are lost, and paid for: %s", lost)
+            return [], {"lost": lost}
+        return [Counted(layout, cells, deviation)], {"secure_sum": asdict(opened)}
+
+    def _ask(
+        self,
+        grid: Grid,
+        plan: EvaluationPlan,
+        content: RecordDict,
+        nodes: Mapping[str, int],
+        *,
+        in_sum: bool = False,
+    ) -> Exchanges:
+        """in_sum: the grid adds the answers up, and decides itself when they are all there."""
+        ttl, group = self._config.round_timeout, str(plan.server_round)
+        messages = {
+            name: Message(content, node, EVALUATE, ttl=ttl, group_id=group) for name, node in nodes.items()
+        }
+        sent = send(grid, list(messages.values()))
+        closed = (lambda replies: False) if in_sum else _Closing(len(sent), self._config.grace).is_closed
+        replies = receive(grid, sent, ttl, closed)
+        answered = {one.metadata.reply_to_message_id: one for one in replies}
+        return {name: (one, answered.get(one.metadata.message_id)) for name, one in messages.items()}
+
+    def _answers(
+        self, exchanges: Exchanges, read: Callable[[RecordDict], Found | Refusal]
+    ) -> dict[str, Found]:
+        """What the sites have answered, as `read`; of a site that gives nothing its line says why."""
+        found = {}
+        for name, (asked, reply) in exchanges.items():
+            try:
+                if reply is None:
+                    raise FederationError(NO_ANSWER)
+                answer = read(require_answer(reply, asked))
+                if isinstance(answer, Refusal):
+                    self._without(name, answer.status, answer.reason)
+                else:
+                    found[name] = answer
+            except FlDpError as error:
+                self._without(name, "failed", one_line(str(error)))
+        return found
 
     def _plan(self, server_round: int) -> EvaluationPlan:
         config = self._config
@@ -117,58 +197,82 @@ class SiteMetrics:
             unit=config.unit_of_all,
         )
 
-    def _judge(
-        self, name: str, question: Message, reply: Message | None, counted: list[Counted]
-    ) -> dict[str, Any]:
-        """One site's line. What it has counted is added to `counted`, if its claims hold."""
-        try:
-            if reply is None:
-                raise FederationError(NO_ANSWER)
-            answer = histogram_from_content(require_answer(reply, question))
-            if isinstance(answer, Refusal):
-                return self._without(name, answer.status, answer.reason)
-            counted.append(self._checked(answer))
-        except FlDpError as error:
-            return self._without(name, "failed", one_line(str(error)))
-        return {
-            "status": "evaluated",
-            "reason": "",
-            "epsilon": answer.epsilon,
-            "delta": answer.delta,
-            "budget": answer.budget,
-            "accountant": answer.accountant,
-            "charges": [entry.to_dict() for entry in answer.spent],
-        }
-
-    def _without(self, name: str, status: str, reason: str) -> dict[str, Any]:
+    def _without(self, name: str, status: str, reason: str) -> None:
         words = f"client {name} gives no metrics: {status}: {reason}"
         if words not in self._told:  # most say the same in every round
             logger.warning("%s", words)
         self._told.add(words)
-        return {"status": status, "reason": reason}
+        self._sites[name] = {"status": status, "reason": reason}
 
-    def _checked(self, answer: SiteHistogram) -> Counted:
-        """The site's counts; FederationError, which names the claim, unless its account fits them.
+    def _offer(self, content: RecordDict) -> EvaluationOffer | Refusal:
+        """A site's offer; FederationError or ConfigError for subgroups that nobody can add up."""
+        offer = offer_from_content(content)
+        if not isinstance(offer, Refusal):
+            self._check_subgroups(offer.subgroups)
+        return offer
 
-        Its epsilon is recomputed from what it has paid: evaluations without sampling, all of one noise.
-        """
-        (paid, *others) = answer.spent or (None,)
-        if paid is None or others or paid.sample_rate != 1.0 or not paid.private or paid.shared:
-            raise FederationError("its account of test records holds something else than equal evaluations")
-        epsilon = Budget(answer.budget, answer.delta, answer.accountant).epsilon_of(answer.spent)
-        if not abs(epsilon - answer.epsilon) <= TOLERANCE:
-            raise FederationError(f"claims epsilon {answer.epsilon:.6f}, its evaluations cost {epsilon:.6f}")
-        if epsilon > answer.budget:
-            raise FederationError(f"has spent epsilon {epsilon:.6f}, over its budget of {answer.budget:g}")
-        if answer.subgroups and not self._config.site_metrics_subgroups:
+    def _counted(self, content: RecordDict) -> tuple[SiteHistogram, Counted] | Refusal:
+        """A site's own histogram, if its account fits it."""
+        answer = histogram_from_content(content)
+        if isinstance(answer, Refusal):
+            return answer
+        multiplier = _check_account(answer)
+        layout = self._check_subgroups(answer.subgroups)
+        _check_cells(answer.cells, layout)
+        grid = noise_grid(layout.sensitivity, multiplier, layout.size, sum_error(1))
+        return answer, Counted(layout, answer.cells, grid.deviation)
+
+    def _part(self, noise_multiplier: float, content: RecordDict) -> SiteHistogram | Refusal:
+        """A member's answer, whose cells are in the sum, if its account fits the sum's noise."""
+        answer = histogram_from_content(content, in_sum=True)
+        if not isinstance(answer, Refusal) and _check_account(answer) != noise_multiplier:
+            raise FederationError("its account of test records does not show the noise of this sum")
+        return answer
+
+    def _check_subgroups(self, subgroups: tuple[str, ...]) -> Layout:
+        if subgroups and not self._config.site_metrics_subgroups:
             raise FederationError("a histogram by subgroups, which were not asked for")
-        layout = layout_of(self._config, answer.subgroups)
-        if answer.cells.shape != (layout.size,):
-            raise FederationError(f"a histogram of {answer.cells.size} cells, expected {layout.size}")
-        if np.abs(answer.cells).max() > MOST_COUNT:
-            raise FederationError(f"a histogram with counts beyond {MOST_COUNT:g}")
-        grid = noise_grid(layout.sensitivity, paid.noise_multiplier, layout.size, sum_error(1))
-        return Counted(layout, answer.cells, grid.deviation)
+        return layout_of(self._config, subgroups)
+
+
+def _check_account(answer: SiteHistogram) -> float:
+    """The noise multiplier of the site's evaluations; FederationError unless its account fits its claims.
+
+    Its epsilon is recomputed from what it has paid: evaluations without sampling, all of one noise.
+    """
+    kinds = {(one.sample_rate, one.noise_multiplier, one.copies, one.pass_steps) for one in answer.spent}
+    ((rate, multiplier, *more), *others) = kinds or ((0.0, 0.0),)
+    if others or rate != 1.0 or not multiplier or more != [1, 1]:
+        raise FederationError("its account of test records holds something else than equal evaluations")
+    epsilon = Budget(answer.budget, answer.delta, answer.accountant).epsilon_of(answer.spent)
+    if not abs(epsilon - answer.epsilon) <= TOLERANCE:
+        raise FederationError(f"claims epsilon {answer.epsilon:.6f}, its evaluations cost {epsilon:.6f}")
+    if epsilon > answer.budget:
+        raise FederationError(f"has spent epsilon {epsilon:.6f}, over its budget of {answer.budget:g}")
+    return multiplier
+
+
+def _check_cells(cells: NDArray, layout: Layout) -> None:
+    if cells.shape != (layout.size,):
+        raise FederationError(f"a histogram of {cells.size} cells, expected {layout.size}")
+    if np.abs(cells).max() > MOST_COUNT:
+        raise FederationError(f"a histogram with counts beyond {MOST_COUNT:g}")
+
+
+def _account(answer: SiteHistogram) -> dict[str, Any]:
+    """A site's line. epsilon_alone: as for training, of an account that has paid for sums."""
+    budget = Budget(answer.budget, answer.delta, answer.accountant)
+    alone = {"epsilon_alone": budget.epsilon_alone_of(answer.spent)} if any_shared(answer.spent) else {}
+    return {
+        "status": "evaluated",
+        "reason": "",
+        "epsilon": answer.epsilon,
+        **alone,
+        "delta": answer.delta,
+        "budget": answer.budget,
+        "accountant": answer.accountant,
+        "charges": [entry.to_dict() for entry in answer.spent],
+    }
 
 
 class _Closing:

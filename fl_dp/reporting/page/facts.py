@@ -83,7 +83,7 @@ class Estimate:
 class AccountOfTests:
     """A site's account of test records. charges: all its evaluations; empty if it gave no metrics.
 
-    status, reason: of this evaluation.
+    status, reason: of this evaluation. epsilon_alone: None if no evaluation was of a secure sum.
     """
 
     client: str
@@ -94,6 +94,7 @@ class AccountOfTests:
     delta: float | None = None
     accountant: str = ""
     charges: tuple[Entry, ...] = ()
+    epsilon_alone: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +124,17 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class SiteMetrics:
-    """The last evaluation on the sites' own test records. number: of its round."""
+    """The last evaluation on the sites' own test records. number: of its round.
+
+    summed: of how many sites the server saw one sum, 0 if it saw each histogram; masked: as of a secure sum.
+    lost: why there are none, although sites have paid.
+    """
 
     number: int
     bins: int
+    summed: int
+    masked: bool
+    lost: str
     epsilon: float | None
     estimates: tuple[Estimate, ...]
     accounts: tuple[AccountOfTests, ...]
@@ -290,6 +298,11 @@ class RunFacts:
         return self.kept == "best" or self.status not in OVER
 
     @property
+    def best_at_sites(self) -> bool:
+        """Whether the kept model was chosen by the sites' own test records."""
+        return self.kept == "best" and self.setting("evaluate") == "off"
+
+    @property
     def stopped(self) -> bool:
         """Whether it ended before its plan, perhaps because of its results."""
         return self.over and self.status not in OVER
@@ -333,7 +346,7 @@ class RunFacts:
     @property
     def tested(self) -> str:
         """What the server has measured the run's model on."""
-        if self.kept == "best":
+        if self.kept == "best" and not self.best_at_sites:
             return "the half of the server's test data that it was not chosen on"
         return "the server's test data"
 

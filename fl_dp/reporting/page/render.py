@@ -72,7 +72,7 @@ def _of_one(run: RunFacts) -> dict[str, Any]:
         "rounds": tables.rounds(run),
         "withheld": withheld_words(run.outcomes, LEAST_CELL),
         "site_metrics": site_metric_tables(run),
-        "bins": run.site_metrics.bins if run.site_metrics else 0,
+        "site_sum": run.site_metrics,
         "ranked": tables.ranked(run),
         "clients": tables.clients(run),
         "mechanisms": tables.mechanisms(run),

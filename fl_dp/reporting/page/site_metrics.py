@@ -7,9 +7,10 @@ from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.page.facts import AccountOfTests, Estimate, RunFacts, SiteMetrics
-from fl_dp.reporting.page.numbers import Shown, epsilon, known_epsilon, number
+from fl_dp.reporting.page.numbers import Shown, alone, epsilon, known_epsilon, number
 from fl_dp.reporting.page.outcomes import read_outcomes
 from fl_dp.reporting.page.pieces import Table
+from fl_dp.reporting.reports import epsilon_from_json
 
 _WORDS = frozenset({"in this evaluation", "reason", "accountant"})
 _COUNTS = ("records", "invalid")  # with noise; shown without decimals
@@ -22,9 +23,13 @@ def read_site_metrics(line: Mapping[str, Any]) -> SiteMetrics | None:
         return None
     outcomes = read_outcomes(found.get("outcomes", {}), f"rounds.jsonl, round {line['round']}")
     try:
+        summed = found.get("secure_sum") or {}
         return SiteMetrics(
             number=line["round"],
             bins=int(found["bins"]),
+            summed=int(summed.get("clients", 0)),
+            masked=summed.get("masked") is True,
+            lost=clean(str(found.get("lost", ""))),
             epsilon=_number(found["epsilon"]),
             estimates=tuple(
                 Estimate(clean(name), *(_number(one[key]) for key in ("value", "low", "high")))
@@ -50,6 +55,7 @@ def _account(name: str, one: Mapping[str, Any]) -> AccountOfTests:
         _number(one["delta"]),
         clean(str(one["accountant"])),
         tuple(map(Entry.from_dict, one["charges"])),
+        epsilon_from_json(_number(one["epsilon_alone"])) if "epsilon_alone" in one else None,
     )
 
 
@@ -64,6 +70,7 @@ def site_metric_tables(run: RunFacts) -> tuple[Table, ...]:
     if run.site_metrics is None:
         return ()
     found = run.site_metrics
+    in_sums = any(one.epsilon_alone is not None for one in found.accounts)
     return (
         Table(
             "site-metrics",
@@ -78,22 +85,24 @@ def site_metric_tables(run: RunFacts) -> tuple[Table, ...]:
             "test-accounts",
             "The sites' accounts of test records",
             (
-                "client", "in this evaluation", "epsilon", "budget", "delta", "evaluations",
-                "noise multiplier", "accountant", "reason",
+                "client", "in this evaluation", "epsilon", *(["alone"] if in_sums else []), "budget",
+                "delta", "evaluations", "noise multiplier", "accountant", "reason",
             ),
-            tuple(_row(one) for one in found.accounts),
+            tuple(_row(one, in_sums) for one in found.accounts),
             _WORDS,
         ),
     )  # fmt: skip
 
 
-def _row(one: AccountOfTests) -> tuple[str, ...]:
+def _row(one: AccountOfTests, in_sums: bool) -> tuple[str, ...]:
     if not one.charges:
-        return (one.client, one.status, *["none"] * 6, one.reason)
+        return (one.client, one.status, *["none"] * (6 + in_sums), one.reason)
+    own = one.epsilon if one.epsilon_alone is None else one.epsilon_alone
     return (
         one.client,
         one.status,
         epsilon(one.epsilon),
+        *((alone(epsilon_from_json(own)),) if in_sums else ()),
         known_epsilon(one.budget),
         number(one.delta),
         number(total_steps(one.charges)),

@@ -11,21 +11,25 @@ from fl_dp.accounting.ledger.accounts import Account
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.records import TEST_RECORDS
+from fl_dp.reporting.reports import epsilon_from_json
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
-from fl_dp.verify.claims import Charges, charges, merged, missing
+from fl_dp.verify.claims import Charges, alone, charges, merged, missing
 from fl_dp.verify.independent import allowed, can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import read_ledger
-from fl_dp.verify.reading import number, table
+from fl_dp.verify.reading import number, optional, table
 
 _TOO_LOW = "whoever believes the epsilon that is claimed believes in more protection than there is"
 
 
 @dataclass(frozen=True, slots=True)
 class _Site:
+    """epsilon_alone: None if it is not said."""
+
     name: str
     where: str
     epsilon: float
+    epsilon_alone: float | None
     delta: float
     budget: float
     charges: Charges
@@ -77,6 +81,7 @@ def _sites(measured: Any, where: str) -> Iterator[_Site]:
                 name,
                 f"{where}, client {clean(name)}",
                 number(one["epsilon"]),
+                epsilon_from_json(optional(one["epsilon_alone"])) if "epsilon_alone" in one else None,
                 number(one["delta"]),
                 number(one["budget"]),
                 charges(one["charges"]),
@@ -84,7 +89,9 @@ def _sites(measured: Any, where: str) -> Iterator[_Site]:
 
 
 def _check(site: _Site, before: _Site | None, found: Found) -> None:
-    if len(site.charges) != 1 or site.charges[0].sample_rate != 1.0 or not site.charges[0].private:
+    kinds = {(one.sample_rate, one.noise_multiplier, one.copies, one.pass_steps) for one in site.charges}
+    ((rate, noise, *more), *others) = kinds or ((0.0, 0.0),)
+    if others or rate != 1.0 or not noise or more != [1, 1]:
         found.differs(
             "its account of test records holds something else than equal evaluations", site.where,
             "an evaluation sees every test record, and all of a site's have the same noise",
@@ -93,11 +100,21 @@ def _check(site: _Site, before: _Site | None, found: Found) -> None:
     if before is not None and missing(site.charges, before.charges):
         found.differs("the charges of test records lack evaluations of before", site.where,
                       "nothing is ever given back")  # fmt: skip
-    if 0 < site.delta < 1 and can_resolve(site.charges, site.delta):
-        cost = epsilon_of(site.charges, site.delta)
-        if site.epsilon < allowed(cost):
-            found.differs(f"epsilon {site.epsilon:.4f} of test records, and its charges cost {cost:.4f}",
-                          site.where, _TOO_LOW)  # fmt: skip
+    claimed = [("", site.charges, site.epsilon)]
+    if site.epsilon_alone is not None:
+        claimed.append((" alone", alone(site.charges), site.epsilon_alone))
+    elif any(one.shared for one in site.charges):
+        found.differs(
+            "its evaluations are of secure sums, and it does not say what holds if their assumption fails",
+            site.where,
+            "the second epsilon was left out",
+        )
+    for which, spent, epsilon in claimed:
+        if 0 < site.delta < 1 and can_resolve(spent, site.delta):
+            cost = epsilon_of(spent, site.delta)
+            if epsilon < allowed(cost):
+                words = f"epsilon{which} {epsilon:.4f} of test records, and its charges cost {cost:.4f}"
+                found.differs(words, site.where, _TOO_LOW)
     if site.epsilon > site.budget:
         found.differs(f"epsilon {site.epsilon:.4f} of a budget of {site.budget:g}", site.where,
                       "no ledger pays beyond its budget")  # fmt: skip

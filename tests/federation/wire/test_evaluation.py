@@ -7,16 +7,22 @@ from flwr.app import ArrayRecord, ConfigRecord
 from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.evaluation import (
+    EvaluationOffer,
     EvaluationPlan,
     SiteHistogram,
     evaluation_from_content,
+    evaluation_only,
     evaluation_to_content,
     histogram_from_content,
     histogram_to_content,
+    offer_from_content,
+    offer_question,
+    offer_to_content,
 )
 from fl_dp.records import Entry, Refusal
 
 PLAN = EvaluationPlan("run", 3, 2, 8, True, "linear", "", "record")
+OFFER = EvaluationOffer(3.0, True, ("sex = f",))
 ANSWER = SiteHistogram(np.arange(5.0), (Entry(1.0, 5.0, 2),), 1.0, 1e-5, 2.0, "pld", ("sex = f", "sex = m"))
 
 
@@ -25,6 +31,24 @@ def test_what_is_sent_comes_back():
     back = histogram_from_content(histogram_to_content(ANSWER))
     assert (back.cells == ANSWER.cells).all()
     assert (back.spent, back.subgroups, back.epsilon) == (ANSWER.spent, ANSWER.subgroups, ANSWER.epsilon)
+    assert evaluation_only(offer_question(PLAN)) == PLAN
+    assert offer_from_content(offer_to_content(OFFER)) == OFFER
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"noise_multiplier": -1.0}, "impossible noise_multiplier"),
+        ({"noise_multiplier": float("nan")}, "impossible noise_multiplier"),
+        ({"subgroups": ["a\n<b>"]}, "no report can show"),
+        ({"more": 1}, "not known"),
+    ],
+)
+def test_an_impossible_offer_is_refused(changes, words):
+    content = offer_to_content(OFFER)
+    content["offer"] = ConfigRecord({**dict(content["offer"].items()), **changes})
+    with pytest.raises(ConfigError, match=words):
+        offer_from_content(content)
 
 
 @pytest.mark.parametrize(

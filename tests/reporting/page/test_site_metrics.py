@@ -12,7 +12,7 @@ from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.page.site_metrics import site_metric_tables
 
 from .conftest import Make
-from .runs import evaluated, of_rounds
+from .runs import SUM_OF_SITES, evaluated, of_rounds
 
 
 def test_the_tables_have_the_metrics_and_who_paid_for_them(make: Make) -> None:
@@ -24,6 +24,14 @@ def test_the_tables_have_the_metrics_and_who_paid_for_them(make: Make) -> None:
     assert accounts.rows == (
         ("north", "evaluated", "0.94", "1.00", "1e-05", "2", "5.277", "pld", ""),
         ("south", "declined", *["none"] * 6, "declares <none>"),
+    )
+
+
+def test_of_a_sum_the_accounts_say_both_epsilons(make: Make) -> None:
+    _, accounts = site_metric_tables(read_run(evaluated(make(), secure_sum=SUM_OF_SITES)))
+    assert accounts.rows == (
+        ("north", "evaluated", "0.94", "1.40", "1.00", "1e-05", "2", "5.277", "pld", ""),
+        ("south", "declined", *["none"] * 7, "declares <none>"),
     )
 
 

@@ -83,6 +83,32 @@ def test_a_forged_account_is_found(own: MadeRun, change: Any, said: str) -> None
     assert said in words(own)
 
 
+@pytest.mark.parametrize(
+    ("alone", "said"),
+    [
+        (1.0, ""),
+        (0.5, "epsilon alone"),
+        (None, "does not say what holds if their assumption fails"),
+    ],
+)
+def test_what_evaluations_in_secure_sums_cost_alone_is_computed_again(
+    own: MadeRun, alone: float | None, said: str
+) -> None:
+    """alone: of what the charges cost with their smallest share of noise in all evaluations."""
+
+    def in_sums(line: Json) -> None:
+        one = line["site_metrics"]["sites"]["north"]
+        steps = one["charges"][0]["steps"]
+        charges = [Entry(1.0, 6.0, 1, 4), *([Entry(1.0, 6.0, steps - 1, 2)] if steps > 1 else [])]
+        one["charges"] = [entry.to_dict() for entry in sorted(charges)]
+        if alone is not None:
+            one["epsilon_alone"] = alone * Budget(9.0, DELTA).epsilon_of([Entry(1.0, 3.0, steps)])
+            line["site_metrics"]["epsilon_alone"] = one["epsilon_alone"]
+
+    own.change_rounds(in_sums)
+    assert said in words(own) if said else words(own) == ""
+
+
 def test_an_epsilon_below_a_sites_is_found(own: MadeRun) -> None:
     own.change_rounds(lambda line: line["site_metrics"].update(epsilon=0.01))
     assert "and a site's is larger" in words(own)

@@ -1,0 +1,73 @@
+"""What `fl-dp check` says of the evaluations on the sites' own test records."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
+from fl_dp.form import Form
+from fl_dp.launch.site_metrics import SiteMetricsForecast, forecast_site_metrics
+from fl_dp.records import Entry
+from fl_dp.tasks.load import task_of
+from fl_dp.tasks.score_histogram import Layout
+from fl_dp.tasks.score_metrics import estimates
+
+CONFIG = RunConfig(
+    clients=4, rounds=4, site_metrics_every=2, test=0.2, evaluate_epsilon=8.0, delta=1e-5, accountant="rdp"
+)
+
+
+def of(**changes):
+    config = replace(CONFIG, **changes)
+    task_of(config).form = Form((3,), 2)
+    return forecast_site_metrics(config, (80, 80, 80, 160))
+
+
+@pytest.mark.parametrize(("aggregation", "terms"), [("mean", 4), ("secure", 4 / 3)])
+def test_the_noise_is_that_of_the_run(aggregation, terms):
+    found = of(aggregation=aggregation)
+    noise = calibrate_noise(1.0, 2, 8.0, 1e-5, accountant="rdp")
+    assert found.evaluations == Entry(1.0, noise, 2, 3 if aggregation == "secure" else 1)
+    assert found.deviation == pytest.approx(math.sqrt(terms) * noise, rel=0.02)
+    assert (found.records, found.sites, found.bins) == (100, 4, 8)
+    assert 7.9 < found.epsilon <= 8.0
+    assert (found.alone is None) == (aggregation == "mean")
+    assert found.alone is None or found.alone > 12
+    lines = " ".join(found.lines())
+    assert "2 evaluations at 4 sites cost them epsilon 8.00" in lines
+    assert ", alone " in lines or aggregation == "mean"
+    subgroups = of(aggregation=aggregation, site_metrics_subgroups=True, test="own")
+    assert subgroups.deviation == pytest.approx(math.sqrt(2) * found.deviation, rel=0.02)
+    assert subgroups.records == 0
+    assert len(list(subgroups.lines())) == 4  # of three usual numbers
+
+
+def test_no_sum_of_two_sites_is_foreseen():
+    with pytest.raises(ConfigError, match="members = 2"):
+        of(aggregation="secure", clients=2, min_clients=2, fit_clients=2)
+    assert of(site_metrics_every=0) is None
+
+
+@pytest.mark.parametrize("layout", [Layout(2, 8), Layout(10, 8)])
+@pytest.mark.parametrize("right", [0.5, 0.9])
+@pytest.mark.parametrize("deviation", [0.0, 10.0])
+def test_accuracy_is_known_at_least_as_well(layout, right, deviation):
+    """Beside the interval that a run would report, of 2,000 records."""
+    records = 2000
+    counts = np.zeros((8, 2))
+    if layout.binary:  # right answers: no below the middle, yes above
+        counts[:4, 0] = counts[4:, 1] = right
+        counts[:4, 1] = counts[4:, 0] = 1 - right
+    else:
+        counts[:, 0], counts[:, 1] = 1 - right, right
+    cells = np.zeros(layout.size)
+    cells[:16] = (counts * records / 8).reshape(-1)
+    told = estimates(layout, cells, deviation or 1e-9)["accuracy"]
+    width = (told.high - told.low) / 2
+    forecast = SiteMetricsForecast(Entry(1.0, 1.0, 1), 1.0, 1e-5, None, deviation, 8, 1, records)
+    assert 0.55 * forecast.half_width(records) < width < 1.06 * forecast.half_width(records)
+    assert forecast.half_width(records, noisy=False) <= forecast.half_width(records)

@@ -62,13 +62,13 @@ class Watched:
         """The error for a run that no process works on, and that never said how it ended."""
         folder, progress = self.run.folder, self.run.progress
         return LaunchError(
-            f"{folder.shown}: this run has no process and no result: its server was killed or its machine "
-            f"stopped after {progress.over} of {progress.rounds} rounds. Resume it with: "
+            f"{folder.shown}: this run has no process and no result: it was ended, or its machine stopped, "
+            f"after {progress.over} of {progress.rounds} rounds. Resume it with: "
             f"{go_on_with(folder)}"
         )
 
     def result(self) -> ExitCode:
-        """Say how the run ended; returns its exit code, or raises LaunchError if it failed."""
+        """Say how the run ended; returns its exit code. LaunchError if it failed by itself."""
         return conclude(RunEnd(completed=True), self.run.folder, self._say, watched=True)
 
 

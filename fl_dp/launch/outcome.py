@@ -10,7 +10,7 @@ from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.ledger_place import way_on
 from fl_dp.launch.processes import tail
-from fl_dp.launch.resumption import go_on_with
+from fl_dp.launch.resumption import go_on_with, interrupted_words, kept_config
 from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import constant_words, marked
 from fl_dp.reporting.plateau import plateau_words
@@ -69,8 +69,10 @@ def conclude(
     summary = clean_json(found)  # names and reasons come from clients
     private: bool = summary["private"]
     if summary["status"] not in OVER:
+        if watched and summary["reason"] == INTERRUPTED:
+            return _interrupted(folder, summary["rounds"], say)
         if not no_page:
-            _write_report(folder, say, private=private)
+            write_report(folder, say, private=private)
         raise LaunchError(_why_failed(folder, summary["reason"], causes))
     if not quiet:
         print_budgets(summary)
@@ -80,7 +82,7 @@ def conclude(
         say(in_lines(words))
     say(marked(f"results in {folder.shown}", private=private))
     if not no_page:
-        _write_report(folder, say, private=private)
+        write_report(folder, say, private=private)
     if summary.get("model") == "best":
         best = summary["model_round"]
         say(f"model.pt is the best model, of round {best}; last.pt is that of the last round")
@@ -96,7 +98,17 @@ def conclude(
     return ExitCode.TRAINED
 
 
-def _write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool) -> None:
+def _interrupted(folder: RunFolder, rounds: int, say: Callable[[str], None]) -> ExitCode:
+    say(interrupted_words(folder, rounds, kept_config(folder).rounds))
+    if folder.report.exists():
+        say(f"report in {folder.shown / folder.report.name}")
+    else:
+        say(f"to write a report: fl-dp report {folder.shown}")
+    return ExitCode.INTERRUPTED
+
+
+def write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool) -> None:
+    """Write the run's page, and say where it is."""
     from fl_dp.reporting.page.write import written_at_the_end  # late: a waiting run needs no figures
 
     say(marked(written_at_the_end(folder), private=private))

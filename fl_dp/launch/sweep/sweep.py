@@ -26,6 +26,7 @@ from fl_dp.launch.sweep.jobs import Job, jobs_of, run_jobs
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.launch.sweep.results import (
     Row,
+    cost_on_page,
     footer,
     print_results,
     result_line,
@@ -242,7 +243,7 @@ class _Sweep:
         self.say(f"results in {self.folder.shown / self.folder.csv.name}")
         done = [self.folder.run(row.run.name) for row in rows if row.rounds]
         if done:
-            self.say(write_page(done, self.folder))
+            self.say(write_page(done, self.folder, cost_on_page(self.plan, rows, self.folder)))
         states = {row.status for row in rows}
         if states == {"completed"}:
             return ExitCode.TRAINED

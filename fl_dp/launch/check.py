@@ -115,7 +115,8 @@ def check_run(
             from fl_dp.launch.measuring import timing_of
 
             forecast = forecast_of(config, parts.sizes, place.folder)
-            forecast = replace(forecast, timing=timing_of(forecast, simulated=engine is not None))
+            timing = timing_of(forecast, simulated=engine is not None, reading=parts.seconds)
+            forecast = replace(forecast, timing=timing)
     return CheckResult(tuple(wrong.found), tuple(notes), forecast)
 
 

@@ -108,9 +108,9 @@ def timed(monkeypatch, seconds_of):
     """Configs that were timed; a run of one takes what seconds_of its passes says."""
     whole, asked = usual(), []
 
-    def timing_of(forecast, *, simulated, known):
+    def timing_of(forecast, *, simulated, known, reading):
         asked.append(forecast.config)
-        return replace(whole.run.forecast.timing, rounds=seconds_of(passes_of(forecast.config)))
+        return replace(whole.run.forecast.timing, rounds=seconds_of(passes_of(forecast.config)), around=0.0)
 
     monkeypatch.setattr(proposal, "timing_of", timing_of)
     return asked

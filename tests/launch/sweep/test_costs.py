@@ -170,7 +170,7 @@ def test_steps_that_are_alike_are_measured_once(monkeypatch):
 
     def timing_of(forecast, *, simulated, reading):
         measured.append(forecast.config)
-        one = Timing(0.0, 1.0, 9, 64, 1.0, 0.0, 2, 1, 64, 64, 0, 0, around=10.0)
+        one = Timing(0.0, 0.2, 9, 64, 0.2, 0.0, 2, 1, 64, 64, 0, 0, around=10.0)
         return again(one, forecast, simulated=simulated)
 
     monkeypatch.setattr(costs, "timing_of", timing_of)

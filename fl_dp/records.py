@@ -11,7 +11,7 @@ from fl_dp.errors import ConfigError
 
 MOST_RECORDS = 10**15  # of one data set; with more, a delta below 1 / n cannot be resolved
 MOST_MEMBERS = 100  # of a secure sum
-MOST_PASS_STEPS = 100_000  # of one pass of random allocation
+MOST_PASS_STEPS = 10_000  # of one pass of random allocation: a calibration for it takes 3 s
 
 # What identifies a mechanism: sample rate, noise multiplier, shares, copies, steps of a pass.
 Mechanism = tuple[float, float, int, int, int]

@@ -125,7 +125,7 @@ def test_a_baseline_has_no_column_and_a_stranger_is_refused(written: Written, sc
         (
             "age,pain,note,ill",
             "20,1,a,?",
-            "column 'ill': there are missing cells; the schema may say if-missing",
+            r"column 'ill' \(record 1\): there are missing cells; the schema may say if-missing",
         ),
         ("age,pain,note,ill,secret", "20,1,a,0,x", "not say what these columns of .* are, counted from 1: 5"),
         (
@@ -297,8 +297,9 @@ def test_all_columns_with_missing_cells_are_told_with_what_each_may_say(
 ) -> None:
     schema = schema_text.replace('if-missing = "encode"\n', "").replace('kind = "ignore"', 'kind = "group"')
     with pytest.raises(DataError) as error:
-        read(written("age,pain,note,ill\n?,1,a,0\n20,?,?,0\n", schema))
+        read(written("age,pain,note,ill\n?,1,a,0\n20,?,?,0\n?,1,a,0\n?,1,?,0\n?,1,a,0\n?,1,a,0\n", schema))
     assert str(error.value).endswith(
-        "columns 'age', 'pain': there are missing cells; the schema may say if-missing = \"drop\" or "
-        '"encode"; column \'note\': there are missing cells; the schema may say if-missing = "drop".'
+        "columns 'age' (records 1, 3, 4 and 2 more), 'pain' (record 2): there are missing cells; the schema "
+        'may say if-missing = "drop" or "encode"; column \'note\' (records 2, 4): there are missing cells; '
+        'the schema may say if-missing = "drop".'
     )

@@ -58,7 +58,7 @@ def _print_forecast(forecast: "Forecast", say: Say) -> None:
         title += ", if chosen in every round"
     in_sums = forecast.epsilon_alone is not None
     columns = ("client", f"{config.unit_name}s", *_COLUMNS, *(("alone",) if in_sums else ()))
-    rows = [(*_row(name, one, config), *(_alone(one) if in_sums else ())) for name, one in clients]
+    rows = [(*_row(name, one, config), *([_alone(one)] if in_sums else [])) for name, one in clients]
     print_table(title, columns, rows, left=("client",))
     say("")
     for line in (*guarantee_lines(forecast), *_running_out(forecast), *drowned_lines(forecast)):
@@ -100,11 +100,9 @@ def _row(name: str, one: "ClientSpending", config: RunConfig) -> tuple[str, ...]
     )  # fmt: skip
 
 
-def _alone(one: "ClientSpending") -> tuple[str]:
+def _alone(one: "ClientSpending") -> str:
     found = one.if_sums_fail(one.record.profile.spent)
-    budget = one.record.budget.epsilon_alone
-    limit = f" of {rounded_up(budget)}" if budget else ""
-    return ("-" if found is None else f"{alone_words(found)}{limit}",)
+    return "-" if found is None else alone_words(found)
 
 
 def guarantee_lines(forecast: "Forecast") -> Iterator[str]:

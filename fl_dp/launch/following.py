@@ -7,10 +7,10 @@ from collections.abc import Callable
 from fl_dp.errors import ConfigError, LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.outcome import RunEnd, conclude
-from fl_dp.launch.resumption import go_on_with
+from fl_dp.launch.resumption import go_on_with, interrupted_words
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.progress import ProgressDisplay
-from fl_dp.reporting.reports import OVER
+from fl_dp.reporting.reports import INTERRUPTED, OVER
 from fl_dp.reporting.run_files import FIRST, Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_progress import in_words
@@ -69,7 +69,15 @@ class Watched:
 
     def result(self) -> ExitCode:
         """Say how the run ended; returns its exit code. LaunchError if it failed by itself."""
-        return conclude(RunEnd(completed=True), self.run.folder, self._say, watched=True)
+        folder, summary = self.run.folder, self.run.summary() or {}
+        if (summary.get("status"), summary.get("reason")) != ("failed", INTERRUPTED):
+            return conclude(RunEnd(completed=True), folder, self._say, watched=True)
+        self._say(interrupted_words(folder, summary.get("rounds", 0), self.run.progress.rounds))
+        if folder.report.exists():
+            self._say(f"report in {folder.shown / folder.report.name}")
+        else:
+            self._say(f"to write a report: fl-dp report {folder.shown}")
+        return ExitCode.INTERRUPTED
 
 
 def check_watchable(folder: RunFolder) -> None:

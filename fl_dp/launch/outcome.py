@@ -10,7 +10,7 @@ from fl_dp.errors import LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.ledger_place import way_on
 from fl_dp.launch.processes import tail
-from fl_dp.launch.resumption import go_on_with, interrupted_words, kept_config
+from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import constant_words, marked
 from fl_dp.reporting.plateau import plateau_words
@@ -69,8 +69,6 @@ def conclude(
     summary = clean_json(found)  # names and reasons come from clients
     private: bool = summary["private"]
     if summary["status"] not in OVER:
-        if watched and summary["reason"] == INTERRUPTED:
-            return _interrupted(folder, summary["rounds"], say)
         if not no_page:
             write_report(folder, say, private=private)
         raise LaunchError(_why_failed(folder, summary["reason"], causes))
@@ -96,15 +94,6 @@ def conclude(
     if not end.completed:
         raise LaunchError(f"The server failed after its last round: {end.details} Log: {log}")
     return ExitCode.TRAINED
-
-
-def _interrupted(folder: RunFolder, rounds: int, say: Callable[[str], None]) -> ExitCode:
-    say(interrupted_words(folder, rounds, kept_config(folder).rounds))
-    if folder.report.exists():
-        say(f"report in {folder.shown / folder.report.name}")
-    else:
-        say(f"to write a report: fl-dp report {folder.shown}")
-    return ExitCode.INTERRUPTED
 
 
 def write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool) -> None:

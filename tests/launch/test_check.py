@@ -47,6 +47,7 @@ def test_a_run_that_would_go_is_told_with_its_costs(tmp_path, capsys):
     assert "at delta 1e-05, by rdp, arithmetic steady-rows" in " ".join(out.split())
     assert "\nno budget ends before the last round\n" in out
     assert "estimated time: " in out
+    assert found.forecast.timing.reading > 0
     assert out.endswith("\nit would run\n")
     assert list(tmp_path.iterdir()) == []
 

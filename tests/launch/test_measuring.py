@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from time import thread_time
 from types import SimpleNamespace
 
 import pytest
@@ -91,10 +90,13 @@ def test_what_the_first_step_of_a_process_takes_is_no_steps_time(monkeypatch):
         return train(self, paid)
 
     monkeypatch.setattr(OwnTraining, "train", slow_at_first)
-    monkeypatch.setattr(measuring, "time", SimpleNamespace(perf_counter=lambda: now, thread_time=thread_time))
+    monkeypatch.setattr(
+        measuring, "time", SimpleNamespace(perf_counter=lambda: now, thread_time=lambda: now / 3)
+    )
     monkeypatch.setattr(measuring, "SECONDS", 0.5)
     found = timing_of(forecast(CONFIG, 640, 640), simulated=True, test_records=0)
     assert (found.step, found.measured) == (0.125 / 4, 4)
+    assert found.slowness == pytest.approx(3.0)
 
 
 def test_nobody_who_can_train_is_nothing_to_measure():
@@ -115,6 +117,9 @@ def test_all_rounds_are_no_shorter_than_the_work_on_all_cores(monkeypatch):
     assert measuring._all_rounds(forecast(four, 640, 640, 640, 640), one, simulated=True) == 2 * 10 + 3
     unlike = forecast(replace(CONFIG, evaluate_every=5), 6400, 64)
     assert measuring._all_rounds(unlike, one, simulated=True) == 2 * 50 + 3
+    sums = forecast(replace(four, aggregation="secure", evaluate_every=1), 640, 640, 640, 640)
+    alike = 1.0 + 0.25 + measuring._SUMMING * 2 * 0.25 + 0.5  # a step a round
+    assert measuring._all_rounds(sums, one, simulated=False) == 2 * 2 * alike + 2 * 3
     monkeypatch.setattr(measuring, "_SERVING", 0.5)
     assert measuring._all_rounds(two, one, simulated=True) == 2 * 5 + 2 * (3 + 2 * 0.5)
 

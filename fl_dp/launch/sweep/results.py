@@ -185,7 +185,7 @@ def total_epsilon(plan: SweepPlan, folder: SweepFolder) -> float:
 
 
 def own_epsilon(plan: SweepPlan, rows: Sequence[Row]) -> float | None:
-    """The epsilon of the private rows' own steps together, at the plan's delta; None if not known.
+    """The epsilon of the rows' own steps together, at the plan's delta; None if not known.
 
     On a shared ledger a client has the same data in all runs; otherwise as `total_epsilon`.
     """
@@ -195,7 +195,7 @@ def own_epsilon(plan: SweepPlan, rows: Sequence[Row]) -> float | None:
         for name, charges in row.own.items():
             if charges is None:
                 return None
-            by_client.setdefault(name, []).extend(one for one in charges if one.private)
+            by_client.setdefault(name, []).extend(charges)
     spent = [(compute_epsilon(charges, delta, accountant), delta) for charges in by_client.values()]
     return federation_budget(spent, persons).epsilon if spent else 0.0
 

@@ -183,6 +183,10 @@ def test_records_with_missing_cells_may_be_dropped(written: Written, schema_text
     data = read(written(schema=schema))
     assert data.x.shape == (4, 6)
     assert len(data.raw) == 4
+    with pytest.raises(
+        DataError, match=r"column 'ill' \(record 3\): there"
+    ):  # one dropped has no label either
+        read(written("age,pain,note,ill\n?,1,a,?\n20,1,a,0\n20,1,a,?\n", schema))
     with pytest.raises(DataError, match="there are no test records"):
         read(written(), "test")
     with pytest.raises(DataError, match="no usable records"):

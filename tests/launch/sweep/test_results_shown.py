@@ -66,13 +66,23 @@ def test_the_table_has_median_and_spread(plan, tmp_path, capsys):
 
 def test_the_metrics_that_were_asked_for_have_a_column_each(plan, tmp_path, capsys):
     folder, by_class = SweepFolder(tmp_path), {"recall[2]": 0.1}
-    leave(folder, "a,seed=0", "completed", accuracy=None, metrics={"f1": 0.5, "auroc": 0.9, **by_class})
+    leave(
+        folder,
+        "a,seed=0",
+        "completed",
+        accuracy=None,
+        metrics={"f1": 0.5, "auroc": 0.9, "r2": 0.1, **by_class},
+    )
     leave(folder, "a,seed=1", "completed", accuracy=None, metrics={"f1": 0.8, "auroc": None, **by_class})
     rows = rows_of(plan, folder)
     print_results(plan, rows)
     _, head, line, *_ = capsys.readouterr().out.splitlines()
-    assert head.split() == ["run", "f1", "least", "to", "most", "auroc", "loss", "epsilon", "seconds", "runs"]
+    assert head.split() == [
+        "run", "f1", "least", "to", "most", "auroc", "r2", "loss", "epsilon", "seconds",
+        "runs",
+    ]  # fmt: skip
     assert line.split()[1:6] == ["0.650", "0.500", "to", "0.800", "0.900"]
+    assert line.split()[6] == "0.100"
     assert result_line(rows[0]).startswith("completed: f1 0.500,")
 
 

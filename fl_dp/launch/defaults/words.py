@@ -45,7 +45,7 @@ def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bo
         "agree; the less, the better the model",
         *drowned_lines(forecast),
         *cost_lines(forecast, simulated=simulated),
-        f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times the estimate, because machines are "
+        f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times the rounds, because machines are "
         f"seldom idle, and {_start(forecast):.0f} s for start and end",
     ):
         say(line)

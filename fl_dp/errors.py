@@ -26,7 +26,9 @@ class AtWorkError(ConfigError):
 
 
 class DataError(FlDpError):
-    """A data set cannot be found, read or used with the model."""
+    """A data set cannot be found, read or used with the model. Its text may name files and count records, and
+    stays on the machine that has them (`federation.wire.messages.refusal_of`).
+    """
 
 
 class TaskError(FlDpError):

@@ -13,7 +13,7 @@ MOST_RECORDS = 10**15  # of one data set; with more, a delta below 1 / n cannot 
 MOST_MEMBERS = 100  # of a secure sum
 MOST_LISTED = 1000  # rounds of a list of noise
 MOST_MULTIPLIERS = 50  # different ones in it: each is an entry of messages, and costs an accountant time
-MOST_PASS_STEPS = 100_000  # of one pass of random allocation
+MOST_PASS_STEPS = 10_000  # of one pass of random allocation: a calibration for it takes 3 s
 
 # What identifies a mechanism: sample rate, noise multiplier, shares, copies, steps of a pass.
 Mechanism = tuple[float, float, int, int, int]

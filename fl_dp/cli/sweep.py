@@ -89,6 +89,7 @@ def sweep(
     runs, fixed, cost = sweeps.planned(request, ledger)
     sweeps.tell(runs, fixed, cost, say)
     if plan:
+        sweeps.tell_time(runs, fixed, jobs, say)
         return ExitCode.TRAINED
     if not (fixed.public or yes or _agreed()):
         raise ConfigError("nothing was started; to start, answer yes or give --yes.")

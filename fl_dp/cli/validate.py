@@ -7,6 +7,7 @@ import typer
 
 from fl_dp.cli.arguments import naming_places, read_request
 from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say, shipped
+from fl_dp.errors import ConfigError
 from fl_dp.launch.exit_codes import ExitCode
 
 HELP = """Say everything in a task that training would refuse.
@@ -49,6 +50,8 @@ def validate(
         bool, typer.Option("--fix", help="Replace what can be replaced, and say what was.")
     ] = False,
 ) -> ExitCode:
+    if task is not None and task.endswith(".toml"):
+        raise ConfigError(f"{task}: is a run config, not a task; name it so: fl-dp validate --config {task}")
     given = [*(settings or ()), *([] if task is None else [f"task={task}"])]
     request = read_request(config or DEFAULT_CONFIG, (), given)
     run = request.config

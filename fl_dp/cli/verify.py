@@ -21,7 +21,7 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.verify.check import Evidence, checked
 from fl_dp.verify.ledger_file import given_ledger
-from fl_dp.verify.verdict import agrees, in_words, to_json, verdict
+from fl_dp.verify.verdict import agrees, in_words, to_json, unsigned, verdict
 
 HELP = """Check a run from its files alone.
 
@@ -98,6 +98,11 @@ def verify(
         say(line)
     last = verdict(results, evidence)
     say("\n" + (textwrap.fill(last, width) if width else last))
+    if listed := unsigned(results, evidence):
+        say("\nSigned by no site, and the word of whoever wrote this folder:")
+        for words in listed:
+            line = f"- {words}"
+            say(textwrap.fill(line, width, subsequent_indent="  ") if width else line)
     return ExitCode.TRAINED if agrees(results) else ExitCode.FAILED
 
 

@@ -16,8 +16,8 @@ def watch(
 ) -> int:
     """Follow a run from its files until it is over.
 
-    The files are only read. Exit code: that of the run, 0, 3 or 1; also 1 if its server has died; 2 if the
-    folder holds no run.
+    The files are only read. Exit code: that of the run: 0, 3, 1, or 130 if it was interrupted; also 1 if
+    its server has died; 2 if the folder holds no run.
     """
     from fl_dp.launch.following import check_watchable, follow, look_once
     from fl_dp.reporting.run_folder import RunFolder

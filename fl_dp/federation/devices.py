@@ -13,6 +13,11 @@ def find_device(name: str) -> "torch.device":
     """The device of that name; "auto": a GPU if there is one. ConfigError if it is missing."""
     import torch
 
+    if "," in name:
+        raise ConfigError(
+            f"device = {name!r}: the server evaluates on one device, such as {name.split(',')[0].strip()!r}; "
+            "a list of GPUs is for clients, in their own settings."
+        )
     if name == AUTO:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -120,7 +120,8 @@ def check_run(
 
             of_sites = forecast_site_metrics(config, parts.sizes)
             forecast = forecast_of(config, parts.sizes, place.folder)
-            forecast = replace(forecast, timing=timing_of(forecast, simulated=engine is not None))
+            timing = timing_of(forecast, simulated=engine is not None, reading=parts.seconds)
+            forecast = replace(forecast, timing=timing)
     return CheckResult(tuple(wrong.found), tuple(notes), forecast, site_metrics=of_sites)
 
 

@@ -9,10 +9,10 @@ from fl_dp.config.run import RunConfig
 from fl_dp.launch.check import MARGIN, CheckResult
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.reporting.budget_table import named
-from fl_dp.reporting.console import epsilon_means, privacy_words, rounded_up
+from fl_dp.reporting.console import alone_words, epsilon_means, privacy_words, rounded_up
 from fl_dp.reporting.reports import THIS_RUN
 from fl_dp.reporting.table import print_table
-from fl_dp.reporting.wording import counted, duration, folded
+from fl_dp.reporting.wording import counted, duration, folded, rough_duration
 
 if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
@@ -59,8 +59,10 @@ def _print_forecast(forecast: "Forecast", say: Say) -> None:
     title = "Cost of the whole run for each client (steps: in a round)"
     if forecast.sampled:
         title += ", if chosen in every round"
-    columns = ("client", f"{config.unit_name}s", *_COLUMNS)
-    print_table(title, columns, [_row(name, one, config) for name, one in clients], left=("client",))
+    in_sums = forecast.epsilon_alone is not None
+    columns = ("client", f"{config.unit_name}s", *_COLUMNS, *(("alone",) if in_sums else ()))
+    rows = [(*_row(name, one, config), *([_alone(one)] if in_sums else [])) for name, one in clients]
+    print_table(title, columns, rows, left=("client",))
     say("")
     for line in (*guarantee_lines(forecast), *_running_out(forecast), *drowned_lines(forecast)):
         say(line)
@@ -101,6 +103,11 @@ def _row(name: str, one: "ClientSpending", config: RunConfig) -> tuple[str, ...]
     )  # fmt: skip
 
 
+def _alone(one: "ClientSpending") -> str:
+    found = one.if_sums_fail(one.record.profile.spent)
+    return "-" if found is None else alone_words(found)
+
+
 def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
     """The guarantee, worded as the run itself words it."""
     config = forecast.config
@@ -114,7 +121,8 @@ def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
             "unit": config.unit_name,
             "scope": THIS_RUN,
             "clients_per_person": config.clients_per_person,
-        },
+        }
+        | ({} if forecast.epsilon_alone is None else {"epsilon_alone": forecast.epsilon_alone}),
     }
     yield f"at the end: {privacy_words(record, config.epsilon)}"
     yield from folded(epsilon_means(record))
@@ -166,14 +174,17 @@ def cost_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
         measured += f" with {timing.batch} {config.unit_name}s instead of {config.expected_batch_size}"
     rest = "" if simulated else f", {timing.preparing:.2g} s for the rest of a client's round"
     yield (
-        f"estimated time: {duration(timing.rounds)} for {counted(rounds, 'round')}, without start and "
-        f"messages. Measured on this machine with random numbers: {measured}{rest} and "
+        f"estimated time: about {rough_duration(timing.around + timing.rounds)} in all: "
+        f"{duration(timing.rounds)} for {counted(rounds, 'round')}, the rest for start and end. Measured on "
+        f"this machine, {how_busy(timing.slowness)}, with random numbers: {measured}{rest} and "
         f"{timing.evaluating:.2g} s for an evaluation; {timing.at_once} clients at a time"
     )
-    step, process = timing.step_bytes / 2**20, timing.process_bytes / 2**20
+    step, process = timing.step_bytes / 2**20, timing.resident_bytes / 2**20
+    others = f"{timing.at_once} of them" if simulated else f"{config.clients} of them"
     yield (
-        f"estimated memory: {step:.2g} MiB for a step, in addition to process, model and data; "
-        f"{process + step:.0f} MiB for a process with the data; {timing.at_once + 1} processes at a time"
+        f"estimated memory: {process + step:.0f} MiB resident, as ps and top show it, for a process that "
+        f"trains, {step:.2g} MiB of it for a step; {others} beside the server's. They share libraries, about "
+        "half of a small model's process"
     )
     limit, seconds = config.round_timeout, timing.rounds / max(1, rounds)
     if MARGIN * seconds > limit:
@@ -181,6 +192,11 @@ def cost_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
             f"note: a round takes about {duration(seconds)}, but round-timeout = {limit:g} s: what a "
             f"client sends later is lost, though paid for. Set it to {MARGIN * seconds:.0f} or more"
         )
+
+
+def how_busy(slowness: float) -> str:
+    """slowness: as in `Timing`."""
+    return "idle" if slowness < 1.2 else f"so busy that work takes {slowness:.1f} times as long"
 
 
 def _verdict(found: CheckResult) -> str:

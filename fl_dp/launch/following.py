@@ -7,10 +7,10 @@ from collections.abc import Callable
 from fl_dp.errors import ConfigError, LaunchError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.outcome import RunEnd, conclude
-from fl_dp.launch.resumption import go_on_with
+from fl_dp.launch.resumption import go_on_with, interrupted_words
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.progress import ProgressDisplay
-from fl_dp.reporting.reports import OVER
+from fl_dp.reporting.reports import INTERRUPTED, OVER
 from fl_dp.reporting.run_files import FIRST, Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_progress import in_words
@@ -62,14 +62,22 @@ class Watched:
         """The error for a run that no process works on, and that never said how it ended."""
         folder, progress = self.run.folder, self.run.progress
         return LaunchError(
-            f"{folder.shown}: this run has no process and no result: its server was killed or its machine "
-            f"stopped after {progress.over} of {progress.rounds} rounds. Resume it with: "
+            f"{folder.shown}: this run has no process and no result: it was ended, or its machine stopped, "
+            f"after {progress.over} of {progress.rounds} rounds. Resume it with: "
             f"{go_on_with(folder)}"
         )
 
     def result(self) -> ExitCode:
-        """Say how the run ended; returns its exit code, or raises LaunchError if it failed."""
-        return conclude(RunEnd(completed=True), self.run.folder, self._say, watched=True)
+        """Say how the run ended; returns its exit code. LaunchError if it failed by itself."""
+        folder, summary = self.run.folder, self.run.summary() or {}
+        if (summary.get("status"), summary.get("reason")) != ("failed", INTERRUPTED):
+            return conclude(RunEnd(completed=True), folder, self._say, watched=True)
+        self._say(interrupted_words(folder, summary.get("rounds", 0), self.run.progress.rounds))
+        if folder.report.exists():
+            self._say(f"report in {folder.shown / folder.report.name}")
+        else:
+            self._say(f"to write a report: fl-dp report {folder.shown}")
+        return ExitCode.INTERRUPTED
 
 
 def check_watchable(folder: RunFolder) -> None:

@@ -1,5 +1,6 @@
 """Forecasts what a run costs each client, with the run's own functions, and how long it takes."""
 
+import heapq
 import math
 import statistics
 from collections.abc import Sequence
@@ -31,8 +32,10 @@ class Timing:
     the run's steps have more examples than that, `step` is extrapolated by the number of passes.
     evaluating: seconds of one evaluation of the global model. at_once: clients that train at a time, with
     `threads` threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: memory
-    that a step adds to its process; process_bytes: of this process, which holds the data as a client's does.
-    rounds: seconds of all rounds together.
+    that a step adds to its process; resident_bytes: of this process, which holds the data as a client's does.
+    rounds: seconds of all rounds together. reading: seconds in which a client reads its data, for each round
+    anew unless it is simulated. slowness: seconds for each second of this process's work; 1 on an idle
+    machine. around: seconds before the first round and after the last.
     """
 
     preparing: float
@@ -46,15 +49,19 @@ class Timing:
     physical_batch_size: int
     rows: int
     step_bytes: int
-    process_bytes: int
-    rounds: float
+    resident_bytes: int
+    rounds: float = 0.0
+    reading: float = 0.0
+    slowness: float = 1.0
+    around: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """clients: by number, if each takes part in all rounds that its budget allows.
 
-    epsilon, delta: the run's cost at its end. parameters: number of jointly trained values. timing: on this
+    epsilon, delta: the run's cost at its end. epsilon_alone: the same if the assumption behind secure sums
+    fails; None if no client is in one. parameters: number of jointly trained values. timing: on this
     machine; None if it was not measured, or no client can take part.
     """
 
@@ -64,6 +71,7 @@ class Forecast:
     delta: float
     aggregator: Aggregator
     parameters: int
+    epsilon_alone: float | None = None
     timing: Timing | None = None
 
     @property
@@ -138,7 +146,11 @@ def forecast_of(
     clients = spendings_of(config, sizes, ForeseenAccounts(ledgers))
     cost = cost_of_run([one.record for one in clients], config, config.rounds)
     parameters = sum(math.prod(one.shape) for one in shared.values())
-    return Forecast(config, clients, cost.epsilon, cost.delta, aggregator_of(config, shared), parameters)
+    alone = [found for one in clients if (found := one.if_sums_fail()) is not None]
+    return Forecast(
+        config, clients, cost.epsilon, cost.delta, aggregator_of(config, shared), parameters,
+        sum(heapq.nlargest(config.clients_per_person, alone)) if alone else None,
+    )  # fmt: skip
 
 
 def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parameters: int) -> float:

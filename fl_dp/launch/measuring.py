@@ -37,7 +37,7 @@ from fl_dp.launch.clients import client_config
 from fl_dp.launch.environment import cores
 from fl_dp.launch.forecast import Forecast, Timing
 from fl_dp.records import MOST_EPSILON, Entry, Refusal, RoundPlan
-from fl_dp.simulation.actor.process_memory import own_bytes
+from fl_dp.simulation.actor.process_memory import resident_bytes
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import evaluation_records
 from fl_dp.tasks.task import Task
@@ -45,9 +45,16 @@ from fl_dp.training.objective import Objective
 from fl_dp.training.rows import expected_passes
 
 SECONDS = 1.5  # time to measure steps, unless the first takes longer
+_MOST_STEPS = 500  # that are measured
 _BATCHES = 4  # expected batches that the random data hold
 _PART = 256  # examples of a measured step, if a whole step takes longer than SECONDS
 _TEST = 512  # test examples to measure
+# Seconds of work on an idle machine that no step shows; measured with digits, where little else is to do.
+_AROUND, _AROUND_SIMULATED = 9.0, 8.0  # imports of server and clients or Ray, noise, the page at the end
+_ENTERING = 0.7  # a client process's start and registration
+_ANSWERING = 0.13  # a client's round besides reading, checks and steps: its process, the messages
+_SUMMING = 2  # times that, in a secure sum: six stages, most of them short
+_SERVING = 0.06  # the server's, of a round: epsilons, files
 _STEP_MARGIN = 1.8  # a process may grow by this factor times the visible tensors (see engine/kernel_choice)
 
 
@@ -58,12 +65,18 @@ class _Rehearsed(OwnTraining):
 
 
 def timing_of(
-    forecast: Forecast, *, simulated: bool, known: Timing | None = None, test_records: int | None = None
+    forecast: Forecast,
+    *,
+    simulated: bool,
+    known: Timing | None = None,
+    test_records: int | None = None,
+    reading: float = 0.0,
 ) -> Timing | None:
     """Timing on this machine; None if no client can take part. Reads no record and opens no ledger.
 
     known: timing of the same model and clients with other batches; if its steps were long, none is repeated.
     test_records: that the server evaluates on; None: as many as it has, in memory since `check_server`.
+    reading: as in `Timing`.
     """
     config = forecast.config
     first = next((one.record for one in forecast.clients if one.record.mechanism is not None), None)
@@ -74,10 +87,11 @@ def timing_of(
     plan = replace(plan, pass_steps=1)  # one step of a pass takes as long as a Poisson step, and can be alone
     if known is not None and known.batch == _PART <= plan.expected_batch_size:
         found = replace(known, step=known.batch_seconds * _times_longer(plan, known.rows))
-        return replace(found, rounds=_all_rounds(forecast, found, simulated=simulated))
+        return again(found, forecast, simulated=simulated)
     if test_records is None:
         test_records = len(evaluation_records(config, task_of(config)) or ())
     threads = 1 if simulated else max(1, cores() // config.clients)
+    began = time.perf_counter(), time.thread_time()
     with _quiet(threads), tempfile.TemporaryDirectory() as scratch:
         data = random_data(config, task_of(config), _BATCHES * plan.expected_batch_size)
         settings = replace(
@@ -92,13 +106,15 @@ def timing_of(
         assert trainer is not None
         needed = peak_bytes(lambda: trainer.rehearse(training.rows), find_device(config.device))
         evaluating = _evaluating(config, test_records)
+    slowness = max(1.0, (time.perf_counter() - began[0]) / (time.thread_time() - began[1]))
     longer = 1.0 if batch == plan.expected_batch_size else _times_longer(plan, training.rows)
     found = Timing(
         max(0.0, one_step - batch_seconds), longer * batch_seconds, measured, batch, batch_seconds,
         evaluating, min(cores(), config.fit_clients), threads, training.at_most, training.rows,
-        int(_STEP_MARGIN * needed), own_bytes(), 0.0,
+        int(_STEP_MARGIN * needed), resident_bytes(), reading=reading, slowness=slowness,
+        around=_around(config, reading, slowness, simulated=simulated),
     )  # fmt: skip
-    return replace(found, rounds=_all_rounds(forecast, found, simulated=simulated))
+    return again(found, forecast, simulated=simulated)
 
 
 def _seconds_of_a_round(settings: ClientConfig, data: Examples, plan: RoundPlan, config: RunConfig) -> float:
@@ -157,7 +173,7 @@ def _seconds_of_a_step(
     foreseen = first * (_times_longer(plan, training.rows) if part < whole else 1.0)
     if foreseen > SECONDS:
         return part, first, 1
-    steps = max(1, min(50, int(SECONDS / max(foreseen, 1e-4))))
+    steps = max(1, min(_MOST_STEPS, int(SECONDS / max(foreseen, 1e-4))))
     return whole, seconds(whole, steps) / steps, steps
 
 
@@ -180,10 +196,17 @@ def _evaluating(config: RunConfig, test_records: int) -> float:
     return (time.perf_counter() - started) * test_records / count
 
 
+def again(known: Timing, forecast: Forecast, *, simulated: bool) -> Timing:
+    """The timing of a run whose steps take as long as those of `known`."""
+    return replace(known, rounds=_all_rounds(forecast, known, simulated=simulated))
+
+
 def _all_rounds(forecast: Forecast, found: Timing, *, simulated: bool) -> float:
     """All clients' work, spread over the cores; a round is never shorter than its slowest client's."""
     config = forecast.config
-    preparing = 0.0 if simulated else found.preparing  # an actor keeps its model from round to round
+    # an actor keeps its model and data from round to round
+    answering = _ANSWERING * (_SUMMING if config.secure else 1) * found.slowness
+    preparing = 0.0 if simulated else found.preparing + found.reading + answering
     each = [
         (preparing + one.record.mechanism.steps * found.step, min(config.rounds, one.rounds))
         for one in forecast.clients
@@ -194,7 +217,16 @@ def _all_rounds(forecast: Forecast, found: Timing, *, simulated: bool) -> float:
     longest = max(seconds for seconds, _ in each) * max(rounds for _, rounds in each)
     every, rounds = config.evaluate_every, forecast.rounds
     evaluations = math.ceil(rounds / every) if every else min(1, rounds)
-    return max(spread, min(longest, work)) + evaluations * found.evaluating
+    server = rounds * _SERVING * found.slowness + evaluations * found.evaluating
+    return max(spread, min(longest, work)) + server
+
+
+def _around(config: RunConfig, reading: float, slowness: float, *, simulated: bool) -> float:
+    """Seconds before the first round and after the last. Server and clients read the data, each once."""
+    if simulated:
+        return _AROUND_SIMULATED * slowness + 2 * reading
+    turns = max(1.0, config.clients / cores())
+    return (_AROUND + _ENTERING * turns) * slowness + reading * (1 + turns)
 
 
 @contextmanager

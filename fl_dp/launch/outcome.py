@@ -70,7 +70,7 @@ def conclude(
     private: bool = summary["private"]
     if summary["status"] not in OVER:
         if not no_page:
-            _write_report(folder, say, private=private)
+            write_report(folder, say, private=private)
         raise LaunchError(_why_failed(folder, summary["reason"], causes))
     if not quiet:
         print_budgets(summary)
@@ -80,7 +80,7 @@ def conclude(
         say(in_lines(words))
     say(marked(f"results in {folder.shown}", private=private))
     if not no_page:
-        _write_report(folder, say, private=private)
+        write_report(folder, say, private=private)
     if summary.get("model") == "best":
         best = summary["model_round"]
         say(f"model.pt is the best model, of round {best}; last.pt is that of the last round")
@@ -96,7 +96,8 @@ def conclude(
     return ExitCode.TRAINED
 
 
-def _write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool) -> None:
+def write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool) -> None:
+    """Write the run's page, and say where it is."""
     from fl_dp.reporting.page.write import written_at_the_end  # late: a waiting run needs no figures
 
     say(marked(written_at_the_end(folder), private=private))

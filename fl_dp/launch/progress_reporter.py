@@ -11,9 +11,11 @@ from typing import Any
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.launch.resumption import check_unfinished, go_on_with
+from fl_dp.launch.outcome import write_report
+from fl_dp.launch.resumption import check_unfinished, interrupted_words
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.progress import ProgressDisplay
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_progress import KEPT, RunProgress
 
@@ -31,7 +33,7 @@ class ProgressReporter:
 
     def __init__(self, say: Say, *, quiet: bool = False) -> None:
         self._say = say
-        self._display = ProgressDisplay(quiet=quiet)
+        self._display, self._quiet = ProgressDisplay(quiet=quiet), quiet
         self._progress, self._lines = RunProgress(), RoundLines()
         self._file: Path | None = None
         self._folder: RunFolder | None = None
@@ -91,19 +93,15 @@ class ProgressReporter:
             self._file = None
 
     def interrupted(self) -> None:
-        """Say what is paid for, and how to resume the run if there is one to resume."""
+        """Say what is paid for and how to resume the run, if there is one to resume; draw its page."""
         if self._folder is None:
             return
         with suppress(ConfigError):  # the run is over, and there is nothing to resume
             check_unfinished(self._folder)
-            over, rounds, shown = self._progress.over, self._progress.rounds, self._folder.shown
-            here = self._folder.launch.exists()
-            where = f"fl-dp ledger show {shown}" if here else "fl-dp ledger show, at each site"
-            self.say(
-                f"stopped after {over} of {rounds} rounds; clients have paid for what they began\nto see "
-                f"what was paid: {where}\nto write a report: fl-dp report {shown}\nto resume: "
-                f"{go_on_with(self._folder)}"
-            )
+            self.say(interrupted_words(self._folder, self._progress.over, self._progress.rounds))
+            summary = Run(self._folder).summary(whole=True)
+            if summary and not self._quiet:
+                write_report(self._folder, self.say, private=summary["private"])
 
     def _tell(self, progress: RunProgress) -> None:
         before, self._progress = self._progress, progress

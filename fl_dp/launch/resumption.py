@@ -142,6 +142,17 @@ def go_on_with(folder: RunFolder) -> str:
     return f"fl-dp server --resume {folder.shown}" + (f" --kit {kit}" if kit else "")
 
 
+def interrupted_words(folder: RunFolder, over: int, rounds: int) -> str:
+    """What was paid in an interrupted run, and how to resume it: three lines."""
+    where = (
+        f"fl-dp ledger show {folder.shown}" if folder.launch.exists() else "fl-dp ledger show, at each site"
+    )
+    return (
+        f"stopped after {over} of {rounds} rounds; clients have paid for what they began\n"
+        f"to see what was paid: {where}\nto resume: {go_on_with(folder)}"
+    )
+
+
 def kept_config(folder: RunFolder) -> RunConfig:
     """The run's config. Its `out` is where the folder is now, which may have been moved.
 

@@ -59,6 +59,13 @@ class ClientSpending:
         """The epsilon of these rounds alone, without earlier spending."""
         return _epsilon(self.record.budget, self.entry) if self.entry else 0.0
 
+    def if_sums_fail(self, spent: tuple[Entry, ...] = ()) -> float | None:
+        """The epsilon of `spent` and these rounds if the assumption behind secure sums fails; None if none of
+        them are in a sum.
+        """
+        entries = (*spent, *((self.entry,) if self.entry else ()))
+        return _if_sums_fail(self.record.budget, entries) if any(one.shared for one in entries) else None
+
 
 def spendings_of(
     config: RunConfig,
@@ -126,6 +133,11 @@ def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> tuple[Run
 @lru_cache(maxsize=4096)  # most clients are alike
 def _epsilon(budget: Budget, entry: Entry) -> float:
     return budget.epsilon_of((entry,))
+
+
+@lru_cache(maxsize=4096)
+def _if_sums_fail(budget: Budget, entries: tuple[Entry, ...]) -> float:
+    return budget.epsilon_alone_of(entries)
 
 
 def takes_every_round(config: RunConfig) -> bool:

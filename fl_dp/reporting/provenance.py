@@ -7,6 +7,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.optional import missing_words
 
@@ -44,6 +45,22 @@ def code_digest() -> str:
         found.update(f"{file.relative_to(root).as_posix()}\n".encode())
         found.update(hashlib.sha256(file.read_bytes()).digest())
     return found.hexdigest()
+
+
+def unreadable(summary: object, problem: str) -> str:
+    """What is wrong with a summary: damaged, or by its own words written by another fl_dp than this one."""
+    tables = [summary.get(name) if isinstance(summary, dict) else None for name in ("versions", "digests")]
+    version, code = (
+        clean(table.get(key, ""))[:_DIGITS] if isinstance(table, dict) else ""
+        for table, key in zip(tables, ("fl-dp", "code"), strict=True)
+    )
+    ours = versions().get("fl-dp", ""), code_digest()[:_DIGITS]
+    if (version, code) == ours or not version:
+        return f"is damaged: {problem}."
+    return (
+        f"was written by fl-dp {version}, code {code or 'unknown'}, and fl-dp {ours[0]}, code {ours[1]}, "
+        f"cannot read it: {problem}. Use the version that wrote it."
+    )
 
 
 def drawn_by() -> tuple[tuple[str, str], ...]:

@@ -19,6 +19,7 @@ from fl_dp.config.files import DAMAGED, check_plain, no_constant, read_json, rea
 from fl_dp.durable_files import NewLines, is_held
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
+from fl_dp.reporting.provenance import unreadable
 from fl_dp.reporting.reports import OF_SOME, OVER, ClientRound, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_progress import KEPT, RunProgress
@@ -161,7 +162,7 @@ def _as(kind: type, found: Any, where: str, whole: bool) -> dict[str, Any]:
     try:
         checked: dict[str, Any] = _checked(found, kind, "", whole)
     except ValueError as error:
-        raise ConfigError(f"{where}: is damaged: {error}.") from None
+        raise ConfigError(f"{where}: {unreadable(found, str(error))}") from None
     return checked
 
 

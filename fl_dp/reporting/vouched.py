@@ -56,8 +56,4 @@ UNSIGNED = {
 }
 
 OTHERWISE = "the operator's words for the data are not the sites'"
-
-
-def unsigned_words() -> str:
-    """Everything that nobody has signed, as part of a sentence."""
-    return "; ".join(UNSIGNED)
+LISTED = "what no site has signed is listed last"  # by `fl-dp verify`, in the words of UNSIGNED

@@ -11,6 +11,7 @@ from fl_dp.clean_text import clean
 from fl_dp.decoding import By, Count, UnfitError, fields_of, one_of
 from fl_dp.errors import ConfigError
 from fl_dp.records import MORE_FIELDS, REFUTED, ClientStatus, Entry, Mechanism
+from fl_dp.reporting.provenance import unreadable
 from fl_dp.reporting.reports import ALL_RUNS, SCOPES, THIS_RUN
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, whole
 
@@ -179,7 +180,7 @@ def _claim(found: Any, where: str, counter: str) -> Claim:
         }
         rows = table(found["clients"])
     except (ValueError, KeyError) as error:
-        raise ConfigError(f"{where} is damaged: {_words(error)}.") from None
+        raise ConfigError(f"{where} {unreadable(found, _words(error))}") from None
     clients = {name: _client(name, one, f"{where}, client {clean(name)}") for name, one in rows.items()}
     return Claim(where=where, clients=clients, raw=found, **read)
 

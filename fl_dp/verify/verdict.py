@@ -7,7 +7,7 @@ from typing import Any
 
 from fl_dp.clean_text import clean
 from fl_dp.reporting.refuted import ADVICE
-from fl_dp.reporting.vouched import OTHERWISE, unsigned_words
+from fl_dp.reporting.vouched import LISTED, OTHERWISE, UNSIGNED
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Checked, Evidence, Outcome
 
@@ -25,7 +25,7 @@ def agrees(results: Sequence[Checked]) -> bool:
 
 
 def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
-    """The last line: what may be believed, and what may not."""
+    """What may be believed, and what may not, in a line."""
     wrong = sum(one.outcome is Outcome.DIFFERS for result in results for one in result.findings)
     if wrong:
         do = "does" if wrong == 1 else "do"
@@ -36,6 +36,12 @@ def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
         return f"{unchecked}Nothing could be checked: the files that say something were not given."
     known = f"{_authenticity(results, evidence)}{_otherwise(results)}{_refuted(results)}"
     return f"{_mark(evidence)}{unchecked}{known}"
+
+
+def unsigned(results: Sequence[Checked], evidence: Evidence) -> tuple[str, ...]:
+    """What no site signs, to be listed last where verdict or findings say so."""
+    said = [one.what for result in results for one in result.findings]
+    return tuple(UNSIGNED) if any(LISTED in one for one in (verdict(results, evidence), *said)) else ()
 
 
 def _otherwise(results: Sequence[Checked]) -> str:
@@ -72,13 +78,12 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
     if signed >= everybody:
         return (
             f"authentic: every client's own site has signed what it calls its data, what it says they have "
-            f"spent, and the model, by {whose}, and all else agrees. Signed by no site, and the word of "
-            f"whoever wrote this folder: {unsigned_words()}."
+            f"spent, and the model, by {whose}, and all else agrees; {LISTED}."
         )
     missing = len(everybody - signed)
     return (
         f"authentic for {counted(len(signed), 'client')} by {whose}; consistent, not authenticated, for "
-        f"{counted(missing, 'client')} that {'has' if missing == 1 else 'have'} not signed."
+        f"{counted(missing, 'client')} that {'has' if missing == 1 else 'have'} not signed; {LISTED}."
     )
 
 
@@ -105,6 +110,7 @@ def to_json(results: Sequence[Checked], evidence: Evidence) -> dict[str, Any]:
         "run": str(evidence.folder.path),
         "agrees": agrees(results),
         "verdict": verdict(results, evidence),
+        "signed by no site": list(unsigned(results, evidence)),
         "authority": evidence.roster.authority if evidence.roster else None,
         "checks": [
             {

@@ -119,7 +119,7 @@ def test_a_finer_grid_lowers_delta_by_less_than_a_hundredth(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("t", "sigma"), [(2, 0.05), (100_000, 1.0), (1000, 5000.0), (50, 0.04), (10_000, 0.0317)]
+    ("t", "sigma"), [(2, 0.05), (10_000, 1.0), (1000, 5000.0), (50, 0.04), (10_000, 0.0317)]
 )
 def test_extremes_have_an_answer_or_none(t, sigma):
     epsilon = compute_epsilon([passes(t, sigma, 1)], 1e-6)
@@ -133,7 +133,7 @@ def test_what_is_cut_off_is_not_lost():
     after = pass_loss._trimmed(before, 1.0)
     assert len(after.masses) == 2
     assert after.lost >= masses[0] * math.exp(-2) + masses[-1] * (math.exp(1) - math.exp(0))
-    coarse = pass_loss._log_normal(149.9, 31.0)  # of a pass of 100,000 steps with hardly any noise
+    coarse = pass_loss._log_normal(149.9, 31.0)  # of a pass of 10,000 steps with hardly any noise
     assert (coarse.first + len(coarse.masses) - 1) * 149.9 <= 600  # beyond, a mass that counts rounds to 0
     for name in ("removal_delta", "addition_delta"):
         assert (getattr(PassLoss(3, 0.01), name)(EPSILONS) == 1.0).all()

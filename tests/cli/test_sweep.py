@@ -38,8 +38,9 @@ def test_a_sweep_is_started_in_a_folder_of_its_name(called, capsys):
     assert capsys.readouterr().out.startswith("reading public.toml\n2 runs: ")
 
 
-def test_a_plan_starts_nothing_and_a_sweep_is_shown(called):
+def test_a_plan_starts_nothing_and_a_sweep_is_shown(called, capsys):
     assert run_command(app, ["sweep", "public.toml", "--plan"]) == 0
+    assert "\nestimated time: about " in capsys.readouterr().out
     assert called == []
     assert run_command(app, ["sweep", "--show", "D"]) == 0
     assert called[0][:2] == ("show", Path("D"))

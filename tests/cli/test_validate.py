@@ -54,6 +54,8 @@ def test_a_run_config_says_what_it_costs(tmp_path, capsys):
 
 
 def test_what_is_no_task_is_one_line(capsys):
+    assert run_command(app, ["validate", "run.toml"]) == 2
+    assert "a run config, not a task; name it so: fl-dp validate --config run.toml" in capsys.readouterr().err
     assert run_command(app, ["validate", "nowhere.py"]) == 2
     assert "no such file" in capsys.readouterr().err
 

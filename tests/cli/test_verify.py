@@ -10,6 +10,7 @@ from fl_dp.cli.main import app
 from fl_dp.kits.keys import fingerprint
 from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.page.digest import page_digest
+from fl_dp.reporting.vouched import UNSIGNED
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,11 @@ def test_kits_rosters_and_ledgers_are_taken(made, capsys):
         ),
     ):
         assert verify(made.files.path, *words) == 0
-        assert said in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert said in out
+        whole = "".join(f"\n- {one}" for one in UNSIGNED) + "\n"  # once, after the verdict
+        assert out.endswith(whole) == (said.startswith("authentic") or words[0] == "--roster")
+        assert out.count(next(iter(UNSIGNED))) <= 1
 
 
 def test_what_differs_is_named_and_ends_with_1(made, tmp_path, capsys):

@@ -31,3 +31,8 @@ def test_several_devices_must_be_there_once_and_of_one_kind(monkeypatch):
             find_devices(names)
     with pytest.raises(ConfigError, match="A and B may round differently"):
         find_devices("cuda:1,cuda:2")
+
+
+def test_a_list_is_for_clients():
+    with pytest.raises(ConfigError, match="the server evaluates on one device, such as 'cuda:0'; a list"):
+        find_device("cuda:0,cuda:1")

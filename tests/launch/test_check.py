@@ -16,6 +16,7 @@ from fl_dp.launch.clients import client_config
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.request import RunRequest, request_of
 from fl_dp.records import Entry
+from fl_dp.reporting.console import rounded_up
 
 CONFIG = RunConfig(rounds=2, noise_multiplier=4.0, accountant="rdp")
 
@@ -46,8 +47,20 @@ def test_a_run_that_would_go_is_told_with_its_costs(tmp_path, capsys):
     assert "at delta 1e-05, by rdp, arithmetic steady-rows" in " ".join(out.split())
     assert "\nno budget ends before the last round\n" in out
     assert "estimated time: " in out
+    assert found.forecast.timing.reading > 0
     assert out.endswith("\nit would run\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_secure_sums_both_epsilons_are_told(capsys):
+    sums = replace(CONFIG, aggregation="secure", clients=4, min_clients=4, fit_clients=4, epsilon=9.0)
+    found = checked(sums)
+    out = said(found, capsys)
+    alone = rounded_up(found.forecast.epsilon_alone)
+    head, first = out.split("Cost of the whole run")[1].splitlines()[1:3]
+    assert head.split()[-1] == "alone"
+    assert first.split()[-1] == alone
+    assert f"(alone {alone}) of 9.00" in out
 
 
 def test_a_run_of_real_clients_is_foreseen_on_the_ledger_that_lasts_unless_it_has_its_own(

@@ -19,7 +19,7 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.following import check_watchable, follow, look_once
 from fl_dp.launch.launcher import write_config
 from fl_dp.launch.progress_reporter import ProgressReporter
-from fl_dp.reporting.reports import ClientBudget, RunStatus, Summary
+from fl_dp.reporting.reports import INTERRUPTED, ClientBudget, RunStatus, Summary
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import RunResults, append_line
 
@@ -123,6 +123,20 @@ def test_a_run_that_failed_says_why_and_moves_no_cursor(folder, look):
         look(folder, print)
 
 
+@LOOKS
+def test_an_interrupted_run_is_no_error_and_its_page_is_named(folder, said, look):
+    end(folder, "failed", INTERRUPTED)
+    for last in ("to write a report: fl-dp report run", "report in run/report.html"):
+        assert look(folder, said.append) == ExitCode.INTERRUPTED
+        assert said.pop().splitlines() == [last]
+        assert said.pop().splitlines() == [
+            "stopped after 2 of 4 rounds; clients have paid for what they began",
+            "to see what was paid: fl-dp ledger show, at each site",
+            "to resume: fl-dp server --resume run",
+        ]
+        folder.report.touch()
+
+
 def test_names_of_clients_move_no_cursor_in_the_table_at_the_end(folder, capsys):
     end(folder, "completed", name="\x1b[2Jx")
     look_once(folder, print)
@@ -144,7 +158,7 @@ def test_a_run_whose_server_has_died_says_how_to_go_on(folder, look):
 
 
 def test_a_failed_run_that_goes_on_again_is_not_over(folder):
-    end(folder, "failed", "interrupted")
+    end(folder, "failed", INTERRUPTED)
     with running(folder):
         assert look_once(folder, print) == ExitCode.TRAINED
 

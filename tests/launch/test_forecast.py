@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
@@ -13,9 +14,11 @@ from fl_dp.accounting.ledger.requests import DataDeclaration
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import LedgerError
 from fl_dp.federation.client.registration import dataset_name
+from fl_dp.launch.check_words import guarantee_lines
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.forecast import Forecast, forecast_of, noise_share_of
 from fl_dp.records import Entry
+from fl_dp.reporting.console import rounded_up
 
 
 def forecast(config: RunConfig, *sizes: int, ledgers: Path | None = None) -> Forecast:
@@ -149,3 +152,15 @@ def test_noise_is_held_against_all_that_the_records_can_say():
     # noise of independent clients does not add up as gradients do
     assert noise_share_of([one, one], [640, 640], 100) == pytest.approx(alone / 2**0.5)
     assert noise_share_of([None, Entry(0.1, 0.0, 25)], [640, 640], 100) == 0
+
+
+def test_if_sums_fail_each_clients_own_share_is_its_only_noise():
+    found = forecast(replace(OF_SUMS, noise_multiplier=6.0, clients_per_person=2), 400, 400, 400, 800)
+    assert forecast(FIXED, 640, 320).epsilon_alone is None
+    entries = [one.entry for one in found.clients]
+    assert all(entry.shares == 3 for entry in entries)
+    each = [compute_epsilon_alone([entry], 1e-5, "pld") for entry in entries]
+    assert found.epsilon_alone == sum(sorted(each)[-2:]) > found.epsilon
+    before = (Entry(0.1, 4.0, 50),)
+    assert found.clients[0].if_sums_fail(before) == compute_epsilon_alone([*before, entries[0]], 1e-5, "pld")
+    assert f"(alone {rounded_up(found.epsilon_alone)}) of" in next(guarantee_lines(found))

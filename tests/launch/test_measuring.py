@@ -38,7 +38,9 @@ def test_the_steps_of_a_client_are_timed_and_nothing_is_left(tmp_path, monkeypat
     monkeypatch.setattr("fl_dp.tasks.records.records_of", lambda *_: pytest.fail("records were read"))
     threads = torch.get_num_threads()
     found = timing_of(forecast(CONFIG, 640, 640), simulated=False, test_records=100)
-    assert min(found.step, found.preparing, found.evaluating, found.step_bytes, found.process_bytes) > 0
+    assert min(found.step, found.preparing, found.evaluating, found.step_bytes, found.around) > 0
+    assert 100 * 2**20 < found.resident_bytes < 2**40
+    assert found.slowness >= 1.0
     assert (found.at_once, found.threads) == (min(2, cores()), max(1, cores() // 2))
     assert 1 <= found.rows <= found.physical_batch_size
     assert torch.get_num_threads() == threads
@@ -72,6 +74,7 @@ def test_a_pass_of_random_allocation_is_timed_by_single_steps(monkeypatch):
 
 def test_of_a_short_step_all_is_measured(monkeypatch):
     monkeypatch.setattr(measuring, "SECONDS", 1e9)
+    monkeypatch.setattr(measuring, "_MOST_STEPS", 5)
     config = replace(CONFIG, expected_batch_size=300)
     found = timing_of(forecast(config, 5000, 5000), simulated=True, test_records=0)
     assert (found.batch, found.step) == (300, found.batch_seconds)
@@ -87,10 +90,13 @@ def test_what_the_first_step_of_a_process_takes_is_no_steps_time(monkeypatch):
         return train(self, paid)
 
     monkeypatch.setattr(OwnTraining, "train", slow_at_first)
-    monkeypatch.setattr(measuring, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(
+        measuring, "time", SimpleNamespace(perf_counter=lambda: now, thread_time=lambda: now / 3)
+    )
     monkeypatch.setattr(measuring, "SECONDS", 0.5)
     found = timing_of(forecast(CONFIG, 640, 640), simulated=True, test_records=0)
     assert (found.step, found.measured) == (0.125 / 4, 4)
+    assert found.slowness == pytest.approx(3.0)
 
 
 def test_nobody_who_can_train_is_nothing_to_measure():
@@ -101,14 +107,30 @@ def test_nobody_who_can_train_is_nothing_to_measure():
 
 def test_all_rounds_are_no_shorter_than_the_work_on_all_cores(monkeypatch):
     monkeypatch.setattr(measuring, "cores", lambda: 2)
-    one = Timing(1.0, 0.5, 9, 64, 0.5, 3.0, 2, 1, 64, 64, 0, 0, 0.0)
+    monkeypatch.setattr(measuring, "_SERVING", 0.0)
+    monkeypatch.setattr(measuring, "_ANSWERING", 0.25)
+    one = Timing(1.0, 0.5, 9, 64, 0.5, 3.0, 2, 1, 64, 64, 0, 0, reading=0.25, slowness=2.0)
     two = forecast(CONFIG, 640, 640)  # 10 steps of half a second a round, after 1 s
-    assert measuring._all_rounds(two, one, simulated=False) == 2 * 6 + 2 * 3
+    assert measuring._all_rounds(two, one, simulated=False) == 2 * (6 + 0.25 + 2 * 0.25) + 2 * 3
     assert measuring._all_rounds(two, one, simulated=True) == 2 * 5 + 2 * 3
     four = replace(CONFIG, clients=4, min_clients=4, fit_clients=4, evaluate_every=0)
     assert measuring._all_rounds(forecast(four, 640, 640, 640, 640), one, simulated=True) == 2 * 10 + 3
     unlike = forecast(replace(CONFIG, evaluate_every=5), 6400, 64)
     assert measuring._all_rounds(unlike, one, simulated=True) == 2 * 50 + 3
+    sums = forecast(replace(four, aggregation="secure", evaluate_every=1), 640, 640, 640, 640)
+    alike = 1.0 + 0.25 + measuring._SUMMING * 2 * 0.25 + 0.5  # a step a round
+    assert measuring._all_rounds(sums, one, simulated=False) == 2 * 2 * alike + 2 * 3
+    monkeypatch.setattr(measuring, "_SERVING", 0.5)
+    assert measuring._all_rounds(two, one, simulated=True) == 2 * 5 + 2 * (3 + 2 * 0.5)
+
+
+def test_a_busy_machine_and_slow_data_make_start_and_end_longer(monkeypatch):
+    monkeypatch.setattr(measuring, "cores", lambda: 2)
+    idle = measuring._around(CONFIG, 0.0, 1.0, simulated=False)
+    assert measuring._around(CONFIG, 0.0, 3.0, simulated=False) == pytest.approx(3 * idle)
+    assert measuring._around(CONFIG, 7.0, 1.0, simulated=False) == idle + 2 * 7.0
+    assert measuring._around(replace(CONFIG, clients=6), 7.0, 1.0, simulated=False) > idle + 4 * 7.0
+    assert measuring._around(CONFIG, 7.0, 2.0, simulated=True) > 2 * 7.0
 
 
 def test_random_examples_are_of_the_tasks_form_and_unit():

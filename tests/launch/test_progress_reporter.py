@@ -12,7 +12,9 @@ from run_records import record
 from fl_dp.config.run import RunConfig
 from fl_dp.launch import progress_reporter as module
 from fl_dp.launch.progress_reporter import KEPT, ProgressReporter, reporting_progress
+from fl_dp.reporting.reports import INTERRUPTED, Summary
 from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_results import RunResults
 
 
 def told(folder: RunFolder) -> dict[str, Any]:
@@ -24,12 +26,12 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path)
 
 
-def interrupted(work: Callable[[ProgressReporter], None]) -> list[str]:
+def interrupted(work: Callable[[ProgressReporter], None], *, quiet: bool = True) -> list[str]:
     """What is said of a run that does this, and then gets a Ctrl-C."""
     said: list[str] = []
 
     def run() -> None:
-        with reporting_progress(said.append, quiet=True) as tell:
+        with reporting_progress(said.append, quiet=quiet) as tell:
             work(tell)
             raise KeyboardInterrupt
 
@@ -100,7 +102,21 @@ def test_who_interrupts_a_run_is_told_how_to_go_on(folder, command):
     assert words.splitlines() == [
         "stopped after 6 of 9 rounds; clients have paid for what they began",
         f"to see what was paid: {where}",
-        f"to write a report: fl-dp report {folder.shown}",
         f"to resume: {command} {folder.shown}",
     ]
     assert interrupted(lambda tell: None) == []  # of a run that has not begun
+
+
+def test_the_page_of_an_interrupted_run_is_drawn_and_named(folder, monkeypatch):
+    monkeypatch.chdir(folder.path.parent)
+    folder.config.write_text("rounds = 9\n")
+    summary = Summary("failed", True, 0, None, None, None, None, None, 1.0, {}, INTERRUPTED)
+
+    def work(tell):
+        tell.run(RunConfig(rounds=9), folder)
+        RunResults(folder.path, resumed=True).write_summary(summary)
+
+    assert len(interrupted(work)) == 1  # a quiet one draws none
+    assert not folder.report.exists()
+    assert interrupted(work, quiet=False)[1:] == [f"report in {folder.shown}/report.html"]
+    assert folder.report.exists()

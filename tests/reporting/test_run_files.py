@@ -9,6 +9,7 @@ import pytest
 from run_records import record
 
 from fl_dp.errors import ConfigError
+from fl_dp.reporting.provenance import code_digest, versions
 from fl_dp.reporting.run_files import FIRST, Run
 from fl_dp.reporting.run_folder import RunFolder
 
@@ -62,6 +63,17 @@ def test_a_whole_summary_is_as_it_was_written_and_what_is_newer_has_its_default(
 def test_what_is_damaged_is_refused_by_its_name(tmp_path: Path, content: Any) -> None:
     write(tmp_path / "summary.json", content)
     with pytest.raises(ConfigError, match=r"summary\.json: is damaged"):
+        run_in(tmp_path).summary()
+
+
+def test_a_summary_of_another_version_says_which_wrote_it(tmp_path: Path) -> None:
+    strange = {"status": "won", "versions": {"fl-dp": "9.1\x1b"}, "digests": {"code": "ab" * 32}}
+    write(tmp_path / "summary.json", strange)
+    with pytest.raises(ConfigError, match=r"by fl-dp 9\.1\\u001b, code abababababab, and .* status has the"):
+        run_in(tmp_path).summary()
+    ours = {"versions": versions(), "digests": {"code": code_digest()}}
+    write(tmp_path / "summary.json", strange | ours)
+    with pytest.raises(ConfigError, match="is damaged: status has the wrong type"):
         run_in(tmp_path).summary()
 
 

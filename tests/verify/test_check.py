@@ -9,6 +9,7 @@ from verify.made_run import RATE, STEPS, Json, MadeRun
 
 from fl_dp.choices import CHECKS
 from fl_dp.reporting.page.render import render_page
+from fl_dp.reporting.vouched import LISTED
 from fl_dp.verify.check import Evidence, Outcome, checked
 from fl_dp.verify.verdict import verdict
 
@@ -78,7 +79,7 @@ def test_what_is_said_of_signatures_is_true_to_what_is_there(made_run: MadeRun) 
         made_run.files.report.write_text(render_page([made_run.files]))
 
     draw()
-    assert "of it no site has signed: which other clients took part" in said("page")
+    assert LISTED in said("page")
     assert "give --kit DIR or --roster FILE" in said("statements")
     made_run.files.launch.write_text('engine = ""\nledgers = "ledgers"\n')
     draw()

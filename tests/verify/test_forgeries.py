@@ -12,7 +12,7 @@ from verify.made_run import MadeRun
 from fl_dp.reporting.page import render
 from fl_dp.reporting.vouched import UNSIGNED
 from fl_dp.verify.check import Checked, Evidence, Outcome
-from fl_dp.verify.verdict import agrees, verdict
+from fl_dp.verify.verdict import agrees, unsigned, verdict
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verify.md"
 MASKS = "whether masks hid the parts of secure sums, and of how many clients each sum was"
@@ -54,7 +54,7 @@ def test_a_forgery_is_found_or_the_page_says_that_nobody_has_signed_it(name: str
     assert said.startswith("authentic")
     assert page != honest  # it is a lie that somebody reads
     assert forgery.unsigned in page
-    assert forgery.unsigned in said
+    assert forgery.unsigned in unsigned(results, Evidence(made_run.files, made_run.roster))
 
 
 def test_the_table_is_that_of_the_documentation() -> None:

@@ -2,8 +2,9 @@
 
 from verify.made_run import MadeRun
 
+from fl_dp.reporting.vouched import LISTED, UNSIGNED
 from fl_dp.verify.check import Checked, Evidence, Finding, Outcome
-from fl_dp.verify.verdict import agrees, in_words, verdict
+from fl_dp.verify.verdict import agrees, in_words, unsigned, verdict
 
 
 def result(*outcomes: Outcome, signed: dict[str, bool] | None = None) -> Checked:
@@ -18,13 +19,18 @@ def test_one_thing_that_differs_is_the_verdict(untouched: MadeRun) -> None:
 
 def test_authentic_is_only_who_has_signed(untouched: MadeRun) -> None:
     evidence = Evidence(untouched.files, untouched.roster)
-    for signed, words in (
-        ({"north": True, "south": True}, "authentic: every client's own site"),
-        ({"north": True, "south": False}, "authentic for 1 client by the authority's roster of hospitals"),
-        ({"north": False}, "consistent, not authenticated"),
-        ({}, "consistent, not authenticated"),
+    for signed, words, listed in (
+        ({"north": True, "south": True}, "authentic: every client's own site", UNSIGNED),
+        ({"north": True, "south": False}, "authentic for 1 client by the authority's roster", UNSIGNED),
+        ({"north": False}, "consistent, not authenticated", ()),
+        ({}, "consistent, not authenticated", ()),
     ):
-        assert verdict([result(Outcome.AGREES, signed=signed)], evidence).startswith(words)
+        results = [result(Outcome.AGREES, signed=signed)]
+        assert verdict(results, evidence).startswith(words)
+        assert unsigned(results, evidence) == tuple(listed)
+        assert len(verdict(results, evidence)) < 300
+    page = Checked("page", (Finding(Outcome.AGREES, f"every word; {LISTED}"),), {})
+    assert unsigned([page, result(Outcome.DIFFERS)], evidence) == tuple(UNSIGNED)
 
 
 def test_nothing_is_claimed_where_nothing_was_checked(untouched: MadeRun) -> None:

@@ -66,7 +66,7 @@ def _source(read: Callable[[Location, Schema], Table]) -> Source:
 
 def _check_there(location: Location) -> None:
     if not location.path.exists():
-        raise DataError(f"{location.path}: no such file; expected a table, its schema beside it.")
+        raise DataError(f"{location.path}: no such file; expected a table.")
 
 
 def _data(location: Location, table: Table, schema: Schema, split: Split) -> TensorData:

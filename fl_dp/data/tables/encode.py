@@ -22,6 +22,7 @@ from fl_dp.errors import DataError
 # Public and fixed: with a key of one's own, one could try splits until one looks good.
 _KEY = b"fl_dp train/test split"
 _TEST_SHARE = 0.2
+_SHOWN = 3  # records with missing cells that an error names
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,12 @@ def encode_inputs(table: Table, schema: Schema) -> Tensor:
         cells = dict(zip(table.names, table.columns, strict=True))
     for column in schema.input_columns:
         if column.name not in cells:
-            raise DataError(f"the file's first line does not name the column {column.name!r}, an input.")
-        if column.if_missing != "encode" and column.is_missing(cells[column.name]).any():
-            raise DataError(f'column {column.name!r}: has missing cells, and no if-missing = "encode".')
+            raise DataError(f"no column is named {column.name!r}, which is an input.")
+        if column.if_missing != "encode" and (missing := column.is_missing(cells[column.name])).any():
+            raise DataError(
+                f"column {column.name!r}: has missing cells, in {_records(missing)}, and no "
+                'if-missing = "encode".'
+            )
     return _inputs(cells, schema)
 
 
@@ -139,25 +143,36 @@ def _kept(cells: Mapping[str, Cells], schema: Schema) -> Mask:
         if column.if_missing == "drop":
             kept &= ~column.is_missing(cells[column.name])
     blank = [
-        column
+        (column, missing)
         for column in schema.declared
-        if column.if_missing == "refuse" and column.is_missing(cells[column.name][kept]).any()
+        if column.if_missing == "refuse" and (missing := column.is_missing(cells[column.name]) & kept).any()
     ]
     if blank:
         raise DataError("; ".join(_of_blank(blank, schema)) + ".")
     return kept
 
 
-def _of_blank(columns: Sequence[Column], schema: Schema) -> Iterator[str]:
+def _of_blank(columns: Sequence[tuple[Column, Mask]], schema: Schema) -> Iterator[str]:
     """What to say of columns with missing cells: only those of an input may be encoded."""
     for encoded, ways in ((True, '"drop" or "encode"'), (False, '"drop"')):
-        names = [repr(one.name) for one in columns if (one in schema.input_columns) == encoded]
+        names = [
+            f"{one.name!r} ({_records(missing)})"
+            for one, missing in columns
+            if (one in schema.input_columns) == encoded
+        ]
         if names:
             plural = "s" * (len(names) > 1)
             yield (
                 f"column{plural} {', '.join(names)}: there are missing cells; the schema may say "
                 f"if-missing = {ways}"
             )
+
+
+def _records(marked: Mask) -> str:
+    """ "record 2", "records 2, 5, 9 and 40 more": counted from 1 in the file's order, names not counted."""
+    rows = [str(row + 1) for row in np.flatnonzero(marked).tolist()]
+    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+    return f"record{'s' * (len(rows) > 1)} {', '.join(rows[:_SHOWN])}{more}"
 
 
 def _is_test(cells: Mapping[str, Cells], schema: Schema, raw: tuple[bytes, ...], kept: Mask) -> Mask:

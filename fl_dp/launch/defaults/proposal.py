@@ -39,7 +39,7 @@ _ONLY: dict[str, Scalar] = {
     "noise_multiplier_schedule": "constant",
 }  # fmt: skip
 _OF_SUMS: dict[str, Scalar] = {"aggregation": SECURE, "server_optimizer": "fedavgm"}
-START = 20.0  # seconds until the first round, which no forecast includes
+START = 20.0  # seconds before the first round and after the last, at least
 _TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
 
 
@@ -104,13 +104,14 @@ def propose(
     begin()
     for tried in range(1, _TRIES + 1):
         run = ruled(config, parts.sizes, made_up, epochs, most_rounds)
-        timing = timing_of(run.forecast, simulated=engine is not None, known=timing)
+        timing = timing_of(run.forecast, simulated=engine is not None, known=timing, reading=parts.seconds)
         if timing is None:
             raise ConfigError(
                 f"epsilon = {config.epsilon:g}: no client can take part: "
                 f"{run.forecast.clients[0].record.reason}"
             )
-        needed = START + MARGIN * timing.rounds
+        start = max(START, timing.around)
+        needed = start + MARGIN * timing.rounds
         if needed <= limit:
             # a generous timeout: an update that arrives after it is paid for and lost
             longest = 600.0 * math.ceil(MARGIN * timing.rounds / run.config.rounds / 600)
@@ -119,7 +120,7 @@ def propose(
             return Proposal(whole, needed, seconds, (*request.notes, *parts.notes))
         if epochs == 1:
             break
-        share = (limit - START) / (needed - START)
+        share = (limit - start) / (needed - start)
         epochs = fewer(epochs, share) if tried < _TRIES - 1 else 1.0
     raise _too_short(limit, needed, run.config)
 

@@ -12,6 +12,7 @@ from fl_dp.launch.check import MARGIN
 from fl_dp.launch.check_words import cost_lines, drowned_lines, guarantee_lines
 from fl_dp.launch.defaults import CHOSEN
 from fl_dp.launch.defaults.proposal import START, Proposal
+from fl_dp.launch.forecast import Forecast
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import counted, duration
 
@@ -44,10 +45,14 @@ def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bo
         "agree; the less, the better the model",
         *drowned_lines(forecast),
         *cost_lines(forecast, simulated=simulated),
-        f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times the estimate, because machines are "
-        f"seldom idle, and {START:.0f} s for the start",
+        f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times the rounds, because machines are "
+        f"seldom idle, and {_start(forecast):.0f} s for start and end",
     ):
         say(line)
+
+
+def _start(forecast: Forecast) -> float:
+    return max(START, forecast.timing.around if forecast.timing else 0.0)
 
 
 def run_file_text(found: Proposal, base: RunConfig) -> str:

@@ -13,7 +13,9 @@ from fl_dp.errors import AccountingError
 from fl_dp.federation.server.client_record import record_of
 from fl_dp.federation.server.planning import expected_batch, steps_of_round
 from fl_dp.launch.clients import client_config
+from fl_dp.launch.forecast import Timing, forecast_of
 from fl_dp.launch.ledger_place import NOWHERE
+from fl_dp.launch.measuring import again, timing_of
 from fl_dp.launch.spending import (
     ClientSpending,
     ForeseenAccounts,
@@ -24,6 +26,12 @@ from fl_dp.launch.spending import (
 )
 from fl_dp.launch.sweep.sweep_file import RequestedRun
 from fl_dp.records import ClientProfile
+
+# Keys that change how many steps a run takes or what they cost in privacy, not the seconds of one.
+_SAME_STEP = frozenset(
+    {"seed", "out", "rounds", "local-epochs", "epsilon", "delta", "noise-multiplier", "max-grad-norm",
+     "learning-rate", "server-learning-rate", "momentum"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,21 @@ def _problem(found: ClientSpending, config: RunConfig) -> str:
     if found.entry is None:
         return f"{record.budget.in_words(record.profile.spent)}: no room for another step"
     return ""
+
+
+def timings_of(runs: Sequence[RequestedRun], ledger: Path | None) -> list[Timing]:
+    """How long each run that can train takes on this machine by itself; equal steps are measured once."""
+    measured: dict[object, Timing] = {}
+    found = []
+    for one in runs:
+        forecast = forecast_of(one.config, one.sizes, ledger)
+        key = tuple((name, value) for name, value in one.config.to_flat().items() if name not in _SAME_STEP)
+        if known := measured.get(key):
+            found.append(again(known, forecast, simulated=True))
+        elif timing := timing_of(forecast, simulated=True, reading=one.seconds):
+            measured[key] = timing
+            found.append(timing)
+    return found
 
 
 def noise_for_all(runs: Sequence[RequestedRun], costs: SweepCost) -> float | None:

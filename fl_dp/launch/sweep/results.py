@@ -8,7 +8,7 @@ import heapq
 import io
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from fl_dp.launch.sweep.words import beside_unprotected
 from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.page.client_facts import own_charges
+from fl_dp.reporting.page.round_facts import metrics_of
 from fl_dp.reporting.page.write import drawn
 from fl_dp.reporting.reports import OVER, counts_this_run, epsilon_from_json, of_this_run
 from fl_dp.reporting.run_files import Run
@@ -42,7 +43,8 @@ class Row:
     """One run. status: of its summary, or WAITING, UNFINISHED (it has begun), REFUSED (it could not begin).
 
     epsilon: of its clients' accounts when it ended, so on a shared ledger earlier runs count; alone: of its
-    own steps. Both are None if unknown, infinite without privacy. seconds: of its rounds.
+    own steps. Both are None if unknown, infinite without privacy. own: its own steps by client; None if the
+    reports do not say. seconds: of its rounds.
     """
 
     run: PlannedRun
@@ -56,14 +58,17 @@ class Row:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     seconds: float | None = None
     reason: str = ""
+    own: Mapping[str, tuple[Entry, ...] | None] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> dict[str, float | None]:
+        """The metrics of all test records that were asked for, in that order."""
+        return metrics_of({"metrics": self.metrics, "accuracy": self.accuracy})
 
     @property
     def score(self) -> tuple[str, float | None]:
-        """What runs are compared by: accuracy, else the first metric, else the loss."""
-        if self.accuracy is not None:
-            return "accuracy", self.accuracy
-        name = next(iter(self.metrics), "")
-        return (name, self.metrics[name]) if name else ("loss", self.loss)
+        """What runs are compared by: the first metric, else the loss."""
+        return next(iter(self.shown.items()), ("loss", self.loss))
 
 
 def rows_of(plan: SweepPlan, folder: SweepFolder) -> list[Row]:
@@ -95,18 +100,20 @@ def _refusal(log: Path) -> str:
 
 def _of(run: PlannedRun, found: Mapping[str, Any], status: str) -> Row:
     private, clients = found.get("private", True), found.get("clients", {})
+    own = {name: _own(client) for name, client in clients.items()}
     return Row(
         run,
         status,
         found.get("rounds", 0),
         _total(found) if clients else None,
-        _alone(clients.values(), run) if private else math.inf,
+        _alone(clients, own, run) if private else math.inf,
         found.get("delta"),
         found.get("loss"),
         found.get("accuracy"),
         found.get("metrics", {}),
         found.get("seconds"),
         found.get("reason", ""),
+        own,
     )
 
 
@@ -118,21 +125,28 @@ def _total(found: Mapping[str, Any]) -> float:
     return sum(heapq.nlargest(found["federation"]["clients_per_person"], spent))
 
 
-def _alone(clients: Iterable[Mapping[str, Any]], run: PlannedRun) -> float | None:
+def _alone(
+    clients: Mapping[str, Any], own: Mapping[str, tuple[Entry, ...] | None], run: PlannedRun
+) -> float | None:
     """The largest epsilon that this run added to an account; None if the reports do not say."""
     found = []
-    for client in clients:
-        charges, delta = _entries(client.get("charges")), client.get("delta")
-        if delta is not None and charges:
-            own: tuple[Entry, ...] | None = _entries(of_this_run(client)["charges"])
-            if "this_run" not in client:  # all of it is this run's, or an older fl_dp did not separate it
-                own = own_charges(charges, _entries(client.get("before")))
-            if own is None:
-                return None
-            found.append(
-                compute_epsilon(own, delta, client.get("accountant") or str(run.config["accountant"]))
-            )
+    for name, client in clients.items():
+        if (charges := own[name]) is None:
+            return None
+        if charges:
+            accountant = client.get("accountant") or str(run.config["accountant"])
+            found.append(compute_epsilon(charges, client["delta"], accountant))
     return max(found, default=None)
+
+
+def _own(client: Mapping[str, Any]) -> tuple[Entry, ...] | None:
+    """The charges of this run in a client's report; None if it does not say."""
+    charges = _entries(client.get("charges"))
+    if client.get("delta") is None or not charges:
+        return ()
+    if "this_run" in client:
+        return _entries(of_this_run(client)["charges"])
+    return own_charges(charges, _entries(client.get("before")))  # all of it, or an older fl_dp's
 
 
 def _entries(found: Any) -> tuple[Entry, ...]:
@@ -153,8 +167,7 @@ def total_epsilon(plan: SweepPlan, folder: SweepFolder) -> float:
 
     On a shared ledger it is what the accounts hold; otherwise it is computed as if the runs had shared one.
     """
-    accountant = str(plan.runs[0].config["accountant"])
-    persons = max(int(run.config.get("clients-per-person", 1)) for run in plan.runs)
+    accountant, persons = str(plan.runs[0].config["accountant"]), _persons(plan)
     delta = plan.delta / persons  # for each of a person's accounts; together they have the plan's delta
     if plan.ledger:
         accounts = ForeseenAccounts(Path(plan.ledger))
@@ -171,20 +184,40 @@ def total_epsilon(plan: SweepPlan, folder: SweepFolder) -> float:
     return persons * compute_epsilon(charges, delta, accountant)
 
 
+def own_epsilon(plan: SweepPlan, rows: Sequence[Row]) -> float | None:
+    """The epsilon of the rows' own steps together, at the plan's delta; None if not known.
+
+    On a shared ledger a client has the same data in all runs; otherwise as `total_epsilon`.
+    """
+    accountant, persons = str(plan.runs[0].config["accountant"]), _persons(plan)
+    delta, by_client = plan.delta / persons, dict[str, list[Entry]]()
+    for row in rows:
+        for name, charges in row.own.items():
+            if charges is None:
+                return None
+            by_client.setdefault(name, []).extend(charges)
+    spent = [(compute_epsilon(charges, delta, accountant), delta) for charges in by_client.values()]
+    return federation_budget(spent, persons).epsilon if spent else 0.0
+
+
+def _persons(plan: SweepPlan) -> int:
+    return max(int(run.config.get("clients-per-person", 1)) for run in plan.runs)
+
+
 def print_results(plan: SweepPlan, rows: Sequence[Row]) -> None:
-    """Print a line for each combination: medians over its seeds, and the spread of the score."""
+    """Print a line for each combination: medians over its seeds, and the spread of the first metric."""
     points = list(dict.fromkeys(run.point for run in plan.runs))
     seeds = max(sum(run.point == point for run in plan.runs) for point in points)
-    names = [row.score[0] for row in rows if row.score[1] is not None]
-    score = names[0] if names else "accuracy"
+    names = list(dict.fromkeys(name for row in rows for name in row.shown)) or ["accuracy"]
     title = f"medians over {seeds} seeds" if seeds > 1 else "results"
-    columns = ("run", score, "least to most", "loss", "epsilon", "seconds", "runs")
-    lines = [_line(point, [row for row in rows if row.run.point == point]) for point in points]
+    columns = ("run", names[0], "least to most", *names[1:], "loss", "epsilon", "seconds", "runs")
+    lines = [_line(point, names, [row for row in rows if row.run.point == point]) for point in points]
     print_table(title, columns, lines, left=("run",))
 
 
-def _line(point: str, rows: Sequence[Row]) -> tuple[str, ...]:
-    scores = [row.score[1] for row in rows if row.score[1] is not None]
+def _line(point: str, metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
+    first, *others = ([row.shown.get(name) for row in rows] for name in metrics)
+    scores = [score for score in first if score is not None]
     epsilons = [row.epsilon for row in rows if row.epsilon is not None]
     states = [
         f"{UNFINISHED} (round {row.rounds} of {row.run.config['rounds']})"
@@ -196,6 +229,7 @@ def _line(point: str, rows: Sequence[Row]) -> tuple[str, ...]:
         point,
         _median(scores, "{:.3f}"),
         f"{min(scores):.3f} to {max(scores):.3f}" if len(scores) > 1 else "",
+        *(_median(values, "{:.3f}") for values in others),
         _median([row.loss for row in rows], "{:.2f}"),
         rounded_up(max(epsilons)) if epsilons else "",
         _median([row.seconds for row in rows], "{:.1f}"),
@@ -233,19 +267,37 @@ def write_csv(plan: SweepPlan, rows: Sequence[Row], folder: SweepFolder) -> None
     write_whole(folder.csv, lambda file: file.write(text.getvalue().encode()))
 
 
+_RULE = (
+    "Whoever chooses the best of these runs has seen all of them: the epsilon of a chosen model is that of "
+)
+
+
 def footer(plan: SweepPlan, rows: Sequence[Row], spent: float) -> str:
-    """What must be said of a model that is chosen from these results."""
-    rule = "Whoever chooses the best of these runs has seen all of them: the epsilon of a chosen model is "
+    """What must be said of a model that is chosen from these results. spent: `total_epsilon`."""
     now = f"{rounded_up(spent)} at delta {plan.delta:g}"
     if plan.public:
         would = f"On private data it would be {now}{beside_unprotected(plan)}; these are public."
-        return f"{rule}that of the whole sweep. {would}"
+        return f"{_RULE}the whole sweep. {would}"
+    own = own_epsilon(plan, rows)
+    alone = "" if own is None else f" The steps of these runs alone cost {rounded_up(own)}."
     if all(row.status in OVER for row in rows):
-        return f"{rule}that of all of them on these data, {now}."
+        return f"{_RULE}all of them on these data, {now}.{alone}"
     whole = max(epsilon_from_json(plan.epsilon), spent)
     return (
-        f"{rule}that of the whole sweep as it was fixed, {rounded_up(whole)} at delta {plan.delta:g}; "
-        f"{now} is spent so far."
+        f"{_RULE}the whole sweep as it was fixed, {rounded_up(whole)} at delta {plan.delta:g}; "
+        f"{now} is spent so far.{alone}"
+    )
+
+
+def cost_on_page(plan: SweepPlan, rows: Sequence[Row], folder: SweepFolder) -> str:
+    """The same for the page, from the runs' files alone: no ledger, which goes on after the sweep."""
+    if plan.public:
+        return footer(plan, rows, total_epsilon(plan, folder))
+    own = own_epsilon(plan, rows)
+    cost = "not known from their files" if own is None else f"{rounded_up(own)} at delta {plan.delta:g}"
+    return (
+        f"{_RULE}all of them together. Their own steps cost the data {cost}; what the ledger of these data "
+        "holds besides is said by fl-dp sweep --show."
     )
 
 
@@ -257,10 +309,10 @@ def result_line(row: Row) -> str:
     return f"{row.status}: {reached}{spent}".rstrip(", :")
 
 
-def write_page(runs: Sequence[RunFolder], folder: SweepFolder) -> str:
+def write_page(runs: Sequence[RunFolder], folder: SweepFolder, cost: str) -> str:
     """Write report.html with all runs side by side; returns a line for the user, also if it failed. Never
-    raises.
+    raises. cost: `cost_on_page`.
     """
-    if problem := drawn(runs, folder.report):
+    if problem := drawn(runs, folder.report, together=cost):
         return f"no report.html: {problem}"
     return f"report in {folder.shown / folder.report.name}"

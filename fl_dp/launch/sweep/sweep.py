@@ -21,11 +21,12 @@ from fl_dp.launch.preflight import (
 )
 from fl_dp.launch.processes import tail
 from fl_dp.launch.resumption import Launch
-from fl_dp.launch.sweep.costs import SweepCost, cost_of
+from fl_dp.launch.sweep.costs import SweepCost, cost_of, timings_of
 from fl_dp.launch.sweep.jobs import Job, jobs_of, run_jobs
 from fl_dp.launch.sweep.plan import PlannedRun, SweepFolder, SweepPlan
 from fl_dp.launch.sweep.results import (
     Row,
+    cost_on_page,
     footer,
     print_results,
     result_line,
@@ -35,7 +36,7 @@ from fl_dp.launch.sweep.results import (
     write_page,
 )
 from fl_dp.launch.sweep.sweep_file import RequestedRun, SweepRequest
-from fl_dp.launch.sweep.words import announce, check_affordable, needs_ledger
+from fl_dp.launch.sweep.words import announce, check_affordable, needs_ledger, time_words
 from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import counted, duration, rough_duration
@@ -90,7 +91,9 @@ def _checked(run: RequestedRun, *, tried: bool) -> RequestedRun:
     parts = split(config)
     check_budget(config, max(parts.sizes))
     notes = (*run.notes, *parts.notes)
-    return replace(run, config=config, sizes=parts.sizes, public=is_public(config), notes=notes)
+    return replace(
+        run, config=config, sizes=parts.sizes, public=is_public(config), notes=notes, seconds=parts.seconds
+    )
 
 
 def tell(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost, say: Say) -> None:
@@ -101,6 +104,13 @@ def tell(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost, say: Sa
         ledger = Path(plan.ledger) if plan.ledger else None
         usual = cost_of(runs, ledger, vary=plan.vary_mechanism, usual=True)
     check_affordable(runs, plan, usual)
+
+
+def tell_time(runs: Sequence[RequestedRun], plan: SweepPlan, jobs: str, say: Say) -> None:
+    """Say how long the sweep would take; its steps are measured."""
+    timings = timings_of(runs, Path(plan.ledger) if plan.ledger else None)
+    if timings:
+        say(time_words(timings, _at_once(plan, jobs)))
 
 
 def start(
@@ -247,7 +257,7 @@ class _Sweep:
         self.say(f"results in {self.folder.shown / self.folder.csv.name}")
         done = [self.folder.run(row.run.name) for row in rows if row.rounds]
         if done:
-            self.say(write_page(done, self.folder))
+            self.say(write_page(done, self.folder, cost_on_page(self.plan, rows, self.folder)))
         states = {row.status for row in rows}
         if states == {"completed"}:
             return ExitCode.TRAINED

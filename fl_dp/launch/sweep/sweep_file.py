@@ -31,8 +31,8 @@ class RequestedRun:
     """One run of a sweep. point: the name of its combination; settings: what differs from the base.
 
     notes: what a launch would tell its user about the config. sizes: the public size of each client; public:
-    the data are a public benchmark set. Both are known once the run was checked against all that a launch
-    refuses.
+    the data are a public benchmark set. seconds: in which one client's data were read. All are known once the
+    run was checked against all that a launch refuses.
     """
 
     name: str
@@ -43,6 +43,7 @@ class RequestedRun:
     notes: tuple[str, ...]
     sizes: tuple[int, ...] = ()
     public: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.launch.check_words import how_busy
+from fl_dp.launch.forecast import Timing
 from fl_dp.launch.spending import ClientSpending
 from fl_dp.launch.sweep.costs import SweepCost, noise_for_all
 from fl_dp.launch.sweep.plan import SweepPlan
@@ -11,7 +13,7 @@ from fl_dp.launch.sweep.sweep_file import RequestedRun
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
-from fl_dp.reporting.wording import counted
+from fl_dp.reporting.wording import counted, rough_duration
 
 Say = Callable[[str], None]
 _SHOWN = 20  # most runs in a table; points of equal cost share a line
@@ -50,6 +52,17 @@ def announce(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost, say
         say(f"all runs together: on private data they would cost {what}{beside_unprotected(plan)}")
     else:
         say(f"all runs together: {what} for these data, including what they had spent before")
+
+
+def time_words(timings: Sequence[Timing], at_once: int) -> str:
+    """How long the runs take, `at_once` at a time; they share the cores."""
+    rounds, around = (sum(getattr(one, what) for one in timings) for what in ("rounds", "around"))
+    whole = rough_duration(rounds + around / at_once)
+    return (
+        f"estimated time: about {whole}: {rough_duration(rounds)} for the rounds of "
+        f"{counted(len(timings), 'run')}, the rest for start and end of each; {at_once} at a time. "
+        f"Measured on this machine, {how_busy(max(one.slowness for one in timings))}, with random numbers"
+    )
 
 
 def _print_costs(runs: Sequence[RequestedRun], cost: SweepCost) -> None:

@@ -191,7 +191,7 @@ def side_by_side(runs: Sequence[RunFacts], groups: Sequence[Group]) -> Table:
     """A row for each run."""
     what = {number: group.what for group in groups for number in group.numbers}
     what |= {place: f"a copy of run {earlier}" for place, earlier in copies(runs).items()}
-    metric = _first_metric(runs)
+    metrics = tuple(dict.fromkeys(name for run in runs for name in run.metrics)) or ("metric",)
     in_sums = any(run.epsilon_alone is not None for run in runs)
     columns = (
         "run",
@@ -203,7 +203,7 @@ def side_by_side(runs: Sequence[RunFacts], groups: Sequence[Group]) -> Table:
         "delta",
         "unit",
         "rounds",
-        metric,
+        *metrics,
         "loss",
         "time",
         "ended as",
@@ -218,7 +218,7 @@ def side_by_side(runs: Sequence[RunFacts], groups: Sequence[Group]) -> Table:
             number(run.delta) if run.private else Shown("none", None),
             run.unit if run.private else "nobody",
             str(run.rounds),
-            measured(run.metrics.get(metric)),
+            *(measured(run.metrics.get(metric)) for metric in metrics),
             measured(run.loss),
             seconds(run.seconds),
             run.status,
@@ -289,10 +289,6 @@ def digests(runs: Sequence[RunFacts]) -> Table:
     """The files that each row stands for."""
     rows = tuple((f"run {place}", run.digest) for place, run in enumerate(runs, 1))
     return Table("digests", "Digest of each run's report", ("run", "SHA-256"), rows, frozenset({"SHA-256"}))
-
-
-def _first_metric(runs: Sequence[RunFacts]) -> str:
-    return next((name for run in runs for name in run.metrics), "metric")
 
 
 def _settings(run: RunFacts, asked: bool) -> dict[str, str]:

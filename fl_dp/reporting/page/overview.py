@@ -256,7 +256,7 @@ def stated(run: RunFacts) -> str:
 
 def _how_many(signed: int, of: int) -> str:
     if not signed:
-        return "none is signed by the key beside it."
+        return "no valid signature for this run and model."
     if signed < of:
         return f"{signed} signed by the key beside it."
     if of == 1:

@@ -62,20 +62,28 @@ _AS_WRITTEN = dict.fromkeys(
 
 
 def read_run(folder: RunFolder) -> RunFacts:
-    """The facts of the run in the folder; ConfigError if there is none, or if a file is damaged."""
-    if not folder.summary.exists() and not folder.rounds.exists():
-        raise ConfigError(f"{folder.shown}: holds no run; it has neither summary.json nor rounds.jsonl.")
+    """The facts of the run in the folder; ConfigError if there are none, or if a file is damaged."""
     run = Run(folder)
     summary = run.summary(whole=True)
     history = read_history(run, sorted(summary["clients"], key=natural) if summary else None)
-    return _run(folder, summary or _so_far(history), history, over=summary is not None)
+    return _run(folder, summary or _so_far(run, history.last), history, over=summary is not None)
 
 
-def _so_far(history: History) -> dict[str, Any]:
-    """The equivalent of a summary for a run that has none."""
-    if history.last is None:
-        raise ConfigError("rounds.jsonl: has no round yet; try again after the first one.")
-    last = history.last
+def _why_no_facts(run: Run) -> str:
+    if not run.folder.config.exists() and not run.folder.rounds.exists():
+        return "holds no run; it has neither summary.json nor rounds.jsonl."
+    if run.at_work:
+        return "has no round yet; try again after the first one."
+    return (
+        "no round of this run is over and nothing works on it, so there is nothing to report; how it goes on "
+        f"is said by: fl-dp watch {run.folder.shown}"
+    )
+
+
+def _so_far(run: Run, last: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The equivalent of a summary for a run that has none. last: the report of its last round."""
+    if last is None:
+        raise ConfigError(f"{run.folder.shown}: {_why_no_facts(run)}")
     return {
         **{key: last[key] for key in ("private", "epsilon", "delta", "federation", "loss", "accuracy")},
         **{key: last[key] for key in ("clients", "metrics", "lost_rounds")},

@@ -32,14 +32,17 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 80  # characters of the run's name in a footer
 
 
-def render_page(folders: Sequence[RunFolder]) -> str:
-    """The page of the runs in `folders`; ConfigError if one cannot be read, or a package is missing."""
+def render_page(folders: Sequence[RunFolder], together: str = "") -> str:
+    """The page of the runs in `folders`; ConfigError if one cannot be read, or a package is missing.
+
+    together: see `write_page`.
+    """
     if not folders:
         raise ConfigError("a report needs the folder of at least one run.")
     versions = drawn_by()
     runs = [read_run(folder) for folder in folders]
     name, values = ("one.html", _of_one(runs[0])) if len(runs) == 1 else ("several.html", _of_several(runs))
-    return _environment().get_template(name).render(**values, drawn_by=versions)
+    return _environment().get_template(name).render(**values, together=together, drawn_by=versions)
 
 
 def _of_one(run: RunFacts) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from fl_dp.reporting.provenance import drawn_by
 from fl_dp.reporting.run_folder import RunFolder
 
 
-def write_page(folders: Sequence[RunFolder], out: Path | None = None) -> Path:
+def write_page(folders: Sequence[RunFolder], out: Path | None = None, *, together: str = "") -> Path:
     """Write the page of the runs to `out` and return its path.
 
+    together: what several runs cost together, in words, if the caller knows.
     out: None: report.html, in the run's folder for a single run, in the working directory for several.
     ConfigError if a run cannot be read, a package is missing or the file cannot be written.
     """
@@ -20,7 +21,7 @@ def write_page(folders: Sequence[RunFolder], out: Path | None = None) -> Path:
     drawn_by()  # says which package is missing, before one is imported
     from fl_dp.reporting.page.render import render_page
 
-    text = render_page(folders)
+    text = render_page(folders, together)
     try:
         write_whole(file, lambda opened: opened.write(text.encode()))
     except OSError as error:
@@ -28,10 +29,10 @@ def write_page(folders: Sequence[RunFolder], out: Path | None = None) -> Path:
     return file
 
 
-def drawn(folders: Sequence[RunFolder], out: Path | None = None) -> str:
+def drawn(folders: Sequence[RunFolder], out: Path | None = None, *, together: str = "") -> str:
     """As `write_page`, but never raises: returns why there is no page, or an empty text."""
     try:
-        write_page(folders, out)
+        write_page(folders, out, together=together)
     except ConfigError as error:
         return str(error)
     except Exception as error:

@@ -17,7 +17,7 @@ from fl_dp.reporting.page.about_data import operators_word, other_words
 from fl_dp.reporting.page.overview import any_signed
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.refuted import ADVICE, without_refutation
-from fl_dp.reporting.vouched import OTHERWISE, unsigned_words
+from fl_dp.reporting.vouched import LISTED, OTHERWISE
 from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.reading import check_bounds, is_there, read_bytes
 
@@ -89,7 +89,7 @@ def _compare_words(page: str, again: str, by: str, installed: str, evidence: Evi
 def _of_it(evidence: Evidence) -> str:
     """Which parts of a page that agrees are only the word of whoever wrote the folder."""
     if any_signed(_made(lambda: read_run(evidence.folder))):
-        return f"of it no site has signed: {unsigned_words()}"
+        return LISTED
     return "no site has signed any of it"
 
 

@@ -125,7 +125,7 @@ def test_a_baseline_has_no_column_and_a_stranger_is_refused(written: Written, sc
         (
             "age,pain,note,ill",
             "20,1,a,?",
-            "column 'ill': there are missing cells; the schema may say if-missing",
+            r"column 'ill' \(record 1\): there are missing cells; the schema may say if-missing",
         ),
         ("age,pain,note,ill,secret", "20,1,a,0,x", "not say what these columns of .* are, counted from 1: 5"),
         (
@@ -183,6 +183,10 @@ def test_records_with_missing_cells_may_be_dropped(written: Written, schema_text
     data = read(written(schema=schema))
     assert data.x.shape == (4, 6)
     assert len(data.raw) == 4
+    with pytest.raises(
+        DataError, match=r"column 'ill' \(record 3\): there"
+    ):  # one dropped has no label either
+        read(written("age,pain,note,ill\n?,1,a,?\n20,1,a,0\n20,1,a,?\n", schema))
     with pytest.raises(DataError, match="there are no test records"):
         read(written(), "test")
     with pytest.raises(DataError, match="no usable records"):
@@ -297,8 +301,9 @@ def test_all_columns_with_missing_cells_are_told_with_what_each_may_say(
 ) -> None:
     schema = schema_text.replace('if-missing = "encode"\n', "").replace('kind = "ignore"', 'kind = "group"')
     with pytest.raises(DataError) as error:
-        read(written("age,pain,note,ill\n?,1,a,0\n20,?,?,0\n", schema))
+        read(written("age,pain,note,ill\n?,1,a,0\n20,?,?,0\n?,1,a,0\n?,1,?,0\n?,1,a,0\n?,1,a,0\n", schema))
     assert str(error.value).endswith(
-        "columns 'age', 'pain': there are missing cells; the schema may say if-missing = \"drop\" or "
-        '"encode"; column \'note\': there are missing cells; the schema may say if-missing = "drop".'
+        "columns 'age' (records 1, 3, 4 and 2 more), 'pain' (record 2): there are missing cells; the schema "
+        'may say if-missing = "drop" or "encode"; column \'note\' (records 2, 4): there are missing cells; '
+        'the schema may say if-missing = "drop".'
     )

@@ -116,13 +116,15 @@ def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_w
     assert run.config.learning_rate * run.config.max_grad_norm == pytest.approx(move, rel=0.08)
 
 
-def timed(monkeypatch, seconds_of):
-    """Configs that were timed; a run of one takes what seconds_of its passes says."""
+def timed(monkeypatch, seconds_of, around=0.0):
+    """Configs that were timed; a run of one takes what seconds_of its passes says, and `around`."""
     whole, asked = usual(), []
 
-    def timing_of(forecast, *, simulated, known):
+    def timing_of(forecast, *, simulated, known, reading):
         asked.append(forecast.config)
-        return replace(whole.run.forecast.timing, rounds=seconds_of(passes_of(forecast.config)))
+        return replace(
+            whole.run.forecast.timing, rounds=seconds_of(passes_of(forecast.config)), around=around
+        )
 
     monkeypatch.setattr(proposal, "timing_of", timing_of)
     return asked
@@ -151,6 +153,12 @@ def test_a_limit_of_time_takes_fewer_passes(monkeypatch):
     assert passes_of(asked[-1]) == 1.0
     with pytest.raises(ConfigError, match=r"the time limit, 9\.0 s, is too short"):
         proposed(seconds=9.0)
+
+
+def test_a_long_start_is_allowed_for(monkeypatch):
+    timed(monkeypatch, lambda passes: passes, around=100.0)
+    assert proposed().seconds == 100.0 + 2 * 40.0
+    assert passes_of(proposed(seconds=100.0 + 2 * 16.0).config) <= 16.0
 
 
 def test_a_machine_that_gets_slower_is_asked_for_one_pass_at_last(monkeypatch):

@@ -189,7 +189,7 @@ def test_the_rules_numbers_are_those_of_its_page():
         f"T <= {rule.MOST_STEPS} and noise",
         f"within {100 * (rule.MORE_NOISE - 1):.0f} % of a full batch's",
         f"smaller where T would be below {rule.LEAST_STEPS} |",
-        f"m, and {rule.LEAST_PARTICIPATIONS} of each client in the mean",
+        f"m and what lets a client take part {rule.LEAST_PARTICIPATIONS} times on average",
         f"the smaller of {rule.MOST_IN_A_WEIGHT:g} and {rule.MOST_IN_ALL:g} / sqrt(P)",
         f"at most {rule.MOST_MOVE:g} ([arXiv",
         f"{100 * rule.MOST_NOISE_OF_MEAN:g} % of it",

@@ -12,7 +12,11 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
+from fl_dp.launch.forecast import Timing, forecast_of
+from fl_dp.launch.measuring import again
+from fl_dp.launch.sweep import costs
 from fl_dp.launch.sweep.costs import SweepCost, cost_of, noise_for_all
+from fl_dp.launch.sweep.words import time_words
 from fl_dp.records import Entry
 
 RATE, STEPS = 64 / 700, 11  # of 700 records: 11 steps a round
@@ -159,3 +163,23 @@ def test_members_of_a_sum_are_charged_one_noise_and_of_persons_one_rate():
     assert noise_for_all([run], shared(run)) is None
     twice = shared(of_sums(epsilon=3.0), of_sums(epsilon=3.0, learning_rate=0.5))
     assert [("no room for another step" in one.problem) for one in twice.runs] == [False, True]
+
+
+def test_steps_that_are_alike_are_measured_once(monkeypatch):
+    measured = []
+
+    def timing_of(forecast, *, simulated, reading):
+        measured.append(forecast.config)
+        one = Timing(0.0, 0.2, 9, 64, 0.2, 0.0, 2, 1, 64, 64, 0, 0, around=10.0)
+        return again(one, forecast, simulated=simulated)
+
+    monkeypatch.setattr(costs, "timing_of", timing_of)
+    monkeypatch.setattr(costs, "forecast_of", lambda *of: forecast_of(*of, {}))  # no model is needed
+    runs = [fixed("a"), fixed("b", rounds=4), fixed("c", max_grad_norm=2.0), fixed("d", model="mlp")]
+    found = costs.timings_of(runs, None)
+    assert measured == [runs[0].config, runs[3].config]
+    assert found[1].rounds == pytest.approx(2 * found[0].rounds) == pytest.approx(2 * found[2].rounds)
+    words = time_words(found, 2)
+    rounds = sum(one.rounds for one in found)
+    assert f"about {rounds + 40 / 2:.0f} s: {rounds:.0f} s for the rounds of 4 runs" in words
+    assert "2 at a time" in words

@@ -69,6 +69,16 @@ def test_runs_that_differ_in_anything_but_seeds_are_kinds_of_their_own(make: Mak
     assert f"run 1 signed {row}" in Page(render_page([others["signed: digits"], others["plain"]])).text
 
 
+def test_every_metric_has_a_column_and_what_all_cost_together_stands_below(make: Make) -> None:
+    folders = [
+        make(name, metrics={"f1": 0.5, named: 0.25}) for name, named in (("a", "auroc"), ("b", "f1[2]"))
+    ]
+    page = Page(render_page(folders, "all of them: 3.14")).text
+    assert "rounds f1 auroc loss time" in page
+    assert "3 0.5000 0.2500 " in page
+    assert "all of them: 3.14 Each epsilon is that of its own run" in page
+
+
 def test_a_copy_of_a_run_is_no_second_seed(make: Make) -> None:
     runs = [make(f"{name}/x", settings={"seed": seed}) for name, seed in (("c", 0), ("d", 7), ("e", 0))]
     page = Page(render_page(runs)).text

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint
 from fl_dp.records import REFUTED
@@ -236,6 +237,12 @@ def test_lines_to_fill_in_by_hand_until_somebody_has(make: Make) -> None:
 def test_no_run_and_a_damaged_one_are_named(tmp_path, make: Make) -> None:
     with pytest.raises(ConfigError, match="holds no run"):
         render_page([RunFolder(tmp_path)])
+    begun = RunFolder(tmp_path)
+    begun.config.write_text("rounds = 3")
+    with pytest.raises(ConfigError, match="no round of this run is over and nothing works on it"):
+        render_page([begun])
+    with exclusive(begun.lock), pytest.raises(ConfigError, match="try again after the first one"):
+        render_page([begun])
     folder = make()
     folder.statements.write_text('{"statements": [1]}')
     with pytest.raises(ConfigError, match=r"statements\.json: is damaged"):

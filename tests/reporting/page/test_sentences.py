@@ -78,7 +78,7 @@ FOLLOWS = {
     ", according to the server's operator alone": ("silent", "plain"),
     "stated, but signed by nobody": ("plain", "served"),
     "by the key beside it.": ("served", "silent"),
-    "none is signed by the key beside it.": ("plain", "served"),
+    "no valid signature for this run and model.": ("plain", "served"),
     "signed by the key beside its statement": ("served", "plain"),
     "by the key with the fingerprint": ("served", "plain"),
     "No site has stated anything. Sizes and epsilons": ("silent", "plain"),

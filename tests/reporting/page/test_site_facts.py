@@ -86,7 +86,7 @@ def test_a_statement_of_another_run_or_model_is_said(
     folder = make(clients=["north"], signed=[signed(statement(["north"], **said))], **summary)
     text = Page(render_page([folder])).text
     assert f"NOT OF THIS RUN: it speaks of another {'' if 'run' in said else 'model'}" in text
-    assert "none is signed by the key beside it" in text
+    assert "1 statement: no valid signature for this run and model." in text
     assert "a statement, signed" not in text
 
 

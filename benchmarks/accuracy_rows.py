@@ -52,7 +52,7 @@ TEN_SCATTER = {
 # What `fl-dp plan --data fashion_mnist --model tanh-cnn --clients 10 --epsilon E --set delta=1e-5` chose.
 # Today it takes a bound of 0.3 and as much more rate, which is the same where all gradients are clipped.
 BY_RULE = {
-    "model": "tanh-cnn", "rounds": 10, "local_epochs": 4.0, "momentum": 0.9, "optimizer_state": "keep",
+    "model": "tanh-cnn", "rounds": 40, "local_epochs": 1.0, "momentum": 0.9, "optimizer_state": "keep",
     "max_grad_norm": 0.4, "physical_batch_size": 256,
 }  # fmt: skip
 CHOSEN_BY_RULE = {
@@ -99,7 +99,7 @@ ROWS: Mapping[str, Row] = {
     **{
         f"fashion-mnist 10 clients by rule epsilon {epsilon:g}": Row(
             {**FASHION, **TEN_CLIENTS, **BY_RULE, **chosen, "epsilon": epsilon},
-            to_reach=80.0 if epsilon == 3.0 else None,
+            to_reach=81.5 if epsilon == 3.0 else None,
         )
         for epsilon, chosen in CHOSEN_BY_RULE.items()
     },

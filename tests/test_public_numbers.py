@@ -1,4 +1,4 @@
-"""What may leave a client is one list: the fields of seven types, as docs/privacy.md gives them."""
+"""What may leave a client is one list: the fields of seven types in docs/privacy.md, and a number of protocol."""
 
 import dataclasses
 import re
@@ -16,7 +16,7 @@ from fl_dp.federation.wire.evaluation import (
     offer_to_content,
 )
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
-from fl_dp.records import ClientProfile, Entry, Leaves, LocalUpdate, Refusal, leaving
+from fl_dp.records import PROTOCOL, ClientProfile, Entry, Leaves, LocalUpdate, Refusal, leaving
 from fl_dp.statements import AccountStatement, Statement
 
 TYPES = (ClientProfile, LocalUpdate, EvaluationOffer, SiteHistogram, Refusal)
@@ -59,6 +59,8 @@ def test_a_message_holds_its_types_fields_and_nothing_else(content, kind):
     for name in records:
         sent |= set(content.config_records.get(name, {}))
     assert sent == {field.name for field in dataclasses.fields(kind)}
+    version = content.pop("version", {})
+    assert dict(version) == ({"protocol": PROTOCOL} if kind is ClientProfile else {})
     assert set(content) <= {*records, "spent", "arrays"}
 
 

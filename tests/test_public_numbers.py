@@ -1,4 +1,4 @@
-"""What may leave a client is one list: the fields of seven types in docs/privacy.md, and a number of protocol."""
+"""What may leave a client is one list: the fields of seven types in docs/privacy.md, and the protocol."""
 
 import dataclasses
 import re

@@ -143,10 +143,10 @@ class RoundReport:
     site_metrics: of the global model on the sites' own test records; None, and not written, if they were not
     due. metrics: by name, value and ends of the interval, "low" and "high"; None: not enough records for the
     noise. sites: for each site its account of test records: epsilon of all its charges at delta, out of
-    budget. epsilon, delta: the largest of the sites. bins: of the scores. outcomes: as in the `Summary`, of
-    the sites' noised counts; not written without any. Only if the sites' histograms went into secure sums:
-    secure_sum, an `OpenedSum`; lost, why there was none, although sites have paid; epsilon_alone, as for
-    training.
+    budget. epsilon, delta: the largest of any site, by what each has shown last. bins: of the scores.
+    outcomes: as in the `Summary`, of the sites' noised counts; not written without any. Only if the sites'
+    histograms went into secure sums: secure_sum, an `OpenedSum`; lost, why there was none, although sites
+    have paid; epsilon_alone, as for training.
     nowhere: why the run goes nowhere, in the round that says so; else empty, and not written.
     """
 

@@ -165,3 +165,48 @@ def test_who_would_not_join_says_so_before_the_others_begin(federation, member, 
     found, below = federation.metrics()
     assert words in found["sites"][f"site-{VICTIM}"]["reason"]
     assert {stage for _, stage, _ in below.seen} == {OFFER}
+
+
+def test_a_site_whose_persons_may_be_at_other_members_adds_no_histogram(federation, member):
+    """A person at two members moves the sum twice as far as each account would pay for, and a plan of
+    histograms cannot say so: the site declines by its own settings, whatever the server's are."""
+    alone, reasons = member.config, []
+    shared = replace(alone, clients_per_person=2)
+
+    def attack(asked):
+        member.config = shared
+        reasons.append(told(member, asked))
+
+    federation.metrics(at(wire.ADVERTISE, attack))
+    found, below = federation.metrics()
+    assert {stage for _, stage, _ in below.seen} == {OFFER}  # it says so before the others begin
+    for reason in (*reasons, found["sites"][f"site-{VICTIM}"]["reason"]):
+        assert "clients-per-person = 2" in reason
+
+
+def test_one_site_does_not_drown_the_metrics_of_all_for_ever(tmp_path):
+    """An account keeps the noise of its first evaluation. A member that asks for a thousand times what the
+    others need is left out; a server that asks for it is declined, unpaid."""
+    federation = Federation(tmp_path, clients=4, dropouts=0, **TEST)
+    reasons = []
+
+    def lie(number, stage, answered):
+        if (number, stage) == (0, OFFER):
+            answered["offer"]["noise_multiplier"] *= 1000
+        return answered
+
+    def attack(asked):
+        head, noise = dict(asked[wire.SAID]), 1000 * asked["evaluation"]["noise_multiplier"]
+        content = with_plan(asked, noise_multiplier=noise)
+        plan = wire.common_plan(evaluation_only(RecordDict(content)))
+        head |= {"plan": plan, "noise_multiplier": noise, "share_deviation": 1000 * head["share_deviation"]}
+        said = ConfigRecord(head)
+        reasons.append(told(federation.members[VICTIM], {**content, wire.SAID: said}))
+
+    federation.metrics(at(wire.ADVERTISE, attack))
+    assert "in a secure sum, this client's test records have" in reasons[0]
+    found, _ = federation.metrics(lie=lie)
+    assert "its test records have noise multiplier" in found["sites"]["site-0"]["reason"]
+    assert found["secure_sum"] == {"clients": 3, "shares": 2, "masked": True}
+    (paid,) = federation.members[VICTIM].paid(by_test_records=True)
+    assert paid.entry.noise_multiplier < 10

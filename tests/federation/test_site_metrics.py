@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flwr.app import Message
+from flwr.app import Error, Message
 
 from fl_dp.config.run import RunConfig
 from fl_dp.config.site_metrics import planned_evaluations
@@ -50,6 +50,26 @@ def sites(real_client):
         x = np.random.default_rng(number).normal(size=(100, 4)).astype(np.float32)
         one.give(x, np.argmax(x[:, :3], 1))
     return found
+
+
+def test_what_a_site_has_shown_once_stays_counted_when_it_does_not_answer(sites, fakes):
+    """Of two evaluations that spent half of the budget each, the second is answered by nobody: the epsilon of
+    test records was 0 again, as if nothing had been spent."""
+
+    def gone_at_last(site):
+        def answer(message):
+            if message.metadata.message_type == "evaluate" and message.metadata.group_id == "3":
+                return Message(Error(1, "gone"), reply_to=message)
+            return site(message)
+
+        return answer
+
+    strategy, _ = run([gone_at_last(one) for one in sites], fakes, config(), sites[0].model)
+    first, last = (report.site_metrics for report in strategy.reports[1:])
+    assert {one["status"] for one in last["sites"].values()} == {"failed"}
+    assert last["metrics"] == {}
+    assert (last["epsilon"], last["delta"]) == (first["epsilon"], first["delta"])
+    assert first["epsilon"] > 25
 
 
 def test_sites_are_asked_when_it_is_due_and_after_the_last_round(sites, fakes, tmp_path):

@@ -125,7 +125,7 @@ class AccountBook:
             case "reserve" | "expose" | "reserve-shared" | "reserve-passes":  # UNPROTECTED, SHARED, PASSES
                 self._reserve(event)
             case "list":  # LISTED
-                self._in_use[event.content["dataset"]].listed = from_fields(event.content)
+                self._list(event)
             case "commit":
                 self._commit(event)
             case "retire":
@@ -213,6 +213,15 @@ class AccountBook:
         """The identity; if its own entry has no traces, with those of another part."""
         found = _identity(content)
         return found if found.traces else replace(found, traces=self.traces(found.source, found.cut))
+
+    def _list(self, event: Event) -> None:
+        held = self._in_use[event.content["dataset"]]
+        if held.listed or held.rounds:
+            raise LedgerError(
+                f"entry {event.id} of the ledger is a list that its account had no place for: something else "
+                "than fl_dp wrote it. Restore the ledger from a copy."
+            )
+        held.listed = from_fields(event.content)
 
     def _reserve(self, event: Event) -> None:
         paid, held = _paid_round(event), self._in_use[event.content["dataset"]]

@@ -12,7 +12,7 @@ the round may be repeated, see `Reservation`.
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ from fl_dp.accounting.ledger.requests import (
     Reservation,
     ReservationRequest,
 )
-from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
+from fl_dp.errors import AccountingError, BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
 from fl_dp.records import Entry, more_fields
 
 
@@ -169,6 +169,10 @@ class Ledger:
         `ReservationRequest`) whose key is still kept: that gets its original reservation and key.
         LedgerError if nothing can be written; then nothing is paid for.
         """
+        for one in requests:
+            if one.listed and one.budget is not None:
+                with suppress(AccountingError):  # cached: for up to a minute others may pay
+                    one.budget.epsilon_of(one.listed)
         with self._writing() as book:
             return [self._reserve_or_decline(book, request) for request in requests]
 

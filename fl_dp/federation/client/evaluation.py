@@ -36,6 +36,7 @@ from fl_dp.federation.secure_sum.wire import MASKED
 from fl_dp.federation.wire.arrays import digest_of, load_arrays, specs, state_arrays
 from fl_dp.federation.wire.evaluation import (
     CELLS,
+    MOST_OVER_OWN,
     EvaluationOffer,
     EvaluationPlan,
     SiteHistogram,
@@ -76,7 +77,13 @@ class EvaluationRequest:
 
         DeclinedError if it would not, BudgetExhaustedError if not one evaluation fits `evaluate-epsilon`.
         """
-        check_sums_allowed(self._client.settings)
+        settings = self._client.settings
+        check_sums_allowed(settings)
+        if settings.clients_per_person > self._plan.copies:  # one would move the sum further than is paid for
+            raise DeclinedError(
+                "the evaluation adds up histograms of sites that share no person, this client's own settings "
+                f"have clients-per-person = {settings.clients_per_person}."
+            )
         self._require_approval(rounds)
         spent = rounds.ledger.spent(self._account.dataset)
         least = noise_of(self._account, spent, self._plan.evaluations)
@@ -95,7 +102,7 @@ class EvaluationRequest:
             )
         offer = self.offer(rounds, repeats=repeats)
         if not offer.allows(plan.noise_multiplier):
-            least = "" if offer.settled else " at least"
+            least = "" if offer.settled else f" at least, and {MOST_OVER_OWN:g} times that at most"
             raise DeclinedError(
                 f"the evaluation asks for noise multiplier {plan.noise_multiplier:g} in a secure sum, this "
                 f"client's test records have {offer.noise_multiplier:g}{least}."

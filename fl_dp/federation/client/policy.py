@@ -275,6 +275,7 @@ def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> No
         ("local algorithm", plan.local_algorithm, "fedavg"),
         ("adaptive clipping", plan.adaptive_clipping, ""),
         ("personal", plan.personal, ""),
+        ("noise multipliers", plan.noise_multipliers, ()),
     ):
         _require(asked == usual, f"asks for {what} {asked!r:.60} in a secure sum, expected {usual!r}")
     check_share(plan, config)

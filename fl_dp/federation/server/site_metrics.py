@@ -78,6 +78,7 @@ class SiteMetrics:
         self._config, self._run, self._registration = config, run, registration
         self._told: set[str] = set()
         self._sites: dict[str, dict[str, Any]] = {}  # lines of the current evaluation
+        self._shown: dict[str, dict[str, Any]] = {}  # by site, its last line that shows its account
 
     def measure(
         self, grid: Grid, server_round: int, last_round: int, weights: ArrayRecord
@@ -95,7 +96,8 @@ class SiteMetrics:
             counted, more = self._together(grid, plan, weights, nodes)
         else:
             counted, more = self._apart(grid, plan, weights, nodes), {}
-        paid = [one for one in self._sites.values() if "charges" in one]
+        self._shown |= {name: one for name, one in self._sites.items() if "charges" in one}
+        paid = self._shown.values()  # also of sites that did not answer now
         if any("epsilon_alone" in one for one in paid):
             more["epsilon_alone"] = max(one.get("epsilon_alone", one["epsilon"]) for one in paid)
         return {

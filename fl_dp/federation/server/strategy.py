@@ -168,7 +168,8 @@ class PrivateStrategy(Strategy):
             for client in state.clients:
                 if client.mechanism:
                     listed = listed_rounds(client.mechanism, self._config)
-                    client.count_as_spent(listed[self._over] if listed else client.mechanism)
+                    for lost in listed[self._over :][:1] if listed else (client.mechanism,):
+                        client.count_as_spent(lost)
         parts.registration.restore(state.clients, state.registered if self._resumed else ())
         parts.registration.silent.restore(state.missed)
         self.result.arrays = encode(state.arrays)

@@ -53,6 +53,7 @@ EVALUATE = MessageType.EVALUATE
 EVALUATION, HISTOGRAM, OFFER, CELLS = "evaluation", "histogram", "offer", "cells"
 MOST_LABELS, MOST_LABEL = 256, 120  # subgroups, and characters of a name
 MOST_NUMBERS = 2**31  # of a vector in a secure sum
+MOST_OVER_OWN = 10.0  # the most noise of a sum, over what a site needs: its account keeps it for ever
 MOST_COUNT = 1e15  # noise included; sums of larger ones would not be numbers, for all sites together
 
 
@@ -108,7 +109,8 @@ class EvaluationPlan:
 class EvaluationOffer:
     """With which noise a client adds to a secure sum of histograms.
 
-    noise_multiplier: the least, or, if `settled`, the only one: that of the account's evaluations so far.
+    noise_multiplier: the least, or, if `settled`, the only one: that of the account's evaluations so far. At
+    most `MOST_OVER_OWN` times the least, so that no other site drowns its metrics.
     subgroups: as in `SiteHistogram`.
     """
 
@@ -125,7 +127,7 @@ class EvaluationOffer:
     def allows(self, noise_multiplier: float) -> bool:
         """Whether the client adds to a sum of this noise."""
         own = self.noise_multiplier
-        return noise_multiplier == own if self.settled else noise_multiplier >= own
+        return noise_multiplier == own if self.settled else own <= noise_multiplier <= MOST_OVER_OWN * own
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from fl_dp.accounting import epsilon
 from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger import database
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.accounting.ledger.noise_list import to_fields
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError
 from fl_dp.federation.client.one_mechanism import OneMechanismBudget
@@ -118,4 +121,40 @@ def test_a_ledger_whose_rounds_leave_their_list_is_not_sound(path):
         log.append({**log.new_events()[-1].content, "round": 1})
     log.close()
     with pytest.raises(LedgerError, match="entry 4 of the ledger is no round that its account's list has"):
+        Ledger.open(path)
+
+
+def test_others_may_pay_while_a_list_is_computed(path, monkeypatch):
+    """A list of fifty multipliers takes an accountant most of a minute: a server that asks for one must not
+    keep the ledger from the data sets of other runs meanwhile.
+    """
+    real = epsilon.find_accountant
+
+    def others_pay(name):
+        with Ledger.open(path) as other:
+            other.register("faces", "f2", 1000)  # LedgerError if it had to wait
+        return real(name)
+
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.1)
+    with Ledger.open(path) as ledger:
+        epsilon._compute.cache_clear()
+        monkeypatch.setattr(epsilon, "find_accountant", others_pay)
+        assert ask(ledger, 1).entry == LIST[0]
+        assert [one.dataset for one in ledger.accounts()] == ["digits", "faces"]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_list_that_was_noted_after_a_step_or_twice_is_not_sound(path, number):
+    """It would pass for one that was fixed before any result was seen."""
+    with Ledger.open(path) as ledger:
+        if number == 1:
+            ledger.reserve("digits", "run", 1, LIST[0], BUDGET)
+        else:
+            ask(ledger, 1)
+    log = EventLog.open(path, create=False)
+    with log.writing():
+        log.new_events()
+        log.append({"kind": "list", "time": "", "dataset": "digits", **to_fields(LIST)})
+    log.close()
+    with pytest.raises(LedgerError, match="a list that its account had no place for"):
         Ledger.open(path)

@@ -207,6 +207,7 @@ def test_a_step_into_a_secure_sum_is_accepted():
         ({"momentum": 0.9}, "asks for momentum 0.9 in a secure sum"),
         ({"local_algorithm": "fedprox"}, "asks for local algorithm 'fedprox' in a secure sum"),
         ({"adaptive_clipping": "quantile:0.5"}, "asks for adaptive clipping 'quantile:0.5' in a secure sum"),
+        ({"noise_multipliers": (4.0, 2.0)}, r"asks for noise multipliers \(4.0, 2.0\) in a secure sum"),
         ({"shares": 101}, "asks for a share in 101, expected 1 to 100"),
         ({"copies": 1}, "persons at 1 clients, this client's own settings have clients-per-person = 2"),
         ({"copies": 101}, "persons at 101 clients"),

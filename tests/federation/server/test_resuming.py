@@ -145,6 +145,15 @@ def test_under_a_new_name_a_list_of_noise_goes_on_where_it_was(fakes):
     assert (budgets["0"].rounds_beyond, budgets["0"].planned_epsilon) == (0, budgets["0"].epsilon)
 
 
+def test_under_a_new_name_no_round_is_counted_after_the_last_of_a_list(fakes):
+    """A run may end between its last round and its report."""
+    config = settings(noise_multiplier=4.0, noise_multiplier_schedule="linear:0.5")
+    first, _ = run([fakes.Client("0"), fakes.Client("1")], fakes, config)
+    second = PrivateStrategy(config, "run-2", TRAINABLE, lambda report: None)
+    second.resume(first.state(to_line(first.reports[-1]), 1.0))
+    assert [budget.steps for budget in second.reporting.budgets().values()] == [30, 30]
+
+
 def test_a_list_of_noise_foresees_what_its_rounds_will_cost_and_ends_with_them(fakes):
     config = settings(noise_multiplier=4.0, noise_multiplier_schedule="linear:0.5")
     strategy, _ = run([fakes.Client("0"), fakes.Client("1", mishaps={2: None})], fakes, config)

@@ -83,7 +83,10 @@ def _inputs_of(run: TaskSettings, data: Any, schema: str) -> Tensor:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "frame.parquet"
             write_frame(data, file)
-            return _inputs(run, {"data": f"parquet:{file}"}, schema)
+            try:
+                return _inputs(run, {"data": f"parquet:{file}"}, schema)
+            except DataError as error:  # a file that the caller has not named
+                raise DataError(str(error).replace(str(file), "the data frame")) from None
     inputs = torch.as_tensor(data.to_numpy() if isinstance(data, pd.DataFrame) else data)
     inputs = inputs if inputs.dtype in (torch.uint8, torch.int64) else inputs.float()
     features = features_of(run.features)

@@ -75,7 +75,7 @@ def encode_inputs(table: Table, schema: Schema) -> Tensor:
         cells = dict(zip(table.names, table.columns, strict=True))
     for column in schema.input_columns:
         if column.name not in cells:
-            raise DataError(f"the file's first line does not name the column {column.name!r}, an input.")
+            raise DataError(f"there is no column {column.name!r}, which is an input of the model.")
         if column.if_missing != "encode" and column.is_missing(cells[column.name]).any():
             raise DataError(f'column {column.name!r}: has missing cells, and no if-missing = "encode".')
     return _inputs(cells, schema)

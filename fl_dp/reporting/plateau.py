@@ -24,8 +24,8 @@ def rare_words(summary: Mapping[str, Any]) -> str:
     if constant < _RARE or reached - constant >= _HARDLY * (1 - constant):
         return ""
     return (
-        "accuracy is hardly above that of the constant answer, as one class is rare: see the ROC on the page, "
-        "and set metrics = \"auroc,accuracy\" for later runs"
+        "accuracy is hardly above that of the constant answer, as one class is rare: see the ROC on the "
+        'page, and set metrics = "auroc,accuracy" for later runs'
     )
 
 

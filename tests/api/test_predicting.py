@@ -124,7 +124,7 @@ def test_frames_arrays_and_names_of_the_same_records_have_the_same_answers(make_
     pd.testing.assert_frame_equal(fl_dp.predict(run, frame), by_name)
     encoded = np.array([[-0.98, -0.98, -0.4], [0.0, 0.0, 0.0]])
     pd.testing.assert_frame_equal(fl_dp.predict(fl_dp.load_run(run), encoded), by_name)
-    with pytest.raises(DataError, match="^the data frame: there is no column 'dose'"):
+    with pytest.raises(DataError, match=r"^the data frame: there is no column 'dose'"):
         fl_dp.predict(run, frame.drop(columns="dose"))
 
 

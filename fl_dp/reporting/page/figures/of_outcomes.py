@@ -66,7 +66,8 @@ def roc(source: Source) -> Figure | None:
     text = (
         f"On {source.on}: the share of a class that is found (recall) over the share of the others that "
         f"is taken for it (false alarms), as the score from which it is predicted falls.{_at_half(scores)} "
-        f"{'Noise hides every point. ' if hidden else _intervals(scores)}The dotted line is a guess by chance."
+        f"{'Noise hides every point. ' if hidden else _intervals(scores)}"
+        "The dotted line is a guess by chance."
     )
     return framed(axes, f"f-roc-{source.key}", f"ROC on {source.on}", text, curve_table(source))
 

@@ -20,7 +20,7 @@ from fl_dp.data.tables.files import write_frame
 from fl_dp.data.tables.parse import read_schema
 from fl_dp.data.tables.schema import FILE
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, DataError
 from fl_dp.tasks.records import SERVER
 
 Records: TypeAlias = pd.DataFrame | TensorData
@@ -61,7 +61,20 @@ def named_data(
         elif test_data is not None:
             _write(Path(folder, SERVER if of_each else _TEST), None, test_data)
         ending = "parquet" if kind is pd.DataFrame else "npz"
-        yield {**own, "data": f"{ending}:{Path(folder, name)}.{ending}"}
+        try:
+            yield {**own, "data": f"{ending}:{Path(folder, name)}.{ending}"}
+        except DataError as error:
+            names = list(data) if isinstance(data, Mapping) else []
+            raise DataError(_as_given(str(error), folder, ending, names)) from None
+
+
+def _as_given(words: str, folder: str, ending: str, clients: list[str]) -> str:
+    """`words` with what the caller has given in place of files that the caller has not named."""
+    given = {_ALL: "data", _TEST: "test_data", SERVER: "test_data"}
+    given |= {str(number): f"data[{name!r}]" for number, name in enumerate(clients)}
+    for name, what in given.items():
+        words = words.replace(str(Path(folder, f"{name}.{ending}")), what)
+    return words
 
 
 def _kind(found: list[Any]) -> type:

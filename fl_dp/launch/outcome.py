@@ -13,7 +13,7 @@ from fl_dp.launch.processes import tail
 from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import constant_words, marked
-from fl_dp.reporting.plateau import plateau_words
+from fl_dp.reporting.plateau import plateau_words, rare_words
 from fl_dp.reporting.reports import INTERRUPTED, OVER, RUN_EPSILON_SPENT
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
@@ -76,7 +76,7 @@ def conclude(
         print_budgets(summary)
     if constant := constant_words(summary):
         say(f"for comparison, the best constant answer: {constant}")
-    if words := plateau_words(Run(folder).rounds()):
+    if words := rare_words(summary) or plateau_words(Run(folder).rounds()):
         say(in_lines(words))
     say(marked(f"results in {folder.shown}", private=private))
     if not no_page:

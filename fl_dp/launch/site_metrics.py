@@ -31,7 +31,7 @@ class SiteMetricsForecast:
     """evaluations: what all of them cost each site's test records, as an entry. epsilon: at delta, within
     `evaluate-epsilon`; alone: if the assumption behind secure sums fails, None without these. deviation: of
     the noise in each cell; bins: of the scores. sites: with test records. records: of all sites, about; 0:
-    not known.
+    not known; of_persons: persons were counted, and each may have more.
     """
 
     evaluations: Entry
@@ -42,6 +42,7 @@ class SiteMetricsForecast:
     bins: int
     sites: int
     records: int
+    of_persons: bool = False
 
     def half_width(self, records: int, *, noisy: bool = True) -> float:
         """The largest half-width of accuracy's interval, whatever the accuracy is.
@@ -62,12 +63,13 @@ class SiteMetricsForecast:
             f"{rounded_up(self.epsilon)}{alone} at delta {self.delta:g}, in accounts of their own, with "
             f"noise multiplier {self.evaluations.noise_multiplier:g}"
         )
+        one_each = ", one of each person," if self.of_persons and self.records else ""
         for records in (self.records,) if self.records else _USUAL:
             width, plain = self.half_width(records), self.half_width(records, noisy=False)
             found = "is hidden by the noise" if width >= _GUESS else f"is known to within {width:.2g} at most"
             yield (
-                f"of about {records} test records at all sites together the accuracy {found}, with 95 % "
-                f"(without noise {plain:.2g})"
+                f"of about {records} test records{one_each} at all sites together the accuracy {found}, "
+                f"with 95 % (without noise {plain:.2g})"
             )
 
 
@@ -101,4 +103,5 @@ def forecast_site_metrics(config: RunConfig, sizes: tuple[int, ...] = ()) -> Sit
         layout.bins,
         sites,
         sum(tests),
+        of_persons=bool(config.person_column),
     )

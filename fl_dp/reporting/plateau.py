@@ -11,6 +11,22 @@ from fl_dp.reporting.console import rounded_up
 _GROW = ("accuracy", "auroc", "balanced-accuracy", "f1", "label-accuracy", "r2")  # the more, the better
 _FEWEST = 8  # evaluated rounds, of which half show the scatter
 _EARLY = 0.6  # of the rounds: a later beginning is not worth a word
+_RARE = 0.75  # a constant answer as accurate as this: one class is rare
+_HARDLY = 0.1  # of what the constant answer leaves wrong
+
+
+def rare_words(summary: Mapping[str, Any]) -> str:
+    """That accuracy says little of a rare class; empty if it does, or if another metric stands first."""
+    metrics, constant = summary.get("metrics") or {}, (summary.get("constant") or {}).get("accuracy")
+    name, reached = next(iter(metrics.items()), ("", None))
+    if name != "accuracy" or reached is None or constant is None or "perplexity" in metrics:
+        return ""
+    if constant < _RARE or reached - constant >= _HARDLY * (1 - constant):
+        return ""
+    return (
+        "accuracy is hardly above that of the constant answer, as one class is rare: see the ROC on the "
+        'page, and set metrics = "auroc,accuracy" for later runs'
+    )
 
 
 def plateau_words(rounds: Iterable[Mapping[str, Any]]) -> str:

@@ -13,7 +13,7 @@ units; smaller ones are merged with others. Beside subgroups, classes and column
 `told_cells` then hides nothing more: each is one more way to divide the records.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,10 @@ class _Records:
     def told_classes(self, size: int) -> list[bool]:
         return self.told_beside(self.y, size) or [False] * size
 
+    def units(self, some: NDArray[np.bool_]) -> int:
+        """How many records, or persons, are marked."""
+        return len({self._owners[i] for i in np.flatnonzero(some)}) if self._owners else int(some.sum())
+
     def fit(self, codes: Codes, size: int) -> bool:
         """Whether a column of so many cells may be told, with each that has records."""
         told = self.told_beside(codes, size)
@@ -105,13 +109,11 @@ class _Records:
 
 
 def _of_two(records: _Records, told: Sequence[bool], outputs: Scores) -> Outcomes:
-    """The histogram of the second class' score; its middle edge divides the answers."""
+    """The histogram of the second class' score; its middle edge, if told, divides the answers."""
     layout = Layout(2, _BINS)
     odds = outputs[:, 1] - outputs[:, 0]
     fine = np.searchsorted(layout.edges, odds, side="left")  # equal scores: the first class, as argmax
-    least = LEAST_CELL
-    while all(told) and least <= 2 * max(LEAST_CELL, len(odds)):
-        edges = _merged(fine, least)
+    for edges in _candidates(records, fine) if all(told) else ():
         bins = np.searchsorted(edges[1:-1], fine, side="right")
         if records.fit(bins, len(edges) - 1):
             counts = np.zeros((len(edges) - 1, 2), np.int64)
@@ -123,8 +125,30 @@ def _of_two(records: _Records, told: Sequence[bool], outputs: Scores) -> Outcome
             names = _names(records.classes, 2)
             scores = _histogram(names[1], ends, places, counts)
             return {"format": FORMAT, "classes": names, "scores": [scores]}
-        least *= 2
     return _withheld(FEW)
+
+
+def _candidates(records: _Records, fine: Codes) -> Iterator[list[int]]:
+    """Where bins begin, and the end, the finest first.
+
+    With a rare class hardly a score is above the middle. If those of one answer are too few, their bin joins
+    its neighbour. An accuracy may tell of these few, so the neighbour by itself must be enough, too: the
+    difference tells of it.
+    """
+    half, most = _BINS // 2, 2 * max(LEAST_CELL, len(fine))
+    sides = [fine < half, fine >= half]
+    rare = [one for one in sides if 0 < records.units(one) < LEAST_CELL]
+    least = LEAST_CELL
+    while least <= most:
+        edges = _merged(fine, least)
+        if not rare:
+            yield edges
+        elif len(rare) == 1 and len(edges) > 3:
+            place = edges.index(half)
+            low, high = edges[place - 1 : place + 2 : 2]
+            if records.units((fine >= low) & (fine < high) & ~rare[0]) >= LEAST_CELL:
+                yield [*edges[:place], *edges[place + 1 :]]
+        least *= 2
 
 
 def _merged(fine: Codes, least: int) -> list[int]:

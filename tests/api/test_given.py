@@ -191,6 +191,20 @@ def test_what_is_no_table_is_refused_without_its_cells(frame: pd.DataFrame, sche
     assert "secret" not in str(error.value)
 
 
+@pytest.mark.parametrize("of_each", [False, True])
+def test_what_is_wrong_with_a_frame_is_said_without_the_file_it_lies_in(of_each: bool, schema: Any) -> None:
+    frame = frame_of().drop(columns="ward")
+    data = {"north": frame_of(), "south": frame} if of_each else frame
+    settings = {"schema": schema('split = "none"\n'), "evaluate": "off"}
+    with (
+        pytest.raises(DataError, match="there is no column 'ward'") as error,
+        named_data(data, None, settings, BASE) as named,
+    ):
+        load_parts(config(named))
+    assert ("data['south']: there" if of_each else "data: there") in str(error.value)
+    assert "parquet" not in str(error.value)
+
+
 def test_what_arrays_do_not_have_is_refused() -> None:
     data = TensorData(torch.randn(3, 2), torch.arange(3) % 2, ("no", "yes"), sites=("a", "b", "c"))
     with pytest.raises(DataError, match="sites cannot be handed over"), named_data(data, data, {}, BASE):

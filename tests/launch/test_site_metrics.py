@@ -46,6 +46,14 @@ def test_the_noise_is_that_of_the_run(aggregation, terms):
     assert len(list(subgroups.lines())) == 4  # of three usual numbers
 
 
+def test_of_persons_it_is_said_that_each_counts_once():
+    """Each may have more records: then more is known."""
+    persons = of(unit="person:who", records_per_person=4)
+    assert persons.records == 100
+    assert "of about 100 test records, one of each person, at all" in " ".join(persons.lines())
+    assert "of about 100 test records at all" in " ".join(of().lines())
+
+
 def test_no_sum_of_two_sites_is_foreseen():
     with pytest.raises(ConfigError, match="members = 2"):
         of(aggregation="secure", clients=2, min_clients=2, fit_clients=2)

@@ -85,7 +85,7 @@ def test_each_class_and_each_bin_has_no_record_or_enough(seed: int) -> None:
     assert counts.sum() == size
 
 
-def test_nothing_is_told_where_a_class_or_an_answer_is_of_few() -> None:
+def test_nothing_is_told_where_a_class_is_of_few_or_all_scores_are_alike() -> None:
     y, odds = drawn(400, 1)
     for label in (0, 1):  # one less than enough of a class, and of an answer
         few = np.flatnonzero(y == label)[: LEAST_CELL - 1]
@@ -98,6 +98,41 @@ def test_nothing_is_told_where_a_class_or_an_answer_is_of_few() -> None:
     assert "scores" in of_test_records(data_of(y, 2), logits(np.full_like(odds, -9.0)))  # one answer alone
     odds[3] = np.nan
     assert of_test_records(data_of(y, 2), logits(odds)) == {"format": FORMAT, "withheld": "no-numbers"}
+
+
+def rare(size: int, seed: int, above: int) -> tuple[Codes, Codes]:
+    """A class of about 12 %, and log-odds of which so many are above the middle."""
+    random = np.random.default_rng(seed)
+    y = (random.random(size) < 0.12).astype(int)
+    odds = np.minimum(-2 + random.standard_normal(size) + y, -0.01)
+    odds[np.argsort(odds)[size - above :]] = 0.5
+    return y, odds
+
+
+@pytest.mark.parametrize("above", [1, 3, LEAST_CELL - 1])
+@pytest.mark.parametrize("persons", [False, True])
+def test_few_answers_of_a_rare_class_join_a_bin_that_is_enough_without_them(
+    above: int, persons: bool
+) -> None:
+    y, odds = rare(600, above, above)
+    owners = [str(i // 2) for i in range(600)] if persons else [str(i) for i in range(600)]
+    counts, ends, _ = told(of_test_records(data_of(y, 2), logits(odds), owners if persons else []))
+    assert len(counts) > 2
+    assert 0.5 not in ends  # so no confusion is drawn
+    assert counts[:, 1].sum() == y.sum()
+    below = np.flatnonzero((1 / (1 + np.exp(-odds)) > ends[-2]) & (odds <= 0))
+    assert len({owners[i] for i in below}) >= LEAST_CELL
+
+
+def test_few_answers_of_either_class_are_told_nothing_of() -> None:
+    y, odds = rare(30, 0, 15)
+    assert of_test_records(data_of(y, 2), logits(odds)) == HIDDEN
+
+
+def test_enough_answers_of_a_rare_class_keep_a_bin_of_their_own() -> None:
+    y, odds = rare(600, 5, LEAST_CELL)
+    _, ends, _ = told(of_test_records(data_of(y, 2), logits(odds)))
+    assert 0.5 in ends
 
 
 def test_beside_subgroups_nothing_is_told_from_which_a_few_could_be_worked_out() -> None:

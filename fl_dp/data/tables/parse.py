@@ -87,7 +87,7 @@ def parse_schema(content: Mapping[str, Any]) -> Schema:
     missing = values_of(content.get("missing", [""]), "missing")
     decimal = _one_of(content, "decimal", _DECIMALS, ".")
     schema = Schema(
-        tuple(_column(name, part, missing, decimal) for name, part in columns.items()),
+        _columns(columns, missing, decimal),
         _flag(content, "header", True),
         content.get("separator", ","),
         content.get("split", HASH),
@@ -116,6 +116,22 @@ def _check_whole(schema: Schema) -> None:
             raise DataError(f"expected one column of kind {_NAMES[kind]!r} at most.")
     if schema.split == FILE and schema.split_column:
         raise DataError(f'split = {FILE!r}: and a column of kind "split" says which records are for testing.')
+
+
+def _columns(parts: Mapping[str, Any], missing: tuple[Value, ...], decimal: str) -> tuple[Column, ...]:
+    """DataError says what is wrong with the first wrong one, and names the others."""
+    found: list[Column] = []
+    wrong: dict[str, str] = {}
+    for name, part in parts.items():
+        try:
+            found.append(_column(name, part, missing, decimal))
+        except DataError as error:
+            wrong[name] = str(error)
+    if wrong:
+        first, *others = wrong
+        also = f" Also wrong or blank: {', '.join(map(repr, others))}." if others else ""
+        raise DataError(wrong[first] + also)
+    return tuple(found)
 
 
 def _column(name: str, part: Any, missing: tuple[Value, ...], decimal: str) -> Column:

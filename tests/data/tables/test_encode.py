@@ -131,7 +131,7 @@ def test_a_baseline_has_no_column_and_a_stranger_is_refused(written: Written, sc
         (
             "age,note,ill",
             "20,a,0",
-            r"not name the column 'pain'.*: it names 3 of the .* 4 columns\. The schema may be",
+            r"there is no column 'pain'.* 4 columns there are 3\. The schema may be",
         ),
         ("age,pain,note,ill,age", "20,1,a,0,30", "names a column twice"),
     ],

@@ -108,3 +108,9 @@ def test_how_the_file_is_read_is_no_part_of_the_meaning(read: Read, schema_text:
     assert read(schema_text + '\n[columns.user]\nkind = "group"').meaning == meaning
     assert read(schema_text.replace("[20, 80]", "[20, 81]")).meaning != meaning
     assert read(schema_text.replace("yes = [1, 2]", "yes = [1]")).meaning != meaning
+
+
+def test_all_columns_with_blanks_are_named_at_once(read: Read, schema_text: str) -> None:
+    blank = schema_text.replace("[20, 80]", "[]").replace("categories = [1, 2, 3]", "categories = []")
+    with pytest.raises(DataError, match=r"'age': expected range .* Also wrong or blank: 'pain'\."):
+        read(blank)

@@ -79,6 +79,17 @@ def test_each_picture_has_a_text_and_a_table_with_its_numbers(make: Make) -> Non
     assert tables["calibration-server"].rows[0][:5] == ("<ill>", "0.000", "0.100", "0.050", "100")
 
 
+def test_a_curve_whose_points_noise_hides_is_no_line(make: Make) -> None:
+    """A line from corner to corner would say that the model guesses."""
+    folder = answered(make(), at_sites=True)
+    noised = {**TWO, "scores": [{**TWO["scores"][0], "deviation": 1e4}]}
+    of_rounds(folder, lambda line: line["site_metrics"].update(outcomes=noised))
+    with drawing():
+        found = {one.key: one for one in outcome_figures(read_run(folder))}
+    assert "Noise hides every point." in found["f-roc-sites"].text
+    assert "Noise hides" not in found["f-roc-server"].text
+
+
 def test_names_of_classes_stay_texts_and_the_first_screen_stays(make: Make) -> None:
     plain, drawn = (render_page([one]) for one in (make("a"), answered(make("b"))))
     page = Page(drawn)

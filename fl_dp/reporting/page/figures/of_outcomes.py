@@ -49,10 +49,14 @@ def roc(source: Source) -> Figure | None:
         return None
     axes = _of_shares("false alarms", "recall", scores)
     axes.plot([0, 1], [0, 1], color=INK, linestyle=":", linewidth=1.0)
+    hidden = True
     for place, one in enumerate(scores):
         points = [
             point for point in curve(one) if point.own.value is not None and point.others.value is not None
         ]
+        if not points:  # no line: it would look like a guess by chance
+            continue
+        hidden = False
         across = [0.0, *(point.others.value or 0.0 for point in points), 1.0]
         up = [0.0, *(point.own.value or 0.0 for point in points), 1.0]
         axes.plot(across, up, label=_label(scores, one), **style(place, 1))
@@ -62,7 +66,8 @@ def roc(source: Source) -> Figure | None:
     text = (
         f"On {source.on}: the share of a class that is found (recall) over the share of the others that "
         f"is taken for it (false alarms), as the score from which it is predicted falls.{_at_half(scores)} "
-        f"{_intervals(scores)}The dotted line is a guess by chance."
+        f"{'Noise hides every point. ' if hidden else _intervals(scores)}"
+        "The dotted line is a guess by chance."
     )
     return framed(axes, f"f-roc-{source.key}", f"ROC on {source.on}", text, curve_table(source))
 

@@ -216,10 +216,14 @@ def clip_factors(
 
 
 def check_losses(losses: Tensor) -> None:
-    """ModelError unless there is one loss for each example."""
+    """ModelError unless there is one loss for each example, with a way back to the parameters."""
     if losses.dim() != 1:
         raise ModelError(
             f'Expected losses of shape (N,), one per example (reduction="none"), got {tuple(losses.shape)}.'
+        )
+    if len(losses) and not losses.requires_grad:
+        raise ModelError(
+            "The losses have no gradients: they were made under torch.no_grad(), or were detached."
         )
 
 

@@ -24,7 +24,7 @@ from torch import Tensor, distributed, nn
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.engine.bounds import Bounds
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
-from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum
+from fl_dp.engine.clipping import ClippedSum, check_losses, clipped_grad_sum, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.sampling import PoissonSampler
@@ -169,7 +169,10 @@ class PrivacyEngine(Fixed, Reports):
         sampler every epsilon says that Poisson sampling is assumed.
         """
         if self._attached is not None:
-            raise ConfigError("This engine is already attached to an optimizer; call detach() first.")
+            raise ConfigError(
+                "This engine is already attached to an optimizer; give that one all parameters, in groups, "
+                "or call detach() first."
+            )
         check_attachable(optimizer)
         check_optimizer(optimizer, self.parameters)
         self._steps.watch(sampler)
@@ -276,15 +279,25 @@ class PrivacyEngine(Fixed, Reports):
         self._pending = clipped if self._pending is None else self._pending + clipped
 
     def _clipped(self, losses: Tensor) -> ClippedSum:
-        return clipped_grad_sum(
-            losses,
-            self.parameters,
-            max_grad_norm=self.max_grad_norm,
-            clipping=self.clipping,
-            axes=self._check.axes(),
-            chooser=self.chooser,
-            most=self._most,
-        )
+        check_losses(losses)  # before the model is checked
+        axes = self._check.axes()
+        try:
+            return clipped_grad_sum(
+                losses,
+                self.parameters,
+                max_grad_norm=self.max_grad_norm,
+                clipping=self.clipping,
+                axes=axes,
+                chooser=self.chooser,
+                most=self._most,
+            )
+        except RuntimeError as error:
+            if "second time" not in str(error):  # PyTorch's words for a graph that was freed
+                raise
+            raise ConfigError(
+                "The graph of these losses was used up: by a backward(), which a private step does not need, "
+                "or by an earlier virtual_step on the same losses. Leave that out."
+            ) from error
 
     def _check_may_step(self) -> None:
         """ConfigError if the next step may not begin, or not continue."""

@@ -235,11 +235,19 @@ def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.P
     protected = {id(parameter) for parameter in trained.values()}
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            moves = parameter.requires_grad or parameter.grad is not None
-            if moves and id(parameter) not in protected:
+            if id(parameter) in protected:
+                continue
+            shape = tuple(parameter.shape)
+            if parameter.requires_grad:
                 raise ConfigError(
-                    f"The optimizer trains a parameter of shape {tuple(parameter.shape)} that the engine "
-                    "does not have; name it in named_params or remove it from the optimizer."
+                    f"The optimizer trains a parameter of shape {shape} that the engine does not have; name "
+                    "it in named_params, remove it from the optimizer or, if it was frozen when the engine "
+                    "was made, make a new engine."
+                )
+            if parameter.grad is not None:
+                raise ConfigError(
+                    f"The optimizer would move a frozen parameter of shape {shape} that the engine does not "
+                    "have, by the gradient that was left in it; call optimizer.zero_grad()."
                 )
 
 

@@ -43,6 +43,15 @@ def _meets_in_the_gradients(m, x):
     return (m(x) + m(mean) - m(mean).detach()).tanh()
 
 
+def test_a_bias_whose_gradient_cancels_before_a_norm_of_each_channel_is_rounding_and_no_mistake():
+    """Convolution with a bias, batch norm: what `replace_batch_norms` makes of most small networks."""
+    for seed in range(3):
+        torch.manual_seed(seed)
+        body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.GroupNorm(8, 8), nn.ReLU(), nn.Flatten())
+        model = nn.Sequential(body, nn.Linear(288, 3))
+        assert "0.0.bias" in used(probe(model, torch.randn(5, 1, 8, 8)).batch)
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [

@@ -72,6 +72,18 @@ def test_a_model_that_was_not_called_is_refused():
         optimizer.step(loss=model.linear(torch.randn(5, 6)).sum(1))
 
 
+def test_losses_without_gradients_are_refused_as_such():
+    """Not as of a model that was not called: it was."""
+    model = Scores()
+    optimizer = _engine(model)
+    for _ in range(2):
+        with torch.no_grad():
+            losses = model(_batch(7))["sum"].sum(1)
+        with pytest.raises(ModelError, match="no gradients"):
+            optimizer.step(loss=losses)
+        optimizer.step(loss=model(_batch(7))["sum"].sum(1))
+
+
 def test_a_model_called_without_examples_is_refused():
     model = Called(nn.Embedding(5, 3), lambda m: m.weight)
     optimizer = _engine(model)

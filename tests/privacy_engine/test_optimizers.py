@@ -97,13 +97,28 @@ def test_a_step_takes_losses_and_nothing_else(args, options, words):
     assert torch.equal(model[0].weight, small_model()[0].weight)
 
 
+@pytest.mark.parametrize("first", ["backward", "virtual_step"])
+def test_losses_whose_graph_was_used_are_refused_with_what_to_leave_out(first):
+    """PyTorch's own words ask for retain_graph=True, which would count the examples twice."""
+    x, y = small_batch()
+    model, optimizer, engine = attached()
+    losses = losses_of(model, x, y)
+    if first == "backward":
+        losses.mean().backward()
+    else:
+        optimizer.virtual_step(loss=losses)
+    with pytest.raises(ConfigError, match=r"used up: by a backward\(\).*Leave that out"):
+        optimizer.step(loss=losses)
+    assert engine.steps == 0
+
+
 def test_optimizers_that_need_a_closure_and_second_engines_are_refused():
     model, optimizer, engine = attached()
     with pytest.raises(ConfigError, match="LBFGS"):
         small_engine(model, noise_multiplier=1.0).attach(torch.optim.LBFGS(model.parameters()))
     with pytest.raises(ConfigError, match="Another engine"):
         small_engine(model, noise_multiplier=1.0).attach(optimizer)
-    with pytest.raises(ConfigError, match="already attached to an optimizer"):
+    with pytest.raises(ConfigError, match="already attached to an optimizer; give that one all"):
         engine.attach(torch.optim.SGD(model.parameters()))
 
 

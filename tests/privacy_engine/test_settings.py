@@ -99,7 +99,7 @@ def test_parameters_that_change_sides_after_attach_are_refused(change):
     ("requires_grad", "has_grad", "words"),
     [
         (True, False, "named_params"),
-        (False, True, r"of shape \(8, 6\) that the engine does not have"),
+        (False, True, r"frozen parameter of shape \(8, 6\).*left in it; call optimizer\.zero_grad\(\)"),
         (False, False, ""),
     ],
 )

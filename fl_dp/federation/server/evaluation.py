@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fl_dp.config.data import PERSON
-from fl_dp.errors import DataError
+from fl_dp.errors import ConfigError, DataError
 from fl_dp.federation.server.nowhere import WithoutAModel
 from fl_dp.tasks.constant import ConstantAnswer, constant_answer
 from fl_dp.tasks.metric import metrics_of
@@ -58,6 +58,21 @@ def evaluate(
         loss += losses.double().sum().cpu()
         metrics.update(outputs, batch[1])
     return Evaluation(loss.item() / len(data), metrics.values(data.classes))
+
+
+def try_own_metrics(model: nn.Module, data: "TensorData", task: Task, device: torch.device) -> None:
+    """ConfigError if a metric of the user's own fails on the first weights: later clients would have paid."""
+    own = [one.__name__ for one in task.metrics if not isinstance(one, str)]
+    if not own:
+        return
+    try:
+        evaluate(model, data, task, device)
+    except Exception as error:
+        raise ConfigError(
+            f"metrics of the task ({', '.join(own)}) cannot be measured on the test data before the first "
+            f"round: {type(error).__name__}: {error}. A function takes all outputs and all targets, and "
+            "returns a number or a tensor."
+        ) from error
 
 
 @torch.no_grad()

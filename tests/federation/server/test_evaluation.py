@@ -57,6 +57,22 @@ def test_evaluation_equals_one_example_at_a_time(model, data):
     assert not model.training
 
 
+def test_a_metric_of_the_user_s_own_is_tried_before_anybody_pays(model, data):
+    def shares(outputs, targets):
+        return (outputs.argmax(1) == targets).double().mean()
+
+    def of_outputs_alone(outputs):
+        return outputs.mean()
+
+    class Ours(Task):
+        metrics = ("accuracy", shares)
+
+    evaluation.try_own_metrics(model, data, task_for(data, Ours), CPU)
+    Ours.metrics = ("accuracy", of_outputs_alone)
+    with pytest.raises(ConfigError, match=r"\(of_outputs_alone\).*before the first round: TypeError"):
+        evaluation.try_own_metrics(model, data, task_for(data, Ours), CPU)
+
+
 def calls_of(model, data, task):
     """How often the model is called, and what the evaluation gives."""
     calls = []

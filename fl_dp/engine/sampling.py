@@ -146,6 +146,11 @@ class PoissonSampler:
         """Fixed: draws are priced by it."""
         return self._sample_rate
 
+    @property
+    def steps_done(self) -> int:
+        """Steps of this pass that are behind the training loop, those of a loaded state included."""
+        return self._steps_done
+
     def __iter__(self) -> Iterator[list[int]]:
         """Physical batches of indices, for the loader that was given to `logical_batches`."""
         if self._draws is None:

@@ -98,12 +98,22 @@ class Steps:
             self._sampler.check_drawn()
 
     def take(self, examples: int) -> None:
-        """Count one step of `examples` losses; ConfigError, and no step, unless these are the open draw."""
+        """Count one step of `examples` losses; ConfigError, and no step, unless these are the open draw, and
+        the engine knows the steps that the sampler has behind it.
+        """
         if self._sampler is None:
             self._unseen += 1
         else:
+            self._check_continued(self._sampler.steps_done)
             self._sampler.step_taken(examples)
         self.taken += 1
+
+    def _check_continued(self, behind: int) -> None:
+        if behind > self.taken:
+            raise ConfigError(
+                f"The sampler has {behind} steps of this pass behind it, of which the engine has counted "
+                f"{self.taken}: epsilon would be too small. Load the engine's state_dict(), too."
+            )
 
     def state_dict(self) -> dict[str, int]:
         """For `load_state_dict`."""

@@ -19,7 +19,11 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
         "sampling": (("fixed", "budget"), "fixed or budget, as the number of members is public"),
         "sampling-scheme": (("poisson",), "poisson, as each step into a sum is drawn by itself"),
         "weights": (("declared",), "declared, as each record counts equally in a sum"),
-        "momentum": ((0.0,), "0, as the server takes the steps; for momentum set server-optimizer = fedavgm"),
+        "momentum": (
+            (0.0,),
+            "0, as the server takes the steps; for momentum set server-optimizer = fedavgm, and for all "
+            "settings of sums ask fl-dp plan",
+        ),
         "optimizer": (
             ("sgd",),
             "sgd, as the server takes the steps; for Adam set server-optimizer = fedadam",

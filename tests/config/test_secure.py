@@ -14,7 +14,7 @@ SUMS = {"clients": 5, "min_clients": 5, "fit_clients": 5, "aggregation": "secure
         ({"privacy": "off"}, "a sum without noise protects nobody"),
         ({"sampling": "poisson"}, "the number of members is public"),
         ({"weights": "uniform"}, "each record counts equally in a sum"),
-        ({"momentum": 0.5}, "set server-optimizer = fedavgm"),
+        ({"momentum": 0.5}, "set server-optimizer = fedavgm, and for all settings of sums ask fl-dp plan"),
         ({"optimizer": "adam"}, "set server-optimizer = fedadam"),
         ({"local_algorithm": "fedprox"}, "clients take one step from the weights that were sent"),
         ({"local_algorithm": "scaffold"}, "clients take one step from the weights that were sent"),

@@ -1,4 +1,4 @@
-.PHONY: setup check test test-all test-times keys docs wheel release figures mutants bench bench-engine bench-accuracy bench-simulation bench-gpu report-png
+.PHONY: setup check test test-all test-times keys docs wheel release release-ready figures mutants bench bench-engine bench-accuracy bench-simulation bench-gpu report-png
 
 DEVICE = cpu
 DATA_ROOT = data
@@ -9,7 +9,7 @@ JOBS = 1
 TEST_PROCESSES = 2
 PARTS =
 QUICK =
-FROM = v0.1.0
+FROM =
 
 setup:
 	@scripts/setup.sh
@@ -41,10 +41,14 @@ docs: setup
 wheel: setup
 	.venv/bin/python -m scripts.build dist
 
-# All of a release but publishing it: dist/VERSION/, and a tag in this checkout. FROM: a revision or tag before.
-release: check test test-all docs
+# All of a release but publishing it: dist/VERSION/, and a tag in this checkout. FROM: revision of the one before.
+release: release-ready check test test-all docs
 	.venv/bin/python -m scripts.samples.two_versions $(FROM)
 	.venv/bin/python -m scripts.release
+
+release-ready: setup
+	@git rev-parse --quiet --verify "$(FROM)^{commit}" >/dev/null || { echo "make release FROM=REVISION: of the version before, in this checkout" >&2; exit 1; }
+	.venv/bin/python -m scripts.release --ready
 
 figures: setup
 	.venv/bin/python -m scripts.figures

@@ -173,7 +173,7 @@ class PrivacyEngine(Fixed, Reports):
                 "This engine is already attached to an optimizer; give that one all parameters, in groups, "
                 "or call detach() first."
             )
-        check_attachable(optimizer)
+        check_attachable(optimizer, sampler)
         check_optimizer(optimizer, self.parameters)
         self._steps.watch(sampler)
         if self._ranks is not None:
@@ -184,7 +184,9 @@ class PrivacyEngine(Fixed, Reports):
             "get_privacy_spent": self.get_privacy_spent,
             "get_training_stats": self.get_training_stats,
         }
-        self._attached = Attachment(optimizer, self.module, added, self._before_step, self._check.note_inputs)
+        self._attached = Attachment(
+            optimizer, self.module, self.parameters, added, self._before_step, self._check.note_inputs
+        )
 
     def detach(self) -> None:
         """Release optimizer and sampler, remove the hooks, and drop what virtual steps have gathered."""

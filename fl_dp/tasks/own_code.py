@@ -3,6 +3,7 @@
 The name is the site's own, from its own disk: a server's name is compared with it, and never looked up.
 """
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -17,8 +18,14 @@ from typing import Any
 from torch import nn
 
 from fl_dp.config.task import task_file
-from fl_dp.errors import ConfigError, TaskError, TaskNameError
+from fl_dp.errors import ConfigError, FlDpError, TaskError, TaskNameError
 from fl_dp.form import Form
+
+PARTS_WANTED = (
+    "expected FILE.py:NAME, a function (config, run, shared, on_registered) that makes StrategyParts; "
+    "Flower's strategies are values of server-optimizer, aggregation and local-algorithm here "
+    "(docs/migrating.md)"
+)
 
 
 def own_function(name: str) -> Callable[[Form], nn.Module]:
@@ -40,19 +47,30 @@ def own_function(name: str) -> Callable[[Form], nn.Module]:
 def own_parts(name: str) -> Callable[..., Any]:
     """The function that `strategy = NAME` means: like `federation.server.strategy.usual_parts`.
 
-    ConfigError if there is none, TaskError for code that cannot be imported.
+    ConfigError if there is none, TaskError for code that cannot be imported. What the function itself raises
+    becomes a ConfigError, too.
     """
-    module, (_, function) = imported("strategy", name), task_file(name)
-    found = getattr(module, function, None)
-    wanted = "expected FILE.py:NAME, a function (config, run, shared, on_registered) that makes StrategyParts"
+    function = task_file(name)[1]
+    if not function:
+        raise ConfigError(f"strategy = {name!r}: it does not name a function; {PARTS_WANTED}.")
+    found = getattr(imported("strategy", name), function, None)
     if not callable(found):
-        what = f"it has no {function} that can be called" if function else "it does not name a function"
-        raise ConfigError(f"strategy = {name!r}: {what}; {wanted}.")
+        raise ConfigError(f"strategy = {name!r}: it has no {function} that can be called; {PARTS_WANTED}.")
     try:
         inspect.signature(found).bind(*range(4))
     except TypeError as error:
-        raise ConfigError(f"strategy = {name!r}: {error}; {wanted}.") from error
-    make: Callable[..., Any] = found
+        raise ConfigError(f"strategy = {name!r}: {error}; {PARTS_WANTED}.") from error
+
+    @functools.wraps(found)
+    def make(*given: Any) -> Any:
+        try:
+            return found(*given)
+        except FlDpError:
+            raise
+        except Exception as error:  # the user's own code may raise anything
+            words = f"it raised {type(error).__name__}: {error}"
+            raise ConfigError(f"strategy = {name!r}: {words}; {PARTS_WANTED}.") from error
+
     return make
 
 

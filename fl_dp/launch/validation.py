@@ -39,13 +39,22 @@ def validate(
 
     ConfigError for a name that is no task, and for a model without data.
     """
+    from fl_dp.federation.devices import find_device
+    from fl_dp.federation.server.evaluation import try_own_metrics
+    from fl_dp.tasks.records import records_of
     from fl_dp.tasks.validation import Finding, validate_task
     from fl_dp.training.local_algorithm import check_algorithm, personal_names
     from fl_dp.training.optimizers import check_optimizer
     from fl_dp.training.trainer import trainable
 
     task = _task_of(task_or_model, data, config)
-    result = validate_task(task, fix=fix, metrics=config.metric_names if config else (), test=test)
+    names = config.metric_names if config else ()
+    result = validate_task(task, fix=fix, metrics=names, test=test)
+    if test and result.ok and result.model is not None and (records := records_of(task, "test")) is not None:
+        with result.finding("metrics"):
+            try_own_metrics(
+                result.model, records, task, find_device(config.device if config else AUTO), names
+            )
     if isinstance(task_or_model, TaskSettings) and task_or_model.by_client:
         result.notes.append(f"only {task.settings.data} was read, and no other client's file")
     if config and result.model is not None:

@@ -83,8 +83,7 @@ def prepare(
     strategy = _strategy(model, config, run, record, on_round)
     if test is not None:
         strategy.reporting.constant = evaluation.without_a_model(task, test)
-        if not config.metric_names:
-            evaluation.try_own_metrics(model, test, task, device)
+        evaluation.try_own_metrics(model, test, task, device, config.metric_names)
     if record.state:
         arrays = _resumed(strategy, record, config, expected)
     of_metrics = test if at_the_end is None else at_the_end

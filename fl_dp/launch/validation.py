@@ -1,6 +1,5 @@
 """`fl_dp.validate`: checks a task, or a model and some data, against everything that training refuses."""
 
-import glob
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.accounting.budget import Budget, auto_delta
@@ -11,6 +10,7 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.server.planning import listed_rounds, round_mechanism
 from fl_dp.form import names_of
+from fl_dp.launch.files_first import clients_there
 from fl_dp.records import ClientProfile
 from fl_dp.reporting.console import rounded_up
 
@@ -118,11 +118,11 @@ def _clients_with_files(data: str) -> list[str]:
     from fl_dp.data.source import absolute_name
     from fl_dp.tasks.records import SERVER
 
-    before, _, after = absolute_name(data).partition(":")[2].partition(CLIENT)
-    found = glob.glob(f"{glob.escape(before)}*{glob.escape(after)}")
-    names = sorted(path[len(before) : len(path) - len(after)] for path in found)
+    path = absolute_name(data).partition(":")[2]
+    names = clients_there(path)
     if not set(names) - {SERVER}:
-        raise ConfigError(f"data = {data!r}: no file of a client was found, such as {before}0{after}.")
+        such = path.replace(CLIENT, "0")
+        raise ConfigError(f"data = {data!r}: no file of a client was found, such as {such}.")
     return sorted(names, key=lambda name: (name == SERVER, name != "0", name))
 
 

@@ -214,7 +214,7 @@ def print_results(plan: SweepPlan, rows: Sequence[Row]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row.shown)) or ["accuracy"]
     title = f"medians over {seeds} seeds" if seeds > 1 else "results"
     own = ("own epsilon",) if plan.ledger else ()
-    columns = ("run", names[0], "least to most", *names[1:], "loss", "epsilon", *own, "seconds", "runs")
+    columns = ("run", names[0], "min to max", *names[1:], "loss", "epsilon", *own, "seconds", "runs")
     lines = [
         _line(point, names, [row for row in rows if row.run.point == point], own=bool(own))
         for point in points

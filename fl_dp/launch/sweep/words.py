@@ -60,8 +60,8 @@ def time_words(timings: Sequence[Timing], at_once: int) -> str:
     whole = rough_duration(rounds + around / at_once)
     return (
         f"estimated time: about {whole}: {rough_duration(rounds)} for the rounds of "
-        f"{counted(len(timings), 'run')}, the rest for start and end of each; {at_once} at a time. "
-        f"Measured on this machine, {how_busy(max(one.slowness for one in timings))}, with random numbers"
+        f"{counted(len(timings), 'run')}, the rest to start and finish each; {at_once} at a time. "
+        f"Measured with random numbers on this machine, {how_busy(max(one.slowness for one in timings))}"
     )
 
 

@@ -78,7 +78,7 @@ def test_the_metrics_that_were_asked_for_have_a_column_each(plan, tmp_path, caps
     print_results(plan, rows)
     _, head, line, *_ = capsys.readouterr().out.splitlines()
     assert head.split() == [
-        "run", "f1", "least", "to", "most", "auroc", "r2", "loss", "epsilon", "seconds",
+        "run", "f1", "min", "to", "max", "auroc", "r2", "loss", "epsilon", "seconds",
         "runs",
     ]  # fmt: skip
     assert line.split()[1:6] == ["0.650", "0.500", "to", "0.800", "0.900"]

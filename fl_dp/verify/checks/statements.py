@@ -43,8 +43,8 @@ def _run(evidence: Evidence, found: Found) -> None:
             "the clients of a simulation have no keys: the launch was changed, or the statements put here",
         )  # fmt: skip
     if alone:
-        whose = f"{counted(len(alone), 'client')}, {_listed(sorted(alone))}"
-        found.note(f"the ledger was made for this run alone: {whose}", "statements.json", _LEFT_OUT)
+        whose = f"{counted(len(alone), 'client')}: {_listed(sorted(alone))}"
+        found.note(f"the ledger was made for this run alone ({whose})", "statements.json", _LEFT_OUT)
     if evidence.summary is None:
         found.not_given("summary.json", "the statements could be compared with nothing")
         return

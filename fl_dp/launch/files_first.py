@@ -10,6 +10,7 @@ from fl_dp.config.data import CLIENT
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import DataError
+from fl_dp.reporting.wording import some
 
 SERVER = "server"  # stands for the client in the name of the server's file; as in tasks/records.py
 
@@ -45,11 +46,10 @@ def _rename(path: str) -> str:
     named = [name for name in clients_there(path) if name != SERVER]
     if not named or any(map(str.isdecimal, named)):
         return ""
-    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
     return (
-        f" Clients of a run on one machine are called 0, 1, ...; found were {', '.join(named[:3])}{more}: "
-        "rename the files or link them, such as ln -s "
-        f"{Path(path.replace(CLIENT, named[0])).name} {Path(path.replace(CLIENT, '0')).name}."
+        f" Clients of a run on one machine are called 0, 1, ...; found were {some(named)}: rename the files "
+        f"or link them, such as ln -s {Path(path.replace(CLIENT, named[0])).name} "
+        f"{Path(path.replace(CLIENT, '0')).name}."
     )
 
 

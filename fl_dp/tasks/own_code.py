@@ -21,12 +21,6 @@ from fl_dp.config.task import task_file
 from fl_dp.errors import ConfigError, FlDpError, TaskError, TaskNameError
 from fl_dp.form import Form
 
-PARTS_WANTED = (
-    "expected FILE.py:NAME, a function (config, run, shared, on_registered) that makes StrategyParts; "
-    "Flower's strategies are values of server-optimizer, aggregation and local-algorithm here "
-    "(docs/migrating.md)"
-)
-
 
 def own_function(name: str) -> Callable[[Form], nn.Module]:
     """The function that `model = NAME` means: from the data's form to a model.
@@ -52,14 +46,14 @@ def own_parts(name: str) -> Callable[..., Any]:
     """
     function = task_file(name)[1]
     if not function:
-        raise ConfigError(f"strategy = {name!r}: it does not name a function; {PARTS_WANTED}.")
+        raise no_parts(name, "it does not name a function")
     found = getattr(imported("strategy", name), function, None)
     if not callable(found):
-        raise ConfigError(f"strategy = {name!r}: it has no {function} that can be called; {PARTS_WANTED}.")
+        raise no_parts(name, f"it has no {function} that can be called")
     try:
         inspect.signature(found).bind(*range(4))
     except TypeError as error:
-        raise ConfigError(f"strategy = {name!r}: {error}; {PARTS_WANTED}.") from error
+        raise no_parts(name, str(error)) from error
 
     @functools.wraps(found)
     def make(*given: Any) -> Any:
@@ -68,10 +62,18 @@ def own_parts(name: str) -> Callable[..., Any]:
         except FlDpError:
             raise
         except Exception as error:  # the user's own code may raise anything
-            words = f"it raised {type(error).__name__}: {error}"
-            raise ConfigError(f"strategy = {name!r}: {words}; {PARTS_WANTED}.") from error
+            raise no_parts(name, f"it raised {type(error).__name__}: {error}") from error
 
     return make
+
+
+def no_parts(name: str, why: str) -> ConfigError:
+    """The error about `strategy = NAME`."""
+    return ConfigError(
+        f"strategy = {name!r}: {why}; expected FILE.py:NAME, a function (config, run, shared, on_registered) "
+        "that makes StrategyParts. Flower's strategies are values of server-optimizer, aggregation and "
+        "local-algorithm here (docs/migrating.md)."
+    )
 
 
 def imported(key: str, name: str) -> ModuleType:

@@ -30,7 +30,7 @@ from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.federation.wire.send_receive import receive, send
 from fl_dp.records import NUMERICS
 from fl_dp.reporting.reports import RoundReport, RunStatus
-from fl_dp.tasks.own_code import PARTS_WANTED
+from fl_dp.tasks.own_code import no_parts
 
 logger = logging.getLogger("fl_dp")
 
@@ -66,11 +66,10 @@ def usual_parts(
 def _checked(parts: object, name: str) -> StrategyParts:
     """`parts`, made by the strategy that the config names; ConfigError unless each is of its part's class."""
     if not isinstance(parts, StrategyParts):
-        raise ConfigError(f"strategy = {name!r}: it made a {type(parts).__name__}; {PARTS_WANTED}.")
+        raise no_parts(name, f"it made a {type(parts).__name__}")
     for part, kind in get_type_hints(StrategyParts).items():
         if not isinstance(given := getattr(parts, part), kind):
-            what = f"its {part} is of class {type(given).__name__}, not {kind.__name__}"
-            raise ConfigError(f"strategy = {name!r}: {what}; {PARTS_WANTED}.")
+            raise no_parts(name, f"its {part} is of class {type(given).__name__}, not {kind.__name__}")
     return parts
 
 

@@ -160,7 +160,8 @@ class PrivacyEngine(Fixed, Reports):
         steps, or an empty Poisson draw, which has none. Each step overwrites `.grad`. `zero_grad` is not
         needed, and does not change what virtual steps have gathered.
         Learning rate schedulers may be made before or after. The optimizer also gets
-        `get_privacy_spent` and `get_training_stats`.
+        `get_privacy_spent` and `get_training_stats`. Until `detach`, a step of an optimizer without an engine
+        over the same parameters raises ConfigError.
 
         sampler: draws the batches. Each draw, even an empty one, must then have exactly one step, which takes
         all of it; other steps are refused, and so is a loop that leaves a draw without its step. Raises

@@ -28,12 +28,12 @@ def why_nowhere(
     constant: None where it is not known.
     """
     if not math.isfinite(loss):
-        return f"This run goes nowhere: its loss is not finite; stop it, and {_NEXT}."
+        return f"This run is going nowhere: its loss is not finite; stop it, and {_NEXT}."
     if constant is None:
         return ""
     if loss > _FAR * max(constant.loss, constant.equal_odds):
         return (
-            f"This run goes nowhere: its loss {loss:.3g} is far above {constant.loss:.3g}, that of the "
+            f"This run is going nowhere: its loss {loss:.3g} is far above {constant.loss:.3g}, that of the "
             f"best constant prediction; stop it, and {_NEXT}."
         )
     begun = server_round >= min(rounds, max(2, math.ceil(rounds / 10)))
@@ -42,7 +42,7 @@ def why_nowhere(
     )
     if begun and no_better:
         return (
-            f"This run goes nowhere so far: its loss {loss:.3g} is no better than {constant.loss:.3g}, that "
-            f"of the best constant prediction; unless fl-dp check says that noise drowns them, {_NEXT}."
+            f"This run is going nowhere so far: its loss {loss:.3g} is no better than {constant.loss:.3g}, "
+            f"that of the best constant prediction; unless fl-dp check says that noise drowns them, {_NEXT}."
         )
     return ""

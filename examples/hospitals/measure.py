@@ -77,7 +77,7 @@ def _short(metric: str) -> str:
 
 
 def constant(tests: Mapping[str, TensorData]) -> float:
-    """The mean accuracy of an answer that is the same for all of a hospital's patients: the more frequent."""
+    """The mean accuracy of each hospital's best constant prediction, its more frequent class."""
     shares = [float(data.y.float().mean()) for data in tests.values()]
     return statistics.mean(max(share, 1 - share) for share in shares)
 

@@ -18,6 +18,7 @@ from fl_dp.launch.resumption import kept_config
 from fl_dp.optional import require_package
 from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.page.round_facts import of_one_class
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.description import ModelDescription
@@ -55,9 +56,13 @@ class Result:
             f"  model    {self.settings.model}" if self.settings.model else "  model    the task's own",
             f"  epsilon  {spent}",
         ]
-        metrics = done[-1]["metrics"] if done else {}
+        every = done[-1]["metrics"] if done else {}
+        metrics = {name: value for name, value in every.items() if not of_one_class(name)}
         said = {name: "hidden" if value is None else f"{value:.4g}" for name, value in metrics.items()}
-        return "\n".join([*lines, *(f"  {name:<8} {value}" for name, value in said.items())][:10])
+        lines += [f"  {name:<8} {value}" for name, value in said.items()]
+        if parts := len(every) - len(metrics):
+            lines.append(f"  and {parts} of single classes or subgroups: result.rounds has a column for each")
+        return "\n".join(lines)
 
     def plot(self) -> Any:
         """The first metric, and epsilon, over rounds: a matplotlib Figure. ConfigError without matplotlib."""

@@ -80,7 +80,7 @@ def values_in(kind: type, flat: Mapping[str, Any]) -> tuple[dict[str, Any], list
 
 def _value(key: str, value: Any, field: Field, about: About) -> Any:
     """The value in its type; ValueError, whose words begin with the key."""
-    value = _in_its_type(key, value, field)
+    value = _in_its_type(key, value, field, about)
     if isinstance(value, str):
         problem = _text_problem(value) or (about.checked and _choice_problem(value, about))
         if problem:
@@ -88,7 +88,7 @@ def _value(key: str, value: Any, field: Field, about: About) -> Any:
     return value
 
 
-def _in_its_type(key: str, value: Any, field: Field) -> Any:
+def _in_its_type(key: str, value: Any, field: Field, about: About) -> Any:
     with suppress(ValueError):
         return field.decoder(value)
     if type(value) is int:
@@ -100,6 +100,8 @@ def _in_its_type(key: str, value: Any, field: Field) -> Any:
     if isinstance(value, str):
         shown, near = repr(value[:_SHOWN]), nearest(value, field.words[1:])
     meant = f"; did you mean {near}?" if near else "."
+    if field.kind is str and not isinstance(value, str | int | float):  # an object, perhaps another project's
+        meant = f", {about.meaning}{about.page and f' (docs/{about.page})'}."
     raise ValueError(f"{key} = {shown}: expected {', or '.join(field.words)}{meant}")
 
 

@@ -26,8 +26,8 @@ def without_privacy(config: RunConfig) -> RunConfig:
     if not config.public_data and not is_public(config):
         raise ConfigError(
             "--baseline: trains on the same records without any protection, after which no epsilon holds for "
-            "them: only for public or synthetic ones, which public-data = true declares. What the best "
-            "constant answer reaches costs nothing; each run's end says it."
+            "them: only for public or synthetic ones, which public-data = true declares. The "
+            "best constant prediction costs nothing: each run says at its end what it reaches."
         )
     weights = DECLARED if config.weights == BY_NOISE else config.weights
     try:

@@ -56,7 +56,7 @@ def _print_forecast(forecast: "Forecast", say: Say) -> None:
     clients = [(one.name, one) for one in forecast.clients]
     if len(clients) > _SHOWN:
         clients = [(f"{words} ({one.name})", one) for words, one in forecast.spread()]
-    title = "Cost of the whole run for each client (steps: in a round)"
+    title = "Cost of the whole run for each client (steps: per round)"
     if forecast.sampled:
         title += ", if chosen in every round"
     in_sums = forecast.epsilon_alone is not None
@@ -175,16 +175,16 @@ def cost_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
     rest = "" if simulated else f", {timing.preparing:.2g} s for the rest of a client's round"
     yield (
         f"estimated time: about {rough_duration(timing.around + timing.rounds)} in all: "
-        f"{duration(timing.rounds)} for {counted(rounds, 'round')}, the rest for start and end. Measured on "
-        f"this machine, {how_busy(timing.slowness)}, with random numbers: {measured}{rest} and "
+        f"{duration(timing.rounds)} for {counted(rounds, 'round')}, the rest to start and finish. Measured "
+        f"with random numbers on this machine, {how_busy(timing.slowness)}: {measured}{rest} and "
         f"{timing.evaluating:.2g} s for an evaluation; {timing.at_once} clients at a time"
     )
     step, process = timing.step_bytes / 2**20, timing.resident_bytes / 2**20
-    others = f"{timing.at_once} of them" if simulated else f"{config.clients} of them"
+    trainers = timing.at_once if simulated else config.clients
     yield (
-        f"estimated memory: {process + step:.0f} MiB resident, as ps and top show it, for a process that "
-        f"trains, {step:.2g} MiB of it for a step; {others} beside the server's. They share libraries, about "
-        "half of a small model's process"
+        f"estimated memory: {process + step:.0f} MiB resident, as ps and top show it, for each process that "
+        f"trains, {step:.2g} MiB of it for a step; there are {trainers}, and the server's. They share "
+        "libraries, which are about half of a small model's process"
     )
     limit, seconds = config.round_timeout, timing.rounds / max(1, rounds)
     if MARGIN * seconds > limit:
@@ -196,7 +196,7 @@ def cost_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
 
 def how_busy(slowness: float) -> str:
     """slowness: as in `Timing`."""
-    return "idle" if slowness < 1.2 else f"so busy that work takes {slowness:.1f} times as long"
+    return "which is idle" if slowness < 1.2 else f"so busy that work takes {slowness:.1f} times as long"
 
 
 def _verdict(found: CheckResult) -> str:

@@ -1,5 +1,6 @@
 """Checks that the files named in settings exist, before the slow import of PyTorch."""
 
+import glob
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,6 +10,7 @@ from fl_dp.config.data import CLIENT
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import DataError
+from fl_dp.reporting.wording import some
 
 SERVER = "server"  # stands for the client in the name of the server's file; as in tasks/records.py
 
@@ -26,9 +28,29 @@ def check_files(settings: TaskSettings, clients: Sequence[str] = ()) -> None:
         file = Path(path.replace(CLIENT, name)).expanduser().absolute()
         if not file.exists():
             whose = f"client {name}: " if settings.by_client else ""
-            raise DataError(f"{whose}{file}: no such file, named by data = {settings.data!r}.")
+            rename = _rename(path) if name.isdecimal() else ""
+            raise DataError(f"{whose}{file}: no such file, named by data = {settings.data!r}.{rename}")
     if settings.schema and not (schema := Path(settings.schema).expanduser().absolute()).exists():
         raise DataError(f"{schema}: no such schema file; `fl-dp schema FILE` drafts one.")
+
+
+def clients_there(path: str) -> list[str]:
+    """The names in place of `{client}` in the files that match `path`, sorted; the server's may be one."""
+    before, _, after = str(Path(path).expanduser().absolute()).partition(CLIENT)
+    found = glob.glob(f"{glob.escape(before)}*{glob.escape(after)}")
+    return sorted(file[len(before) : len(file) - len(after)] for file in found)
+
+
+def _rename(path: str) -> str:
+    """What to do if all clients' files are called by names; empty if there are none, or some by numbers."""
+    named = [name for name in clients_there(path) if name != SERVER]
+    if not named or any(map(str.isdecimal, named)):
+        return ""
+    return (
+        f" Clients of a run on one machine are called 0, 1, ...; found were {some(named)}: rename the files "
+        f"or link them, such as ln -s {Path(path.replace(CLIENT, named[0])).name} "
+        f"{Path(path.replace(CLIENT, '0')).name}."
+    )
 
 
 def takes_path(source: str) -> bool:

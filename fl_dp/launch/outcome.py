@@ -75,7 +75,7 @@ def conclude(
     if not quiet:
         print_budgets(summary)
     if constant := constant_words(summary):
-        say(f"for comparison, the best constant answer: {constant}")
+        say(f"for comparison, the best constant prediction: {constant}")
     if words := rare_words(summary) or plateau_words(Run(folder).rounds()):
         say(in_lines(words))
     say(marked(f"results in {folder.shown}", private=private))

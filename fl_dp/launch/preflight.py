@@ -105,7 +105,8 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 
 
 def check_server(config: RunConfig) -> None:
-    """Find the device, load the test data, build the model, and check that the engine can protect it.
+    """Find the device, load the test data, build the model, and check that the engine can protect it. Try the
+    metrics of the user's own.
 
     This needs the form of the data; if there are none here, the clients check it.
 
@@ -115,6 +116,7 @@ def check_server(config: RunConfig) -> None:
     import torch
 
     from fl_dp.federation.devices import find_device
+    from fl_dp.federation.server.evaluation import try_own_metrics
     from fl_dp.models.start import load_start
     from fl_dp.tasks.load import new_model, task_of
     from fl_dp.tasks.metric import check_metrics
@@ -126,7 +128,7 @@ def check_server(config: RunConfig) -> None:
     from fl_dp.training.optimizers import check_optimizer
     from fl_dp.training.trainer import trainable
 
-    find_device(config.device)  # otherwise the run would end as soon as it has begun
+    device = find_device(config.device)  # otherwise the run would end as soon as it has begun
     task = task_of(config)
     test = evaluation_records(config, task)
     if task.known_form is not None:
@@ -149,6 +151,8 @@ def check_server(config: RunConfig) -> None:
     except ModelError as error:
         whose = f"model = {config.model!r}" if type(task).model is Task.model else f"model() of {config.task}"
         raise ConfigError(f"{whose} cannot be trained privately on {task.form}: {error}") from error
+    if test is not None:
+        try_own_metrics(model, test, task, device, config.metric_names)
 
 
 def check_room(config: RunConfig) -> None:

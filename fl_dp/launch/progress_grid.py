@@ -101,5 +101,5 @@ class ProgressGrid(BaseGrid):
     @property
     def _of_budgets(self) -> str:
         if self._config.private and self._config.noise_multiplier == AUTO:
-            return "calibrating the noise: the least for which the budgets last all rounds"
+            return "choosing the smallest noise for which the budgets last all rounds"
         return "comparing budgets with rounds"

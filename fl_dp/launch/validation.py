@@ -1,6 +1,5 @@
 """`fl_dp.validate`: checks a task, or a model and some data, against everything that training refuses."""
 
-import glob
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.accounting.budget import Budget, auto_delta
@@ -11,6 +10,7 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.server.planning import listed_rounds, round_mechanism
 from fl_dp.form import names_of
+from fl_dp.launch.files_first import clients_there
 from fl_dp.records import ClientProfile
 from fl_dp.reporting.console import rounded_up
 
@@ -39,13 +39,22 @@ def validate(
 
     ConfigError for a name that is no task, and for a model without data.
     """
+    from fl_dp.federation.devices import find_device
+    from fl_dp.federation.server.evaluation import try_own_metrics
+    from fl_dp.tasks.records import records_of
     from fl_dp.tasks.validation import Finding, validate_task
     from fl_dp.training.local_algorithm import check_algorithm, personal_names
     from fl_dp.training.optimizers import check_optimizer
     from fl_dp.training.trainer import trainable
 
     task = _task_of(task_or_model, data, config)
-    result = validate_task(task, fix=fix, metrics=config.metric_names if config else (), test=test)
+    names = config.metric_names if config else ()
+    result = validate_task(task, fix=fix, metrics=names, test=test)
+    if test and result.ok and result.model is not None and (records := records_of(task, "test")) is not None:
+        with result.finding("metrics"):
+            try_own_metrics(
+                result.model, records, task, find_device(config.device if config else AUTO), names
+            )
     if isinstance(task_or_model, TaskSettings) and task_or_model.by_client:
         result.notes.append(f"only {task.settings.data} was read, and no other client's file")
     if config and result.model is not None:
@@ -109,11 +118,11 @@ def _clients_with_files(data: str) -> list[str]:
     from fl_dp.data.source import absolute_name
     from fl_dp.tasks.records import SERVER
 
-    before, _, after = absolute_name(data).partition(":")[2].partition(CLIENT)
-    found = glob.glob(f"{glob.escape(before)}*{glob.escape(after)}")
-    names = sorted(path[len(before) : len(path) - len(after)] for path in found)
+    path = absolute_name(data).partition(":")[2]
+    names = clients_there(path)
     if not set(names) - {SERVER}:
-        raise ConfigError(f"data = {data!r}: no file of a client was found, such as {before}0{after}.")
+        such = path.replace(CLIENT, "0")
+        raise ConfigError(f"data = {data!r}: no file of a client was found, such as {such}.")
     return sorted(names, key=lambda name: (name == SERVER, name != "0", name))
 
 

@@ -1,11 +1,15 @@
 """The attributes and hooks that an engine adds to an optimizer and a model, and removes again."""
 
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.hooks import RemovableHandle
 
+from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError
 
 BeforeStep = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], Any]
@@ -16,24 +20,52 @@ _OF_OPACUS = ("noise_multiplier", "max_grad_norm", "expected_batch_size")
 
 
 class Attachment:
-    """The attributes and hooks. They exist from construction until `remove`."""
+    """The attributes and hooks. They exist from construction until `remove`.
+
+    parameters: by name; until then no optimizer without an engine may step over them.
+    """
 
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
         module: nn.Module,
+        parameters: Mapping[str, nn.Parameter],
         added: Mapping[str, Any],
         before_step: BeforeStep,
         before_call: BeforeCall,
     ) -> None:
         self._optimizer, self._added = optimizer, tuple(added)
+        self._names = {id(parameter): name for name, parameter in parameters.items()}
+        self._stepping = False
         self._had = set(vars(optimizer))
         for name, value in added.items():
             setattr(optimizer, name, value)
         self._hooks = [
             optimizer.register_step_pre_hook(before_step),
+            optimizer.register_step_pre_hook(lambda *_: self._step(begins=True)),
+            optimizer.register_step_post_hook(lambda *_: self._step(begins=False)),
             module.register_forward_pre_hook(before_call, with_kwargs=True),
+            _watch_all_optimizers(self),
         ]
+
+    def _step(self, *, begins: bool) -> None:
+        self._stepping = begins
+
+    def check_other(self, optimizer: torch.optim.Optimizer) -> None:
+        """ConfigError if a step of `optimizer` would move the parameters beside the attached one.
+
+        A step within the attached one's is a part of it, as of an optimizer that wraps another.
+        """
+        if optimizer is self._optimizer or self._stepping or hasattr(optimizer, "privacy_engine"):
+            return
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if name := self._names.get(id(parameter)):
+                    raise ConfigError(
+                        f"{name} has a private optimizer, but one without an engine, "
+                        f"{type(optimizer).__name__}, would move it, too. Give the attached optimizer all "
+                        "parameters, in groups, or call the engine's detach() first."
+                    )
 
     def check_unassigned(self) -> None:
         """ConfigError for a setting that was assigned to the optimizer, as Opacus' schedulers do."""
@@ -52,8 +84,30 @@ class Attachment:
             hook.remove()
 
 
-def check_attachable(optimizer: torch.optim.Optimizer) -> None:
-    """ConfigError for an optimizer that has an engine, or computes several gradients in one step."""
+def _watch_all_optimizers(attachment: Attachment) -> RemovableHandle:
+    """Call `check_other` before the steps of all optimizers, until removed or the attachment is garbage."""
+    watching = weakref.ref(attachment)  # torch's table of these hooks lives as long as the process
+
+    def check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if (there := watching()) is not None:
+            there.check_other(optimizer)
+
+    handle = register_optimizer_step_pre_hook(check)
+    weakref.finalize(attachment, handle.remove)
+    return handle
+
+
+def check_attachable(optimizer: object, sampler: object) -> None:
+    """ConfigError for what is no optimizer or no sampler, and for an optimizer that has an engine, or
+    computes several gradients in one step.
+    """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ConfigError(f"attach: expected a torch.optim optimizer, not {type(optimizer).__name__}.")
+    if not isinstance(sampler, PoissonSampler | None):
+        raise ConfigError(
+            f"attach: expected sampler= a fl_dp.PoissonSampler, not {type(sampler).__name__}; a DataLoader "
+            "gets it as batch_sampler=sampler (docs/training_loop.md)."
+        )
     if hasattr(optimizer, "privacy_engine"):
         raise ConfigError("Another engine is attached to this optimizer; call its detach() first.")
     if isinstance(optimizer, torch.optim.LBFGS):

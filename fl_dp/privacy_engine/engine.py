@@ -160,7 +160,8 @@ class PrivacyEngine(Fixed, Reports):
         steps, or an empty Poisson draw, which has none. Each step overwrites `.grad`. `zero_grad` is not
         needed, and does not change what virtual steps have gathered.
         Learning rate schedulers may be made before or after. The optimizer also gets
-        `get_privacy_spent` and `get_training_stats`.
+        `get_privacy_spent` and `get_training_stats`. Until `detach`, a step of an optimizer without an engine
+        over the same parameters raises ConfigError.
 
         sampler: draws the batches. Each draw, even an empty one, must then have exactly one step, which takes
         all of it; other steps are refused, and so is a loop that leaves a draw without its step. Raises
@@ -173,7 +174,7 @@ class PrivacyEngine(Fixed, Reports):
                 "This engine is already attached to an optimizer; give that one all parameters, in groups, "
                 "or call detach() first."
             )
-        check_attachable(optimizer)
+        check_attachable(optimizer, sampler)
         check_optimizer(optimizer, self.parameters)
         self._steps.watch(sampler)
         if self._ranks is not None:
@@ -184,7 +185,9 @@ class PrivacyEngine(Fixed, Reports):
             "get_privacy_spent": self.get_privacy_spent,
             "get_training_stats": self.get_training_stats,
         }
-        self._attached = Attachment(optimizer, self.module, added, self._before_step, self._check.note_inputs)
+        self._attached = Attachment(
+            optimizer, self.module, self.parameters, added, self._before_step, self._check.note_inputs
+        )
 
     def detach(self) -> None:
         """Release optimizer and sampler, remove the hooks, and drop what virtual steps have gathered."""

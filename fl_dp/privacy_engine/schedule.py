@@ -35,7 +35,8 @@ class Schedule:
 
     noise_multiplier, max_grad_norm: one for all steps, or a table with one number for each step. A table's
     end is the end of all steps. style, names: as in `chosen_bounds`.
-    Raises ConfigError for bounds that bound nothing, and for two tables of different lengths.
+    Raises ConfigError for bounds that bound nothing, for two tables of different lengths, and for a table of
+    bounds alone that may be meant for parameters, as it has one number for each.
     """
 
     def __init__(
@@ -52,6 +53,13 @@ class Schedule:
         )
         self._noise, self._bound, self._style, self._names = noise_multiplier, bound, style, names
         self._length = _common_length(noise_multiplier, bound)
+        if isinstance(bound, tuple) and len(bound) == len(names) and not isinstance(noise_multiplier, tuple):
+            raise ConfigError(
+                f"max_grad_norm={list(bound)}: a list has one bound for each step, but this one has as many "
+                "as there are parameters. For a bound of each, as in Opacus' per_layer, write max_grad_norm="
+                f"{{{next(iter(names))!r}: {bound[0]:g}, ...}}. If {len(names)} steps are meant, append one "
+                "more bound, which no step takes."
+            )
         for one in set(bound) if isinstance(bound, tuple) else [bound]:
             chosen_bounds(one, style, names)
         self._settings = lru_cache(maxsize=1)(self._made)

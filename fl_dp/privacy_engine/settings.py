@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any, Literal, NoReturn, ParamSpec, SupportsIndex, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, ParamSpec, SupportsIndex, get_args
 
 import torch
 from torch import nn
@@ -57,6 +57,22 @@ _REFUSED = {
     # of get_privacy_spent
     "accounting_mode": "the accountant is fixed when the engine is made",
     "lenient": "an accountant that fails is an error",
+    "delta": "it is PrivacyEngine(target_delta=...), fixed when the engine is made",
+}
+# Methods of other engines, and what does the same here (docs/migrating.md).
+_INSTEAD_OF = {
+    "get_epsilon": "get_privacy_spent().epsilon, at PrivacyEngine(target_delta=...)",
+    **dict.fromkeys(
+        ("make_private", "make_private_with_epsilon"),
+        "PrivacyEngine(model, ...), then attach(optimizer, sampler=sampler)",
+    ),
+    **dict.fromkeys(
+        ("save_checkpoint", "load_checkpoint"), "state_dict() and load_state_dict() of each part"
+    ),
+    **dict.fromkeys(
+        ("is_compatible", "validate", "get_compatible_module"),
+        "fl_dp.models.group_norm.replace_batch_norms(model); the rest is refused by name when it is met",
+    ),
 }
 
 
@@ -289,6 +305,14 @@ class Fixed:
                 "one number for each step."
             )
         super().__setattr__(name, value)
+
+    if not TYPE_CHECKING:  # so that mypy still finds a misspelt name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in _INSTEAD_OF:
+                message += f"; here it is {_INSTEAD_OF[name]} (docs/migrating.md)"
+            raise AttributeError(message, name=name, obj=self)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise ConfigError(

@@ -90,7 +90,7 @@ def spread_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"epsilon at delta {delta}, by {by}, arithmetic {arithmetic}{whose}"
     if len(clients) > 1:
         spent = [epsilon_from_json(of_this_run(client)["epsilon"]) for client in clients.values()]
-        values = {"largest": max(spent), "median": statistics.median(spent), "least": min(spent)}
+        values = {"largest": max(spent), "median": statistics.median(spent), "smallest": min(spent)}
         yield "epsilon: " + ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
 
 

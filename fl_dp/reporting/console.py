@@ -112,7 +112,7 @@ def quality_words(record: Mapping[str, Any]) -> str:
 
 
 def constant_words(summary: Mapping[str, Any]) -> str:
-    """What the best constant answer reaches in the metric that stands beside it; empty if not known."""
+    """What the best constant prediction reaches in the metric that stands beside it; empty if not known."""
     known = summary.get("constant")  # older summaries have none
     if not known:
         return ""

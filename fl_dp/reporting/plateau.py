@@ -11,8 +11,8 @@ from fl_dp.reporting.console import rounded_up
 _GROW = ("accuracy", "auroc", "balanced-accuracy", "f1", "label-accuracy", "r2")  # the more, the better
 _FEWEST = 8  # evaluated rounds, of which half show the scatter
 _EARLY = 0.6  # of the rounds: a later beginning is not worth a word
-_RARE = 0.75  # a constant answer as accurate as this: one class is rare
-_HARDLY = 0.1  # of what the constant answer leaves wrong
+_RARE = 0.75  # a constant prediction as accurate as this: one class is rare
+_HARDLY = 0.1  # of what the constant prediction leaves wrong
 
 
 def rare_words(summary: Mapping[str, Any]) -> str:
@@ -24,8 +24,8 @@ def rare_words(summary: Mapping[str, Any]) -> str:
     if constant < _RARE or reached - constant >= _HARDLY * (1 - constant):
         return ""
     return (
-        "accuracy is hardly above that of the constant answer, as one class is rare: see the ROC on the "
-        'page, and set metrics = "auroc,accuracy" for later runs'
+        "accuracy is hardly above that of the best constant prediction, because one class is rare: see the "
+        'ROC on the page, and set metrics = "auroc,accuracy" for later runs'
     )
 
 
@@ -52,6 +52,6 @@ def plateau_words(rounds: Iterable[Mapping[str, Any]]) -> str:
     if server_round == found[0][0] or server_round > _EARLY * found[-1][0]:  # it never learnt, or learnt late
         return ""
     return (
-        f"since round {server_round} {name} has only moved by chance (+- {scatter:.3f}): so many rounds, at "
-        f"epsilon {rounded_up(epsilon)}, would have been enough"
+        f"since round {server_round} {name} has moved only by chance (+- {scatter:.3f}): {server_round} "
+        f"rounds, at epsilon {rounded_up(epsilon)}, would have been enough"
     )

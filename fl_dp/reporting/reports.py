@@ -225,9 +225,9 @@ class Summary:
     the identity of the task's code, empty if all of it is built in. suppressed_below: classes and subgroups
     with fewer test examples have no metrics of their own; 0 in files of an fl_dp that reported all.
     masked: whether masks hid the parts of its secure sums, for all that were opened; None, and not written,
-    if there were none. constant: loss and metrics of the best answer that is the same for all test records,
-    by name; empty, and not written, if it is not known. outcomes: what the page draws of the model's answers,
-    as `tasks/outcomes.py` says; empty, and not written, without classes.
+    if there were none. constant: loss and metrics of the best constant prediction, by name; empty,
+    and not written, if it is not known. outcomes: what the page draws of the model's answers, as
+    `tasks/outcomes.py` says; empty, and not written, without classes.
     """
 
     status: RunStatus

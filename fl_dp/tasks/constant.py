@@ -1,4 +1,4 @@
-"""The best answer that is the same for all test records: a model that is not better is of no use.
+"""The best constant prediction, the same for all test records: a model that is not better is of no use.
 
 It is made of the test records' targets alone, which privacy does not protect, and of no client's records.
 """
@@ -14,7 +14,7 @@ from fl_dp.tasks.task import Task
 _MOST_LOGIT = 20.0
 
 
-class ConstantAnswer(nn.Module):
+class ConstantPrediction(nn.Module):
     """answer: (k,) for each record, or for each position of one; output_shape: of one record."""
 
     def __init__(self, answer: Tensor, output_shape: tuple[int, ...]) -> None:
@@ -27,7 +27,7 @@ class ConstantAnswer(nn.Module):
         return self.get_buffer("answer").expand(len(inputs), *self.output_shape)
 
 
-def constant_answer(task: Task, data: TensorData) -> ConstantAnswer | None:
+def constant_prediction(task: Task, data: TensorData) -> ConstantPrediction | None:
     """The answer whose mean loss on `data` is least; with class weights, if all were equal.
 
     None if the task has outputs or losses of its own, whose best answer is not known; or if it would tell of
@@ -42,7 +42,7 @@ def constant_answer(task: Task, data: TensorData) -> ConstantAnswer | None:
     else:
         counts = torch.bincount(y[y >= 0], minlength=form.outputs).double()
         answer = (counts / counts.sum()).log().clamp_min(-_MOST_LOGIT)
-    return ConstantAnswer(answer.float(), form.output_shape)
+    return ConstantPrediction(answer.float(), form.output_shape)
 
 
 def _few(task: Task, data: TensorData) -> bool:

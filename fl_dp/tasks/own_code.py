@@ -3,6 +3,7 @@
 The name is the site's own, from its own disk: a server's name is compared with it, and never looked up.
 """
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -17,7 +18,7 @@ from typing import Any
 from torch import nn
 
 from fl_dp.config.task import task_file
-from fl_dp.errors import ConfigError, TaskError, TaskNameError
+from fl_dp.errors import ConfigError, FlDpError, TaskError, TaskNameError
 from fl_dp.form import Form
 
 
@@ -40,20 +41,39 @@ def own_function(name: str) -> Callable[[Form], nn.Module]:
 def own_parts(name: str) -> Callable[..., Any]:
     """The function that `strategy = NAME` means: like `federation.server.strategy.usual_parts`.
 
-    ConfigError if there is none, TaskError for code that cannot be imported.
+    ConfigError if there is none, TaskError for code that cannot be imported. What the function itself raises
+    becomes a ConfigError, too.
     """
-    module, (_, function) = imported("strategy", name), task_file(name)
-    found = getattr(module, function, None)
-    wanted = "expected FILE.py:NAME, a function (config, run, shared, on_registered) that makes StrategyParts"
+    function = task_file(name)[1]
+    if not function:
+        raise no_parts(name, "it does not name a function")
+    found = getattr(imported("strategy", name), function, None)
     if not callable(found):
-        what = f"it has no {function} that can be called" if function else "it does not name a function"
-        raise ConfigError(f"strategy = {name!r}: {what}; {wanted}.")
+        raise no_parts(name, f"it has no {function} that can be called")
     try:
         inspect.signature(found).bind(*range(4))
     except TypeError as error:
-        raise ConfigError(f"strategy = {name!r}: {error}; {wanted}.") from error
-    make: Callable[..., Any] = found
+        raise no_parts(name, str(error)) from error
+
+    @functools.wraps(found)
+    def make(*given: Any) -> Any:
+        try:
+            return found(*given)
+        except FlDpError:
+            raise
+        except Exception as error:  # the user's own code may raise anything
+            raise no_parts(name, f"it raised {type(error).__name__}: {error}") from error
+
     return make
+
+
+def no_parts(name: str, why: str) -> ConfigError:
+    """The error about `strategy = NAME`."""
+    return ConfigError(
+        f"strategy = {name!r}: {why}; expected FILE.py:NAME, a function (config, run, shared, on_registered) "
+        "that makes StrategyParts. Flower's strategies are values of server-optimizer, aggregation and "
+        "local-algorithm here (docs/migrating.md)."
+    )
 
 
 def imported(key: str, name: str) -> ModuleType:

@@ -66,7 +66,7 @@ def _authenticity(results: Sequence[Checked], evidence: Evidence) -> str:
     if not signed:
         return (
             "consistent, not authenticated: what was given agrees with itself. Whoever can write this folder "
-            "could have written all of it anew; only the sites' signatures, by a roster that you trust, can "
+            "could have rewritten all of it; only the sites' signatures, by a roster that you trust, can "
             "show that nobody did."
         )
     whose = f"the authority's roster of {evidence.roster.federation}" if evidence.roster else "the roster"

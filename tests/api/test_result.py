@@ -1,5 +1,6 @@
 """What a run has left, as Python has it, and whose code is run to have it."""
 
+import json
 import pickle
 import sys
 from dataclasses import replace
@@ -54,8 +55,14 @@ def test_it_says_what_came_out_and_draws_it(make_run, monkeypatch):
     assert "  epsilon  no privacy" in repr(off)
     assert [axes.get_ylabel() for axes in result.plot().axes] == ["accuracy", "epsilon"]
     rounds = result.folder / "rounds.jsonl"
-    rounds.write_text(rounds.read_text().replace('"accuracy": 0.75', '"accuracy": null'))
-    assert "  accuracy hidden" in repr(result)  # of few records
+    many = {f"own-{number}": number / 8 for number in range(8)} | {"recall[no]": 0.5, "recall[yes]": None}
+    line = json.loads(rounds.read_text())
+    rounds.write_text(json.dumps(line | {"metrics": {"accuracy": None, **many}}) + "\n")
+    said = repr(result).splitlines()
+    assert said[4:6] == ["  accuracy hidden", "  own-0    0"]  # hidden: of few records
+    assert said[12:] == [
+        "  own-7    0.875", "  and 2 of single classes or subgroups: result.rounds has a column for each"
+    ]  # fmt: skip
     monkeypatch.setattr("fl_dp.optional.find_spec", lambda name: None)
     with pytest.raises(
         ConfigError, match=r"plot\(\) needs the package matplotlib, .*the extra report of fl_dp's wheel"

@@ -23,7 +23,7 @@ from fl_dp.federation.server.app import app
 from fl_dp.federation.server.state import STATE, read_state
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ClientWork, Round
-from fl_dp.tasks.constant import ConstantAnswer
+from fl_dp.tasks.constant import ConstantPrediction
 
 ROUNDS = 2
 
@@ -45,7 +45,7 @@ def _interrupted_in(call, monkeypatch):
     calls, evaluate = [], evaluation.evaluate
 
     def count(model, *args):
-        if not isinstance(model, ConstantAnswer):
+        if not isinstance(model, ConstantPrediction):
             calls.append(1)
             if len(calls) == call:
                 raise Interrupted

@@ -44,6 +44,14 @@ def test_findings_end_with_2_and_a_fix_with_0(tmp_path, capsys):
     assert out.endswith("it can be trained\n")
 
 
+@pytest.mark.parametrize(("metric", "code"), [("y.double().mean()", 0), ("x / None", 2)])
+def test_a_metric_of_ones_own_is_tried(metric, code, tmp_path, capsys):
+    text = TASK.replace("nn.BatchNorm1d(8)", "nn.Tanh()").replace("return None", "return self.train_data()")
+    (tmp_path / "own.py").write_text(f"{text}\n    metrics = (lambda x, y: {metric},)\n")
+    assert run_command(app, ["validate", str(tmp_path / "own.py")]) == code
+    assert ("found: metrics: metrics of the task (<lambda>)" in capsys.readouterr().out) == bool(code)
+
+
 def test_a_run_config_says_what_it_costs(tmp_path, capsys):
     config = tmp_path / "run.toml"
     config.write_text('data = "digits"\nnoise-multiplier = 2.0\naccountant = "rdp"\n')

@@ -32,6 +32,12 @@ from fl_dp.errors import ConfigError
         (RunConfig, {"data": 3}, "data = 3: expected a text."),
         (
             RunConfig,
+            {"server-optimizer": ()},
+            "server-optimizer = (): expected a text, how the aggregated weights change the global ones "
+            "(docs/strategies.md#at-the-server).",
+        ),
+        (
+            RunConfig,
             {"delta": "atuo"},
             "delta = 'atuo': expected a number > 0 and <= 0.1, or auto; did you mean auto?",
         ),

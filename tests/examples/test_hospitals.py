@@ -152,7 +152,7 @@ def test_a_second_run_shows_what_the_first_has_spent_and_is_declined_with_the_wa
     assert "The ledger was made for this run only" in pages["own"]
     verified = fl_dp("verify", str(outs["own"]), "--ledger", str(outs["own"] / "ledgers"))
     assert verified.returncode == 0, verified.stdout
-    assert "the ledger was made for this run alone, of 4 clients: 0, 1, 2, 3" in verified.stdout
+    assert "the ledger was made for this run alone (4 clients: 0, 1, 2, 3)" in verified.stdout
 
 
 @pytest.mark.slow

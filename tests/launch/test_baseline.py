@@ -50,7 +50,7 @@ def test_both_are_run_and_shown_side_by_side(words: tuple[str, ...], tmp_path: P
     said = trained(
         "run", *words, "--baseline", "--out", str(out), "--ledger", str(ledger), settings=("rounds=1",)
     )
-    assert "for comparison, the best constant answer: accuracy 0.1" in said
+    assert "for comparison, the best constant prediction: accuracy 0.1" in said
     assert "without, NOT PRIVATE: accuracy 0.9" in said
     page = (out / "baseline.html").read_text()
     assert "NOT PRIVATE" in page

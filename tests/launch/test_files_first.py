@@ -36,6 +36,19 @@ def test_files_that_are_there_pass_and_each_that_is_not_is_named(tmp_path: Path)
     check_files(RunConfig(data="csv:none.csv", task="own.py"))  # what it reads is the task's own affair
 
 
+def test_files_by_names_are_told_what_one_machine_calls_its_clients(tmp_path: Path) -> None:
+    config = RunConfig(data=f"csv:{tmp_path}/of-{{client}}.csv")
+    for name in ("north", "server", "south", "east", "west"):
+        (tmp_path / f"of-{name}.csv").touch()
+    words = "called 0, 1, ...; found were east, north, south, west: .* ln -s of-east.csv of-0.csv.$"
+    with pytest.raises(DataError, match=words):
+        check_files(config, ["0"])
+    (tmp_path / "of-0.csv").touch()
+    for names in (["0", "1"], ["weast"]):
+        with pytest.raises(DataError, match=r"client\}\.csv'\.$"):
+            check_files(config, names)
+
+
 @pytest.mark.parametrize(
     "words",
     [

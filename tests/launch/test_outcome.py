@@ -44,11 +44,11 @@ def test_trained_as_asked(folder, said, capsys):
     assert "Privacy spent" in capsys.readouterr().out
 
 
-def test_beside_the_result_stands_the_best_constant_answer_in_the_same_metric(folder, said):
+def test_beside_the_result_stands_the_best_constant_prediction_in_the_same_metric(folder, said):
     constant = {"loss": 2.3, "auroc": 0.5, "accuracy": 0.125}
     write(folder, "completed", metrics={"accuracy": 0.9, "auroc": 0.95}, constant=constant)
     conclude(GOOD, folder, said.append)
-    assert said[0] == "for comparison, the best constant answer: accuracy 0.125, loss 2.30"
+    assert said[0] == "for comparison, the best constant prediction: accuracy 0.125, loss 2.30"
 
 
 def test_spent_budgets_are_a_normal_end_and_said(folder, said):

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -135,6 +136,15 @@ def test_what_a_task_of_ones_own_does_wrong_is_said_of_the_task(how, wide, words
     (tmp_path / "ours.py").write_text(TASK.replace("HOW", how).replace("WIDE", str(wide)))
     with pytest.raises(ConfigError, match=words):
         check_server(RunConfig(task=str(tmp_path / "ours.py")))
+
+
+def test_a_metric_of_ones_own_that_raises_is_known_before_anything_starts(tmp_path):
+    own = "    metrics = (lambda outputs: outputs,)\n"
+    (tmp_path / "ours.py").write_text(TASK.replace("HOW", "none").replace("WIDE", "11") + own)
+    config = RunConfig(task=str(tmp_path / "ours.py"))
+    with pytest.raises(ConfigError, match=r"cannot be measured .* TypeError"):
+        check_server(config)
+    check_server(dataclasses.replace(config, metrics="accuracy"))
 
 
 def test_a_server_without_data_makes_a_task_of_ones_own_and_leaves_the_rest_to_clients(tmp_path):

@@ -103,7 +103,7 @@ def test_a_roster_with_too_few_sites_is_named_once_with_what_next():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "calibrating the noise"),
+        ({}, "choosing the smallest noise for which the budgets last all rounds"),
         ({"noise_multiplier": 1.0}, "comparing budgets with rounds"),
         ({"privacy": "off"}, "comparing budgets with rounds"),
     ],

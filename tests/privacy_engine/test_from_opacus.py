@@ -152,12 +152,45 @@ def test_a_checkpoint_holds_five_states_and_training_goes_on_as_if_it_had_not_st
         ({"clipping": "per_layer"}, "clipping='per_layer': expected one of abadi"),
         ({"secure_mode": True}, "from the system's entropy"),
         ({"accountant": "gdp"}, "expected .*pld"),
+        ({"max_grad_norm": [0.3] * 4}, r"as many as .* max_grad_norm=\{'0\.weight': 0\.3, \.\.\.\}"),
     ],
     ids=lambda options: next(iter(options)) if isinstance(options, dict) else None,
 )
 def test_what_make_private_takes_and_this_does_not_is_refused_by_name(options, words):
     with pytest.raises(ConfigError, match=words):
         small_engine(small_model(), **{"noise_multiplier": 1.0, **options})
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("get_epsilon", r"get_privacy_spent\(\)\.epsilon, at PrivacyEngine\(target_delta="),
+        ("make_private_with_epsilon", r"then attach\(optimizer, sampler=sampler\)"),
+        ("save_checkpoint", r"state_dict\(\)"),
+        ("get_compatible_module", r"replace_batch_norms\(model\)"),
+        ("get_epsilons", "'PrivacyEngine' object has no attribute 'get_epsilons'$"),
+    ],
+)
+def test_a_method_of_opacus_is_no_attribute_and_the_error_names_what_to_call(name, words):
+    engine = small_engine(small_model(), noise_multiplier=1.0)
+    assert not hasattr(engine, name)
+    with pytest.raises(AttributeError, match=words):
+        getattr(engine, name)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "words"),
+    [
+        (small_model(), {}, "expected a torch.optim optimizer, not Sequential"),
+        (
+            torch.optim.SGD(small_model().parameters()), {"sampler": DataLoader([0])},
+            "a fl_dp.PoissonSampler, not DataLoader; .* batch_sampler=sampler",
+        ),
+    ],
+)  # fmt: skip
+def test_attach_refuses_what_is_no_optimizer_or_no_sampler(given, options, words):
+    with pytest.raises(ConfigError, match=words):
+        small_engine(small_model(), noise_multiplier=1.0).attach(given, **options)
 
 
 @pytest.mark.parametrize(

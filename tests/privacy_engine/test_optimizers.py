@@ -1,8 +1,12 @@
 """Any optimizer, scheduler and parameter group gets the gradient it would get by hand."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from attached import attached, losses_of, small_batch, small_engine, small_model
+from torch.optim.optimizer import _global_optimizer_pre_hooks
 
 from fl_dp import add_gaussian_noise, clipped_grad_sum
 from fl_dp.errors import ConfigError
@@ -120,6 +124,54 @@ def test_optimizers_that_need_a_closure_and_second_engines_are_refused():
         small_engine(model, noise_multiplier=1.0).attach(optimizer)
     with pytest.raises(ConfigError, match="already attached to an optimizer; give that one all"):
         engine.attach(torch.optim.SGD(model.parameters()))
+
+
+def test_a_second_optimizer_over_the_same_parameters_is_refused_before_it_moves_them():
+    x, y = small_batch()
+    model, optimizer, engine = attached()
+    second, closure = torch.optim.Adam(model[2].parameters()), lambda: losses_of(model, x, y).mean()
+    for step in (second.step, torch.optim.LBFGS(model.parameters()).step):
+        with pytest.raises(ConfigError, match=r"(2|0)\.weight has a private optimizer, but .*, (Adam|LBFGS)"):
+            step(closure)
+    assert all(map(torch.equal, model.parameters(), small_model().parameters()))
+    torch.optim.SGD(small_model().parameters()).step()  # of another model
+    optimizer.step(loss=losses_of(model, x, y))  # is not in the way of the next
+    other = torch.optim.SGD(model.parameters())
+    small_engine(model, noise_multiplier=1.0).attach(other)
+    other.step(loss=None)  # private, by an engine of its own
+    other.privacy_engine.detach()
+    engine.detach()
+    second.step()
+
+
+def test_a_wrapper_s_inner_optimizer_steps_within_its_own_step_alone():
+    class Wrapper(torch.optim.Optimizer):
+        def __init__(self, inner):
+            super().__init__(inner.param_groups, {})
+            self.inner = inner
+
+        def step(self):
+            self.inner.step()
+
+    x, y = small_batch()
+    model = small_model()
+    optimizer = Wrapper(torch.optim.SGD(model.parameters(), lr=1.0))
+    small_engine(model, noise_multiplier=1.0).attach(optimizer)
+    optimizer.step(loss=losses_of(model, x, y))
+    assert not torch.equal(model[0].weight, small_model()[0].weight)
+    with pytest.raises(ConfigError, match="has a private optimizer"):
+        optimizer.inner.step()
+
+
+def test_an_engine_that_is_garbage_forbids_nothing_and_keeps_no_model():
+    gc.collect()  # engines of other tests
+    model, optimizer, engine = attached()
+    kept, count = weakref.ref(engine), len(_global_optimizer_pre_hooks)
+    del optimizer, engine
+    gc.collect()
+    assert kept() is None
+    assert len(_global_optimizer_pre_hooks) == count - 1
+    torch.optim.SGD(model.parameters()).step()
 
 
 def test_a_parameter_group_that_is_added_later_is_trained_if_the_engine_protects_it():

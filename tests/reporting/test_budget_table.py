@@ -80,7 +80,7 @@ def test_a_table_of_an_older_run_says_whose_epsilons_they_are_below_it():
         "epsilon at delta 1e-05, by pld, arithmetic steady-rows, client 0",
         "epsilon at delta 1e-05, by pld, arithmetic assumed (refuted), client 1",
         "epsilon at delta 1e-05, by rdp, arithmetic proven, client 2",
-        "epsilon: largest inf, median 1.24, least 1.00",
+        "epsilon: largest inf, median 1.24, smallest 1.00",
         *folded(f"client 1, arithmetic assumed (refuted): {ADVICE}", 80),
     ]
     assert printed({}) == ""
@@ -102,7 +102,7 @@ def test_what_a_site_claims_has_columns_of_its_own_and_is_in_no_figure_of_all():
         "south 1.20 1.70 2.20 3.00 30 3 1 trained",
         "liar 0.00 inf inf 99999.00 0 3 1 idle",
         "epsilon at delta 1e-05, by pld, arithmetic steady-rows",
-        "epsilon: largest 1.30, median 1.25, least 1.20",
+        "epsilon: largest 1.30, median 1.25, smallest 1.20",
         "claimed: what the ledger shows of other runs, by its site's word; total: with",
         "this run",
     ]

@@ -16,7 +16,7 @@ def rounds_of(values, name="accuracy", private=True):
 
 def test_later_rounds_that_only_scatter_are_said_with_what_was_enough():
     assert plateau_words(rounds_of(FLAT)) == (
-        "since round 4 accuracy has only moved by chance (+- 0.009): so many rounds, at epsilon 0.40, would "
+        "since round 4 accuracy has moved only by chance (+- 0.009): 4 rounds, at epsilon 0.40, would "
         "have been enough"
     )
 

@@ -1,4 +1,4 @@
-"""The best constant answer: no other has a smaller loss, and it tells of no few test records."""
+"""The best constant prediction: no other has a smaller loss, and it tells of no few test records."""
 
 import math
 
@@ -11,7 +11,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.server.evaluation import evaluate
 from fl_dp.form import Form
 from fl_dp.records import LEAST_CELL
-from fl_dp.tasks.constant import ConstantAnswer, constant_answer
+from fl_dp.tasks.constant import ConstantPrediction, constant_prediction
 from fl_dp.tasks.task import Task
 
 CPU = torch.device("cpu")
@@ -40,19 +40,19 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_no_other_constant_has_a_smaller_loss(case: str) -> None:
     task, data = CASES[case]
-    answer = constant_answer(task, data)
+    answer = constant_prediction(task, data)
     assert answer is not None
     best = evaluate(answer, data, task, CPU).loss
     for seed in range(20):
         moved = answer.get_buffer("answer") + 0.1 * torch.randn(
             answer.output_shape[-1], generator=torch.Generator().manual_seed(seed)
         )
-        assert best < evaluate(ConstantAnswer(moved, answer.output_shape), data, task, CPU).loss + 1e-6
+        assert best < evaluate(ConstantPrediction(moved, answer.output_shape), data, task, CPU).loss + 1e-6
 
 
 def test_of_classes_it_is_the_most_frequent_and_its_loss_the_entropy() -> None:
     task, data = given(torch.arange(100) // 75, ("a", "b"))
-    answer = constant_answer(task, data)
+    answer = constant_prediction(task, data)
     assert answer is not None
     found = evaluate(answer, data, task, CPU, ("accuracy", "balanced-accuracy"))
     assert found.metrics == {"accuracy": 0.75, "balanced-accuracy": 0.5}
@@ -63,7 +63,7 @@ def test_of_tokens_it_is_their_frequencies_at_every_position_that_counts() -> No
     tokens = torch.tensor([[0, 1, 1, -100]] * LEAST_CELL)
     task, data = Task(TaskSettings()), TensorData(tokens.clamp_min(0), tokens, ("a", "b", "c"), vocabulary=3)
     task.form = Form((4,), 3, "tokens", 3)
-    answer = constant_answer(task, data)
+    answer = constant_prediction(task, data)
     assert answer is not None
     outputs = answer(tokens)
     assert outputs.shape == (LEAST_CELL, 4, 3)
@@ -73,18 +73,18 @@ def test_of_tokens_it_is_their_frequencies_at_every_position_that_counts() -> No
 @pytest.mark.parametrize("rare", [0, LEAST_CELL - 1, LEAST_CELL])
 def test_it_is_not_told_where_it_would_tell_of_few(rare: int) -> None:
     classes = (torch.arange(100) < rare).long()
-    assert (constant_answer(*given(classes, ("a", "b"))) is not None) == (rare == LEAST_CELL)
+    assert (constant_prediction(*given(classes, ("a", "b"))) is not None) == (rare == LEAST_CELL)
     third = torch.where(classes == 1, 2, torch.arange(100) % 2)
-    assert (constant_answer(*given(third, ("a", "b", "c"))) is not None) == (rare in (0, LEAST_CELL))
+    assert (constant_prediction(*given(third, ("a", "b", "c"))) is not None) == (rare in (0, LEAST_CELL))
     labels = torch.stack([classes, torch.arange(100) % 2], dim=1).float()
-    found = constant_answer(*given(labels, ("x", "y"), loss="bce"))
+    found = constant_prediction(*given(labels, ("x", "y"), loss="bce"))
     assert (found is not None) == (rare == LEAST_CELL)
     numbers = given(drawn(rare + 1)[1:], loss="mse") if rare else None
-    assert numbers is None or (constant_answer(*numbers) is not None) == (rare == LEAST_CELL)
+    assert numbers is None or (constant_prediction(*numbers) is not None) == (rare == LEAST_CELL)
     one = tuple("one" for _ in range(100))
-    assert constant_answer(*given(torch.arange(100) % 2, ("a", "b"), groups=one)) is not None
+    assert constant_prediction(*given(torch.arange(100) % 2, ("a", "b"), groups=one)) is not None
     person = {"unit": "person:who", "records_per_person": 2, "groups": one}
-    assert constant_answer(*given(torch.arange(100) % 2, ("a", "b"), **person)) is None
+    assert constant_prediction(*given(torch.arange(100) % 2, ("a", "b"), **person)) is None
 
 
 def test_of_losses_and_outputs_of_ones_own_it_is_not_known() -> None:
@@ -99,4 +99,4 @@ def test_of_losses_and_outputs_of_ones_own_it_is_not_known() -> None:
     _, data = given(torch.arange(100) % 2, ("a", "b"))
     for one in (Losses(), Outputs()):
         one.form = data.form
-        assert constant_answer(one, data) is None
+        assert constant_prediction(one, data) is None

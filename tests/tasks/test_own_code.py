@@ -101,7 +101,15 @@ def test_a_strategys_parts_are_a_function_of_ones_own(tmp_path: Path) -> None:
         (f"{file}:make", ConfigError, "too many positional arguments; expected"),
         (f"{file}:nothing", ConfigError, r"strategy = '.*:nothing': it has no nothing that can be called"),
         (f"{file}", ConfigError, r"it does not name a function; expected FILE\.py:NAME"),
+        ("FedAdam", ConfigError, r"'FedAdam': it does not name .* values of server-optimizer"),
         (f"{tmp_path / 'none.py'}:make", TaskError, r"strategy = .*none.py': no such file"),
     ):
         with pytest.raises(error, match=words):
             own_parts(name)
+
+
+def test_what_a_strategys_function_raises_is_told_by_the_settings_name(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("from flwr.server.strategy import FedAdam\ndef parts(*given): return FedAdam()\n")
+    with pytest.raises(ConfigError, match=r"mine\.py:parts': it raised TypeError: FedAdam.*server-optimizer"):
+        own_parts(f"{file}:parts")(1, 2, 3, 4)

@@ -10,7 +10,7 @@ from torch import nn
 from fl_dp.config.data import PERSON
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.federation.server.nowhere import WithoutAModel
-from fl_dp.tasks.constant import ConstantAnswer, constant_answer
+from fl_dp.tasks.constant import ConstantPrediction, constant_prediction
 from fl_dp.tasks.metric import metrics_of
 from fl_dp.tasks.outcomes import are_told, of_test_records
 from fl_dp.tasks.task import Task
@@ -60,10 +60,15 @@ def evaluate(
     return Evaluation(loss.item() / len(data), metrics.values(data.classes))
 
 
-def try_own_metrics(model: nn.Module, data: "TensorData", task: Task, device: torch.device) -> None:
-    """ConfigError if a metric of the user's own fails on the first weights: later clients would have paid."""
+def try_own_metrics(
+    model: nn.Module, data: "TensorData", task: Task, device: torch.device, metrics_wanted: Sequence[str] = ()
+) -> None:
+    """ConfigError if a metric of the user's own fails on the first weights: later clients would have paid.
+
+    metrics_wanted: as in `evaluate`; with it none of the user's own is measured.
+    """
     own = [one.__name__ for one in task.metrics if not isinstance(one, str)]
-    if not own:
+    if not own or metrics_wanted:
         return
     try:
         evaluate(model, data, task, device)
@@ -96,10 +101,10 @@ def _batches(data: "TensorData", device: torch.device) -> Iterator[Batch]:
 
 
 def without_a_model(task: Task, data: "TensorData") -> WithoutAModel | None:
-    """What answers reach that are the same for all records; None if they are not known, see `constant.py`."""
-    best = constant_answer(task, data)
+    """What the best constant prediction reaches; None if it is not known, see `constant.py`."""
+    best = constant_prediction(task, data)
     if best is None:
         return None
-    zero = ConstantAnswer(torch.zeros_like(best.get_buffer("answer")), best.output_shape)
+    zero = ConstantPrediction(torch.zeros_like(best.get_buffer("answer")), best.output_shape)
     reached, odds = (evaluate(answer, data, task, torch.device("cpu")) for answer in (best, zero))
     return WithoutAModel(reached.loss, reached.metrics.get("accuracy"), odds.loss)

@@ -23,7 +23,7 @@ from fl_dp.federation.wire.round_arrays import shared_specs
 from fl_dp.models.start import load_start
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.reports import RoundReport
-from fl_dp.tasks.constant import constant_answer
+from fl_dp.tasks.constant import constant_prediction
 from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.own_code import own_parts
@@ -45,8 +45,8 @@ class PreparedRun:
 
     evaluate: on test data that rounds may use. evaluate_at_the_end: on test data that no round has seen, if
     the best model is kept; None if the last one is, which `evaluate` has measured. max_grad_norm: None
-    without privacy. evaluate_constant: the best constant answer, on the data of the run's metrics. outcomes:
-    what `model`, as it is by then, answers to them.
+    without privacy. evaluate_constant: the best constant prediction, on the data of the run's metrics.
+    outcomes: what `model`, as it is by then, answers to them.
     """
 
     task: Task
@@ -83,8 +83,7 @@ def prepare(
     strategy = _strategy(model, config, run, record, on_round)
     if test is not None:
         strategy.reporting.constant = evaluation.without_a_model(task, test)
-        if not config.metric_names:
-            evaluation.try_own_metrics(model, test, task, device)
+        evaluation.try_own_metrics(model, test, task, device, config.metric_names)
     if record.state:
         arrays = _resumed(strategy, record, config, expected)
     of_metrics = test if at_the_end is None else at_the_end
@@ -119,11 +118,11 @@ def _measured(
 
 
 def _of_constant(task: Task, config: RunConfig, data: "TensorData | None") -> MetricRecord:
-    """Loss and metrics of the best constant answer, but for the user's own, which may fail on it.
+    """Loss and metrics of the best constant prediction, but for the user's own, which may fail on it.
 
     Empty if it is not known.
     """
-    model = constant_answer(task, data) if data is not None else None
+    model = constant_prediction(task, data) if data is not None else None
     if model is None or data is None:
         return MetricRecord()
     names = config.metric_names or tuple(one for one in task.metrics if isinstance(one, str))

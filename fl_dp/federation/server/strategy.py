@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_type_hints
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -29,6 +30,7 @@ from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.federation.wire.send_receive import receive, send
 from fl_dp.records import NUMERICS
 from fl_dp.reporting.reports import RoundReport, RunStatus
+from fl_dp.tasks.own_code import no_parts
 
 logger = logging.getLogger("fl_dp")
 
@@ -59,6 +61,16 @@ def usual_parts(
         aggregating,
         RunReporter(config, registration),
     )
+
+
+def _checked(parts: object, name: str) -> StrategyParts:
+    """`parts`, made by the strategy that the config names; ConfigError unless each is of its part's class."""
+    if not isinstance(parts, StrategyParts):
+        raise no_parts(name, f"it made a {type(parts).__name__}")
+    for part, kind in get_type_hints(StrategyParts).items():
+        if not isinstance(given := getattr(parts, part), kind):
+            raise no_parts(name, f"its {part} is of class {type(given).__name__}, not {kind.__name__}")
+    return parts
 
 
 def aggregator_of(config: RunConfig, shared: Mapping[str, ArraySpec]) -> Aggregator:
@@ -93,11 +105,7 @@ class PrivateStrategy(Strategy):
         self.result = Result()
         self.run = run
         self._config, self._on_round = config, on_round
-        parts: object = make_parts(config, run, shared, on_registered)  # maybe a user's
-        if not isinstance(parts, StrategyParts):
-            raise ConfigError(
-                f"strategy = {config.strategy!r}: made {type(parts).__name__}, expected StrategyParts."
-            )
+        parts = _checked(make_parts(config, run, shared, on_registered), config.strategy)  # maybe a user's
         self._parts = parts
         self._kept = kept_model(config, shared)
         self._site_metrics = SiteMetrics(config, run, parts.registration)

@@ -26,21 +26,22 @@ def reasons_of(
     allowed = ", as many as are allowed" if most == config.rounds else ""
     in_a_weight = rule.noise_in_a_weight(parameters, images=made_up.images)
     why_move = (
-        f"so that all noise moves a weight by {in_a_weight:.2g}: rate * "
-        "steps grow with epsilon, as by Panda et al. 2022 (arXiv 2212.04486)"
+        f"so that all noise together moves a weight by {in_a_weight:.2g}: rate * "
+        "steps grows with epsilon, as in Panda et al. 2022 (arXiv 2212.04486)"
     )
     if move == rule.MOST_MOVE:
         why_move = "the largest value that was tried, as there is so little noise"
-    why_bound = "above it noise would grow, and hardly a gradient is longer"
+    why_bound = "a larger bound would add noise, and hardly any gradient is longer"
     if made_up.images:
-        why_bound = "of images a tenth serves best: only rate * bound matters then (arXiv 2206.07136)"
+        why_bound = "for images a tenth of that works best: only rate * bound matters then (arXiv 2206.07136)"
     elif config.max_grad_norm < 0.9 * made_up.norm:
-        why_bound = "as much as noise allows; the larger, the better the probabilities"
-    why_rounds = f"as many as clients in a round, and at least {rule.LEAST_PARTICIPATIONS} for each client"
+        why_bound = "as large as noise allows: the larger it is, the better the probabilities"
+    why_rounds = (
+        f"as many as there are clients in a round, and at least {rule.LEAST_PARTICIPATIONS} for each client"
+    )
     if config.fit_clients == config.clients:
-        why_rounds = (
-            f"one a pass over the records, at most {rule.LEAST_PARTICIPATIONS} times as many as clients"
-        )
+        most_rounds = f"at most {rule.LEAST_PARTICIPATIONS} times as many as there are clients"
+        why_rounds = f"one for each pass over the records, {most_rounds}"
     reasons = {
         "rounds": f"{why_rounds}{allowed}: then no single client's noise dominates the common model",
         "local_epochs": (
@@ -48,14 +49,14 @@ def reasons_of(
             f"rounds{in_time}: at a fixed epsilon, more passes help (De et al. 2022, arXiv 2204.13650)"
         ),
         "expected_batch_size": (
-            f"{counted(steps, 'step')} of a client in total; larger batches hardly reduce the noise at "
+            f"{counted(steps, 'step')} for each client in total; larger batches hardly reduce the noise at "
             "this epsilon (the total noise of De et al. 2022)"
         ),
         "physical_batch_size": "by memory-mib, on each machine; it changes neither epsilon nor accuracy",
         "learning_rate": f"rate * bound / (1 - momentum) = {move:.2g}, {why_move}",
         "momentum": "none: a client that is chosen only now and then has no momentum to continue",
         "optimizer_state": "without momentum there is none",
-        "max_grad_norm": f"gradients of made-up records are {made_up.norm:.2g} long; {why_bound}",
+        "max_grad_norm": f"gradients of made-up records have length {made_up.norm:.2g}; {why_bound}",
         "noise_multiplier": "calibrated for each client, so that the rounds spend its epsilon",
         "participations": "noise for the number of rounds that nine of ten clients do not exceed",
         "round_timeout": (

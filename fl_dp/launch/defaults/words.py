@@ -41,12 +41,12 @@ def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bo
         "",
         f"noise-multiplier auto becomes {becomes}",
         *guarantee_lines(forecast),
-        f"all noise together is {forecast.noise_share:.2g} times as long as the sum of gradients that all "
-        "agree; the less, the better the model",
+        f"all noise together is {forecast.noise_share:.2g} times as long as a sum of gradients that all "
+        "agree; the smaller, the better for the model",
         *drowned_lines(forecast),
         *cost_lines(forecast, simulated=simulated),
-        f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times the rounds, because machines are "
-        f"seldom idle, and {_start(forecast):.0f} s for start and end",
+        f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times the time of the rounds, because machines "
+        f"are seldom idle, and {_start(forecast):.0f} s to start and finish",
     ):
         say(line)
 

@@ -205,20 +205,26 @@ def _persons(plan: SweepPlan) -> int:
 
 
 def print_results(plan: SweepPlan, rows: Sequence[Row]) -> None:
-    """Print a line for each combination: medians over its seeds, and the spread of the first metric."""
+    """Print a line for each combination: medians over its seeds, and the spread of the first metric.
+
+    On a shared ledger, where epsilon grows from run to run, also what a run's own steps cost.
+    """
     points = list(dict.fromkeys(run.point for run in plan.runs))
     seeds = max(sum(run.point == point for run in plan.runs) for point in points)
     names = list(dict.fromkeys(name for row in rows for name in row.shown)) or ["accuracy"]
     title = f"medians over {seeds} seeds" if seeds > 1 else "results"
-    columns = ("run", names[0], "least to most", *names[1:], "loss", "epsilon", "seconds", "runs")
-    lines = [_line(point, names, [row for row in rows if row.run.point == point]) for point in points]
+    own = ("own epsilon",) if plan.ledger else ()
+    columns = ("run", names[0], "min to max", *names[1:], "loss", "epsilon", *own, "seconds", "runs")
+    lines = [
+        _line(point, names, [row for row in rows if row.run.point == point], own=bool(own))
+        for point in points
+    ]
     print_table(title, columns, lines, left=("run",))
 
 
-def _line(point: str, metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
+def _line(point: str, metrics: Sequence[str], rows: Sequence[Row], *, own: bool) -> tuple[str, ...]:
     first, *others = ([row.shown.get(name) for row in rows] for name in metrics)
     scores = [score for score in first if score is not None]
-    epsilons = [row.epsilon for row in rows if row.epsilon is not None]
     states = [
         f"{UNFINISHED} (round {row.rounds} of {row.run.config['rounds']})"
         if row.status == UNFINISHED
@@ -231,7 +237,8 @@ def _line(point: str, metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str,
         f"{min(scores):.3f} to {max(scores):.3f}" if len(scores) > 1 else "",
         *(_median(values, "{:.3f}") for values in others),
         _median([row.loss for row in rows], "{:.2f}"),
-        rounded_up(max(epsilons)) if epsilons else "",
+        _largest([row.epsilon for row in rows]),
+        *((_largest([row.alone for row in rows]),) if own else ()),
         _median([row.seconds for row in rows], "{:.1f}"),
         ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states)),
     )
@@ -240,6 +247,11 @@ def _line(point: str, metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str,
 def _median(values: Sequence[float | None], form: str) -> str:
     there = [value for value in values if value is not None]
     return form.format(statistics.median(there)) if there else ""
+
+
+def _largest(epsilons: Sequence[float | None]) -> str:
+    there = [epsilon for epsilon in epsilons if epsilon is not None]
+    return rounded_up(max(there)) if there else ""
 
 
 def write_csv(plan: SweepPlan, rows: Sequence[Row], folder: SweepFolder) -> None:

@@ -30,11 +30,13 @@ def announce(runs: Sequence[RequestedRun], plan: SweepPlan, cost: SweepCost, say
     points = counted(len({run.point for run in runs}), "combination")
     seeds = counted(len({run.seed for run in runs}), "seed")
     say(f"{counted(len(runs), 'run')}: {points}, {seeds}; all clients are simulated")
-    whose = f"private: every run's updates are seen, so all runs pay in full from the ledger in {plan.ledger}"
+    whose = (
+        f"are private: every run's updates are seen, so all runs pay in full from the ledger in {plan.ledger}"
+    )
     if plan.public:
-        whose = "public or synthetic: each run is a trial with its own ledger in its folder"
+        whose = "are public or synthetic: each run is a trial with its own ledger in its folder"
     for data in dict.fromkeys(one.config.data for one in runs):
-        say(f"data {data}: {whose}")
+        say(f"the data {data} {whose}")
     for note in dict.fromkeys(note for one in runs for note in one.notes):
         say(note)
     if blind := sum(one.config.evaluate == "off" for one in runs):
@@ -60,8 +62,8 @@ def time_words(timings: Sequence[Timing], at_once: int) -> str:
     whole = rough_duration(rounds + around / at_once)
     return (
         f"estimated time: about {whole}: {rough_duration(rounds)} for the rounds of "
-        f"{counted(len(timings), 'run')}, the rest for start and end of each; {at_once} at a time. "
-        f"Measured on this machine, {how_busy(max(one.slowness for one in timings))}, with random numbers"
+        f"{counted(len(timings), 'run')}, the rest to start and finish each; {at_once} at a time. "
+        f"Measured with random numbers on this machine, {how_busy(max(one.slowness for one in timings))}"
     )
 
 

@@ -218,7 +218,7 @@ class RunFacts:
     masked: whether masks hid the parts of its secure sums; None if it opened none.
     epsilon_alone: as epsilon, if the assumption behind secure sums fails; None if no data were in any.
     one_run_ledger: by its launch, the clients' ledger was made for this run alone.
-    constant: what the best constant answer reaches, in words; empty if not known.
+    constant: what the best constant prediction reaches, in words; empty if not known.
     site_metrics: None if none were measured. outcomes: on the server's test data.
     """
 

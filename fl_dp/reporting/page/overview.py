@@ -176,7 +176,11 @@ def results(run: RunFacts) -> Named:
         ("Model that was kept", kept if run.has_model else "none"),
         *((f"{name}, on {run.tested}", measured(value)) for name, value in run.metrics.items()),
         (f"Loss, on {run.tested}", measured(run.loss)),
-        *((("The best answer that is the same for all of them", run.constant),) if run.constant else ()),
+        *(
+            (("Best constant prediction, the same for all test records", run.constant),)
+            if run.constant
+            else ()
+        ),
         ("Time", where_time_went(run)),
     )
 

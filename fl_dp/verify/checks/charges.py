@@ -108,7 +108,7 @@ def _run(evidence: Evidence, found: Found) -> None:
         _check_end(summary, growth, found)
     if growth.seen and not found.any_differ:
         found.agrees(
-            f"the charges of {counted(len(growth.known), 'client')} hold the steps of every round, "
+            f"the charges of {counted(len(growth.known), 'client')} include the steps of every round, "
             "and no step was taken out of an account"
         )
     elif not growth.seen:

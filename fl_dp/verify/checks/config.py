@@ -19,7 +19,7 @@ def _run(evidence: Evidence, found: Found) -> None:
         found.not_given("config.toml", "nothing says what was asked for")
         return
     asked = read_toml(folder.config)
-    digest = "config.toml has its digest; " if _check_digest(evidence, found) else ""
+    digest = "config.toml has the digest that summary.json names; " if _check_digest(evidence, found) else ""
     keep = ["the rounds"]
     if is_there(folder.resolved):
         _check_resolved(asked, read_toml(folder.resolved), found)
@@ -35,7 +35,7 @@ def _run(evidence: Evidence, found: Found) -> None:
     _check_sums(asked, evidence, found)
     _check_listed(asked, evidence, found)
     if not found.any_differ:
-        found.agrees(f"{digest}{', '.join(keep)} keep to config.toml")
+        found.agrees(f"{digest}{', '.join(keep)} agree with config.toml")
 
 
 def _check_digest(evidence: Evidence, found: Found) -> bool:

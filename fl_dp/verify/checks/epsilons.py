@@ -193,8 +193,8 @@ class _Recomputed:
             by = "" if self.by_our_own else " by dp_accounting"
             found.agrees(
                 f"{counted(self.claims, 'epsilon')} of clients, with {len(self._histories)} different "
-                f"histories, were computed again{by}: none is lower by more than what that may "
-                f"be off ({100 * RELATIVE:g} % + {ABSOLUTE:g})"
+                f"histories, were computed again{by}: none here is lower by more than the "
+                f"allowed error ({100 * RELATIVE:g} % + {ABSOLUTE:g})"
             )
 
 

@@ -32,8 +32,8 @@ _MORE = "a round was begun that has no line: the ledger counts, and not the page
 def _run(evidence: Evidence, found: Found) -> None:
     if not evidence.ledgers:
         own = evidence.folder.ledgers
-        where = f"; those of a run on one machine lie in it: --ledger {own}" if is_there(own) else ""
-        found.not_given(f"a ledger{where}", "what was really paid for is known from this folder alone")
+        where = f"; this run was on one machine, and its own is here: --ledger {own}" if is_there(own) else ""
+        found.not_given(f"a ledger{where}", "only this folder says what was really paid for")
         return
     ledgers = [one for path in evidence.ledgers if (one := _sound(path, found)) is not None]
     for account in (account for one in ledgers for account in one.accounts()):

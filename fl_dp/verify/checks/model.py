@@ -22,7 +22,7 @@ def _run(evidence: Evidence, found: Found) -> None:
     _check_weights(evidence.folder.model(private=summary.private), summary, found)
     _check_description(evidence, summary, found)
     if not found.any_differ and not any(one.outcome == "not given" for one in found.kept):
-        found.agrees("the model has the digest that summary.json names, and model.json is of this run")
+        found.agrees("the model has the digest that summary.json names, and model.json belongs to this run")
 
 
 def _check_weights(path: Path, summary: Claim, found: Found) -> None:

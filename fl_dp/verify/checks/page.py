@@ -53,7 +53,7 @@ def _run(evidence: Evidence, found: Found) -> None:
             "report.html was drawn before its epsilon was refuted", means="draw it again: fl-dp report"
         )
     if again == page:
-        found.agrees(f"report.html is, byte by byte, what the files of this folder make; {_of_it(evidence)}")
+        found.agrees(f"report.html is, byte for byte, what this folder's files make; {_of_it(evidence)}")
         return
     by = _DRAWN_BY.search(page)
     _compare_words(page, again, html.unescape(by.group(1)) if by else installed, installed, evidence, found)
@@ -66,7 +66,7 @@ def _compare_words(page: str, again: str, by: str, installed: str, evidence: Evi
             f"report.html is not what the files make: {_first_other(page, again)}", "report.html", _CHANGED
         )
     elif _words(_undrawn(page)) == _words(_undrawn(again)):
-        found.agrees(f"every word of report.html is what the files of this folder make; {_of_it(evidence)}")
+        found.agrees(f"every word of report.html is what this folder's files make; {_of_it(evidence)}")
         found.note(
             f"its figures were not compared: drawn by {clean(by)}, and here are {installed}",
             means="install these versions, or draw it again: fl-dp report",
@@ -104,7 +104,7 @@ def _check_digest(evidence: Evidence, found: Found) -> None:
     if not evidence.digest:
         found.note(
             f"the digest of these files is {fingerprint(digest)}",
-            means="a page that was printed of them shows the same; fl-dp verify --digest HEX compares",
+            means="a page printed from them shows the same; fl-dp verify --digest HEX compares",
         )
     elif evidence.digest == digest:
         found.agrees(f"the digest that was given is that of these files: {fingerprint(digest)}")

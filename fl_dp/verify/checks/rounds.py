@@ -49,8 +49,8 @@ def _run(evidence: Evidence, found: Found) -> None:
     compared = _compare(last, summary, found)
     if not found.any_differ:
         found.agrees(
-            f"{counted(last.round, 'round')} without a gap, and summary.json says what the last line does, "
-            f"in {compared} fields"
+            f"{counted(last.round, 'round')} without a gap; {compared} fields of summary.json agree with the "
+            "last line"
         )
 
 

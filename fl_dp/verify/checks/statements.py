@@ -17,7 +17,7 @@ from fl_dp.verify.claims import ROUNDING_ELSEWHERE, Claim, ClientClaim, merged, 
 from fl_dp.verify.reading import is_there, read_json, read_toml
 
 _OTHER_RUN = "the statement was made for something else, and put here"
-_LEFT_OUT = "what other runs have spent on the same data is in no epsilon here"
+_LEFT_OUT = "no epsilon here counts what other runs have spent on the same data"
 _CHANGED = "the site has stated something else than this folder says"
 
 
@@ -44,7 +44,7 @@ def _run(evidence: Evidence, found: Found) -> None:
         )  # fmt: skip
     if alone:
         whose = f"{counted(len(alone), 'client')}: {_listed(sorted(alone))}"
-        found.note(f"the ledger was made for this run alone, of {whose}", "statements.json", _LEFT_OUT)
+        found.note(f"the ledger was made for this run alone ({whose})", "statements.json", _LEFT_OUT)
     if evidence.summary is None:
         found.not_given("summary.json", "the statements could be compared with nothing")
         return
@@ -56,7 +56,7 @@ def _run(evidence: Evidence, found: Found) -> None:
         )
     if found.signed and not found.any_differ:
         found.agrees(
-            f"what was stated of {counted(len(found.signed), 'client')} is what summary.json says: run, "
+            f"the statements about {counted(len(found.signed), 'client')} agree with summary.json: run, "
             "model, charges, epsilon, delta, public size"
         )
     _say_who_signed(texts, evidence, found)
@@ -223,7 +223,8 @@ def _say_who_signed(texts: list[Stated], evidence: Evidence, found: Found) -> No
         found.not_given("a signature", "sites have stated something, and signed nothing of it")
     elif evidence.roster is None and is_there(evidence.folder.launch):
         found.not_given(
-            "a roster", "by launch.toml the keys were made for one launch on one machine: no roster has them"
+            "a roster",
+            "launch.toml says that the keys were made for one launch on one machine: no roster has them",
         )
     elif evidence.roster is None:
         found.not_given(

@@ -115,7 +115,7 @@ def test_a_run_leaves_both_models_and_reads_the_test_half_once(tmp_path, fakes, 
     moved = {float((last[name] - best[name]).mean().round()) for name in best}
     assert moved == {3.0 - summary["model_round"]}
     assert summary["epsilon"] == lines[-1]["epsilon"]  # of all rounds, whichever was chosen
-    *rounds, final, pictured = read  # classes are too small there for a constant answer to be told
+    *rounds, final, pictured = read  # classes are too small there for a constant prediction to be told
     assert len(rounds) == 4  # the start and three rounds
     assert all(one is rounds[0] for one in rounds)
     rows = {tuple(x.flatten().tolist()) for x in rounds[0].x}

@@ -68,4 +68,4 @@ def test_the_server_says_it_once_on_the_console(tmp_path, fakes):
     lines, _ = left(tmp_path)
     assert ["nowhere" in line for line in lines] == [False, True, False, False]
     shown = [round_line(line, rounds=4, budget=3.0) for line in lines]
-    assert ["This run goes nowhere so far" in text for text in shown] == [False, True, False, False]
+    assert ["This run is going nowhere so far" in text for text in shown] == [False, True, False, False]

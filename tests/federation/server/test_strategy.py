@@ -9,12 +9,13 @@ import pytest
 from federation.conftest import FakeClient
 from federation.server.short_run import START, TRAINABLE, run, settings, statuses, strategy_of, weights
 from flwr.app import MetricRecord
+from flwr.serverapp.strategy import FedAdam
 
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.federation.server import strategy as strategy_module
 from fl_dp.federation.server import verify
 from fl_dp.federation.server.state import read_state, write_state
-from fl_dp.federation.server.strategy import PrivateStrategy
+from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
 from fl_dp.federation.server.verify import NO_REPLY, Quorum
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.records import Entry, Refusal
@@ -86,6 +87,23 @@ def test_another_federation_replaces_one_part(fakes):
     strategy.start(fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")}), encode(START))
     trained = [[n for n, c in r.clients.items() if c.status == "trained"] for r in strategy.reports]
     assert trained == [["0"], ["1"], ["0"], ["1"]]
+
+
+@pytest.mark.parametrize(
+    ("whole", "words"),
+    [
+        (True, "it made a FedAdam; expected .* values of server-optimizer"),
+        (False, "its aggregating is of class FedAdam, not Aggregator; expected FILE"),
+    ],
+)
+def test_a_strategy_of_flowers_is_no_part_and_its_error_names_the_settings(whole, words):
+    def make(*given):
+        parts = usual_parts(*given)
+        parts.aggregating = FedAdam()
+        return FedAdam() if whole else parts
+
+    with pytest.raises(ConfigError, match=words):
+        PrivateStrategy(settings(strategy="a.py:make"), "run-1", TRAINABLE, lambda r: None, make_parts=make)
 
 
 @pytest.mark.parametrize("timeout", [0.0, 0.1, float("nan")])

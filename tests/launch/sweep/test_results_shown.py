@@ -78,7 +78,7 @@ def test_the_metrics_that_were_asked_for_have_a_column_each(plan, tmp_path, caps
     print_results(plan, rows)
     _, head, line, *_ = capsys.readouterr().out.splitlines()
     assert head.split() == [
-        "run", "f1", "least", "to", "most", "auroc", "r2", "loss", "epsilon", "seconds",
+        "run", "f1", "min", "to", "max", "auroc", "r2", "loss", "epsilon", "seconds",
         "runs",
     ]  # fmt: skip
     assert line.split()[1:6] == ["0.650", "0.500", "to", "0.800", "0.900"]
@@ -107,7 +107,7 @@ def test_on_private_data_the_whole_plan_counts_and_at_the_end_what_all_have_spen
     assert "that of all of them on these data, 1.91 at delta 1e-05." in text
 
 
-def test_the_page_says_what_the_runs_own_steps_cost_and_no_ledger_of_later(tmp_path):
+def test_the_page_says_what_the_runs_own_steps_cost_and_no_ledger_of_later(tmp_path, capsys):
     plan, folder = plan_of(False), SweepFolder(tmp_path)
     earlier, other = ({"sample_rate": 0.1, "noise_multiplier": 4.0, "steps": steps} for steps in (50, 5))
     for name in "ab":
@@ -119,6 +119,11 @@ def test_the_page_says_what_the_runs_own_steps_cost_and_no_ledger_of_later(tmp_p
         leave(folder, name, "completed", clients=clients)
     rows, epsilon = rows_of(plan, folder), rounded_up(compute_epsilon([Entry(0.1, 4.0, 40)], 1e-5))
     assert f"The steps of these runs alone cost {epsilon}." in footer(plan, rows, 99.0)
+    print_results(plan, rows)
+    head, line = (line.split() for line in capsys.readouterr().out.splitlines()[1:3])
+    own = rounded_up(compute_epsilon([Entry(0.1, 4.0, 20)], 1e-5))  # the 20 of 70 after 50 earlier ones
+    assert head[-6:] == ["loss", "epsilon", "own", "epsilon", "seconds", "runs"]
+    assert line[-5:-3] == ["0.50", own]
     assert f"Their own steps cost the data {epsilon} at delta 1e-05;" in cost_on_page(plan, rows, folder)
     assert own_epsilon(plan, rows[:1]) == compute_epsilon([Entry(0.1, 4.0, 20)], 1e-5)
     another = {"sample_rate": 0.2, "noise_multiplier": 4.0, "steps": 5}  # of an account that was retired

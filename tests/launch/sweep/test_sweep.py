@@ -75,7 +75,7 @@ def test_it_says_first_what_it_will_do_on_whose_data(two_by_two, said, capsys):
     sweep.tell(runs, plan, cost, said.append)
     text = "\n".join(said)
     assert "4 runs: 2 combinations, 2 seeds" in text
-    assert "data digits: public or synthetic: each run is a trial with its own ledger" in text
+    assert "the data digits are public or synthetic: each run is a trial with its own ledger" in text
     assert "on private data they would cost epsilon" in text
     assert "epsilon=1  0, 1" in capsys.readouterr().out
     assert (plan.public, plan.ledger) == (True, "")

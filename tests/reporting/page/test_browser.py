@@ -45,9 +45,19 @@ const cut = [...page.querySelectorAll(".stacked *")].filter(
 const empty = [...page.querySelectorAll("svg")].filter(e => e.getBoundingClientRect().height < 50).length;
 const hollow = [...page.querySelectorAll(".stacked td")].filter(
   e => e.checkVisibility() && !e.textContent.trim()).map(e => e.dataset.head);
-document.title = JSON.stringify({{width: shown.scrollWidth, wide, empty, cut, hollow,
+const found = {{width: shown.scrollWidth, wide, empty, cut, hollow,
   figures: page.querySelectorAll("svg").length, tables: page.querySelectorAll("table").length,
-  ink: page.defaultView.getComputedStyle(page.body).color}});
+  ink: page.defaultView.getComputedStyle(page.body).color}};
+page.querySelectorAll("details").forEach(e => e.open = true);
+const lines = (text, word) => {{
+  const range = page.createRange();
+  range.setStart(text, word.index);
+  range.setEnd(text, word.index + word[0].length);
+  return range.getClientRects().length;
+}};
+found.broken = [...page.querySelectorAll("tbody th > bdi")].filter(e => e.firstChild).flatMap(
+  e => [...e.textContent.matchAll(/[a-z]+/g)].filter(word => lines(e.firstChild, word) > 1).map(String));
+document.title = JSON.stringify(found);
 }});</script>"""
 
 
@@ -89,7 +99,7 @@ def several_runs(make: Make) -> list[RunFolder]:
 
 
 def answered_run(make: Make) -> list[RunFolder]:
-    names = [f"a disease with a very long name and number {number}" for number in range(20)]
+    names = [f"hypercholesterolaemia with a very long name and number {number}" for number in range(20)]
     run = answered(make(), at_sites=True, classes=names, confusion=[[7] * 20] * 20, scores=[])
     women = {"auroc[sex = women of a very long name]": {"value": 0.7, "low": 0.6, "high": 0.75}}
     return [of_rounds(run, lambda line: line["site_metrics"]["metrics"].update(women))]
@@ -109,6 +119,15 @@ def test_runs_are_shown_whole(
     assert (found["figures"], found["empty"]) == (figures, 0)
     assert int(str(found["tables"])) >= tables
     assert console == ""
+
+
+def test_no_word_of_a_row_s_name_is_broken_in_a_table_of_many_columns(make: Make, tmp_path: Path) -> None:
+    folders, page, printed = answered_run(make), tmp_path / "report.html", tmp_path / "report.pdf"
+    assert looked_at(tmp_path, folders, 1440)[0]["broken"] == []
+    page.write_text(render_page(folders))
+    browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri())
+    confusion = " ".join(printed_text(printed)).partition("records, and the share that is right")[2]
+    assert confusion.count("hypercholesterolaemia") >= 2 * 20  # a row and a column of each class
 
 
 def test_on_a_phone_no_heading_stands_before_nothing(make: Make, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ FOLLOWS = {
     "none: there were no clients": ("nobody came", "no round"),
     "the initial one: no round has changed it": ("all lost", "plain"),
     "the moving average of the rounds' models": ("average", "best"),
-    "The best answer that is the same for all of them": ("a constant", "plain"),
+    "Best constant prediction, the same for all test records": ("a constant", "plain"),
     "the best one, of round": ("best", "average"),
     "the half of the server's test data that it was not chosen on": ("best", "plain"),
     ", on the server's test data": ("plain", "best"),

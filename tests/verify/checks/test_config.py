@@ -17,10 +17,10 @@ def test_what_is_not_there_agrees_with_nothing(made_run: MadeRun) -> None:
         found = made_run.check()["config"].findings
         return [one.what for one in found if one.outcome is Outcome.AGREES]
 
-    keep = "the rounds, resolved.toml, summary and clients keep to config.toml"
-    assert agrees() == [f"config.toml has its digest; {keep}"]
+    keep = "the rounds, resolved.toml, summary and clients agree with config.toml"
+    assert agrees() == [f"config.toml has the digest that summary.json names; {keep}"]
     made_run.files.summary.unlink()
-    assert agrees() == ["the rounds, resolved.toml keep to config.toml"]
+    assert agrees() == ["the rounds, resolved.toml agree with config.toml"]
 
 
 @pytest.mark.parametrize(

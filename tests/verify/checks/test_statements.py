@@ -51,7 +51,7 @@ def test_what_a_site_has_signed_is_what_the_folder_says(
 def test_a_ledger_that_was_made_for_the_run_alone_is_told(made_run: MadeRun) -> None:
     assert made_run.notes("statements") == []
     said_again(made_run, lambda said: replace(said, one_run_ledger=True))
-    told = "the ledger was made for this run alone, of 1 client: north"
+    told = "the ledger was made for this run alone (1 client: north)"
     assert made_run.notes("statements") == [told]
     made_run.files.statements.unlink()
     made_run.files.launch.write_text('engine = ""\nledgers = "ledgers"\none-run-ledger = true\n')

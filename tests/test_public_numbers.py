@@ -33,7 +33,9 @@ def test_every_field_that_may_leave_has_a_reason_and_stands_in_the_document():
         for kind in (*TYPES, Statement, AccountStatement)
         for name, (_, mark) in leaving(kind).items()
     ]
-    assert sorted(told) == sorted(marked), "docs/privacy.md names each by its reason: | why | `Type.field`, ... |"
+    assert sorted(told) == sorted(marked), (
+        "docs/privacy.md names each by its reason: | why | `Type.field`, ... |"
+    )
 
 
 def test_a_field_that_is_not_marked_is_refused_at_import():

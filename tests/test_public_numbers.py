@@ -26,13 +26,16 @@ HISTOGRAM = SiteHistogram(np.zeros(9), SPENT, 1.0, 1e-5, 2.0, "pld", ("sex = f",
 
 
 def test_every_field_that_may_leave_has_a_reason_and_stands_in_the_document():
-    rows = re.findall(r"^\| `(\w+\.\w+)` \| (.+) \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| (.+) \| (`\w+\.\w+`.*) \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    told = [(name, reason) for reason, names in rows for name in re.findall(r"`(\w+\.\w+)`", names)]
     marked = [
         (f"{kind.__name__}.{name}", mark.because)
         for kind in (*TYPES, Statement, AccountStatement)
         for name, (_, mark) in leaving(kind).items()
     ]
-    assert rows == marked, "docs/privacy.md needs a row for each: | `Type.field` | its reason |"
+    assert sorted(told) == sorted(marked), (
+        "docs/privacy.md names each by its reason: | why | `Type.field`, ... |"
+    )
 
 
 def test_a_field_that_is_not_marked_is_refused_at_import():

@@ -9,9 +9,16 @@ All numbers are modulo the order of P-256, a prime; s is the secret, P = s G its
     z    r + e f, all its t coefficients: the answer
 
 The dealer tells the server all c_j, N and z. The server checks that x(z(0) G - e P) is N; each member checks
-that c_j is of its share and of z(j + 1) - e times its share. docs/secure-aggregation.md proves what follows.
-After Atapoor, Baghery, Cozzo and Pedersen 2023 ("VSS from distributed ZK proofs and applications", eprint
-2023/992), who commit to f and r apart, each with random bytes.
+that c_j is of its share and of z(j + 1) - e times its share: then it fits. After Atapoor, Baghery, Cozzo
+and Pedersen 2023 ("VSS from distributed ZK proofs and applications", eprint 2023/992), who commit to f and r
+apart, each with random bytes. Proofs, with SHA-256 as a random function:
+
+- Any t shares that fit give s, except with a chance of 2^-156 per hash that a dealer computes. Each c_j
+  fixes one pair (v_j, w_j) before e is known, and v_j fits only if w_j + e v_j = z(j + 1). N fixes four w at
+  most, with w + e s = z(0) for one. By Lagrange, w + e s = (weighted sum of w_j) + e (weighted sum of v_j).
+  If the latter is not s, at most one e solves this: a chance of 2^-255, for fewer than 2^97 sets of t and
+  four w.
+- Fewer than t tell no more than P: draw them, z and e, and set N = x(z(0) G - e P).
 """
 
 import secrets

@@ -281,8 +281,7 @@ class PrivateTrainer:
         is added for another one. It raises if one example may spoil the others: see `clipped_grad_sum`.
         """
         passes = passes or self._passes
-        parts = [torch.cat(parts) for parts in zip(*batches, strict=True)]
-        together = filled(rows, parts, pinned=passes.device.type != "cpu")
+        together = filled(rows, [torch.cat(parts) for parts in zip(*batches, strict=True)], passes.device)
         losses, kept = self._recorder.kept(passes, together) if self._recorder else passes.kept(together)
         sums = sums_of(
             losses,

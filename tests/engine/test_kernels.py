@@ -79,7 +79,9 @@ def test_a_kernel_compiles_without_spilling(name, kind, generation, even):
     fixed = {name: int(value) for name, value in arguments.items() if value.isdigit()}
     fixed |= dict.fromkeys({"left_c", "right_c"} & arguments.keys(), 1) if even else {}
     signature = {name: "constexpr" if name in fixed else value for name, value in arguments.items()}
-    by_16 = {(at,): [["tt.divisibility", 16]] for at, one in enumerate(arguments) if even and one not in fixed}
+    by_16 = {
+        (at,): [["tt.divisibility", 16]] for at, one in enumerate(arguments) if even and one not in fixed
+    }
     source = ASTSource(_kernels()[name], signature=signature, constexprs=fixed, attrs=by_16)
     options = {"num_warps": 8} if name == "_tile_sums" else {}
     made = triton.compile(source, target=GPUTarget("cuda", generation, 32), options=options)

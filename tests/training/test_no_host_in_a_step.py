@@ -120,15 +120,16 @@ def on_meta(monkeypatch):
         monkeypatch.setattr(owner, "synchronize", wait)
     device._tables(META)  # sent once
 
-    def make(model, plan, data):
-        objective = objective_for(data.form)
-        axes = axes_of(model, objective, CPU)
-        chosen = trainer_for(model, objective, plan)
-        chosen.rehearse(8)
-        chooser = KernelChooser(fixed=chosen.kernels)
-        return PrivateTrainer(model.to(META), axes, plan, objective, device=META, chooser=chooser)
+    return lambda model, plan, data: made_on(META, model, plan, data)
 
-    return make
+
+def made_on(device, model, plan, data):
+    objective = objective_for(data.form)
+    axes = axes_of(model, objective, CPU)
+    chosen = trainer_for(model, objective, plan)
+    chosen.rehearse(8)
+    chooser = KernelChooser(fixed=chosen.kernels)
+    return PrivateTrainer(model.to(device), axes, plan, objective, device=device, chooser=chooser)
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -142,6 +143,27 @@ def test_a_step_reads_nothing_from_the_device(name, plan, on_meta, caplog):
             trainer.step(data, 0.5, 8)
     assert not caplog.messages  # an example that raises contributes nothing, and is logged
     assert trainer._passes.parameters.keys() == before.keys()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))],
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_gpu_is_waited_for_in_no_step_but_the_first(name, kind, monkeypatch, caplog):
+    """By PyTorch's own watch. The first step compiles kernels and compares owners."""
+    monkeypatch.setattr(MixingWatch, "look", lambda *a: False)
+    data = _data(name)
+    trainer = made_on(torch.device(kind), MODELS[name](), PLAN, data)
+    trainer.step(data, 0.5, 8)
+    if kind == "cuda":
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        trainer.step(data, 0.5, 8)
+    finally:
+        if kind == "cuda":
+            torch.cuda.set_sync_debug_mode("default")
+    assert not caplog.messages
 
 
 READS = {

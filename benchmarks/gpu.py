@@ -105,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         parser.error("PyTorch sees no GPU here. A dry run: --device cpu --quick")
+    signal.signal(signal.SIGTERM, _end)
     try:
         records = run(PARTS, options.part or list(PARTS), options)
     except ValueError as error:
@@ -114,6 +115,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _say("\n" + text)
     if any("failed" in record or "WRONG" in str(record.get("rows")) for record in records.values()):
         raise SystemExit(1)
+
+
+def _end(number: int, _: object) -> None:
+    """So that the part that runs is ended, too: else it would go on beside the next call."""
+    raise SystemExit(128 + number)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -24,6 +24,7 @@ TESTS = (
     "tests/engine/test_cuda.py", "tests/engine/noise/test_device.py", "tests/engine/test_kernels.py",
     "tests/engine/gradients/test_gram_triton.py", "tests/engine/kernel_choice/test_memory.py",
     "tests/engine/test_steady_rows.py", "tests/engine/test_clipping.py", "tests/engine/test_recording.py",
+    "tests/training/test_no_host_in_a_step.py",
 )  # fmt: skip
 ACTOR_TESTS = ("tests/simulation/test_cuda.py",)
 WITH_MEMORY = ("fl-dp-mixed", "fl-dp-float-noise", "opacus-hooks", "opacus-ghost", "fastdp", "private-cnn")

@@ -1,9 +1,38 @@
 """Products in the precision of their inputs, whatever lower precision the user's settings allow."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import torch
+
+from fl_dp.errors import ConfigError
+
+# Read by NVIDIA's libraries, which then compute otherwise than PyTorch asks.
+_OVERRIDES = ("NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_EMULATE_DOUBLE_PRECISION")
+
+
+def check_overrides(device: torch.device) -> None:
+    """ConfigError where a variable of the environment may lower the precision of a GPU's products, unseen by
+    PyTorch, so that `full_precision` could not raise it.
+    """
+    found = [name for name in _OVERRIDES if os.environ.get(name, "0") not in ("", "0")]
+    if device.type == "cuda" and found:
+        raise ConfigError(
+            f"{' and '.join(found)} in the environment: NVIDIA's libraries may round more than was proven, "
+            "whatever PyTorch asks for. Unset it, or set it to 0."
+        )
+
+
+def precisions() -> dict[str, str]:
+    """What PyTorch's settings allow for products, convolutions and recurrent layers, by backend."""
+    cuda, cudnn, mkldnn = torch.backends.cuda, torch.backends.cudnn, torch.backends.mkldnn
+    named: dict[str, Any] = {
+        "cuda.matmul": cuda.matmul, "cudnn.conv": cudnn.conv, "cudnn.rnn": cudnn.rnn,  # type: ignore[attr-defined]
+        "mkldnn.matmul": mkldnn.matmul, "mkldnn.conv": mkldnn.conv, "mkldnn.rnn": mkldnn.rnn,  # type: ignore[attr-defined]
+    }  # fmt: skip
+    return {name: backend.fp32_precision for name, backend in named.items()}
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from fl_dp.engine.clip_functions import ClipFunction, clip_function
 from fl_dp.engine.clipping import ClippedSum, check_losses, clipped_grad_sum, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
+from fl_dp.engine.precision import check_overrides
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.engine.sum_error import most_drawn
 from fl_dp.errors import ConfigError
@@ -176,6 +177,7 @@ class PrivacyEngine(Fixed, Reports):
             )
         check_attachable(optimizer, sampler)
         check_optimizer(optimizer, self.parameters)
+        check_overrides(next(iter(self.parameters.values())).device)
         self._steps.watch(sampler)
         if self._ranks is not None:
             self._start_ranks(self._ranks, optimizer, sampler)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fl_dp.engine.precision import precisions
 from fl_dp.weights_digest import weights_digest
 
 DIGEST_WORDS = 2  # of 64 bits
@@ -105,6 +106,8 @@ def _machine(device: torch.device) -> list[object]:
         torch.cuda.get_device_name(device) if on_gpu else torch.backends.cpu.get_cpu_capability(),
         torch.get_num_threads(),
         torch.get_default_dtype(),
-        torch.get_float32_matmul_precision(),
+        precisions(),
+        torch.backends.cudnn.benchmark,
+        torch.version.cuda,
         torch.are_deterministic_algorithms_enabled(),
     ]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.clipping import check_losses
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
+from fl_dp.engine.precision import check_overrides
 from fl_dp.engine.recording import Passed
 from fl_dp.engine.tracing.harness import in_place_of
 from fl_dp.errors import ProbeError
@@ -32,6 +33,7 @@ class Passes:
         precision: str,
         device: torch.device,
     ) -> None:
+        check_overrides(device)
         self.model, self.objective, self.chooser = model, objective, chooser
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         # After a payment, no check of real data may end a round: findings go to the client's own log.
@@ -83,7 +85,7 @@ def losses_at(
     model: nn.Module, objective: Objective, examples: Batch, precision: str, device: torch.device
 ) -> Tensor:
     """(N,) each example's own loss, at least float32, from a batch's tensors on any device."""
-    batch = tuple(part.to(device) for part in examples)
+    batch = tuple(part.to(device, non_blocking=device.type != "cpu") for part in examples)
     # with gradients, whatever state an example that raised midway has left behind
     with torch.enable_grad(), computed_in(precision, device):
         return in_full(objective.losses(model, batch))

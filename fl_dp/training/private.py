@@ -280,8 +280,8 @@ class PrivateTrainer:
         the total number of examples. Batches may belong to different clients: no example can influence what
         is added for another one. It raises if one example may spoil the others: see `clipped_grad_sum`.
         """
-        together = filled(rows, [torch.cat(parts) for parts in zip(*batches, strict=True)])
         passes = passes or self._passes
+        together = filled(rows, [torch.cat(parts) for parts in zip(*batches, strict=True)], passes.device)
         losses, kept = self._recorder.kept(passes, together) if self._recorder else passes.kept(together)
         sums = sums_of(
             losses,

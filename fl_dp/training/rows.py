@@ -45,12 +45,14 @@ def instead_of(rows: int, at_most: int) -> list[int]:
     return [other for other in (64, 128, 32, 96, 16, 8, 4) if other <= at_most and other != rows]
 
 
-def filled(rows: int, batch: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def filled(rows: int, batch: Sequence[Tensor], device: torch.device | None = None) -> tuple[Tensor, ...]:
     """The tensors (n, ...) of n >= 1 examples, padded with copies of the first: (rows, ...).
 
-    Always in new memory, which PyTorch aligns: in other memory a product may round differently.
+    Always in new memory, which PyTorch aligns: in other memory a product may round differently. device: where
+    the pass is; a GPU takes them from pinned memory while the host goes on, which otherwise waits for it.
     """
-    full = [part.new_empty(rows, *part.shape[1:]) for part in batch]
+    pinned = device is not None and device.type != "cpu"
+    full = [part.new_empty(rows, *part.shape[1:], pin_memory=pinned) for part in batch]
     for new, part in zip(full, batch, strict=True):
         new[: len(part)] = part
         new[len(part) :] = part[0]

@@ -1,6 +1,10 @@
 """With parts that are made up, in real processes; and the smallest real one, on a CPU."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -42,6 +46,27 @@ def test_what_hangs_is_ended_with_all_that_it_started(options):
     records = run({"hangs": Part("", made_up_parts.hangs, limit=30.0)}, ["hangs"], options)
     assert records["hangs"]["failed"] == "not done after 30 s"
     (child,) = map(int, ran(options))
+    is_gone(child)
+
+
+@pytest.mark.slow
+def test_a_call_that_is_ended_ends_its_part_with_all_that_it_started(tmp_path):
+    call = (
+        "import sys; from benchmarks import gpu; import made_up_parts\n"
+        "gpu.PARTS = {'hangs': gpu.Part('', made_up_parts.hangs)}\n"
+        f"gpu.main(['--device', 'cpu', '--quick', '--part', 'hangs', '--out', {str(tmp_path)!r}])"
+    )
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    started = subprocess.Popen([sys.executable, "-c", call], env={**os.environ, "PYTHONPATH": path})
+    ends = time.monotonic() + 60
+    while not (tmp_path / "ran.txt").exists() and time.monotonic() < ends:
+        time.sleep(0.1)
+    started.terminate()
+    assert started.wait(60) == 128 + signal.SIGTERM
+    is_gone(int((tmp_path / "ran.txt").read_text()))
+
+
+def is_gone(child):
     ends = time.monotonic() + 60
     while Path(f"/proc/{child}").exists() and time.monotonic() < ends:
         time.sleep(0.1)

@@ -115,6 +115,14 @@ def differ_from_the_start(rank: int) -> dict[str, str | None]:
         finally:
             torch.set_num_threads(1)
 
+    def other_precision() -> None:
+        conv = torch.backends.mkldnn.conv  # type: ignore[attr-defined]
+        before, conv.fp32_precision = conv.fp32_precision, "bf16" if rank else "ieee"
+        try:
+            attached()
+        finally:
+            conv.fp32_precision = before
+
     def other_steps() -> None:
         training = Training()
         if rank == 1:
@@ -128,6 +136,7 @@ def differ_from_the_start(rank: int) -> dict[str, str | None]:
         "type": refused(lambda: attached(dtype=torch.float64 if rank else torch.float32)),
         "weights": refused(other_weights),
         "threads": refused(other_threads),
+        "precision": refused(other_precision),
         "physical": refused(lambda: attached(physical=4 + rank)),
         "position": refused(other_steps),
         "rate": refused(lambda: attached(lr=LR + rank)),

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from fl_dp.engine.precision import full_precision
+from fl_dp.engine.precision import check_overrides, full_precision
+from fl_dp.errors import ConfigError
 
 CPU = torch.device("cpu")
 BACKENDS = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
@@ -56,3 +57,18 @@ def test_by_default_nothing_is_written():
     assert set(before) <= {"none", "ieee"}
     with full_precision(CPU):
         assert [backend.fp32_precision for backend in BACKENDS] == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_EMULATE_DOUBLE_PRECISION"],
+)
+def test_what_lowers_a_gpus_precision_unseen_by_pytorch_is_refused_there(monkeypatch, name):
+    gpu = torch.device("cuda")
+    for allowed in ("", "0"):
+        monkeypatch.setenv(name, allowed)
+        check_overrides(gpu)
+    monkeypatch.setenv(name, "1")
+    check_overrides(CPU)
+    with pytest.raises(ConfigError, match=rf"{name} in the environment: .* Unset it"):
+        check_overrides(gpu)

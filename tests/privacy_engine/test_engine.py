@@ -157,3 +157,10 @@ def test_a_locked_engine_refuses_steps_until_it_is_unlocked():
     engine.unlock()
     optimizer.step(loss=losses)
     assert engine.steps == 1
+
+
+def test_attaching_asks_whether_the_device_rounds_as_was_proven(monkeypatch):
+    asked = []
+    monkeypatch.setattr("fl_dp.privacy_engine.engine.check_overrides", asked.append)
+    attached(noise_multiplier=1.0)
+    assert asked == [torch.device("cpu")]

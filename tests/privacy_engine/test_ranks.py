@@ -118,8 +118,8 @@ def test_ranks_that_differ_from_the_start_are_refused_on_all_of_them():
     words = {
         "bound": "the engine's settings", "multiplier": "the engine's settings",
         "kernels": "the engine's settings", "type": "the parameters, the weights", "weights": "the weights",
-        "threads": "torch and the device", "physical": "the sampler", "position": "the sampler",
-        "rate": "the optimizer",
+        "threads": "torch and the device", "precision": "torch and the device", "physical": "the sampler",
+        "position": "the sampler", "rate": "the optimizer",
     }  # fmt: skip
     for found in on_ranks(2, rank_work.differ_from_the_start):
         assert found.pop("none") is None

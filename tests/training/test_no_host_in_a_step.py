@@ -1,11 +1,10 @@
 """A private step on a device never waits for it: nothing is read back, and no shape depends on numbers.
 
 It runs on PyTorch's "meta" device, whose tensors have shapes but no numbers, so that whatever needs a number
-raises. Kernels of Triton, which only write into tensors that are there, are not run.
+raises. `Waits` raises for what is silent there and waits on a GPU. Kernels of Triton, which only write into
+tensors that are there, are not run.
 
-What may read the device is left out here: the comparison of owners, once for each graph (for models that
-move rows by data in every pass); the search of one batch in 50 for examples that mix; the choice of kernels
-and rows before the payment; and an adaptive clipping bound, which is the noised count of the step before.
+What may wait is left out here, and listed in docs/gpu.md.
 """
 
 from dataclasses import replace
@@ -14,11 +13,13 @@ import pytest
 import torch
 from objectives import objective_for
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from trainers import CPU, plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.noise import gaussian
+from fl_dp.engine.noise import device, gaussian
 from fl_dp.engine.tracing.ownership import OwnerCheck
 from fl_dp.training import clipping_bound
 from fl_dp.training.examples import axes_of
@@ -34,6 +35,50 @@ PLANS = {
     "adam": replace(PLAN, optimizer="adam", momentum=0.0),
     "adaptive": replace(PLAN, adaptive_clipping="quantile:0.5"),
 }
+
+
+class WaitError(RuntimeError):
+    """The host would wait for a GPU here."""
+
+
+class Waits(TorchDispatchMode):
+    """Raises for operators that would wait, though "meta" needs no number for them.
+
+    A copy from the host waits, unless it is told not to and comes from pinned memory, or is small (64 KiB for
+    CUDA; here 512 bytes, because these batches are small). Values of the host, as of `torch.tensor`, are such
+    copies, and so are its indices. A mask as an index is counted first.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._pinned = []  # tensors, so that their memory is not used again
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs, name = dict(kwargs or {}), func.overloadpacket.__name__
+        pinned = kwargs.pop("pin_memory", None)  # there is none without a GPU
+        made = func(*args, **kwargs)
+        if pinned:
+            self._pinned.append(made)
+        on_device = any(isinstance(one, torch.Tensor) and one.is_meta for one in tree_leaves((made, args)))
+        indices = [one for one in args[1] if one is not None] if name in ("index", "index_put_") else ()
+        if on_device and (
+            name in ("lift_fresh", "histc")
+            or any(not one.is_meta or one.dtype == torch.bool for one in indices)
+            or (name == "_to_copy" and self._is_slow(args[0], kwargs.get("non_blocking")))
+            or (name == "copy_" and self._is_slow(args[1], kwargs.get("non_blocking") or args[2:] == (True,)))
+        ):
+            raise WaitError(name)
+        return made
+
+    def _is_slow(self, source, non_blocking):
+        if source.is_meta:
+            return False
+        is_pinned = any(source.data_ptr() == one.data_ptr() for one in self._pinned)
+        return not (non_blocking and (is_pinned or source.nbytes <= 2**9))
+
+
+def wait(*_):
+    raise WaitError
 
 
 class Words(nn.Module):
@@ -71,16 +116,20 @@ def on_meta(monkeypatch):
     monkeypatch.setattr(OwnerCheck, "begin", lambda *a: None)
     monkeypatch.setattr(MixingWatch, "look", lambda *a: False)
     monkeypatch.setattr(clipping_bound, "_read", lambda count: 0.0)
+    for owner in (torch.cuda, torch.cuda.Event, torch.cuda.Stream):
+        monkeypatch.setattr(owner, "synchronize", wait)
+    device._tables(META)  # sent once
 
-    def make(model, plan, data):
-        objective = objective_for(data.form)
-        axes = axes_of(model, objective, CPU)
-        chosen = trainer_for(model, objective, plan)
-        chosen.rehearse(8)
-        chooser = KernelChooser(fixed=chosen.kernels)
-        return PrivateTrainer(model.to(META), axes, plan, objective, device=META, chooser=chooser)
+    return lambda model, plan, data: made_on(META, model, plan, data)
 
-    return make
+
+def made_on(device, model, plan, data):
+    objective = objective_for(data.form)
+    axes = axes_of(model, objective, CPU)
+    chosen = trainer_for(model, objective, plan)
+    chosen.rehearse(8)
+    chooser = KernelChooser(fixed=chosen.kernels)
+    return PrivateTrainer(model.to(device), axes, plan, objective, device=device, chooser=chooser)
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -89,10 +138,32 @@ def test_a_step_reads_nothing_from_the_device(name, plan, on_meta, caplog):
     data = _data(name)
     trainer = on_meta(MODELS[name](), PLANS[plan], data)
     before = {name: p.clone() for name, p in trainer._passes.parameters.items()}
-    for _ in range(2):
-        trainer.step(data, 0.5, 8)
+    with Waits():
+        for _ in range(2):
+            trainer.step(data, 0.5, 8)
     assert not caplog.messages  # an example that raises contributes nothing, and is logged
     assert trainer._passes.parameters.keys() == before.keys()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))],
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_gpu_is_waited_for_in_no_step_but_the_first(name, kind, monkeypatch, caplog):
+    """By PyTorch's own watch. The first step compiles kernels and compares owners."""
+    monkeypatch.setattr(MixingWatch, "look", lambda *a: False)
+    data = _data(name)
+    trainer = made_on(torch.device(kind), MODELS[name](), PLAN, data)
+    trainer.step(data, 0.5, 8)
+    if kind == "cuda":
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        trainer.step(data, 0.5, 8)
+    finally:
+        if kind == "cuda":
+            torch.cuda.set_sync_debug_mode("default")
+    assert not caplog.messages
 
 
 READS = {
@@ -110,6 +181,17 @@ READS = {
     "repeat": lambda x: x.repeat_interleave(x.long().abs()),
     "equal": lambda x: torch.equal(x, x),
     "where": lambda x: torch.where(x > 0),
+    "masked write": lambda x: x.detach().index_put_((x > 0,), x.detach()),
+    "count": lambda x: x.long().bincount(),
+    "range": lambda x: x.detach().histc(),
+    "send": lambda x: torch.zeros(3).to(x.device),
+    "send into": lambda x: x.detach().clone().copy_(torch.zeros(x.shape)),
+    "send much": lambda x: torch.zeros(200).to(x.device, non_blocking=True),
+    "values": lambda x: torch.tensor([1.0, 2.0], device=x.device),
+    "index": lambda x: x[torch.tensor([0])],
+    "synchronize": lambda x: torch.cuda.synchronize(),
+    "event": lambda x: torch.cuda.Event().synchronize(),
+    "stream": lambda x: torch.cuda.Stream.synchronize(None),
 }
 
 
@@ -125,11 +207,12 @@ def test_each_kind_of_read_is_seen(read, on_meta, monkeypatch, caplog):
             return super().forward(x)
 
     trainer = on_meta(Reading(nn.Flatten(), nn.Linear(64, 3)), PLAN, data)
-    trainer.step(data, 0.5, 8)
+    with Waits():
+        trainer.step(data, 0.5, 8)
     assert "an example contributes nothing" in caplog.text
     trainer = on_meta(MODELS["linear"](), PLAN, data)
     monkeypatch.setattr(
         trainer.bound, "descended", lambda noisy: [READS[read](one.flatten()) for one in noisy.values()]
     )
-    with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
+    with Waits(), pytest.raises((RuntimeError, NotImplementedError, TypeError)):
         trainer.step(data, 0.5, 8)

@@ -9,8 +9,11 @@ from torch import nn
 from trainers import CPU, plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.backward import Axes
+from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.errors import ConfigError
 from fl_dp.models.build import build_model
+from fl_dp.training.passes import Passes
 from fl_dp.training.precision import check_precision, in_full
 
 
@@ -64,3 +67,12 @@ def test_what_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         check_precision("bf16", torch.device("cuda"))
     assert in_full(torch.ones(2, dtype=torch.bfloat16)).dtype == torch.float32
     assert in_full(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
+
+
+def test_a_gpu_whose_libraries_were_told_to_round_otherwise_is_refused_before_a_pass(monkeypatch) -> None:
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    objective: Any = None
+    given = (nn.Linear(1, 1), Axes({}), objective, KernelChooser())
+    Passes(*given, precision="float32", device=CPU)
+    with pytest.raises(ConfigError, match="NVIDIA_TF32_OVERRIDE"):
+        Passes(*given, precision="float32", device=torch.device("cuda"))

@@ -68,7 +68,7 @@ def _gram(
     gram = tl.zeros((side, side), tl.float32)
     start = 0
     while start < width:  # not `range`: the interpreter of Triton 3.6 cannot count to a run-time number
-        c = start + tl.arange(0, block)
+        c = (start + tl.arange(0, block)).to(tl.int64)  # times a stride it may exceed 32 bits
         rows_i = rows + t * stride_t + c[None, :] * stride_c
         rows_j = rows + s * stride_t + c[:, None] * stride_c
         a = tl.load(rows_i, mask=(t < num_positions) & (c[None, :] < width), other=0.0)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fl_dp.engine.gradients.table_rows import Rows, joined_positions
+from fl_dp.engine.gradients.table_rows import Rows, added_by_halves, joined_positions
 
 NUM_ROWS = 5
 
@@ -14,9 +14,27 @@ def _example(n, T, d, dtype=torch.float64):  # noqa: N803
 
 
 def test_a_row_is_there_once_and_what_is_left_over_is_zero():
-    rows, sums = joined_positions(torch.tensor([[4, 2, 4, 2]]), torch.tensor([[[1.0], [2.0], [5.0], [-2.0]]]))
-    assert rows.tolist() == [[2, 4, 0, 0]]
+    grads = torch.tensor([[[1.0], [2.0], [5.0], [-2.0]]])
+    rows, sums = joined_positions(torch.tensor([[4, 2, 4, 2]]), grads, NUM_ROWS)
+    assert rows.tolist()[0][:2] == [2, 4]
     assert sums.flatten().tolist() == [0.0, 6.0, 0.0, 0.0]
+
+
+def test_no_row_gets_much_more_than_one_vector_of_each_example():
+    """Padding is one word many times; a GPU would add the zeros that are left over one after the other."""
+    words = torch.zeros(16, 100, dtype=torch.int64)
+    words[:, :10] = torch.arange(10)
+    rows, _ = joined_positions(words, torch.zeros(16, 100, 1), 500)
+    assert torch.bincount(rows.flatten()).max() <= 16 + 16 * 100 // 500 + 1
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, 64, 65])
+def test_sums_by_halves_do_not_depend_on_zeros_behind(number):
+    numbers = torch.rand(200, number, dtype=torch.float64)
+    found = added_by_halves(numbers)
+    torch.testing.assert_close(found, numbers.sum(1), rtol=1e-13, atol=0)
+    for more in (1, 5, 70):
+        assert torch.equal(added_by_halves(torch.nn.functional.pad(numbers, (0, more))), found)
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])

@@ -36,11 +36,11 @@ SAMPLES = Path(__file__).parent / "samples"
 VERSIONS = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
 EXPECTATIONS = {name: json.loads((SAMPLES / name / EXPECTED).read_text()) for name in VERSIONS}
 TOLERANCE = 1e-5  # of numbers that are computed anew: epsilons, and a model's answers in float32
-# What is otherwise now: a config without an arithmetic meant one that was refuted; a page is in the
-# words of the fl_dp that drew it.
+# What is otherwise now, by version and kind: a config without an arithmetic meant one that was refuted; a
+# page is in the words of the fl_dp that drew it.
 OTHERWISE = {
-    "config": {"arithmetic": (REFUTED, STEADY_ROWS)},
-    "deployed": {"checks.page.0": ("agrees", "unchecked"), "verdict": ("authentic", "UNCHECKED")},
+    ("0.1.0", "config"): {"arithmetic": (REFUTED, STEADY_ROWS)},
+    ("0.1.0", "deployed"): {"checks.page.0": ("agrees", "unchecked"), "verdict": ("authentic", "UNCHECKED")},
 }
 LEDGERS = ("ledgers/north", "simulated", "every-entry")
 
@@ -100,7 +100,7 @@ def test_each_kind_is_read_as_it_was(samples: Path, version: str, kind: str, mad
         pytest.skip(f"{version} wrote none")
     found, expected = leaves(read(samples, kind)), leaves(EXPECTATIONS[version][kind])
     now = {name: found.get(name, "not there") for name in expected}
-    for key, (then, default) in OTHERWISE.get(kind, {}).items():
+    for key, (then, default) in OTHERWISE.get((version, kind), {}).items():
         names = {name for name in expected if name.endswith(f".{key}")}
         assert {(expected.pop(name), now[name]) for name in names} == {(then, default)}
     assert {name: (now[name], then) for name, then in expected.items() if not same(now[name], then)} == {}

@@ -31,6 +31,7 @@ from fl_dp.verify.verdict import verdict
 from scripts.samples.__main__ import EXPECTED, digest
 from scripts.samples.private import private_copy
 from scripts.samples.reading import READERS, read
+from scripts.samples.surface import surface
 
 SAMPLES = Path(__file__).parent / "samples"
 VERSIONS = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
@@ -42,6 +43,7 @@ OTHERWISE = {
     ("0.1.0", "config"): {"arithmetic": (REFUTED, STEADY_ROWS)},
     ("0.1.0", "deployed"): {"checks.page.0": ("agrees", "unchecked"), "verdict": ("authentic", "UNCHECKED")},
 }
+GONE: dict[str, set[str]] = {}  # by version: names, options, and keys with their defaults
 LEDGERS = ("ledgers/north", "simulated", "every-entry")
 
 
@@ -104,6 +106,13 @@ def test_each_kind_is_read_as_it_was(samples: Path, version: str, kind: str, mad
         names = {name for name in expected if name.endswith(f".{key}")}
         assert {(expected.pop(name), now[name]) for name in names} == {(then, default)}
     assert {name: (now[name], then) for name, then in expected.items() if not same(now[name], then)} == {}
+
+
+def test_what_a_release_offered_stays_or_is_named(version: str) -> None:
+    """What is to go is announced first, and a new default has a line in the changelog: docs/stability.md."""
+    offered, now = EXPECTATIONS[version].get("surface", {}), surface()
+    gone = {one for kind, names in offered.items() for one in set(names) - set(now[kind])}
+    assert gone == GONE.get(version, set())
 
 
 def test_no_sample_was_changed(version: str) -> None:

@@ -13,7 +13,8 @@ MOST_RECORDS = 10**15  # of one data set; with more, a delta below 1 / n cannot 
 MOST_MEMBERS = 100  # of a secure sum
 MOST_LISTED = 1000  # rounds of a list of noise
 MOST_MULTIPLIERS = 50  # different ones in it: each is an entry of messages, and costs an accountant time
-MOST_PASS_STEPS = 10_000  # of one pass of random allocation: a calibration for it takes 3 s
+MOST_PASS_STEPS = 10_000  # that a plan may ask for, in one pass of random allocation: calibrating takes 3 s
+MOST_PAID_PASS_STEPS = 100_000  # of a pass that was paid for: 0.1.0 took so many
 
 # What identifies a mechanism: sample rate, noise multiplier, shares, copies, steps of a pass.
 Mechanism = tuple[float, float, int, int, int]
@@ -54,9 +55,9 @@ class Entry:
                 raise ConfigError(f"Expected {name}={value!r}, an integer from 1 to {MOST_MEMBERS}.")
         if not self.private and self.shared:
             raise ConfigError("Expected shares=1 and copies=1 of steps without noise.")
-        if type(self.pass_steps) is not int or not 1 <= self.pass_steps <= MOST_PASS_STEPS:
+        if type(self.pass_steps) is not int or not 1 <= self.pass_steps <= MOST_PAID_PASS_STEPS:
             raise ConfigError(
-                f"Expected pass_steps={self.pass_steps!r}, an integer from 1 to {MOST_PASS_STEPS}."
+                f"Expected pass_steps={self.pass_steps!r}, an integer from 1 to {MOST_PAID_PASS_STEPS}."
             )
         if self.pass_steps > 1:
             self._check_passes()

@@ -31,17 +31,19 @@ from fl_dp.verify.verdict import verdict
 from scripts.samples.__main__ import EXPECTED, digest
 from scripts.samples.private import private_copy
 from scripts.samples.reading import READERS, read
+from scripts.samples.surface import surface
 
 SAMPLES = Path(__file__).parent / "samples"
 VERSIONS = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
 EXPECTATIONS = {name: json.loads((SAMPLES / name / EXPECTED).read_text()) for name in VERSIONS}
 TOLERANCE = 1e-5  # of numbers that are computed anew: epsilons, and a model's answers in float32
-# What is otherwise now: a config without an arithmetic meant one that was refuted; a page is in the
-# words of the fl_dp that drew it.
+# What is otherwise now, by version and kind: a config without an arithmetic meant one that was refuted; a
+# page is in the words of the fl_dp that drew it.
 OTHERWISE = {
-    "config": {"arithmetic": (REFUTED, STEADY_ROWS)},
-    "deployed": {"checks.page.0": ("agrees", "unchecked"), "verdict": ("authentic", "UNCHECKED")},
+    ("0.1.0", "config"): {"arithmetic": (REFUTED, STEADY_ROWS)},
+    ("0.1.0", "deployed"): {"checks.page.0": ("agrees", "unchecked"), "verdict": ("authentic", "UNCHECKED")},
 }
+GONE: dict[str, set[str]] = {}  # by version: names, options, and keys with their defaults
 LEDGERS = ("ledgers/north", "simulated", "every-entry")
 
 
@@ -100,10 +102,17 @@ def test_each_kind_is_read_as_it_was(samples: Path, version: str, kind: str, mad
         pytest.skip(f"{version} wrote none")
     found, expected = leaves(read(samples, kind)), leaves(EXPECTATIONS[version][kind])
     now = {name: found.get(name, "not there") for name in expected}
-    for key, (then, default) in OTHERWISE.get(kind, {}).items():
+    for key, (then, default) in OTHERWISE.get((version, kind), {}).items():
         names = {name for name in expected if name.endswith(f".{key}")}
         assert {(expected.pop(name), now[name]) for name in names} == {(then, default)}
     assert {name: (now[name], then) for name, then in expected.items() if not same(now[name], then)} == {}
+
+
+def test_what_a_release_offered_stays_or_is_named(version: str) -> None:
+    """What is to go is announced first, and a new default has a line in the changelog: docs/stability.md."""
+    offered, now = EXPECTATIONS[version].get("surface", {}), surface()
+    gone = {one for kind, names in offered.items() for one in set(names) - set(now[kind])}
+    assert gone == GONE.get(version, set())
 
 
 def test_no_sample_was_changed(version: str) -> None:

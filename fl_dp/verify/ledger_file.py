@@ -22,7 +22,7 @@ from fl_dp.accounting.ledger.files import find_ledger, openings_file
 from fl_dp.accounting.ledger.hash_chain import Row, first_broken
 from fl_dp.accounting.ledger.payment_keys import TABLE as PAYMENT_KEYS
 from fl_dp.clean_text import clean
-from fl_dp.errors import ConfigError, FlDpError
+from fl_dp.errors import ConfigError, FlDpError, LedgerError
 from fl_dp.verify.reading import lines, opened, parse_json, read_bytes, read_json, table, text, whole
 
 MOST_LEDGER = 2**28  # bytes; a payment takes about 600, so that a thousand rounds of 450 clients fit
@@ -72,6 +72,8 @@ class LedgerFile:
         for row in rows:
             try:
                 book.add(Event(row.id, table(json.loads(row.content))))
+            except LedgerError as error:
+                raise ConfigError(f"{self.path.name}: {error}") from None
             except _DAMAGED:
                 raise ConfigError(f"{self.path.name}: entry {row.id} is no entry of a ledger.") from None
         return book

@@ -21,6 +21,7 @@ from scripts.samples.place import ROOT, WHERE, neutral_place
 from scripts.samples.private import private_copy
 from scripts.samples.reading import READERS, Json, read
 from scripts.samples.simulation import make_simulations
+from scripts.samples.surface import surface
 
 EXPECTED = "expected.json"
 _LEFT_OUT = shutil.ignore_patterns("logs", ".lock", ".server.lock")  # nothing reads them
@@ -58,7 +59,8 @@ def expected(made: Path) -> Json:
     with tempfile.TemporaryDirectory() as folder:
         copied = private_copy(made, Path(folder) / made.name)
         said = {kind: read(copied, kind) for kind in READERS}
-    return {"made": datetime.now(UTC).isoformat(timespec="seconds"), "files": digests, **said}
+    made_at = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"made": made_at, "files": digests, "surface": surface(), **said}
 
 
 def in_lines(table: Json) -> str:

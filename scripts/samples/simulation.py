@@ -28,9 +28,10 @@ def make_simulations(place: Place) -> None:
             time.sleep(0.005)
         process.send_signal(signal.SIGINT)
         finish(process, _INTERRUPTED)
+    (folder / "report.html").unlink()  # 100 kB; that of `deployed` is kept
     shutil.copytree(folder, place.folder / "interrupted")
     place.run("run", "--resume", folder.name)
-    (folder / "report.html").unlink()  # 100 kB; that of `deployed` is kept
+    (folder / "report.html").unlink()
 
 
 def _rounds(folder: Path) -> int:

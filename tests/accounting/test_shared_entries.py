@@ -11,7 +11,7 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
-from fl_dp.errors import AccountingError, ConfigError, DeclinedError, LedgerError
+from fl_dp.errors import AccountingError, ConfigError, DeclinedError
 from fl_dp.federation.client.one_mechanism import OneMechanismBudget, conflict
 from fl_dp.federation.server.client_record import ClientRecord, client_of, shows_less
 from fl_dp.federation.server.history import History
@@ -112,17 +112,6 @@ def test_the_ledger_keeps_them(tmp_path):
     with Ledger.open(tmp_path / "l.sqlite") as ledger:
         assert ledger.spent("data") == (PLAIN, SHARED)
         assert ledger.accounts()[0].rounds[1].entry == SHARED
-
-
-def test_an_fl_dp_that_knows_no_shares_cannot_read_such_a_ledger(tmp_path, monkeypatch):
-    """It would take what several copies cost for what one does: a kind that it does not know stops it."""
-    from fl_dp.accounting.ledger import accounts as module
-
-    monkeypatch.setattr(module, "SHARED", "reserve-later")
-    with Ledger.open(tmp_path / "l.sqlite") as ledger:
-        ledger.register("data", "print", 100)
-        with pytest.raises(LedgerError, match="which this fl_dp cannot read"):
-            ledger.reserve_all([ReservationRequest("data", "run", 2, Entry(0.1, 2.0, 5, 8), BUDGET)])
 
 
 def test_rdp_and_prv_refuse_a_person_at_several_clients():

@@ -132,7 +132,8 @@ class AccountBook:
                 self._retire(event)
             case kind:
                 raise LedgerError(
-                    f"entry {event.id} of the ledger is a {kind!r}, which this fl_dp cannot read."
+                    f"entry {event.id} of the ledger is a {kind!r:.40}, which this fl_dp cannot read; "
+                    "take a newer one."
                 )
 
     def accounts(self) -> list[Account]:

@@ -49,6 +49,9 @@ def test_random_allocation_is_of_whole_passes(changes, config, words):
     check_plan(PASSES, CONFIG, public_size=64)
     with pytest.raises(DeclinedError, match=words):
         check_plan(replace(PASSES, **changes), replace(CONFIG, **config), public_size=64)
+    long = replace(PASSES, steps=10_001, pass_steps=10_001, expected_batch_size=2)
+    with pytest.raises(DeclinedError, match="expected 1 to 10000"):
+        check_plan(long, CONFIG, public_size=20_000)
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,8 @@ def test_random_allocation_has_whole_passes_of_the_declared_size():
         check_plan(plan, ClientConfig(client="0", ledger="x", loss=plan.loss), size)
     auto = round_mechanism(profile, replace(ALLOCATION, noise_multiplier="auto"))
     assert compute_epsilon([auto.taking(60)], 1e-5) <= 3.0 < compute_epsilon([auto.taking(70)], 1e-5)
+    with pytest.raises(FederationError, match="a pass would take 10001 steps, at most 10000 may be"):
+        round_mechanism(replace(profile, public_size=64 * 10_001), ALLOCATION)
 
 
 def test_where_nothing_is_to_be_allocated_poisson_sampling_stays():

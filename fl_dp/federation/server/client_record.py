@@ -73,7 +73,7 @@ class ClientRecord:
     @cached_property
     def row(self) -> str:
         """All fields that are part of it, as a JSON list; the inverse of `client_of`."""
-        return json.dumps(_values(self), default=_entry_values, allow_nan=False, separators=(",", ":"))
+        return json.dumps(_values(self), default=entry_values, allow_nan=False, separators=(",", ":"))
 
     @cached_property
     def _history(self) -> History:
@@ -260,7 +260,7 @@ _RECORD = tuple(one.name for one in dataclasses.fields(ClientRecord) if one.name
 _values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_RECORD)
 
 
-def _entry_values(entry: Entry) -> tuple[float, ...]:
+def entry_values(entry: Entry) -> tuple[float, ...]:
     values = entry.sample_rate, entry.noise_multiplier, entry.steps
     return (*values, *(getattr(entry, name) for name in MORE_FIELDS)) if more_fields(entry) else values
 

@@ -16,7 +16,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FlDpError
 from fl_dp.federation.client.one_mechanism import without_shares
 from fl_dp.federation.server.history import History, history_of
-from fl_dp.federation.server.planning import listed_rounds, round_mechanism
+from fl_dp.federation.server.planning import budget_of, listed_rounds, round_mechanism
 from fl_dp.records import MORE_FIELDS, STEADY_ROWS, ClientProfile, Entry, more_fields, weakest
 from fl_dp.reporting.reports import RunCost
 
@@ -67,8 +67,7 @@ class ClientRecord:
 
     @cached_property
     def budget(self) -> Budget:
-        one = self.profile
-        return Budget(one.epsilon, one.delta, one.accountant, one.epsilon_alone or None)
+        return budget_of(self.profile)
 
     @cached_property
     def row(self) -> str:

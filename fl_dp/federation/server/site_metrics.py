@@ -23,7 +23,6 @@ from fl_dp.config.site_metrics import planned_evaluations
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import FederationError, FlDpError
-from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.server.accounts_of_tests import AccountOfTests, AccountsOfTests
 from fl_dp.federation.server.histogram_sum import HistogramSum, question
 from fl_dp.federation.server.registration import LEAST_PATIENCE, Registration
@@ -43,6 +42,7 @@ from fl_dp.federation.wire.send_receive import receive, require_answer, send
 from fl_dp.models.names import common_name
 from fl_dp.records import Refusal
 from fl_dp.tasks.held_out import cap_of
+from fl_dp.tasks.identity import identity
 from fl_dp.tasks.load import task_of
 from fl_dp.tasks.outcomes import of_sites
 from fl_dp.tasks.score_histogram import Layout
@@ -224,7 +224,7 @@ class SiteMetrics:
             bins=config.site_metrics_bins,
             by_subgroup=config.site_metrics_subgroups,
             model=common_name(config.model),
-            task=task_identity(config),
+            task=identity(task_of(config)),
             unit=config.unit_of_all,
         )
 

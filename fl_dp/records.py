@@ -214,7 +214,7 @@ NUMERICS = 4
 
 # Increased with every change of what messages hold: records, fields, stages. A server takes no site with
 # another number, before anybody pays. 0: sites of before there was a number.
-PROTOCOL = 1
+PROTOCOL = 2
 
 # The largest absolute value of a weight: clients decline larger ones, and clamp the result of a step to it.
 MOST_WEIGHT = 1e6
@@ -338,6 +338,7 @@ class ClientProfile:
     allow_unprotected: whether it takes part in runs without privacy. arithmetic: the weakest claim under
     which anything was spent, one of `PAID_UNDER`. allow_secure_sum: whether it takes part in secure sums;
     epsilon_alone: a second budget, for the epsilon if the assumption behind secure sums fails; 0: none.
+    evaluate_epsilon: the budget of its test records; 0: it declares none.
     """
 
     client: Annotated[str, Leaves("its operator's choice; else the kit's name, or without a kit the host's")]
@@ -353,6 +354,7 @@ class ClientProfile:
     arithmetic: Annotated[str, Leaves("from plans, which servers chose")] = STEADY_ROWS
     allow_secure_sum: Annotated[bool, Leaves("its operator's choice")] = False
     epsilon_alone: Annotated[float, Leaves("its operator's choice")] = 0.0
+    evaluate_epsilon: Annotated[float, Range(0, MOST_EPSILON), Leaves("its operator's choice")] = 0.0
 
 
 @dataclass(frozen=True, slots=True)

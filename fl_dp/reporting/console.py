@@ -128,7 +128,8 @@ def _at_the_sites(record: Mapping[str, Any]) -> tuple[str, ...]:
     if not measured:
         return ()
     alone = f", alone {alone_words(measured['epsilon_alone'])}" if "epsilon_alone" in measured else ""
-    cost = f"(test eps {rounded_up(measured['epsilon'])}{alone})"
+    most = "at most " if any(one.get("unheard") for one in measured["sites"].values()) else ""
+    cost = f"(test eps {most}{rounded_up(measured['epsilon'])}{alone})"
     found = ((name, measured["metrics"].get(name)) for name in SITE_METRICS)
     name, one = next(((name, one) for name, one in found if one and one["value"] is not None), ("", None))
     if one is None:

@@ -142,8 +142,10 @@ class RoundReport:
     far, including this one. secure_sum: an `OpenedSum`; None, and not written, if there is none.
     site_metrics: of the global model on the sites' own test records; None, and not written, if they were not
     due. metrics: by name, value and ends of the interval, "low" and "high"; None: not enough records for the
-    noise. sites: for each site its account of test records: epsilon of all its charges at delta, out of
-    budget. epsilon, delta: the largest of any site, by what each has shown last. bins: of the scores.
+    noise. bins: of the scores. sites: for each site its account of test records, as it has shown it last:
+    epsilon of all its charges at delta, out of budget. unheard: of how many evaluations since it has not said
+    whether it paid; they are in charges and epsilon, which then are upper bounds. A site that has shown
+    nothing then counts with its budget. epsilon, delta: the largest of any site.
     outcomes: as in the `Summary`, of the sites' noised counts; not written without any. Only if the sites'
     histograms went into secure sums: secure_sum, an `OpenedSum`; lost, why there was none, although sites
     have paid; epsilon_alone, as for training.
@@ -227,7 +229,8 @@ class Summary:
     masked: whether masks hid the parts of its secure sums, for all that were opened; None, and not written,
     if there were none. constant: loss and metrics of the best constant prediction, by name; empty,
     and not written, if it is not known. outcomes: what the page draws of the model's answers, as
-    `tasks/outcomes.py` says; empty, and not written, without classes.
+    `tasks/outcomes.py` says; empty, and not written, without classes. test_accounts: epsilon,
+    delta, epsilon_alone and sites of the `site_metrics`, at the end; empty, and not written, if nobody has paid.
     """
 
     status: RunStatus
@@ -257,6 +260,7 @@ class Summary:
     masked: bool | None = None
     constant: Mapping[str, float | None] = field(default_factory=dict)
     outcomes: Mapping[str, object] = field(default_factory=dict)
+    test_accounts: Mapping[str, object] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return _line(self)
@@ -266,7 +270,7 @@ class Summary:
 OF_SOME: dict[str, Any] = {
     "shares": 1, "copies": 1, "pass_steps": 1, "epsilon_alone": None, "budget_alone": None,
     "secure_sum": None, "masked": None, "this_run": None, "constant": {}, "site_metrics": None, "nowhere": "",
-    "outcomes": {},
+    "outcomes": {}, "test_accounts": {},
 }  # fmt: skip
 
 

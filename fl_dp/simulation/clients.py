@@ -15,7 +15,7 @@ from flwr.app import RecordDict
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DataError, LedgerError
-from fl_dp.federation.client.attempt import Trained
+from fl_dp.federation.client.attempt import RoundOutcome
 from fl_dp.federation.client.evaluation import Evaluation, EvaluationRequest
 from fl_dp.federation.client.kept_states import KeptStates
 from fl_dp.federation.client.round import ClientRounds, refuse
@@ -194,8 +194,8 @@ def _contents(answers: Mapping[str, LocalUpdate | Refusal]) -> dict[str, RecordD
     return contents
 
 
-def _trained(done: Done) -> Trained:
-    return Trained(done.arrays or {}, done.problem, done.log)
+def _trained(done: Done) -> RoundOutcome:
+    return RoundOutcome(done.arrays or {}, done.problem, done.log)
 
 
 def _work(accepted: AcceptedRound, content: RecordDict) -> ClientWork:

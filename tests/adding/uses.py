@@ -27,7 +27,7 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
 from fl_dp.errors import ConfigError, DataError, FlDpError
-from fl_dp.federation.client.attempt import Trained
+from fl_dp.federation.client.attempt import RoundOutcome
 from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.client.round import ClientRounds
 from fl_dp.federation.server.ask import Asked
@@ -263,7 +263,7 @@ def test_a_number_comes_from_the_client_into_the_line(tmp_path, monkeypatch):
         (profile,) = rounds.profiles([client])
         accepted, _ = rounds.accept([("key", client, plan_to_content(plan, encode({})))])
         paid, _ = rounds.pay(accepted)
-        answer = rounds.settle([(paid[0], Trained(arrays))])["key"]
+        answer = rounds.settle([(paid[0], RoundOutcome(arrays))])["key"]
     asked = Message(RecordDict(), 1, "train")
     known = ClientRecord(profile, 1, (), paid[0].accepted.entry)
     question = Asked(known, known.mechanism, 1.0, asked, False, plan)

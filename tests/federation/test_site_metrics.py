@@ -2,21 +2,27 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from flwr.app import Error, Message
 
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.events import merge
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
 from fl_dp.config.site_metrics import planned_evaluations
 from fl_dp.errors import ConfigError
+from fl_dp.federation.server.accounts_of_tests import AccountOfTests
 from fl_dp.federation.server.site_metrics import Counted, _Closing, is_due, metrics_of, outcomes_of
 from fl_dp.federation.server.state import read_state, write_state
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.evaluation import histogram_from_content, histogram_to_content
+from fl_dp.federation.wire.messages import refusal_to_content
 from fl_dp.form import Form
-from fl_dp.records import Entry
+from fl_dp.records import TEST_RECORDS, Entry, Refusal
 from fl_dp.reporting.console import round_line
 from fl_dp.reporting.run_results import to_line
 from fl_dp.tasks.load import task_of
@@ -68,8 +74,75 @@ def test_what_a_site_has_shown_once_stays_counted_when_it_does_not_answer(sites,
     first, last = (report.site_metrics for report in strategy.reports[1:])
     assert {one["status"] for one in last["sites"].values()} == {"failed"}
     assert last["metrics"] == {}
-    assert (last["epsilon"], last["delta"]) == (first["epsilon"], first["delta"])
-    assert first["epsilon"] > 25
+    assert 25 < first["epsilon"] < last["epsilon"] <= 50  # they may have paid
+    assert last["delta"] == first["delta"]
+    idle = strategy.test_accounts()  # also of the sites that are not asked again
+    assert (idle["epsilon"], idle["sites"]["c"]["status"]) == (last["epsilon"], "failed")
+    assert "epsilon" not in idle["sites"]["c"]  # it declares no test records
+
+
+def losing(site, *rounds):
+    """It does what it is asked for; its answers to the evaluations of these rounds are lost."""
+
+    def answer(message):
+        reply = site(message)
+        is_lost = message.metadata.message_type == "evaluate" and message.metadata.group_id in map(
+            str, rounds
+        )
+        return Message(Error(1, "gone"), reply_to=message) if is_lost else reply
+
+    return answer
+
+
+@pytest.mark.parametrize(("lost", "unheard"), [((3,), 1), ((2,), 0), ((2, 3), 2)])
+def test_who_paid_and_was_not_heard_is_in_the_epsilon_of_test_records(sites, fakes, lost, unheard):
+    """Until it shows its account again. Site b answers nothing but that it declines."""
+    sites[1] = lying_refusal(sites[1])
+    strategy, _ = run([losing(sites[0], *lost), *sites[1:]], fakes, config(), sites[0].model)
+    first, last = (report.site_metrics for report in strategy.reports[1:])
+    with Ledger.open_existing(Path(sites[0].config.ledger)) as ledger:
+        (account,) = (one for one in ledger.accounts() if one.dataset.endswith(TEST_RECORDS))
+    paid = merge(one.entry for one in account.rounds)
+    one = last["sites"]["a"]
+    cost = 50.0 if 2 in lost and 3 in lost else Budget(50.0, 1e-5, one["accountant"]).epsilon_of(paid)
+    assert one["epsilon"] == last["epsilon"] == pytest.approx(cost)
+    assert one.get("unheard", 0) == unheard
+    assert ("at most" in round_line(strategy.reports[-1].to_dict(), rounds=3, budget=3.0)) is bool(unheard)
+    if 2 in lost:  # nobody had heard of its account
+        assert first["sites"]["a"] | {"reason": ""} == {
+            "status": "failed", "reason": "", "epsilon": 50.0, "delta": 1e-5, "budget": 50.0,
+            "accountant": one["accountant"], "charges": [], "unheard": 1,
+        }  # fmt: skip
+    assert last["sites"]["b"] == {"status": "declined", "reason": "no"}
+
+
+def lying_refusal(site):
+    def answer(message):
+        is_evaluation = message.metadata.message_type == "evaluate"
+        content = refusal_to_content(Refusal("declined", "no")) if is_evaluation else None
+        return Message(content, reply_to=message) if content else site(message)
+
+    return answer
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_resumed_run_remembers_what_test_records_have_cost(sites, fakes, tmp_path, renamed):
+    """Site a is gone for ever after the evaluation of round 2; the run was ended in round 3."""
+    own = config()
+    strategy, _ = run(sites, fakes, own, sites[0].model)
+    shown = strategy.reports[1].site_metrics["sites"]["a"]
+    account = [[50.0, 1e-5, shown["accountant"]], shown["charges"], []]
+    tests = dict.fromkeys("ab", AccountOfTests.from_row(account))
+    before = replace(strategy.state(to_line(strategy.reports[1]), 1.0), rounds=2, tests=tests)
+    write_state(tmp_path / "state", before)
+    state = read_state(tmp_path / "state")
+    start = state_arrays(sites[0].model)
+    again = PrivateStrategy(own, "run-2" if renamed else "run-1", specs(start), lambda report: None)
+    again.resume(state)
+    found = again.test_accounts()
+    assert found["sites"]["a"]["charges"] == [{**shown["charges"][0], "steps": 2}]  # it may have paid for 3
+    assert shown["epsilon"] < found["epsilon"] == found["sites"]["a"]["epsilon"] <= 50
+    assert again.state("", 0.0).tests["a"].unheard == (1,)
 
 
 def test_sites_are_asked_when_it_is_due_and_after_the_last_round(sites, fakes, tmp_path):

@@ -115,8 +115,12 @@ STATUSES = ("trained", "idle", "failed", "failed", "declined")
         ({"loss": None}, "loss n/a  trained 2"),
         ({"loss": None, "accuracy": None, "metrics": {}}, "of 3.00  trained 2  6"),  # not tested
         (
-            {"site_metrics": {"epsilon": 0.991, "epsilon_alone": 1.744, "metrics": {}}},
+            {"site_metrics": {"epsilon": 0.991, "epsilon_alone": 1.744, "metrics": {}, "sites": {"a": {}}}},
             "sites' metrics n/a (test eps 1.00, alone 1.75)",
+        ),
+        (
+            {"site_metrics": {"epsilon": 0.991, "metrics": {}, "sites": {"a": {}, "b": {"unheard": 1}}}},
+            "sites' metrics n/a (test eps at most 1.00)",
         ),
         (
             {"federation": {**RECORD["federation"], "running_out": ["0"]}},

@@ -14,7 +14,7 @@ NOT_FINITE = "its update holds values that are not finite"
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class RoundOutcome:
     """The result of a round that was paid for.
 
     arrays: the trainable parameters by name; empty if they have gone into a sum of updates, or if it failed.
@@ -28,7 +28,7 @@ class Trained:
 
 def attempt(
     train: Callable[[], Mapping[str, Any] | None], fatal: tuple[type[Exception], ...] = ()
-) -> Trained:
+) -> RoundOutcome:
     """Run `train`. A failure becomes words that may leave; None means numbers that are not finite.
 
     Only `fatal` exceptions, and those in `ENDS`, propagate, because texts and tracebacks may quote the data.
@@ -42,5 +42,5 @@ def attempt(
             raise
         from fl_dp.federation.wire.messages import refusal_of  # late: it imports Flower
 
-        return Trained(problem=refusal_of(error).reason, log=traceback.format_exc())
-    return Trained(problem=NOT_FINITE) if arrays is None else Trained(arrays)
+        return RoundOutcome(problem=refusal_of(error).reason, log=traceback.format_exc())
+    return RoundOutcome(problem=NOT_FINITE) if arrays is None else RoundOutcome(arrays)

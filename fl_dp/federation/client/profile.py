@@ -49,4 +49,5 @@ def profile_of(
         arithmetic=arithmetic,
         allow_secure_sum=config.allow_secure_sum,
         epsilon_alone=config.epsilon_alone,
+        evaluate_epsilon=config.evaluate_epsilon if config.test else 0.0,
     )

@@ -22,7 +22,7 @@ from flwr.app import RecordDict
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, FlDpError
 from fl_dp.federation.client.approval import require_approval
-from fl_dp.federation.client.attempt import Trained, attempt
+from fl_dp.federation.client.attempt import RoundOutcome, attempt
 from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.client.profile import budget_of, evaluation_budget_of, profile_of
 from fl_dp.federation.client.registration import (
@@ -222,7 +222,7 @@ class ClientRounds:
         _warn_of_refusals(refusals)
         return paid, refusals
 
-    def settle(self, rounds: Sequence[tuple[PaidRound, Trained]]) -> Answers:
+    def settle(self, rounds: Sequence[tuple[PaidRound, RoundOutcome]]) -> Answers:
         """The answers of finished rounds. Trained rounds are committed first, in one transaction; the others
         stay reserved, which counts as spent.
 
@@ -335,7 +335,7 @@ def _warn_of_refusals(refusals: Mapping[str, Refusal]) -> None:
         logger.warning("%s%s: %s", status, f" by {count} clients" if count > 1 else "", reason)
 
 
-def _failed(paid: PaidRound, result: Trained) -> Refusal:
+def _failed(paid: PaidRound, result: RoundOutcome) -> Refusal:
     client, plan = paid.accepted.client.settings.client, paid.accepted.plan
     logger.warning("client %s failed: %s", client, result.problem)
     if result.log:

@@ -8,7 +8,6 @@ from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 
 from fl_dp.accounting.shares import honest_shares
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.planning import round_plan
 from fl_dp.federation.server.registration import Registration
@@ -16,6 +15,8 @@ from fl_dp.federation.server.weights import capped, weight_of
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum
 from fl_dp.records import Entry, RoundPlan
+from fl_dp.tasks.identity import identity
+from fl_dp.tasks.load import task_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class RoundRequests:
     def __init__(
         self, config: RunConfig, run: str, registration: Registration, shared: Collection[str]
     ) -> None:
-        self._config, self._run, self._task = config, run, task_identity(config)
+        self._config, self._run, self._task = config, run, identity(task_of(config))
         self._registration = registration
         self._summed = list(shared) if config.secure else []
         self.origin = run

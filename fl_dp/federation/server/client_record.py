@@ -16,7 +16,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FlDpError
 from fl_dp.federation.client.one_mechanism import without_shares
 from fl_dp.federation.server.history import History, history_of
-from fl_dp.federation.server.planning import listed_rounds, round_mechanism
+from fl_dp.federation.server.planning import budget_of, listed_rounds, round_mechanism
 from fl_dp.records import MORE_FIELDS, STEADY_ROWS, ClientProfile, Entry, more_fields, weakest
 from fl_dp.reporting.reports import RunCost
 
@@ -67,13 +67,12 @@ class ClientRecord:
 
     @cached_property
     def budget(self) -> Budget:
-        one = self.profile
-        return Budget(one.epsilon, one.delta, one.accountant, one.epsilon_alone or None)
+        return budget_of(self.profile)
 
     @cached_property
     def row(self) -> str:
         """All fields that are part of it, as a JSON list; the inverse of `client_of`."""
-        return json.dumps(_values(self), default=_entry_values, allow_nan=False, separators=(",", ":"))
+        return json.dumps(_values(self), default=entry_values, allow_nan=False, separators=(",", ":"))
 
     @cached_property
     def _history(self) -> History:
@@ -260,7 +259,7 @@ _RECORD = tuple(one.name for one in dataclasses.fields(ClientRecord) if one.name
 _values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_RECORD)
 
 
-def _entry_values(entry: Entry) -> tuple[float, ...]:
+def entry_values(entry: Entry) -> tuple[float, ...]:
     values = entry.sample_rate, entry.noise_multiplier, entry.steps
     return (*values, *(getattr(entry, name) for name in MORE_FIELDS)) if more_fields(entry) else values
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from fl_dp.accounting.accountant import find_accountant
+from fl_dp.accounting.alone import alone_of
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise, calibrate_parts
 from fl_dp.accounting.noise_split import split_noise
@@ -29,7 +30,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
 
     If noise-multiplier is "auto", and the client insists on one mechanism and has trained before, the earlier
     multiplier stays. Otherwise it is calibrated for all rounds, or for `participations` of them:
-    - with all that the client has spent before, they fit its own budget, at its own delta;
+    - with all that the client has spent before, they fit its own budget, at its own delta, and its
+      epsilon-alone;
     - by themselves they fit the run's epsilon;
     - the multiplier is at least the client's minimum.
     Without privacy there is no noise, and no budget.
@@ -96,7 +98,7 @@ def _check_list(profile: ClientProfile, mechanism: Entry, config: RunConfig) -> 
             "before an account's first step. Its operator may begin anew (fl-dp ledger retire); what is "
             "spent cannot be undone"
         )
-    cost = _budget(profile).epsilon_of(listed_rounds(mechanism, config))
+    cost = budget_of(profile).epsilon_of(listed_rounds(mechanism, config))
     if cost > (most := _most_of_list(profile, config)):
         raise AccountingError(
             f"all {config.rounds} rounds of noise-multiplier-schedule cost epsilon {cost:.4f} of {most:g}, "
@@ -227,13 +229,14 @@ def _check_budget(profile: ClientProfile) -> None:
             "its data were trained without protection before; no epsilon holds for them any more. Its "
             "operator may begin anew (fl-dp ledger retire); what is spent cannot be undone"
         )
-    budget = _budget(profile)
-    if budget.epsilon_of(profile.spent) >= budget.epsilon:
-        raise AccountingError(f"{budget.in_words(profile.spent)}.")
+    budget, spent, alone = budget_of(profile), profile.spent, profile.epsilon_alone
+    if budget.epsilon_of(spent) >= budget.epsilon or (alone and budget.epsilon_alone_of(spent) >= alone):
+        raise AccountingError(f"{budget.in_words(spent)}.")
 
 
-def _budget(profile: ClientProfile) -> Budget:
-    return Budget(profile.epsilon, profile.delta, profile.accountant)
+def budget_of(profile: ClientProfile) -> Budget:
+    """The budget that limits the client's rounds, as its own ledger has it."""
+    return Budget(profile.epsilon, profile.delta, profile.accountant, profile.epsilon_alone or None)
 
 
 def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> float:
@@ -244,8 +247,15 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
     if config.lists_noise:
         return _first_of_list(profile, config, steps)
     passes, rate = pass_steps_in(config, profile.public_size), sample_rate(config, profile.public_size)
-    steps, copies, budget = steps * participations(config), copies_of(config), _budget(profile)
+    steps, copies, budget = steps * participations(config), copies_of(config), budget_of(profile)
     noise = _calibrated(rate, steps, budget, profile.spent, copies, passes)
+    if profile.epsilon_alone:  # which a step into a sum reaches with the client's own share of the noise
+        alone = Budget(profile.epsilon_alone, budget.delta, budget.accountant)
+        try:
+            own = _calibrated(rate, steps * copies, alone, alone_of(profile.spent), 1, passes)
+        except AccountingError as error:
+            raise AccountingError(f"epsilon-alone: {error}") from error
+        noise = max(noise, own * math.sqrt(members_shares(config)))
     if config.epsilon < budget.epsilon:
         of_run = replace(budget, epsilon=config.epsilon)
         noise = max(noise, _calibrated(rate, steps, of_run, (), copies, passes))
@@ -256,7 +266,7 @@ def _first_of_list(profile: ClientProfile, config: RunConfig, steps: int) -> flo
     """The first round's noise, so that the whole list fits the budget and the run's epsilon."""
     rate = sample_rate(config, profile.public_size)
     ratios = config.noise_multipliers(1.0)
-    budget = replace(_budget(profile), epsilon=_most_of_list(profile, config))
+    budget = replace(budget_of(profile), epsilon=_most_of_list(profile, config))
     noise = _calibrated_list(tuple(Entry(rate, ratio, steps) for ratio in ratios), budget)
     return max(noise, profile.min_noise_multiplier / min(ratios))
 

@@ -125,6 +125,7 @@ def _what_was_reached(prepared: "PreparedRun", record: RunRecord, values: Metric
         "max_grad_norm": prepared.max_grad_norm,
         "task": prepared.task_identity,
         "masked": reporting.masked,
+        "test_accounts": prepared.strategy.test_accounts(),
     }
 
 

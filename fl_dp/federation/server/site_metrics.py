@@ -7,7 +7,7 @@ follows is post-processing (`tasks/score_metrics.py`).
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -16,7 +16,6 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fl_dp.accounting.alone import any_shared
 from fl_dp.accounting.budget import Budget
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
@@ -24,9 +23,10 @@ from fl_dp.config.site_metrics import planned_evaluations
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import FederationError, FlDpError
-from fl_dp.federation.client.registration import task_identity
+from fl_dp.federation.server.accounts_of_tests import AccountOfTests, AccountsOfTests
 from fl_dp.federation.server.histogram_sum import HistogramSum, question
 from fl_dp.federation.server.registration import LEAST_PATIENCE, Registration
+from fl_dp.federation.server.verify import ENDED_WITHIN, TOLERANCE
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.federation.wire.evaluation import (
     EVALUATE,
@@ -42,6 +42,7 @@ from fl_dp.federation.wire.send_receive import receive, require_answer, send
 from fl_dp.models.names import common_name
 from fl_dp.records import Refusal
 from fl_dp.tasks.held_out import cap_of
+from fl_dp.tasks.identity import identity
 from fl_dp.tasks.load import task_of
 from fl_dp.tasks.outcomes import of_sites
 from fl_dp.tasks.score_histogram import Layout
@@ -49,8 +50,8 @@ from fl_dp.tasks.score_metrics import estimates
 
 logger = logging.getLogger("fl_dp")
 
-TOLERANCE = 1e-6  # of a claimed epsilon, as for updates
 NO_ANSWER = "no answer before the evaluation was closed"
+NOT_ASKED = "was not there to be asked"
 
 Found = TypeVar("Found")
 Exchanges = Mapping[str, tuple[Message, Message | None]]  # by site: what it was asked, and what it answered
@@ -77,8 +78,8 @@ class SiteMetrics:
     def __init__(self, config: RunConfig, run: str, registration: Registration) -> None:
         self._config, self._run, self._registration = config, run, registration
         self._told: set[str] = set()
-        self._sites: dict[str, dict[str, Any]] = {}  # lines of the current evaluation
-        self._shown: dict[str, dict[str, Any]] = {}  # by site, its last line that shows its account
+        self._accounts = AccountsOfTests()
+        self._answered: dict[str, tuple[str, str]] = {}  # to the last evaluation, by site: status and reason
 
     def measure(
         self, grid: Grid, server_round: int, last_round: int, weights: ArrayRecord
@@ -91,32 +92,59 @@ class SiteMetrics:
             return None
         here, known = set(grid.get_node_ids()), self._registration.clients
         nodes = {name: one.node_id for name, one in known.items() if one.node_id in here}
-        plan, self._sites = self._plan(server_round), {}
+        plan, self._answered = self._plan(server_round), {}
         if self._config.secure:
             counted, more = self._together(grid, plan, weights, nodes)
         else:
             counted, more = self._apart(grid, plan, weights, nodes), {}
-        self._shown |= {name: one for name, one in self._sites.items() if "charges" in one}
-        paid = self._shown.values()  # also of sites that did not answer now
-        if any("epsilon_alone" in one for one in paid):
-            more["epsilon_alone"] = max(one.get("epsilon_alone", one["epsilon"]) for one in paid)
         return {
             "bins": self._config.site_metrics_bins,
-            "epsilon": max((one["epsilon"] for one in paid), default=0.0),
-            "delta": max((one["delta"] for one in paid), default=0.0),
+            **self.accounts(),
             "metrics": metrics_of(counted),
-            "sites": dict(sorted(self._sites.items())),
             "outcomes": outcomes_of(counted, task_of(self._config).class_names),
             **more,
         }
+
+    def accounts(self) -> dict[str, Any]:
+        """What the test records have cost, or may have: the largest of all sites, and each site's account."""
+        known, clients = self._accounts.known, self._registration.clients
+        lines = {name: one.line(clients[name].profile) for name, one in known.items()}
+        answered = dict.fromkeys(lines, ("idle", NOT_ASKED)) | self._answered
+        paid = lines.values()
+        alone = [one.get("epsilon_alone", one["epsilon"]) for one in paid]
+        return {
+            "epsilon": max((one["epsilon"] for one in paid), default=0.0),
+            "delta": max((one["delta"] for one in paid), default=0.0),
+            **({"epsilon_alone": max(alone)} if any("epsilon_alone" in one for one in paid) else {}),
+            "sites": {
+                name: {"status": status, "reason": reason, **lines.get(name, {})}
+                for name, (status, reason) in sorted(answered.items())
+            },
+        }
+
+    @property
+    def state(self) -> Mapping[str, AccountOfTests]:
+        return self._accounts.known
+
+    def restore(self, state: Mapping[str, AccountOfTests], server_round: int, last_round: int) -> None:
+        """Go on with these accounts after a run was interrupted in that round.
+
+        Its evaluation, if one was due, may have been paid for: nobody knows when the run ended.
+        """
+        self._accounts.known = state
+        if is_due(self._config, server_round, last_round):
+            clients = self._registration.clients
+            self._begin(clients, len(clients) if self._config.secure else 1)
+            self._answered = {}
 
     def _apart(
         self, grid: Grid, plan: EvaluationPlan, weights: ArrayRecord, nodes: Mapping[str, int]
     ) -> list[Counted]:
         """Each site's own histogram."""
+        self._begin(nodes)
         exchanges = self._ask(grid, plan, evaluation_to_content(plan, weights), nodes)
         answers = self._answers(exchanges, self._counted)
-        self._sites |= {name: _account(answer) for name, (answer, _) in answers.items()}
+        self._settle(nodes, {name: answer for name, (answer, _) in answers.items()})
         return [counted for _, counted in answers.values()]
 
     def _together(
@@ -136,9 +164,10 @@ class SiteMetrics:
         for name, reason in asked.left_out.items():
             self._without(name, "declined", reason)
         members = {name: nodes[name] for name in asked.members}
+        self._begin(members, asked.plan.shares)
         exchanges = self._ask(grid, plan, asked.content(weights), members, in_sum=True)
         answers = self._answers(exchanges, partial(self._part, asked.plan.noise_multiplier))
-        self._sites |= {name: _account(answer) for name, answer in answers.items()}
+        self._settle(members, answers)
         try:
             cells, deviation, opened = asked.opened([reply for _, reply in exchanges.values() if reply])
             _check_cells(cells, layout)
@@ -195,7 +224,7 @@ class SiteMetrics:
             bins=config.site_metrics_bins,
             by_subgroup=config.site_metrics_subgroups,
             model=common_name(config.model),
-            task=task_identity(config),
+            task=identity(task_of(config)),
             unit=config.unit_of_all,
         )
 
@@ -204,7 +233,25 @@ class SiteMetrics:
         if words not in self._told:  # most say the same in every round
             logger.warning("%s", words)
         self._told.add(words)
-        self._sites[name] = {"status": status, "reason": reason}
+        self._answered[name] = status, reason
+
+    def _begin(self, names: Iterable[str], shares: int = 1) -> None:
+        """Count the evaluation as paid by these sites before they are asked, whatever then happens."""
+        self._accounts.ask(filter(self._declares, names), shares)
+        self._answered |= dict.fromkeys(names, ("failed", ENDED_WITHIN))
+
+    def _settle(self, asked: Iterable[str], answers: Mapping[str, SiteHistogram]) -> None:
+        for name in asked:
+            if name in answers:
+                one = answers[name]
+                self._accounts.show(name, Budget(one.budget, one.delta, one.accountant), one.spent)
+                self._answered[name] = "evaluated", ""
+            elif self._answered[name][0] == "declined" and self._declares(name):
+                self._accounts.decline(name)
+
+    def _declares(self, name: str) -> bool:
+        """Whether the site has said, when it registered, that it has test records."""
+        return self._registration.clients[name].profile.evaluate_epsilon > 0
 
     def _offer(self, content: RecordDict) -> EvaluationOffer | Refusal:
         """A site's offer; FederationError or ConfigError for subgroups that nobody can add up."""
@@ -259,22 +306,6 @@ def _check_cells(cells: NDArray, layout: Layout) -> None:
         raise FederationError(f"a histogram of {cells.size} cells, expected {layout.size}")
     if np.abs(cells).max() > MOST_COUNT:
         raise FederationError(f"a histogram with counts beyond {MOST_COUNT:g}")
-
-
-def _account(answer: SiteHistogram) -> dict[str, Any]:
-    """A site's line. epsilon_alone: as for training, of an account that has paid for sums."""
-    budget = Budget(answer.budget, answer.delta, answer.accountant)
-    alone = {"epsilon_alone": budget.epsilon_alone_of(answer.spent)} if any_shared(answer.spent) else {}
-    return {
-        "status": "evaluated",
-        "reason": "",
-        "epsilon": answer.epsilon,
-        **alone,
-        "delta": answer.delta,
-        "budget": answer.budget,
-        "accountant": answer.accountant,
-        "charges": [entry.to_dict() for entry in answer.spent],
-    }
 
 
 class _Closing:

@@ -8,7 +8,7 @@ import json
 import operator
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from fl_dp.config.flat import Scalar
 from fl_dp.config.run import MAY_CHANGE, RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.client_record import ClientRecord, client_of
+from fl_dp.federation.server.accounts_of_tests import AccountOfTests
+from fl_dp.federation.server.client_record import ClientRecord, client_of, entry_values
 from fl_dp.federation.wire.arrays import NDArray, below
-from fl_dp.records import NUMERICS, REFUTED, Entry
+from fl_dp.records import MOST_EPSILON, MOST_MEMBERS, NUMERICS, REFUTED, Entry
 from fl_dp.reporting.reports import (
     ClientRound,
     FederationBudget,
@@ -32,7 +33,7 @@ from fl_dp.reporting.reports import (
 )
 
 STATE = "state.npz"
-VERSION = 5  # of the header; older versions are converted
+VERSION = 6  # of the header; older versions are converted
 _PLAIN = ("run", "origin", "settings", "rounds", "seconds", "line", "numerics", "started")  # header fields
 _HEADER, _ARRAY, _AGGREGATED = "header", "array ", "aggregated "
 
@@ -47,7 +48,8 @@ class ServerState:
     secret of the choice of clients. clients: all that ever registered; registered: the names of those that
     need not register again. arrays: the complete global model. aggregated: what aggregation, server optimizer
     and local algorithm keep at the server. started: when the run first started, UTC, ISO 8601; empty if an
-    older fl_dp began it. missed: `SilentSites.state`; empty if an older fl_dp wrote it.
+    older fl_dp began it. missed: `SilentSites.state`; empty if an older fl_dp wrote it. tests: the sites'
+    accounts of test records, by name.
     """
 
     run: str
@@ -64,6 +66,7 @@ class ServerState:
     origin: str = ""
     started: str = ""
     missed: Mapping[str, Collection[int]] = field(default_factory=dict)
+    tests: Mapping[str, AccountOfTests] = field(default_factory=dict)
 
     def check_same(self, config: RunConfig) -> None:
         """ConfigError if the run was started with other numerics or settings; it names the setting."""
@@ -93,6 +96,7 @@ def write_state(path: Path, state: ServerState) -> None:
         "secret": state.secret.hex(),
         "registered": list(state.registered),
         "missed": state.missed,
+        "tests": {name: one.to_row() for name, one in state.tests.items()},
     }
     rows = ",".join(client.row for client in state.clients)  # cached JSON: few rows change in a round
     text = f'{{"clients":[{rows}],{json.dumps(header, allow_nan=False, separators=(",", ":"))[1:]}'
@@ -132,6 +136,7 @@ def _state(
             name: (operator.index(times), operator.index(until))  # TypeError unless an integer
             for name, (times, until) in header.get("missed", {}).items()
         },
+        tests={name: AccountOfTests.from_row(row) for name, row in header["tests"].items()},
         arrays=arrays,
         aggregated=aggregated,
     )
@@ -211,6 +216,7 @@ _ADDED = {
 _PROFILE_OF_1 = 10  # values of a client's profile; they and those of its record had no arithmetic at the end
 _PROFILE_OF_3 = 11
 _NO_SECURE_SUMS = (False, 0.0)  # the values that format 4 added to a profile
+_PROFILE_OF_5 = 13
 
 
 def _in_this_format(path: Path, header: dict[str, Any]) -> dict[str, Any]:
@@ -226,15 +232,32 @@ def _in_this_format(path: Path, header: dict[str, Any]) -> dict[str, Any]:
     return {**header, "settings": {**_ADDED, **header["settings"]}}
 
 
+def _from_5(header: dict[str, Any]) -> dict[str, Any]:
+    """Nothing was kept of test records: if there were evaluations, each client may have spent all that a site
+    can allow.
+    """
+    settings = {**_ADDED, **header["settings"]}
+    unheard = (MOST_MEMBERS if settings["aggregation"] == "secure" else 1,)
+    evaluated = settings["site-metrics-every"] and header["rounds"]
+    rows = [_row_from_5(row) for row in header["clients"]]
+    names = [client_of(row).name for row in rows] if evaluated else []
+    tests = {name: AccountOfTests(unheard=unheard).to_row() for name in names}
+    return {**header, "clients": rows, "tests": tests}
+
+
+def _row_from_5(row: list[Any]) -> list[Any]:
+    return [*row[:_PROFILE_OF_5], MOST_EPSILON, *row[_PROFILE_OF_5:]]
+
+
 def _from_4(header: dict[str, Any]) -> dict[str, Any]:
     """The steps that the run asked for were not kept: all since the first registration count as asked."""
     return {**header, "clients": [_row_from_4(row) for row in header["clients"]]}
 
 
 def _row_from_4(row: list[Any]) -> list[Any]:
-    client = client_of([*row, []])
+    client = client_of(_row_from_5([*row, []]))
     asked = beyond((*client.spent, *client.unconfirmed), client.before)
-    return json.loads(replace(client, asked=asked).row)  # type: ignore[no-any-return]
+    return [*row, list(map(entry_values, asked))]
 
 
 def _from_3(header: dict[str, Any]) -> dict[str, Any]:
@@ -268,12 +291,13 @@ def _row_from_1(row: list[Any]) -> list[Any]:
     return [*row[:_PROFILE_OF_1], REFUTED, *row[_PROFILE_OF_1:], REFUTED]
 
 
+def _client_from_1(row: list[Any]) -> ClientRecord:
+    return client_of(_row_from_5(_row_from_4(_row_from_3([*_row_from_1(row), []]))))
+
+
 def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
     line: dict[str, Any] = json.loads(header["line"])
-    accountants = {
-        one.name: one.profile.accountant
-        for one in (client_of(_row_from_4(_row_from_3([*_row_from_1(row), []]))) for row in header["members"])
-    }
+    accountants = {one.name: one.profile.accountant for one in map(_client_from_1, header["members"])}
     clients = {
         name: {**client, "accountant": accountants[name], "arithmetic": REFUTED, "reported": {}}
         for name, client in line["clients"].items()
@@ -286,4 +310,10 @@ def _line_from_1(header: dict[str, Any]) -> dict[str, Any]:
     return {**line, "clients": clients, "federation": federation, "metrics": metrics}
 
 
-_STEPS = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}  # by format: converts a header to the next one
+_STEPS = {
+    1: _from_1,
+    2: _from_2,
+    3: _from_3,
+    4: _from_4,
+    5: _from_5,
+}  # by format: converts a header to the next one

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -135,6 +135,10 @@ class PrivateStrategy(Strategy):
         """How the run ended, and why, if not as planned. Call it after `start`."""
         return self.reporting.outcome(nobody_left=self._parts.choosing.nobody_left)
 
+    def test_accounts(self) -> dict[str, Any]:
+        """What the sites' test records have cost, or may have; empty if nothing."""
+        return self._site_metrics.accounts() if self._site_metrics.state else {}
+
     def resolved(self) -> RunConfig:
         """The run's config with each "auto" resolved that is the same value for all."""
         return resolved(self._config, self._parts.registration.clients.values(), self._parts.aggregating)
@@ -156,6 +160,7 @@ class PrivateStrategy(Strategy):
             clients=list(registration.clients.values()),
             registered=registration.registered,
             missed=dict(registration.silent.state),
+            tests=self._site_metrics.state,
             arrays={name: array.numpy() for name, array in self.result.arrays.items()},
             aggregated=self._parts.aggregating.state() | self._kept.state(),
         )
@@ -180,6 +185,7 @@ class PrivateStrategy(Strategy):
                         client.count_as_spent(lost)
         parts.registration.restore(state.clients, state.registered if self._resumed else ())
         parts.registration.silent.restore(state.missed)
+        self._site_metrics.restore(state.tests, self._over + 1, self._config.rounds)
         self.result.arrays = encode(state.arrays)
         if report:
             parts.reporting.restore(report)

@@ -73,13 +73,13 @@ def require(condition: bool, field: str, expected: str) -> None:
         raise impossible(field, expected)
 
 
-def require_only(found: Iterable[str], known: Iterable[str], what: str = "records") -> None:
-    """ConfigError unless a message has exactly these records, or a record exactly these fields."""
+def require_only(found: Iterable[str], known: Iterable[str]) -> None:
+    """ConfigError unless a message has exactly these records."""
     found, known = set(found), set(known)
     if found != known:
         unknown, missing = some_names(found - known), some_names(known - found)
         raise ConfigError(
-            f"message with {what} that do not belong together: {unknown} not known, {missing} missing; "
+            f"message with records that do not belong together: {unknown} not known, {missing} missing; "
             f"do both sides run the same fl_dp?"
         )
 

@@ -22,7 +22,7 @@ _AS_WRITTEN = {
 
 
 def clients_of(
-    found: Mapping[str, Mapping[str, Any]], *, before_known: bool, counts_this_run: bool = False
+    found: Mapping[str, Mapping[str, Any]], *, before_known: bool, counts_this_run: bool
 ) -> tuple[Client, ...]:
     """The clients of a summary or a round, sorted by name.
 

@@ -81,9 +81,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class AccountOfTests:
-    """A site's account of test records. charges: all its evaluations; empty if it gave no metrics.
+    """A site's account of test records. charges: all its evaluations; epsilon: None if it has shown none.
 
-    status, reason: of this evaluation. epsilon_alone: None if no evaluation was of a secure sum.
+    status, reason: of the last evaluation. epsilon_alone: None if no evaluation was of a secure sum. unheard:
+    the evaluations of which it has not said whether it paid; charges and epsilons then are upper bounds.
     """
 
     client: str
@@ -95,6 +96,7 @@ class AccountOfTests:
     accountant: str = ""
     charges: tuple[Entry, ...] = ()
     epsilon_alone: float | None = None
+    unheard: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,6 @@ class SiteMetrics:
     summed: int
     masked: bool
     lost: str
-    epsilon: float | None
     estimates: tuple[Estimate, ...]
     accounts: tuple[AccountOfTests, ...]
     outcomes: Outcomes
@@ -219,7 +220,8 @@ class RunFacts:
     epsilon_alone: as epsilon, if the assumption behind secure sums fails; None if no data were in any.
     one_run_ledger: by its launch, the clients' ledger was made for this run alone.
     constant: what the best constant prediction reaches, in words; empty if not known.
-    site_metrics: None if none were measured. outcomes: on the server's test data.
+    site_metrics: None if none were measured. test_accounts: the sites', at the end or the last evaluation.
+    outcomes: on the server's test data.
     """
 
     name: str
@@ -270,6 +272,7 @@ class RunFacts:
     one_run_ledger: bool
     constant: str
     site_metrics: SiteMetrics | None
+    test_accounts: tuple[AccountOfTests, ...]
     outcomes: Outcomes
 
     @property

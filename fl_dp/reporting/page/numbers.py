@@ -33,9 +33,9 @@ def epsilon(value: float | None, *, private: bool = True) -> Shown:
     return Shown(rounded_up(value), value)
 
 
-def charged(value: float | None, arithmetic: str, *, private: bool = True) -> Shown:
+def charged(value: float | None, arithmetic: str) -> Shown:
     """`epsilon`, marked if a round was paid under a refuted arithmetic."""
-    text = epsilon(value, private=private)
+    text = epsilon(value)
     return text if text == INFINITE else Shown(text + mark(arithmetic), text.value)
 
 

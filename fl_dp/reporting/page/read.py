@@ -19,7 +19,7 @@ from fl_dp.reporting.page.described import (
     read_settings,
 )
 from fl_dp.reporting.page.digest import page_digest
-from fl_dp.reporting.page.facts import DataSet, Named, RunFacts, Setting, Site
+from fl_dp.reporting.page.facts import AccountOfTests, DataSet, Named, RunFacts, Setting, Site
 from fl_dp.reporting.page.outcomes import read_outcomes
 from fl_dp.reporting.page.round_facts import (
     History,
@@ -29,6 +29,7 @@ from fl_dp.reporting.page.round_facts import (
     of_one_class,
     read_history,
 )
+from fl_dp.reporting.page.site_metrics import damaged, read_accounts
 from fl_dp.reporting.reports import (
     INTERRUPTED,
     THIS_RUN,
@@ -125,6 +126,7 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         epsilon_alone=_alone(said),
         masked=history.masked,
         site_metrics=history.site_metrics,
+        test_accounts=_test_accounts(said, history),
         outcomes=read_outcomes(said.get("outcomes", {}), "summary.json"),
         identity=clean(said["run"]),
         versions=_named(said["versions"]),
@@ -144,6 +146,13 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         data=data_facts(description),
         constant=constant_words(said),
     )
+
+
+def _test_accounts(said: Mapping[str, Any], history: History) -> tuple[AccountOfTests, ...]:
+    if found := said.get("test_accounts"):  # a run that goes on, or of an older fl_dp, has none
+        with damaged("summary.json: its test_accounts"):
+            return read_accounts(found)
+    return history.site_metrics.accounts if history.site_metrics else ()
 
 
 def _alone(said: Mapping[str, Any]) -> float | None:

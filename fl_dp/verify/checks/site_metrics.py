@@ -24,7 +24,7 @@ _TOO_LOW = "whoever believes the epsilon that is claimed believes in more protec
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """epsilon_alone: None if it is not said."""
+    """epsilon_alone: None if it is not said. exact: it has shown these charges; else they are a bound."""
 
     name: str
     where: str
@@ -33,6 +33,7 @@ class _Site:
     delta: float
     budget: float
     charges: Charges
+    exact: bool
 
 
 def is_of_test_records(account: Account) -> bool:
@@ -51,7 +52,8 @@ def _run(evidence: Evidence, found: Found) -> None:
         try:
             sites = {one.name: one for one in _sites(measured, claim.where)}
             largest = number(measured["epsilon"])
-            unanswered |= any(one.get("status") == "failed" for one in measured["sites"].values())
+            lost = (one.get("status") == "failed" or one.get("unheard") for one in measured["sites"].values())
+            unanswered |= any(lost)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"{claim.where} is damaged: its site_metrics: {error}.") from None
         for one in sites.values():
@@ -62,7 +64,7 @@ def _run(evidence: Evidence, found: Found) -> None:
                 claim.where,
                 "the epsilon of test records is the largest of any site",
             )
-        last |= sites
+        last |= {name: one for name, one in sites.items() if one.exact}
     if not lines:
         return
     _compare(evidence, last, unanswered, found)
@@ -76,7 +78,7 @@ def _run(evidence: Evidence, found: Found) -> None:
 
 def _sites(measured: Any, where: str) -> Iterator[_Site]:
     for name, one in table(measured["sites"]).items():
-        if one.get("status") == "evaluated":
+        if "charges" in one:  # in files of an older fl_dp only where the site was evaluated
             yield _Site(
                 name,
                 f"{where}, client {clean(name)}",
@@ -85,10 +87,16 @@ def _sites(measured: Any, where: str) -> Iterator[_Site]:
                 number(one["delta"]),
                 number(one["budget"]),
                 charges(one["charges"]),
+                exact=not one.get("unheard"),
             )
 
 
 def _check(site: _Site, before: _Site | None, found: Found) -> None:
+    if not site.charges and not site.exact:  # it has shown nothing yet: the whole budget counts
+        if site.epsilon < site.budget:
+            words = f"epsilon {site.epsilon:.4f} of test records whose account is not known"
+            found.differs(words, site.where, f"it may have spent all of its budget of {site.budget:g}")
+        return
     kinds = {(one.sample_rate, one.noise_multiplier, one.copies, one.pass_steps) for one in site.charges}
     ((rate, noise, *more), *others) = kinds or ((0.0, 0.0),)
     if others or rate != 1.0 or not noise or more != [1, 1]:

@@ -18,7 +18,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DeclinedError
-from fl_dp.federation.client.attempt import NOT_FINITE, Trained, attempt
+from fl_dp.federation.client.attempt import NOT_FINITE, RoundOutcome, attempt
 from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.round import ClientRounds, expected_weights, play
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
@@ -265,7 +265,9 @@ def test_failed_rounds_are_not_committed_and_the_others_are(site, data):
         content = plan_to_content(dataclasses.replace(PLAN, server_round=server_round), encode({}))
         accepted, _ = site.rounds.accept([(str(server_round), client, content)])
         paid += site.rounds.pay(accepted)[0]
-    answers = site.rounds.settle([(paid[0], Trained({"w": np.ones(2)})), (paid[1], Trained(problem="no"))])
+    answers = site.rounds.settle(
+        [(paid[0], RoundOutcome({"w": np.ones(2)})), (paid[1], RoundOutcome(problem="no"))]
+    )
     assert answers["2"] == Refusal("failed", "no")
     assert answers["1"].steps == 4
     assert answers["1"].spent == (Entry(0.2, 1.0, 8),)  # both are paid for
@@ -280,7 +282,7 @@ def test_an_attempt_gives_way_to_fatal_errors_alone():
     with pytest.raises(KeyError):
         attempt(fail, fatal=(KeyError,))
     assert attempt(fail, fatal=(ValueError,)).problem == "an unexpected error; its own log says which"
-    assert attempt(dict) == Trained({})
+    assert attempt(dict) == RoundOutcome({})
 
 
 def test_what_a_client_keeps_lies_beside_its_ledger(site, data, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.app import answer, evaluate_model
+from fl_dp.federation.client.profile import profile_of
 from fl_dp.federation.client.secure_member import take_part
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.grid import SecureGrid
@@ -173,7 +174,10 @@ class Federation:
     ) -> tuple[dict[str, Any], Wire]:
         """The sites' metrics as the server reports them after that round, and what was seen."""
         grid, below = self._grid_over(hook, lie)
-        registered = {f"site-{k}": SimpleNamespace(node_id=k + 1) for k in range(len(self.members))}
+        registered = {
+            f"site-{k}": SimpleNamespace(node_id=k + 1, profile=profile_of(one.config, 500, (), "", 0))
+            for k, one in enumerate(self.members)
+        }
         registration: Any = SimpleNamespace(clients=registered)
         asking = SiteMetrics(self.config, "run-1", registration)
         found = asking.measure(grid, server_round, self.config.rounds, encode(state_arrays(MODEL)))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from federation.secure_sum.attempts import looks_uniform
 from federation.secure_sum.sum_rounds import OFFER, Federation
+from flwr.app import RecordDict
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
@@ -180,3 +181,19 @@ def test_sites_that_declare_other_subgroups_add_up_without_any(tmp_path):
     found, _ = federation.metrics(lie=lie)
     assert found["secure_sum"] == {"clients": 3, "shares": 2, "masked": True}
     assert not any("[0 = " in name for name in found["metrics"])
+
+
+def test_a_member_that_may_have_paid_and_was_not_heard_is_in_both_epsilons(tmp_path):
+    """Its answer with the masked vector is lost: the others' sum lacks it, its ledger has paid."""
+    federation = Federation(tmp_path, clients=4, **TEST, accountant="pld")
+
+    def lost(number, stage, answered):
+        return RecordDict() if (number, stage) == (1, wire.MASK) else answered
+
+    found, _ = federation.metrics(lie=lost)
+    assert found["secure_sum"] == {"clients": 3, "shares": 2, "masked": True}
+    assert paid(federation) == [1] * 4
+    one = found["sites"]["site-1"]
+    assert (one["status"], one["epsilon"], one["unheard"]) == ("failed", 4.0, 1)
+    assert found["epsilon"] == 4.0  # its whole budget: it had shown nothing yet
+    assert found["epsilon_alone"] == one["epsilon_alone"] == math.inf

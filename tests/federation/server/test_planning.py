@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.policy import check_plan
-from fl_dp.federation.server.planning import listed_rounds, round_mechanism, round_plan
+from fl_dp.federation.server.planning import budget_of, listed_rounds, round_mechanism, round_plan
 from fl_dp.records import ClientProfile, Entry
 
 CONFIG = RunConfig(expected_batch_size=64, noise_multiplier=1.0, rounds=3, accountant="rdp")
@@ -53,6 +54,35 @@ def test_auto_noise_is_for_the_smaller_of_the_runs_epsilon_and_the_clients_own(o
     mechanism = round_mechanism(PROFILE, replace(AUTO, epsilon=of_run))
     cost = compute_epsilon([mechanism.taking(3 * mechanism.steps)], 1e-5, "rdp")
     assert 0.97 * spends < cost <= spends
+
+
+IN_SUM = {"aggregation": "secure", "clients": 5, "fit_clients": 5, "min_clients": 5}
+
+
+@pytest.mark.parametrize(
+    ("spent", "sums", "limit"),
+    [((), {}, 1.0), ((), IN_SUM, 6.0), ((Entry(0.1, 1.5, 1, 4),), {}, 4.0), ((), IN_SUM, 100.0)],
+)
+def test_auto_noise_lets_all_rounds_fit_epsilon_alone_too(spent, sums, limit):
+    """Else a budget that is told to the server ends before the run does."""
+    profile = replace(PROFILE, spent=spent, vary_mechanism=True, allow_secure_sum=True)
+    config, limited = replace(AUTO, **sums), replace(profile, epsilon_alone=limit)
+    mechanism = round_mechanism(limited, config)
+    cost = compute_epsilon_alone([*spent, mechanism.taking(3 * mechanism.steps)], 1e-5, "rdp")
+    assert cost <= limit
+    if limit < 100:
+        assert 0.97 * limit < cost
+        assert mechanism.noise_multiplier > round_mechanism(profile, config).noise_multiplier
+    assert budget_of(limited).steps_that_fit(mechanism.taking(3), spent) == 3
+
+
+def test_epsilon_alone_that_is_spent_leaves_no_mechanism():
+    spent = (Entry(0.1, 1.5, 20, 4),)
+    most = compute_epsilon_alone(spent, 1e-5, "rdp")
+    profile = replace(PROFILE, spent=spent)
+    assert round_mechanism(profile, AUTO).private
+    with pytest.raises(AccountingError, match="if the assumption behind secure sums fails"):
+        round_mechanism(replace(profile, epsilon_alone=most), AUTO)
 
 
 def test_a_budget_that_is_spent_has_no_mechanism():

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.events import merge
 from fl_dp.config.run import PastRunConfig, RunConfig
 from fl_dp.errors import ConfigError
+from fl_dp.federation.server.accounts_of_tests import AccountOfTests
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.state import ServerState, read_state, write_state
-from fl_dp.records import NUMERICS, REFUTED, ClientProfile, Entry
+from fl_dp.records import MOST_EPSILON, MOST_MEMBERS, NUMERICS, REFUTED, ClientProfile, Entry
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 from fl_dp.reporting.run_results import to_line
 
@@ -61,6 +63,7 @@ def state() -> ServerState:
         secret=bytes(range(32)),
         clients=MEMBERS,
         registered=frozenset({"a"}),
+        tests={"a": AccountOfTests(Budget(2.0, 1e-6, "rdp"), (Entry(1.0, 6.0, 2, 3),), (3, 1))},
         aggregated={"optimizer first moment of a.b": np.float64([[0.1, 0.2]])},
         arrays={"a.b": np.float32([[1.1, 2.2]]), "file": np.array(7, np.int64), "half": np.float16([0.1])},
     )  # fmt: skip
@@ -140,8 +143,29 @@ def read_again(folder: Path, header: dict[str, Any], **arrays: Any) -> ServerSta
     return read_state(folder / "state.npz")
 
 
+def of_older(client: ClientRecord) -> ClientRecord:
+    """As read from a file that has nothing of its test records."""
+    return replace(client, profile=replace(client.profile, evaluate_epsilon=MOST_EPSILON))
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "every", "unheard"), [("mean", 0, ()), ("mean", 2, (1,)), ("secure", 2, (MOST_MEMBERS,))]
+)
+def test_what_a_run_of_before_has_lost_of_test_records_counts_as_spent(
+    state, tmp_path, aggregation, every, unheard
+):
+    header, arrays = written(tmp_path, state)
+    rows = [[*row[:13], *row[14:]] for row in header["clients"]]
+    header["settings"] |= {"aggregation": aggregation, "site-metrics-every": every}
+    del header["tests"]
+    again = read_again(tmp_path, {**header, "version": 5, "clients": rows}, **arrays)
+    assert again.clients == list(map(of_older, MEMBERS))
+    names = [one.name for one in MEMBERS] if unheard else []
+    assert again.tests == {name: AccountOfTests(unheard=unheard) for name in names}
+
+
 def test_another_format_is_refused_with_what_to_do(tmp_path):
-    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 to 5"):
+    with pytest.raises(ConfigError, match="is of format 99, this fl_dp reads 1 to 6"):
         read_again(tmp_path, {"version": 99})
 
 
@@ -171,11 +195,11 @@ def test_the_format_of_0_1_0_is_read(state, tmp_path):
     """Loss, aggregation and server optimizer could not be chosen, and clients were called members."""
     names = ["a", MEMBERS[1].name]
     report = replace(REPORT, clients=dict(zip(names, REPORT.clients.values(), strict=True)))
-    state = replace(state, line=to_line(report))
+    state = replace(state, line=to_line(report), tests={})
     header, arrays = written(tmp_path, replace(state, aggregated={}))
     rows, header["heard"] = header.pop("clients"), header.pop("registered")
     # neither profile nor record had an arithmetic, and what was spent before was not kept; no secure sums
-    header["members"] = [[*row[:10], *row[13:-3]] for row in rows]
+    header["members"] = [[*row[:10], *row[14:-3]] for row in rows]
     del header["numerics"], header["origin"], header["started"]
     for key in ("loss", "aggregation", "server-optimizer", "server-learning-rate", "arithmetic"):
         del header["settings"][key]
@@ -187,7 +211,7 @@ def test_the_format_of_0_1_0_is_read(state, tmp_path):
     again = read_again(tmp_path, {**header, "version": 1, "line": json.dumps(line)}, **arrays)
     clients = [
         replace(
-            one, arithmetic=REFUTED, profile=replace(one.profile, arithmetic=REFUTED), before=(),
+            one, arithmetic=REFUTED, profile=replace(of_older(one).profile, arithmetic=REFUTED), before=(),
             asked=merge((*one.spent, *one.unconfirmed)),
         )
         for one in MEMBERS
@@ -210,16 +234,18 @@ def test_the_format_of_0_1_0_is_read(state, tmp_path):
 def test_the_format_before_this_runs_cost_was_kept_is_read(state, tmp_path):
     """All that a ledger has shown since the client first registered counts as this run's."""
     header, arrays = written(tmp_path, state)
-    rows = [row[:-1] for row in header["clients"]]
+    rows = [[*row[:13], *row[14:-1]] for row in header["clients"]]
     again = read_again(tmp_path, {**header, "version": 4, "clients": rows}, **arrays)
-    assert replace(again, arrays={}, aggregated={}) == replace(state, arrays={}, aggregated={})
+    expected = replace(state, arrays={}, aggregated={}, tests={}, clients=list(map(of_older, MEMBERS)))
+    assert replace(again, arrays={}, aggregated={}) == expected
 
 
 def test_the_format_before_secure_sums_is_read(state, tmp_path):
     header, arrays = written(tmp_path, state)
-    rows = [[*row[:11], *row[13:-1]] for row in header["clients"]]
+    rows = [[*row[:11], *row[14:-1]] for row in header["clients"]]
     for key in ("secure-dropouts", "secure-colluders"):
         del header["settings"][key]
     again = read_again(tmp_path, {**header, "version": 3, "clients": rows}, **arrays)
-    assert replace(again, arrays={}, aggregated={}) == replace(state, arrays={}, aggregated={})
+    expected = replace(state, arrays={}, aggregated={}, tests={}, clients=list(map(of_older, MEMBERS)))
+    assert replace(again, arrays={}, aggregated={}) == expected
     again.check_same(RunConfig())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.page.site_metrics import site_metric_tables
 
 from .conftest import Make
-from .runs import SUM_OF_SITES, evaluated, of_rounds
+from .runs import SUM_OF_SITES, change_summary, evaluated, of_rounds
 
 
 def test_the_tables_have_the_metrics_and_who_paid_for_them(make: Make) -> None:
@@ -33,6 +34,28 @@ def test_of_a_sum_the_accounts_say_both_epsilons(make: Make) -> None:
         ("north", "evaluated", "0.94", "1.40", "1.00", "1e-05", "2", "5.277", "pld", ""),
         ("south", "declined", *["none"] * 7, "declares <none>"),
     )
+
+
+def test_what_was_not_heard_is_an_upper_bound_and_the_end_of_the_run_counts(make: Make) -> None:
+    """A run that ended within an evaluation; south has shown nothing, and may have spent all that it may."""
+    folder = evaluated(make(), secure_sum=SUM_OF_SITES)
+    sites = json.loads(folder.rounds.read_text().splitlines()[-1])["site_metrics"]["sites"]
+    north = {**sites["north"], "status": "failed", "unheard": 1}
+    south = {**north, "budget": 3.0, "epsilon": 3.0, "epsilon_alone": None, "charges": [], "reason": "ended"}
+    change_summary(
+        folder, lambda said: said.update(test_accounts={"sites": {"north": north, "south": south}})
+    )
+    (*_, accounts) = site_metric_tables(read_run(folder))
+    assert accounts.rows == (
+        ("north", "failed", "at most 0.94", "at most 1.40", "1.00", "1e-05", "at most 2", "5.277", "pld", ""),
+        ("south", "failed", "at most 3.00", "none", "3.00", "1e-05", *["not known"] * 2, "pld", "ended"),
+    )
+    of_rounds(folder, lambda line: line.pop("site_metrics"))
+    assert site_metric_tables(read_run(folder)) == (accounts,)
+    assert "at most 0.94" in render_page([folder])
+    change_summary(folder, lambda said: said["test_accounts"].update(sites=[1]))
+    with pytest.raises(ConfigError, match=r"summary.json: its test_accounts are damaged"):
+        read_run(folder)
 
 
 def test_words_of_sites_are_escaped(make: Make) -> None:

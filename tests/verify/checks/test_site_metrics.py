@@ -134,6 +134,41 @@ def test_an_answer_that_was_lost_is_a_note(own: MadeRun) -> None:
     assert notes == ["north's data, test records has paid for evaluations that no line has"]
 
 
+@pytest.mark.parametrize(
+    ("charged", "epsilon", "said"),
+    [
+        (3, None, ""),  # two were shown; the third may be paid
+        (3, 0.1, "epsilon 0.1000 of test records, and its charges cost"),
+        (1, None, "lack evaluations of before"),
+        (0, 2.0, ""),  # nothing was shown
+        (0, 1.9, "epsilon 1.9000 of test records whose account is not known"),
+    ],
+)
+def test_what_may_have_been_paid_is_an_upper_bound(
+    own: MadeRun, charged: int, epsilon: float | None, said: str
+) -> None:
+    def unheard(line: Json) -> None:
+        if line["round"] == 3:
+            one = site(charged) if charged else {**site(1), "charges": []}
+            one |= {"status": "failed", "unheard": 1} | ({} if epsilon is None else {"epsilon": epsilon})
+            line["site_metrics"] |= {"epsilon": one["epsilon"], "sites": {"north": one}}
+
+    own.change_rounds(unheard)
+    assert said in words(own, ledgers=True) if said else words(own, ledgers=True) == ""
+
+
+def test_what_was_shown_after_a_bound_may_be_less(own: MadeRun) -> None:
+    """The evaluation of round 2 was not paid for after all."""
+
+    def unheard(line: Json) -> None:
+        if line["round"] == 2:
+            line["site_metrics"] = measured(4)
+            line["site_metrics"]["sites"]["north"] |= {"status": "failed", "unheard": 2}
+
+    own.change_rounds(unheard)
+    assert words(own, ledgers=True) == ""
+
+
 def test_damage_is_named(own: MadeRun) -> None:
     own.change_rounds(lambda line: line["site_metrics"].update(sites=[]))
     assert "is damaged: its site_metrics" in words(own)

@@ -1,0 +1,61 @@
+"""What is reported of a site's account of test records, if the site was not heard."""
+
+import json
+import math
+
+import pytest
+
+from fl_dp.accounting.budget import Budget
+from fl_dp.federation.server.accounts_of_tests import AccountOfTests, AccountsOfTests
+from fl_dp.records import ClientProfile, Entry
+
+PROFILE = ClientProfile("a", 640, 3.0, 1e-7, (), "pld", evaluate_epsilon=4.0)
+LIMIT = Budget(2.0, 1e-5, "rdp")
+ONE = Entry(1.0, 6.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("unheard", "shares", "charges"),
+    [
+        (0, 1, (ONE.taking(2),)),
+        (1, 1, (ONE.taking(3),)),
+        (900, 1, (ONE.taking(7),)),  # as many as the budget pays for
+        (1, 4, (Entry(1.0, 6.0, 1, 4), ONE.taking(2))),
+    ],
+)
+def test_it_is_what_the_site_has_shown_and_all_that_it_may_have_paid_since(unheard, shares, charges):
+    sites = AccountsOfTests()
+    sites.ask("a")
+    sites.show("a", LIMIT, (ONE.taking(2),))
+    for _ in range(unheard):
+        sites.ask("a", shares)
+    again = AccountOfTests.from_row(json.loads(json.dumps(sites.known["a"].to_row())))
+    assert again == sites.known["a"]  # in a run's state
+    line = again.line(PROFILE)
+    assert line.get("unheard", 0) == unheard
+    assert line["charges"] == [one.to_dict() for one in charges]
+    assert line["epsilon"] == LIMIT.epsilon_of(charges) <= line["budget"] == LIMIT.epsilon
+    assert line.get("epsilon_alone") == (LIMIT.epsilon_alone_of(charges) if shares > 1 else None)
+
+
+@pytest.mark.parametrize(("shares", "limit", "alone"), [(1, 9.0, None), (3, 9.0, 9.0), (3, 0.0, math.inf)])
+def test_of_a_site_that_has_shown_nothing_it_is_the_whole_budget(shares, limit, alone):
+    """What it had paid in earlier runs, and with which noise, is not known."""
+    sites = AccountsOfTests()
+    sites.ask("a", shares)
+    profile = ClientProfile("a", 640, 3.0, 1e-7, (), "pld", epsilon_alone=limit, evaluate_epsilon=4.0)
+    line = sites.known["a"].line(profile)
+    assert (line["epsilon"], line.get("epsilon_alone"), line["budget"]) == (4.0, alone, 4.0)
+    assert line["delta"] == 1e-5  # "auto" may give fewer test records a larger one
+
+
+def test_what_a_site_declines_it_has_not_paid_for():
+    sites = AccountsOfTests()
+    sites.ask("a")
+    before = sites.known
+    sites.ask("a")
+    sites.decline("a")
+    assert sites.known == before
+    sites.decline("a")
+    assert sites.known == {}
+    assert before  # a state that holds it stays as it was

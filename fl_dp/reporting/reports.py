@@ -230,7 +230,7 @@ class Summary:
     if there were none. constant: loss and metrics of the best constant prediction, by name; empty,
     and not written, if it is not known. outcomes: what the page draws of the model's answers, as
     `tasks/outcomes.py` says; empty, and not written, without classes. test_accounts: epsilon,
-    delta, epsilon_alone and sites of the `site_metrics`, at the end; empty, and not written, if nobody has paid.
+    delta, epsilon_alone and sites of the `site_metrics` at the end; empty, and not written, if nobody paid.
     """
 
     status: RunStatus

@@ -44,28 +44,30 @@ def is_of_test_records(account: Account) -> bool:
 def _run(evidence: Evidence, found: Found) -> None:
     last: dict[str, _Site] = {}
     unanswered, lines = False, 0
-    for claim in evidence.rounds():
-        measured = claim.raw.get("site_metrics")
-        if measured is None:
-            continue
-        lines += 1
+    for where, measured, is_line in _claimed(evidence):
+        lines += is_line
         try:
-            sites = {one.name: one for one in _sites(measured, claim.where)}
+            sites = {one.name: one for one in _sites(measured, where)}
             largest = number(measured["epsilon"])
             lost = (one.get("status") == "failed" or one.get("unheard") for one in measured["sites"].values())
             unanswered |= any(lost)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(f"{claim.where} is damaged: its site_metrics: {error}.") from None
+            what = "site_metrics" if is_line else "test_accounts"
+            raise ConfigError(f"{where} is damaged: its {what}: {error}.") from None
         for one in sites.values():
             _check(one, last.get(one.name), found)
         if sites and largest < max(one.epsilon for one in sites.values()):
             found.differs(
                 f"epsilon {largest:.4f}, and a site's is larger",
-                claim.where,
+                where,
                 "the epsilon of test records is the largest of any site",
             )
+        if not is_line and (gone := sorted(last.keys() - sites.keys())):
+            found.differs(
+                f"no account of test records of {clean(gone[0])}", where, "a line of rounds.jsonl has one"
+            )
         last |= {name: one for name, one in sites.items() if one.exact}
-    if not lines:
+    if not lines and not last and not unanswered:
         return
     _compare(evidence, last, unanswered, found)
     if not found.any_differ:
@@ -74,6 +76,15 @@ def _run(evidence: Evidence, found: Found) -> None:
             f"{counted(lines, 'evaluation')}: "
             "each pays for evaluations alone, and costs what is claimed"
         )
+
+
+def _claimed(evidence: Evidence) -> Iterator[tuple[str, Any, bool]]:
+    """Where accounts are claimed, and what is; in lines of rounds.jsonl, then in the summary, if it has any."""
+    for claim in evidence.rounds():
+        if (measured := claim.raw.get("site_metrics")) is not None:
+            yield claim.where, measured, True
+    if evidence.summary is not None and (at_the_end := evidence.summary.raw.get("test_accounts")):
+        yield evidence.summary.where, at_the_end, False
 
 
 def _sites(measured: Any, where: str) -> Iterator[_Site]:
@@ -92,8 +103,8 @@ def _sites(measured: Any, where: str) -> Iterator[_Site]:
 
 
 def _check(site: _Site, before: _Site | None, found: Found) -> None:
-    if not site.charges and not site.exact:  # it has shown nothing yet: the whole budget counts
-        if site.epsilon < site.budget:
+    if not site.charges and not site.exact:  # it has shown nothing since the start: the whole budget counts
+        if site.epsilon < max(site.budget, before.epsilon if before else 0.0):
             words = f"epsilon {site.epsilon:.4f} of test records whose account is not known"
             found.differs(words, site.where, f"it may have spent all of its budget of {site.budget:g}")
         return

@@ -169,6 +169,27 @@ def test_what_was_shown_after_a_bound_may_be_less(own: MadeRun) -> None:
     assert words(own, ledgers=True) == ""
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda found: None, ""),
+        (lambda found: found["sites"]["north"].update(epsilon=0.1), "epsilon 0.1000 of test records"),
+        (lambda found: found.update(epsilon=0.1), "and a site's is larger"),
+        (lambda found: found["sites"].update(north=site(2)), "lack evaluations of before"),
+        (lambda found: found["sites"].update(north=site(1, charges=[], unheard=1)), "account is not known"),
+        (lambda found: found.update(sites={}), "no account of test records of north"),
+    ],
+)
+def test_the_accounts_of_the_summary_which_the_page_shows_are_checked_too(
+    own: MadeRun, change: Any, said: str
+) -> None:
+    """They were not: whoever made them lower, and drew the page again, was not found."""
+    accounts = {"epsilon": site(3)["epsilon"], "delta": DELTA, "sites": {"north": site(3, unheard=0)}}
+    change(accounts)
+    own.change_summary(lambda summary: summary.update(test_accounts=accounts))
+    assert said in words(own, ledgers=True) if said else words(own, ledgers=True) == ""
+
+
 def test_damage_is_named(own: MadeRun) -> None:
     own.change_rounds(lambda line: line["site_metrics"].update(sites=[]))
     assert "is damaged: its site_metrics" in words(own)

@@ -49,7 +49,8 @@ class AccountOfTests:
         unheard = {"unheard": len(self.unheard)} if self.unheard else {}
         if self.budget is None:
             most, delta = profile.evaluate_epsilon, max(profile.delta, auto_delta(1))
-            alone = {"epsilon_alone": profile.epsilon_alone or math.inf} if max(self.unheard) > 1 else {}
+            in_sums = max(self.unheard) > 1 or profile.allow_secure_sum  # of this run, or of an earlier one
+            alone = {"epsilon_alone": profile.epsilon_alone or math.inf} if in_sums else {}
             rest = {"delta": delta, "budget": most, "accountant": profile.accountant, "charges": []}
             return {"epsilon": most, **alone, **rest, **unheard}
         charges = self._at_most(self.budget)

@@ -40,7 +40,7 @@ from fl_dp.federation.wire.evaluation import (
 )
 from fl_dp.federation.wire.send_receive import receive, require_answer, send
 from fl_dp.models.names import common_name
-from fl_dp.records import Refusal
+from fl_dp.records import MOST_MEMBERS, Refusal
 from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.identity import identity
 from fl_dp.tasks.load import task_of
@@ -134,7 +134,7 @@ class SiteMetrics:
         self._accounts.known = state
         if is_due(self._config, server_round, last_round):
             clients = self._registration.clients
-            self._begin(clients, len(clients) if self._config.secure else 1)
+            self._begin(clients, min(len(clients), MOST_MEMBERS) if self._config.secure else 1)
             self._answered = {}
 
     def _apart(
@@ -250,8 +250,9 @@ class SiteMetrics:
                 self._accounts.decline(name)
 
     def _declares(self, name: str) -> bool:
-        """Whether the site has said, when it registered, that it has test records."""
-        return self._registration.clients[name].profile.evaluate_epsilon > 0
+        """Whether the site has said that it has test records: when it registered, or by an account since."""
+        declared = self._registration.clients[name].profile.evaluate_epsilon > 0
+        return declared or name in self._accounts.known
 
     def _offer(self, content: RecordDict) -> EvaluationOffer | Refusal:
         """A site's offer; FederationError or ConfigError for subgroups that nobody can add up."""

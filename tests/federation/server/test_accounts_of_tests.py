@@ -2,11 +2,15 @@
 
 import json
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from fl_dp.accounting.budget import Budget
+from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.accounts_of_tests import AccountOfTests, AccountsOfTests
+from fl_dp.federation.server.site_metrics import SiteMetrics
 from fl_dp.records import ClientProfile, Entry
 
 PROFILE = ClientProfile("a", 640, 3.0, 1e-7, (), "pld", evaluate_epsilon=4.0)
@@ -47,6 +51,26 @@ def test_of_a_site_that_has_shown_nothing_it_is_the_whole_budget(shares, limit, 
     line = sites.known["a"].line(profile)
     assert (line["epsilon"], line.get("epsilon_alone"), line["budget"]) == (4.0, alone, 4.0)
     assert line["delta"] == 1e-5  # "auto" may give fewer test records a larger one
+
+
+def test_a_site_that_has_shown_nothing_may_have_been_in_sums_of_earlier_runs():
+    """Its whole budget stood in for epsilon alone, too, which is larger."""
+    account = AccountOfTests(unheard=(1,))
+    assert "epsilon_alone" not in account.line(PROFILE)  # it allows no sums
+    assert account.line(replace(PROFILE, allow_secure_sum=True))["epsilon_alone"] == math.inf
+
+
+@pytest.mark.parametrize(("clients", "profile"), [(120, PROFILE), (1, replace(PROFILE, evaluate_epsilon=0.0))])
+def test_a_resumed_run_counts_the_evaluation_that_it_was_ended_in(clients, profile):
+    """Of more clients than a sum has members; and of one that declared no test records when it registered,
+    and showed an account later."""
+    known = {str(number): SimpleNamespace(profile=profile) for number in range(clients)}
+    config = RunConfig(aggregation="secure", clients=120, fit_clients=50, rounds=3, site_metrics_every=1)
+    sites = SiteMetrics(config, "run-1", SimpleNamespace(clients=known))
+    sites.restore({"0": AccountOfTests(LIMIT, (ONE,))}, 2, 3)
+    line = sites.accounts()["sites"]["0"]
+    assert line["unheard"] == 1
+    assert sum(one["steps"] for one in line["charges"]) == 2
 
 
 def test_what_a_site_declines_it_has_not_paid_for():

@@ -1,7 +1,10 @@
 """The attributes and hooks that an engine adds to an optimizer and a model, and removes again."""
 
+import functools
+import sys
 import weakref
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any
 
 import torch
@@ -36,36 +39,40 @@ class Attachment:
     ) -> None:
         self._optimizer, self._added = optimizer, tuple(added)
         self._names = {id(parameter): name for name, parameter in parameters.items()}
-        self._stepping = False
         self._had = set(vars(optimizer))
         for name, value in added.items():
             setattr(optimizer, name, value)
         self._hooks = [
             optimizer.register_step_pre_hook(before_step),
-            optimizer.register_step_pre_hook(lambda *_: self._step(begins=True)),
-            optimizer.register_step_post_hook(lambda *_: self._step(begins=False)),
             module.register_forward_pre_hook(before_call, with_kwargs=True),
-            _watch_all_optimizers(self),
         ]
-
-    def _step(self, *, begins: bool) -> None:
-        self._stepping = begins
+        _watch_all_optimizers()
+        _WATCHING[:] = [one for one in _WATCHING if one() is not None] + [weakref.ref(self)]
 
     def check_other(self, optimizer: torch.optim.Optimizer) -> None:
         """ConfigError if a step of `optimizer` would move the parameters beside the attached one.
 
         A step within the attached one's is a part of it, as of an optimizer that wraps another.
         """
-        if optimizer is self._optimizer or self._stepping or hasattr(optimizer, "privacy_engine"):
+        if optimizer is self._optimizer or hasattr(optimizer, "privacy_engine"):
             return
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                if name := self._names.get(id(parameter)):
+                if (name := self._names.get(id(parameter))) and not self._is_stepping():
                     raise ConfigError(
                         f"{name} has a private optimizer, but one without an engine, "
                         f"{type(optimizer).__name__}, would move it, too. Give the attached optimizer all "
                         "parameters, in groups, or call the engine's detach() first."
                     )
+
+    def _is_stepping(self) -> bool:
+        """Whether this call is within a step of the attached optimizer. A flag would stay after a step that
+        raised, and hold for other threads.
+        """
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_locals.get("self") is not self._optimizer:
+            frame = frame.f_back
+        return frame is not None
 
     def check_unassigned(self) -> None:
         """ConfigError for a setting that was assigned to the optimizer, as Opacus' schedulers do."""
@@ -82,19 +89,26 @@ class Attachment:
             delattr(self._optimizer, name)
         for hook in self._hooks:
             hook.remove()
+        _WATCHING[:] = [one for one in _WATCHING if one() is not self]
 
 
-def _watch_all_optimizers(attachment: Attachment) -> RemovableHandle:
-    """Call `check_other` before the steps of all optimizers, until removed or the attachment is garbage."""
-    watching = weakref.ref(attachment)  # torch's table of these hooks lives as long as the process
+_WATCHING: list[weakref.ref[Attachment]] = []
+
+
+@functools.cache
+def _watch_all_optimizers() -> RemovableHandle:
+    """Call each attachment's `check_other` before the steps of all optimizers, from now on.
+
+    One hook for all, never removed: a step that just goes through PyTorch's table of these hooks, while an
+    engine becomes garbage or is attached by another thread, would raise if the table changed.
+    """
 
     def check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        if (there := watching()) is not None:
-            there.check_other(optimizer)
+        for one in tuple(_WATCHING):
+            if (there := one()) is not None:
+                there.check_other(optimizer)
 
-    handle = register_optimizer_step_pre_hook(check)
-    weakref.finalize(attachment, handle.remove)
-    return handle
+    return register_optimizer_step_pre_hook(check)
 
 
 def check_attachable(optimizer: object, sampler: object) -> None:

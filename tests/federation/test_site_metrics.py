@@ -181,6 +181,22 @@ def test_as_many_are_planned_as_are_due(rounds, every):
     assert planned_evaluations(rounds, every) == due
 
 
+def test_an_account_that_shows_less_than_before_lowers_nothing(sites, fakes):
+    """A ledger that was restored from a backup: the epsilon of test records fell to its own."""
+    shown = []
+
+    def restored(one):
+        shown.append(one)
+        return shown[0] if len(shown) == 3 else one
+
+    own = config(rounds=3, site_metrics_every=1)
+    strategy, _ = run([lying(sites[0], restored), *sites[1:]], fakes, own, sites[0].model)
+    before, last = (report.site_metrics["sites"]["a"] for report in strategy.reports[1:])
+    assert (last["status"], last["unheard"]) == ("failed", 1)
+    assert "lacks evaluations of before" in last["reason"]
+    assert before["epsilon"] < last["epsilon"] <= 50
+
+
 def lying(site, lie):
     def node(message):
         reply = site(message)

@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 from attached import attached, losses_of, small_batch, small_engine, small_model
-from torch.optim.optimizer import _global_optimizer_pre_hooks
+from torch.optim.optimizer import _global_optimizer_pre_hooks, register_optimizer_step_pre_hook
 
 from fl_dp import add_gaussian_noise, clipped_grad_sum
 from fl_dp.errors import ConfigError
@@ -163,15 +163,38 @@ def test_a_wrapper_s_inner_optimizer_steps_within_its_own_step_alone():
         optimizer.inner.step()
 
 
-def test_an_engine_that_is_garbage_forbids_nothing_and_keeps_no_model():
-    gc.collect()  # engines of other tests
+def test_after_a_step_that_failed_others_are_refused_as_before():
+    class Failing(torch.optim.SGD):
+        def step(self):
+            raise KeyboardInterrupt
+
+    x, y = small_batch()
+    model, optimizer, _ = attached(optimizer_class=Failing)
+    with pytest.raises(KeyboardInterrupt):
+        optimizer.step(loss=losses_of(model, x, y))
+    with pytest.raises(ConfigError, match="has a private optimizer"):
+        torch.optim.SGD(model.parameters()).step()
+
+
+def test_an_engine_that_becomes_garbage_within_a_step_forbids_nothing_and_keeps_no_model():
+    """PyTorch's table of hooks must not change while a step goes through it."""
+
+    def collect(*_):
+        gc.collect()
+
     model, optimizer, engine = attached()
     kept, count = weakref.ref(engine), len(_global_optimizer_pre_hooks)
+    collecting = register_optimizer_step_pre_hook(collect)
+    later = register_optimizer_step_pre_hook(lambda *_: None)
     del optimizer, engine
-    gc.collect()
-    assert kept() is None
-    assert len(_global_optimizer_pre_hooks) == count - 1
+    torch.optim.SGD(small_model().parameters()).step()
     torch.optim.SGD(model.parameters()).step()
+    collecting.remove()
+    later.remove()
+    assert kept() is None
+    other = attached()
+    assert len(_global_optimizer_pre_hooks) == count
+    del other
 
 
 def test_a_parameter_group_that_is_added_later_is_trained_if_the_engine_protects_it():

@@ -24,6 +24,7 @@ from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.server.accounts_of_tests import AccountOfTests, AccountsOfTests
+from fl_dp.federation.server.client_record import shows_less
 from fl_dp.federation.server.histogram_sum import HistogramSum, question
 from fl_dp.federation.server.registration import LEAST_PATIENCE, Registration
 from fl_dp.federation.server.verify import ENDED_WITHIN, TOLERANCE
@@ -52,6 +53,7 @@ logger = logging.getLogger("fl_dp")
 
 NO_ANSWER = "no answer before the evaluation was closed"
 NOT_ASKED = "was not there to be asked"
+SHOWS_LESS = "its account of test records lacks evaluations of before: restored from a backup, or retired"
 
 Found = TypeVar("Found")
 Exchanges = Mapping[str, tuple[Message, Message | None]]  # by site: what it was asked, and what it answered
@@ -244,6 +246,9 @@ class SiteMetrics:
         for name in asked:
             if name in answers:
                 one = answers[name]
+                if shows_less(one.spent, self._accounts.known.get(name, AccountOfTests()).charges):
+                    self._without(name, "failed", SHOWS_LESS)
+                    continue
                 self._accounts.show(name, Budget(one.budget, one.delta, one.accountant), one.spent)
                 self._answered[name] = "evaluated", ""
             elif self._answered[name][0] == "declined" and self._declares(name):

@@ -85,7 +85,7 @@ def losses_at(
     model: nn.Module, objective: Objective, examples: Batch, precision: str, device: torch.device
 ) -> Tensor:
     """(N,) each example's own loss, at least float32, from a batch's tensors on any device."""
-    batch = tuple(part.to(device, non_blocking=device.type != "cpu") for part in examples)
+    batch = tuple(part.to(device, non_blocking=device.type == "cuda") for part in examples)
     # with gradients, whatever state an example that raised midway has left behind
     with torch.enable_grad(), computed_in(precision, device):
         return in_full(objective.losses(model, batch))

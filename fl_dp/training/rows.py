@@ -51,8 +51,11 @@ def filled(rows: int, batch: Sequence[Tensor], device: torch.device | None = Non
     Always in new memory, which PyTorch aligns: in other memory a product may round differently. device: where
     the pass is; a GPU takes them from pinned memory while the host goes on, which otherwise waits for it.
     """
-    pinned = device is not None and device.type != "cpu"
-    full = [part.new_empty(rows, *part.shape[1:], pin_memory=pinned) for part in batch]
+    pinned = device is not None and device.type == "cuda"
+    full = [
+        part.new_empty(rows, *part.shape[1:], pin_memory=pinned and part.device.type == "cpu")
+        for part in batch  # a data set of the user's own may lie on a GPU already
+    ]
     for new, part in zip(full, batch, strict=True):
         new[: len(part)] = part
         new[len(part) :] = part[0]

@@ -17,6 +17,19 @@ def test_rows_are_filled_up_with_copies_of_the_first_example_whatever_the_shape_
         assert torch.equal(full, part[order])
 
 
+def test_only_memory_of_the_host_is_pinned(monkeypatch):
+    """Records of a task of the user's own may lie on a GPU, whose memory PyTorch refuses to pin."""
+    asked, new_empty = [], torch.Tensor.new_empty
+
+    def spying(tensor, *shape, pin_memory):
+        asked.append(pin_memory)
+        return new_empty(tensor, *shape)
+
+    monkeypatch.setattr(torch.Tensor, "new_empty", spying)
+    filled(8, (torch.empty(2, 3, device="meta"), torch.empty(2)), torch.device("cuda"))
+    assert asked == [False, True]
+
+
 def test_a_full_pass_is_in_memory_of_its_own():
     inputs, labels = torch.randn(4, 3), torch.zeros(4, dtype=torch.int64)
     full, _ = filled(3, (inputs[1:], labels[1:]))

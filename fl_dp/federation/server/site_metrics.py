@@ -41,7 +41,7 @@ from fl_dp.federation.wire.evaluation import (
 )
 from fl_dp.federation.wire.send_receive import receive, require_answer, send
 from fl_dp.models.names import common_name
-from fl_dp.records import MOST_MEMBERS, Refusal
+from fl_dp.records import MOST_MEMBERS, Refusal, total_steps
 from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.identity import identity
 from fl_dp.tasks.load import task_of
@@ -246,7 +246,8 @@ class SiteMetrics:
         for name in asked:
             if name in answers:
                 one = answers[name]
-                if shows_less(one.spent, self._accounts.known.get(name, AccountOfTests()).charges):
+                before = self._accounts.known.get(name, AccountOfTests()).charges
+                if shows_less(one.spent, before) or total_steps(one.spent) <= total_steps(before):
                     self._without(name, "failed", SHOWS_LESS)
                     continue
                 self._accounts.show(name, Budget(one.budget, one.delta, one.accountant), one.spent)

@@ -183,7 +183,7 @@ def test_as_many_are_planned_as_are_due(rounds, every):
 
 @pytest.mark.parametrize("again", [0, 1])
 def test_an_account_that_shows_no_more_than_before_lowers_nothing(sites, fakes, again):
-    """A ledger that was restored from a backup: the epsilon of test records fell to its own, or stood still."""
+    """A ledger that was restored from a backup: the epsilon of test records fell to its own."""
     shown = []
 
     def restored(one):

@@ -79,7 +79,7 @@ def _run(evidence: Evidence, found: Found) -> None:
 
 
 def _claimed(evidence: Evidence) -> Iterator[tuple[str, Any, bool]]:
-    """Where accounts are claimed, and what is; in lines of rounds.jsonl, then in the summary, if it has any."""
+    """Where accounts are claimed, what is, and whether in a line of rounds.jsonl; else in the summary."""
     for claim in evidence.rounds():
         if (measured := claim.raw.get("site_metrics")) is not None:
             yield claim.where, measured, True

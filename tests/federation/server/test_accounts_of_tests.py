@@ -60,7 +60,9 @@ def test_a_site_that_has_shown_nothing_may_have_been_in_sums_of_earlier_runs():
     assert account.line(replace(PROFILE, allow_secure_sum=True))["epsilon_alone"] == math.inf
 
 
-@pytest.mark.parametrize(("clients", "profile"), [(120, PROFILE), (1, replace(PROFILE, evaluate_epsilon=0.0))])
+@pytest.mark.parametrize(
+    ("clients", "profile"), [(120, PROFILE), (1, replace(PROFILE, evaluate_epsilon=0.0))]
+)
 def test_a_resumed_run_counts_the_evaluation_that_it_was_ended_in(clients, profile):
     """Of more clients than a sum has members; and of one that declared no test records when it registered,
     and showed an account later."""

@@ -46,10 +46,13 @@ def _rename(path: str) -> str:
     named = [name for name in clients_there(path) if name != SERVER]
     if not named or any(map(str.isdecimal, named)):
         return ""
+    before, _, after = path.partition(CLIENT)
+    part = (
+        before.rpartition("/")[2] + CLIENT + after.partition("/")[0]
+    )  # a file, or a folder on the way to it
     return (
         f" Clients of a run on one machine are called 0, 1, ...; found were {some(named)}: rename the files "
-        f"or link them, such as ln -s {Path(path.replace(CLIENT, named[0])).name} "
-        f"{Path(path.replace(CLIENT, '0')).name}."
+        f"or link them, such as ln -s {part.replace(CLIENT, named[0])} {part.replace(CLIENT, '0')}."
     )
 
 

@@ -36,6 +36,13 @@ def test_files_that_are_there_pass_and_each_that_is_not_is_named(tmp_path: Path)
     check_files(RunConfig(data="csv:none.csv", task="own.py"))  # what it reads is the task's own affair
 
 
+def test_folders_by_names_are_linked_themselves(tmp_path: Path) -> None:
+    (tmp_path / "north").mkdir()
+    (tmp_path / "north" / "train.csv").touch()
+    with pytest.raises(DataError, match=r"such as ln -s north 0\.$"):
+        check_files(RunConfig(data=f"csv:{tmp_path}/{{client}}/train.csv"), ["0"])
+
+
 def test_files_by_names_are_told_what_one_machine_calls_its_clients(tmp_path: Path) -> None:
     config = RunConfig(data=f"csv:{tmp_path}/of-{{client}}.csv")
     for name in ("north", "server", "south", "east", "west"):

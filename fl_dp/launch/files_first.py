@@ -47,9 +47,7 @@ def _rename(path: str) -> str:
     if not named or any(map(str.isdecimal, named)):
         return ""
     before, _, after = path.partition(CLIENT)
-    part = (
-        before.rpartition("/")[2] + CLIENT + after.partition("/")[0]
-    )  # a file, or a folder on the way to it
+    part = before.rpartition("/")[2] + CLIENT + after.partition("/")[0]  # a file or folder
     return (
         f" Clients of a run on one machine are called 0, 1, ...; found were {some(named)}: rename the files "
         f"or link them, such as ln -s {part.replace(CLIENT, named[0])} {part.replace(CLIENT, '0')}."

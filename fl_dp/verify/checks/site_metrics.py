@@ -49,6 +49,7 @@ def _run(evidence: Evidence, found: Found) -> None:
         try:
             sites = {one.name: one for one in _sites(measured, where)}
             largest = number(measured["epsilon"])
+            largest_alone = epsilon_from_json(optional(measured.get("epsilon_alone")))  # infinite if not said
             lost = (one.get("status") == "failed" or one.get("unheard") for one in measured["sites"].values())
             unanswered |= any(lost)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -61,6 +62,13 @@ def _run(evidence: Evidence, found: Found) -> None:
                 f"epsilon {largest:.4f}, and a site's is larger",
                 where,
                 "the epsilon of test records is the largest of any site",
+            )
+        alones = [one.epsilon if one.epsilon_alone is None else one.epsilon_alone for one in sites.values()]
+        if alones and largest_alone < max(alones):
+            found.differs(
+                f"epsilon alone {largest_alone:.4f}, and a site's is larger",
+                where,
+                "the second epsilon of test records is the largest of any site, too",
             )
         if not is_line and (gone := sorted(last.keys() - sites.keys())):
             found.differs(

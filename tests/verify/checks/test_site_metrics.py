@@ -114,6 +114,11 @@ def test_an_epsilon_below_a_sites_is_found(own: MadeRun) -> None:
     assert "and a site's is larger" in words(own)
 
 
+def test_an_epsilon_alone_below_a_sites_is_found(own: MadeRun) -> None:
+    own.change_rounds(lambda line: line["site_metrics"].update(epsilon_alone=0.01))
+    assert "epsilon alone 0.0100, and a site's is larger" in words(own)
+
+
 def test_what_no_line_has_was_paid_all_the_same(own: MadeRun) -> None:
     def without(line: Json) -> None:
         if line["round"] == 3:

@@ -285,6 +285,7 @@ class PrivacyEngine(Fixed, Reports):
 
     def _clipped(self, losses: Tensor) -> ClippedSum:
         check_losses(losses)  # before the model is checked
+        check_overrides(losses.device)  # the model may have moved since `attach`
         axes = self._check.axes()
         try:
             return clipped_grad_sum(

@@ -159,8 +159,11 @@ def test_a_locked_engine_refuses_steps_until_it_is_unlocked():
     assert engine.steps == 1
 
 
-def test_attaching_asks_whether_the_device_rounds_as_was_proven(monkeypatch):
+def test_attaching_and_a_step_ask_whether_the_device_rounds_as_was_proven(monkeypatch):
+    """The model may have moved to a GPU in between."""
     asked = []
     monkeypatch.setattr("fl_dp.privacy_engine.engine.check_overrides", asked.append)
-    attached(noise_multiplier=1.0)
+    model, optimizer, _ = attached(noise_multiplier=1.0)
     assert asked == [torch.device("cpu")]
+    optimizer.step(loss=losses_of(model, *small_batch()))
+    assert asked == [torch.device("cpu")] * 2

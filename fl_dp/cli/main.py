@@ -74,7 +74,10 @@ def about(
     context: typer.Context,
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Federated training with record-level differential privacy."""
+    """Federated training with record-level differential privacy.
+
+    Pages that are named, such as docs/running.md, are in a clone and in the source distribution.
+    """
     if show_version:
         say(f"fl-dp {version('fl-dp')}")
     elif context.invoked_subcommand is None:

@@ -216,13 +216,16 @@ def _serve(
 
 def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> None:
     """Return once `least` sites are connected, however long it takes; say who is missing since when."""
+    from fl_dp.kits.loopback import FEDERATION
+
     since, said = time.strftime("%H:%M"), ""
     while len(here := served.sites_here()) < least:
         missing = [site.name for site in served.hub.roster.sites if site.name not in here]
         words = f"{len(here)} of {least} sites are connected" + (f": {', '.join(here)}" if here else "")
         if missing:
             words += f"; waiting for {some(missing)}"
-        if why := roster_too_small(len(served.hub.roster.sites), least):
+        roster = served.hub.roster
+        if roster.federation != FEDERATION and (why := roster_too_small(len(roster.sites), least)):
             words += f"; {why}"
         if words != said:
             tell.say(f"{words} (since {since})")

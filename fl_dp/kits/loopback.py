@@ -13,6 +13,7 @@ from fl_dp.kits.names import check_name
 from fl_dp.kits.provision import SERVER, Wishes, provision, with_site
 from fl_dp.kits.roster import Roster, Site
 
+FEDERATION = "loopback"  # its roster grows with each site that starts
 _DAYS = 3650
 _SITES = "sites"
 
@@ -22,7 +23,7 @@ def loopback_server(folder: Path, port: int) -> ServerKit:
     own_folder(folder)
     with one_at_a_time(folder / ".lock"):
         if not (folder / SERVER / TRUSTED).exists():
-            provision(Wishes("loopback", (f"127.0.0.1:{port}",), (), _DAYS), folder)
+            provision(Wishes(FEDERATION, (f"127.0.0.1:{port}",), (), _DAYS), folder)
     return ServerKit.load(folder / SERVER)
 
 

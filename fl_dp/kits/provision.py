@@ -65,7 +65,7 @@ class Wishes:
                 raise ConfigError(f"{path}: addresses: {address}: name what sites reach the server by.")
         sites = tuple(read_join_request(path.parent / name) for name in _texts(path, table, "requests"))
         check_sites(sites, str(path))
-        return cls(check_name(table.get("federation"), f"{path}: federation"), addresses, sites, days)
+        return cls(check_name(table.get("federation", ""), f"{path}: federation"), addresses, sites, days)
 
 
 def provision(wishes: Wishes, folder: Path, *, new_server_key: bool = False) -> Roster:

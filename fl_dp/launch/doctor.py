@@ -5,6 +5,7 @@ Nothing here reads records, keys or what a ledger holds: the answer is written f
 
 import os
 import platform
+import re
 import shutil
 import stat
 import sys
@@ -76,8 +77,10 @@ def _otherwise(wanted: Requirement) -> str:
 
 def _machine() -> Finding:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / _GIB
-    load, processor = os.getloadavg()[0], " ".join(machine().split())
-    return Finding("machine", f"{os.cpu_count()} cores, {memory:.1f} GiB, load {load:.1f}; {processor}")
+    processor = re.sub(r"model name\s*:\s*", "", machine()).strip()
+    return Finding(
+        "machine", f"{os.cpu_count()} cores, {memory:.1f} GiB, load {os.getloadavg()[0]:.1f}; {processor}"
+    )
 
 
 def _devices() -> Finding:

@@ -152,7 +152,9 @@ def test_a_run_that_was_begun_with_a_kit_goes_on_with_one_alone(served, capsys):
 def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch):
     said, done = [], []
     told = SimpleNamespace(say=said.append, doing=lambda words, said: done.append(words))
-    roster = SimpleNamespace(sites=[SimpleNamespace(name=name) for name in ("north", "south")])
+    roster = SimpleNamespace(
+        federation="study", sites=[SimpleNamespace(name=name) for name in ("north", "south")]
+    )
     here = iter([["north"], ["north"], ["north", "south"]])
     hub = SimpleNamespace(roster=roster)
     served = SimpleNamespace(sites_here=lambda: next(here), hub=hub, look=lambda: None)
@@ -165,6 +167,9 @@ def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch):
     assert done[-1].startswith(
         "1 of 2 sites are connected: north; the roster has 1 site and min-clients is 2, so"
     )
+    roster.federation, here = "loopback", iter([["north"], ["north", "south"]])  # its roster grows
+    module._wait_for_sites(2, served, told)
+    assert done[-1] == "1 of 2 sites are connected: north"
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from fl_dp.engine.tracing.harness import in_place_of
 from fl_dp.errors import ProbeError
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.precision import computed_in, in_full
+from fl_dp.training.rows import sends_ahead
 
 logger = logging.getLogger("fl_dp")
 
@@ -85,7 +86,7 @@ def losses_at(
     model: nn.Module, objective: Objective, examples: Batch, precision: str, device: torch.device
 ) -> Tensor:
     """(N,) each example's own loss, at least float32, from a batch's tensors on any device."""
-    batch = tuple(part.to(device, non_blocking=device.type == "cuda") for part in examples)
+    batch = tuple(part.to(device, non_blocking=sends_ahead(device)) for part in examples)
     # with gradients, whatever state an example that raised midway has left behind
     with torch.enable_grad(), computed_in(precision, device):
         return in_full(objective.losses(model, batch))

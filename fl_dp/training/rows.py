@@ -45,13 +45,18 @@ def instead_of(rows: int, at_most: int) -> list[int]:
     return [other for other in (64, 128, 32, 96, 16, 8, 4) if other <= at_most and other != rows]
 
 
+def sends_ahead(device: torch.device) -> bool:
+    """Whether it takes numbers from pinned memory while the host goes on; Apple's is not relied on for that."""
+    return device.type not in ("cpu", "mps")
+
+
 def filled(rows: int, batch: Sequence[Tensor], device: torch.device | None = None) -> tuple[Tensor, ...]:
     """The tensors (n, ...) of n >= 1 examples, padded with copies of the first: (rows, ...).
 
     Always in new memory, which PyTorch aligns: in other memory a product may round differently. device: where
     the pass is; a GPU takes them from pinned memory while the host goes on, which otherwise waits for it.
     """
-    pinned = device is not None and device.type == "cuda"
+    pinned = device is not None and sends_ahead(device)
     full = [
         part.new_empty(rows, *part.shape[1:], pin_memory=pinned and part.device.type == "cpu")
         for part in batch  # a data set of the user's own may lie on a GPU already

@@ -51,6 +51,10 @@ class ProbeError(ModelError):
     """A start-up check failed: the engine cannot bound what one example contributes."""
 
 
+class UnseenUseError(ProbeError):
+    """A parameter is used in a way that the check of the model did not see."""
+
+
 class UnsteadyError(ProbeError):
     """The last bits of an example's contribution depend on its place in a pass."""
 

@@ -29,7 +29,7 @@ from fl_dp.engine.tracing.capture import (
     output_grads,
 )
 from fl_dp.engine.tracing.ownership import OwnerCheck
-from fl_dp.errors import ProbeError
+from fl_dp.errors import ProbeError, UnseenUseError
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,8 @@ def keep_gradients(
     slow = axes.fallback if axes else frozenset()
     if axes is None:
         check_rules(uses)
+    for argument in (argument for use in uses for argument in use.arguments):
+        _axis(argument.key, axes, num_examples)  # raises while the graph is whole
     watched = axes.owners.begin(losses, uses, axes.batch, graph) if axes else None
     arriving, saved = _Arriving(chooser, uses), SavedTensors()
     # Inputs whose gradients need further backward calls, made after the one pass.
@@ -197,8 +199,10 @@ def _axis(key: UseKey, axes: Axes | None, num_examples: int) -> BatchAxis:
         return LEADING
     axis = axes.batch.get(key)
     if axis is None:
-        raise ProbeError(
-            f"{key} was not used in this way when the model was checked at the start; "
-            "the engine does not know which rows belong to which example."
+        raise UnseenUseError(
+            f"{key} is not used in this way by the model's own call, as far as its check shows, so that the "
+            "engine does not know which rows belong to which example. What losses compute from parameters, "
+            "such as a gradient penalty, belongs inside the model's forward; an L2 term is weight_decay of "
+            "the optimizer; a layer that seldom takes part can be checked if the first pass uses it."
         )
     return axis

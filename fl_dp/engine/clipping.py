@@ -217,6 +217,11 @@ def clip_factors(
 
 def check_losses(losses: Tensor) -> None:
     """ModelError unless there is one loss for each example, with a way back to the parameters."""
+    if not isinstance(losses, Tensor):
+        raise ModelError(
+            f"Expected a tensor of losses (N,), got {type(losses).__name__}: call the model once with all "
+            'examples, and pass the losses of reduction="none".'
+        )
     if losses.dim() != 1:
         raise ModelError(
             f'Expected losses of shape (N,), one per example (reduction="none"), got {tuple(losses.shape)}.'

@@ -25,7 +25,7 @@ from fl_dp.engine.saved import SavedTensors
 from fl_dp.engine.tracing.axis import ExampleRows, find_example_rows
 from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, graph_of, output_grads
 from fl_dp.engine.tracing.draws import kept_random_state, seed_generators
-from fl_dp.engine.tracing.harness import Outputs, batch_of, call, in_place_of
+from fl_dp.engine.tracing.harness import SEED, Outputs, batch_of, call, in_place_of
 from fl_dp.engine.tracing.independence import Seen, check_independence, check_places
 from fl_dp.engine.tracing.known_layers import refuse_parallel
 from fl_dp.engine.tracing.ownership import data_may_move_rows
@@ -50,13 +50,20 @@ def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
 
     Raises ProbeError, NoRuleError or ModelError, naming the layer and the way out.
     """
+    return probed(model, args, kwargs)
+
+
+def probed(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, clears: bool = False, turn: int = 0
+) -> Axes:
+    """`probe`; clears: of `check_independence`; another turn has other random numbers."""
     refuse_parallel(model)
     _refuse_packed((args, kwargs))
     axes, trial, device = Axes({}), None, batch_of(args, kwargs).device
     with kept_random_state(), torch.enable_grad(), _no_autocast(), full_precision(device):
-        for attempt in range(_ATTEMPTS):
-            trial = _try(model, args, kwargs, axes.shared, attempt)
-            axes = _joined(axes, trial.axes)
+        for attempt in range(turn * _ATTEMPTS, (turn + 1) * _ATTEMPTS):
+            trial = _try(model, args, kwargs, axes.shared, attempt, clears=clears)
+            axes = joined(axes, trial.axes)
             if trial.settled:
                 break
     if trial and trial.unknown and not axes.batch and not axes.by_loss:
@@ -93,13 +100,15 @@ def _try(
     kwargs: dict[str, Any],
     shared: frozenset[OperatorKey],
     attempt: int,
+    *,
+    clears: bool,
 ) -> _Trial:
     seed_generators(attempt)
     parameters = {n: _perturbed(p, attempt) for n, p in model.named_parameters() if p.requires_grad}
     with in_place_of(
         model, parameters
     ):  # also when a checkpointed part is computed again, in a backward pass
-        return _tried(model, parameters, args, kwargs, shared, attempt)
+        return _tried(model, parameters, args, kwargs, shared, attempt, clears=clears)
 
 
 def _tried(
@@ -109,10 +118,13 @@ def _tried(
     kwargs: dict[str, Any],
     shared: frozenset[OperatorKey],
     attempt: int,
+    *,
+    clears: bool,
 ) -> _Trial:
-    batch, seen = _independent(model, parameters, args, kwargs, truth=attempt % 2 == 0)
+    batch, seen = _independent(model, parameters, args, kwargs, attempt, clears=clears)
     check_places(model, parameters, batch, seen)
-    outputs = call(model, parameters, batch)  # as in training: an observed call may take other operators
+    # as in training: an observed call may take other operators
+    outputs = call(model, parameters, batch, seed=SEED + attempt)
     losses, changed = (_losses(of, seen.examples) for of in (outputs, seen.beside_another))
     if seen.watch.packed:
         return _trial_by_loss(losses, changed, parameters)
@@ -133,17 +145,19 @@ def _independent(
     parameters: Mapping[str, Tensor],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
+    attempt: int,
     *,
-    truth: bool,
+    clears: bool,
 ) -> tuple[Synthetic, Seen]:
     """A synthetic batch that the model can be called with, and what `check_independence` sees on it."""
+    truth, seed = attempt % 2 == 0, SEED + attempt
     batch = synthetic(args, kwargs, truth)
     try:
-        return batch, check_independence(model, parameters, batch)
+        return batch, check_independence(model, parameters, batch, clears=clears, seed=seed)
     except CallError as error:
         batch = synthetic(args, kwargs, truth, lengths=True)
         try:
-            return batch, check_independence(model, parameters, batch)
+            return batch, check_independence(model, parameters, batch, clears=clears, seed=seed)
         except CallError:
             raise error from error.__cause__
 
@@ -202,7 +216,8 @@ def _weighted(output: Tensor) -> Tensor:
     return (rows * torch.randn_like(rows)).sum(1, dtype=torch.promote_types(output.dtype, torch.float32))
 
 
-def _joined(one: Axes, other: Axes) -> Axes:
+def joined(one: Axes, other: Axes) -> Axes:
+    """What both found, of one model."""
     return Axes(
         {**one.batch, **other.batch},
         one.shared | other.shared,

@@ -121,7 +121,7 @@ class PoissonSampler:
         self.steps = -(-num_records // expected_batch_size) if steps is None else steps
         if self.steps < 1:
             raise ConfigError(f"Expected steps={self.steps} >= 1.")
-        self._is_own_generator = generator is None
+        self.is_own_generator = generator is None
         self._generator = system_generator() if generator is None else generator
         # The position of the training loop; the loader may be ahead of it.
         self._steps_done = 0
@@ -132,6 +132,7 @@ class PoissonSampler:
         # The draw that was handed out last, if its step has not been taken yet.
         self._open: _Draw | None = None
         self._registered = False  # whether an engine reports which draws have had their step
+        self._see: Callable[[object], None] | None = None  # where the engine gets the loader's data set
         # Of the ranks that draw together: where their generator comes from, which one this is, how many.
         self._fresh: Callable[[], torch.Generator] = system_generator
         self._rank, self._ranks = 0, 1
@@ -186,6 +187,8 @@ class PoissonSampler:
         """
         if not getattr(loader, "in_order", True):
             raise ConfigError("A DataLoader with in_order=False mixes batches of several steps.")
+        if self._see is not None and (dataset := getattr(loader, "dataset", None)) is not None:
+            self._see(dataset)
         self._generator.set_state(self._state)
         draws = self._draws = deque()
         try:
@@ -231,8 +234,10 @@ class PoissonSampler:
         self._steps_done, self._batches_done, self._state = self._steps_done + 1, 0, draw.state_after
         self._open = None
 
-    def register(self) -> None:
+    def register(self, see: Callable[[object], None] | None = None) -> None:
         """From now on a draw ends when its step is taken. ConfigError if an engine sees the sampler already.
+
+        see: called with the data set of the loader before each loop; it may raise.
 
         Two engines on one draw would be two mechanisms with the same secret draws; their epsilons would not
         add up to that of both.
@@ -241,11 +246,11 @@ class PoissonSampler:
             raise ConfigError("Another engine is attached to this sampler; give each a sampler of its own.")
         if self._draws is not None:
             raise ConfigError("The loop over this sampler has begun; attach the engine before it.")
-        self._registered, self._batches_done, self._open = True, 0, None
+        self._registered, self._batches_done, self._open, self._see = True, 0, None, see
 
     def release(self) -> None:
         """No engine sees this sampler any more. A draw without its step is handed out again, in full."""
-        self._registered, self._batches_done, self._open = False, 0, None
+        self._registered, self._batches_done, self._open, self._see = False, 0, None, None
         if self._fresh is not system_generator:
             self.spread(system_generator, 0, 1)
 
@@ -256,7 +261,7 @@ class PoissonSampler:
         generators of their own, or with the numbers of a part of the records, the ranks would not draw one
         Poisson batch. ConfigError for a sampler with a generator of the user's.
         """
-        if not self._is_own_generator:
+        if not self.is_own_generator:
             raise ConfigError("Several ranks draw from a key that they share; leave out generator=.")
         self._fresh, self._rank, self._ranks = fresh, rank, ranks
         self._generator = fresh()
@@ -313,7 +318,7 @@ class PoissonSampler:
         Raises ConfigError if that sampler had other settings, and if this one was given a generator: its
         numbers may have made earlier draws.
         """
-        if not self._is_own_generator:
+        if not self.is_own_generator:
             raise ConfigError(
                 "A sampler with a generator of the user's cannot go on from a state: nobody can tell which "
                 "of its numbers made draws before. Leave out generator=."

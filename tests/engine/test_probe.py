@@ -259,7 +259,7 @@ HIDDEN = _Trial(Axes({}), (OTHER,))
 )
 def test_what_several_synthetic_batches_show_is_joined_until_it_is_settled(trials, found, monkeypatch):
     script = iter(trials)
-    monkeypatch.setattr("fl_dp.engine.probe._try", lambda *_: next(script))
+    monkeypatch.setattr("fl_dp.engine.probe._try", lambda *_, **__: next(script))
     axes = probe(nn.Linear(4, 2), torch.randn(5, 4))
     assert (set(axes.batch), list(script)) == (found, [])
     if trials[-1] is MORE:

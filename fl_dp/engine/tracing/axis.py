@@ -65,7 +65,8 @@ class BatchAxis:
             raise ProbeError(
                 f"A tensor has {per_example} rows an example in dimension {self.dim}, but the model was "
                 f"checked with {'one' if checked == 1 else checked}, which does not tell how they are "
-                f"ordered; check it on {'longer inputs' if checked == 1 else 'inputs of this size'}."
+                f"ordered; check it on {'longer inputs' if checked == 1 else 'inputs of this size'}. Several "
+                "views of an example go into the model as (N, K, ...) and are flattened inside its forward."
             )
 
 

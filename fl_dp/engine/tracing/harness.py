@@ -13,15 +13,15 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from fl_dp.clean_text import one_line
 from fl_dp.engine.tracing.capture import REENTRANT
 from fl_dp.engine.tracing.draws import Watch, seed_generators
-from fl_dp.engine.tracing.known_layers import batch_norms, batch_second_layers
+from fl_dp.engine.tracing.known_layers import batch_second_layers
+from fl_dp.engine.tracing.state import State, Written, is_lasting
 from fl_dp.engine.tracing.structure import map_tensors, tensors
-from fl_dp.engine.tracing.writes import same_values
-from fl_dp.errors import CallError, ModelError, ProbeError
+from fl_dp.engine.tracing.writes import same_values, written_to
+from fl_dp.errors import CallError, ModelError
 
 SEED = 0x5EED0F0E0D90  # no model seeds a generator with it by chance
 
@@ -177,20 +177,31 @@ def same(before: Tensor, after: Tensor, whole: Tensor | None = None, tolerance: 
 
 
 def call(
-    model: nn.Module, parameters: Mapping[str, Tensor], batch: Batch, watch: Watch | None = None
+    model: nn.Module,
+    parameters: Mapping[str, Tensor],
+    batch: Batch,
+    watch: Watch | None = None,
+    seed: int = SEED,
 ) -> Outputs:
-    """The tensors that the model returns when it is called with copies of its buffers.
+    """The tensors that the model returns when it is called with `parameters` and copies of its buffers.
 
     Tensors inside tuples, lists, mappings and dataclasses are found. watch: observes random numbers and seeds
-    them; without one they are those of SEED, with the same dropout in every call. Raises ProbeError if a
-    buffer changes, and CallError if the model cannot be called on synthetic examples.
+    them; without one they are those of `seed`, with the same dropout in every call. Raises ProbeError if a
+    parameter or buffer is replaced or written, and CallError if the model cannot be called on synthetic
+    examples. Buffers outside of the `state_dict` may be replaced, as attributes may.
     """
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    seed_generators(SEED)
+    own = dict(model.named_buffers())
+    copies = {name: buffer.clone() for name, buffer in own.items()}
+    lasting = {name: copies[name] for name in own if is_lasting(model, name)}
+    seed_generators(seed)
     try:
-        with watch or nullcontext(), warnings.catch_warnings():
+        with in_place_of(model, {**parameters, **lasting}), warnings.catch_warnings():
             warnings.filterwarnings("error", message=_HIDDEN)
-            outputs = functional_call(model, {**parameters, **buffers}, batch.args, batch.kwargs)
+            state = State(model)
+            before = state.look()
+            with watch or nullcontext():
+                outputs = model(*batch.args, **batch.kwargs)
+            written = [one for one in before.changes(state.look()) if one.lasts and not one.is_attribute]
     except UserWarning as error:  # at the model's inputs, such a part leaves nothing in the graph at all
         raise ModelError(REENTRANT) from error
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -201,12 +212,12 @@ def call(
             f"{batch_second_layers(model)}".rstrip(),
             one_line(error),
         ) from error
-    for name, buffer in model.named_buffers():
-        if not same_values(buffers[name], buffer):
-            raise ProbeError(
-                f"The forward pass writes to buffer {name}, which then holds data that no noise protects. "
-                f"{batch_norms(model) or 'Replace its layer.'} Or put it in evaluation mode."
-            )
+    other = [name for name in own if not same_values(copies[name], own[name])]
+    for name in other:
+        if name not in lasting:  # the model's own was written, not a copy
+            own[name].data.copy_(copies[name])
+    for one in (*(Written(name, "buffer", lasts=True) for name in other), *written):
+        raise written_to(one, model)
     return dict(tensors(outputs))
 
 

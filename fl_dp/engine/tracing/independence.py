@@ -5,7 +5,7 @@ If a place or the number matters, one record more or less changes the gradients 
 places, and makes the batch larger.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from fl_dp.engine.tracing.draws import LEVELS, Watch
 from fl_dp.engine.tracing.harness import SEED, Moved, Outputs, again, call, moved, same, taken
 from fl_dp.engine.tracing.known_layers import mixing_layers
+from fl_dp.engine.tracing.state import State, Written
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic
-from fl_dp.engine.tracing.writes import check_held, held, parameters_kept
+from fl_dp.engine.tracing.writes import Held, differing, held, parameters_kept, written_to
 from fl_dp.errors import CallError, ModelError, ProbeError
 
 # Which of the three examples are in a batch, and in which order. Each example changes its place, is left out,
@@ -44,15 +45,25 @@ class Seen:
     beside_another: Outputs
 
 
-def check_independence(model: nn.Module, parameters: Mapping[str, Tensor], batch: Synthetic) -> Seen:
+def check_independence(
+    model: nn.Module,
+    parameters: Mapping[str, Tensor],
+    batch: Synthetic,
+    *,
+    clears: bool = False,
+    seed: int = SEED,
+) -> Seen:
     """The same batch again, then each example in turn replaced by another one.
 
     The outputs of all others must not change, and the model must hold nothing else afterwards. Losses may be
     made of any output. So the first dimension of an output that depends on data must be the batch, else
     ModelError is raised. An output that depends on parameters alone (a temperature) may have any shape.
+    seed: of all random numbers. clears: attributes may hold data if no output depends on them; whoever
+    trains clears them after each pass.
     Raises ProbeError if examples influence one another, or stay in the model.
     """
-    watch = Watch(SEED)
+    watch, state = Watch(seed), State(model)
+    at_first = state.look()
     with parameters_kept(model, parameters) as check_parameters:
         before = call(model, parameters, batch, watch)
         check_parameters()
@@ -62,18 +73,29 @@ def check_independence(model: nn.Module, parameters: Mapping[str, Tensor], batch
         beside_another: Outputs = {}
         for example in (None, *range(NUM_EXAMPLES)):
             change = again(batch) if example is None else batch.with_other(example)
-            after = call(model, parameters, change.batch, Watch(SEED))
+            after = call(model, parameters, change.batch, Watch(seed))
             found = moved(before, after, change, lambda a, b, _: same(a, b), NUM_EXAMPLES, examples)
             if found:
-                raise _remembers() if example is None else _depends(found, model)
-            check_held(in_attributes, held(model))
+                raise remembers(at_first.changes(state.look())) if example is None else _depends(found, model)
+            _check_attributes(in_attributes, model, clears=clears)
             beside_another = after if example == 0 else beside_another
+        if written := at_first.changes(now := state.look()):
+            at_first.put_back(now)  # so that this call cannot read what the first one has kept
+            anew = call(model, parameters, change.batch, Watch(seed))
+            if moved(after, anew, again(batch), lambda a, b, _: same(a, b), NUM_EXAMPLES, examples):
+                raise remembers(written)
+            _check_attributes(in_attributes, model, clears=clears)
         check_parameters()
     if not examples:
         raise ModelError(
             f"The model returned no tensor of shape ({NUM_EXAMPLES}, ...): nothing leads with the batch."
         )
     return Seen(examples, _detached(before), watch, beside_another)
+
+
+def _check_attributes(before: Held, model: nn.Module, *, clears: bool) -> None:
+    for path in () if clears else differing(before, held(model)):
+        raise written_to(Written(path, "attribute", lasts=False), model)
 
 
 def _check_numbers(outputs: Outputs) -> None:
@@ -85,10 +107,12 @@ def _check_numbers(outputs: Outputs) -> None:
             )
 
 
-def _remembers() -> ProbeError:
+def remembers(written: Sequence[Written]) -> ProbeError:
+    """The error for a model that reads what an earlier call has `written`."""
+    what = f" It writes to {written[0].kind} {written[0].path}." if written else ""
     return ProbeError(
-        "Two calls on the same batch gave different outputs: the model remembers data of earlier "
-        "batches, which no noise protects, or draws random numbers elsewhere than from torch."
+        "Two calls on the same batch gave different outputs: the model remembers data of earlier batches, "
+        f"which no noise protects, or draws random numbers elsewhere than from torch.{what}"
     )
 
 

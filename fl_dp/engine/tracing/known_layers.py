@@ -5,6 +5,8 @@ from collections.abc import Callable
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
 
 from fl_dp.errors import ModelError
 
@@ -38,6 +40,19 @@ def batch_norms(model: nn.Module) -> str:
         )
     others = _named(model, lambda layer: layer.training and "batchnorm" in type(layer).__name__.lower())
     return f"{kind}, by their names: {others}. Replace them by nn.GroupNorm." if others else ""
+
+
+def spectral_norms(model: nn.Module) -> str:
+    """What to do about spectral norms, which write their estimate in training mode; empty without any."""
+    kinds = (_SpectralNorm, SpectralNorm)
+    hooks = (hook for layer in model.modules() for hook in layer._forward_pre_hooks.values())
+    if not any(isinstance(one, kinds) for one in (*model.modules(), *hooks)):
+        return ""
+    return (
+        "Spectral norm changes its estimate in every forward pass: call eval() of its layer, after each "
+        "train() of the model. With torch.nn.utils.parametrizations.spectral_norm, layer.train(); "
+        "layer.weight; layer.eval() renews the estimate between steps, from weights alone."
+    )
 
 
 def batch_second_layers(model: nn.Module) -> str:

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fl_dp.engine.tracing.known_layers import batch_norms, spectral_norms
+from fl_dp.engine.tracing.state import OF_EVERY_MODULE, Written
 from fl_dp.engine.tracing.structure import children
 from fl_dp.errors import ProbeError
 
-_OF_EVERY_MODULE = frozenset(vars(nn.Module()))  # its parameters, buffers, modules and hooks
 _PLAIN = bool | int | float | complex | str | bytes | None
 
 # Path ("layers.0.cache['mean']") -> a copy of the tensor, a plain value, the length of a container.
@@ -54,10 +55,7 @@ def parameters_kept(model: nn.Module, replaced: Mapping[str, Tensor]) -> Iterato
 
     def check() -> None:
         for name in changed():
-            raise ProbeError(
-                f"The forward pass writes to parameter {name}, which then holds data that no noise "
-                "protects; let it return such values, not keep them (embeddings: without max_norm)."
-            )
+            raise written_to(Written(name, "parameter", lasts=True), model)
 
     try:
         yield check
@@ -68,32 +66,44 @@ def parameters_kept(model: nn.Module, replaced: Mapping[str, Tensor]) -> Iterato
                     met[name].data.copy_(copies[name])
 
 
+def written_to(change: Written, model: nn.Module) -> ProbeError:
+    """The error that names what a forward pass has written, and the way out."""
+    if change.kind == "buffer":
+        instead = batch_norms(model) or spectral_norms(model) or "Replace its layer."
+        return ProbeError(
+            f"The forward pass writes to buffer {change.path}, which then holds data that no noise protects. "
+            f"{instead} Or put it in evaluation mode."
+        )
+    without = " (embeddings: without max_norm)" if change.kind == "parameter" else ""
+    return ProbeError(
+        f"The forward pass writes to {change.kind} {change.path}, which then holds data, or counts batches, "
+        f"and no noise protects that; let the model return such values, not keep them{without}."
+    )
+
+
 def held(model: nn.Module) -> Held:
-    """What the modules hold besides parameters, buffers and modules, with copies of the tensors.
+    """What the modules hold besides parameters, modules and the buffers of the `state_dict`, as copies.
 
     It finds tensors, numbers and strings, also inside lists, mappings, sets and dataclasses. It does not find
     what other objects, closures and globals hold; that shows only if outputs change.
     """
     found: dict[str, Any] = {}
     for name, module in model.named_modules():
-        own = {key: value for key, value in vars(module).items() if key not in _OF_EVERY_MODULE}
+        own = {key: value for key, value in vars(module).items() if key not in OF_EVERY_MODULE}
+        own |= {key: module._buffers.get(key) for key in module._non_persistent_buffers_set}
         for key, value in own.items():
             found.update(_leaves(value, f"{name}.{key}" if name else key, set()))
     return found
 
 
-def check_held(before: Held, after: Held) -> None:
-    """ProbeError if the modules hold different things after a call on other data of the same shapes.
+def differing(before: Held, after: Held) -> list[str]:
+    """Where two moments have other contents.
 
     before: from after the first call, so that things made once from shapes alone may stay, such as a table of
     angles or positions.
     """
-    for path in {**before, **after}:
-        if path not in before or path not in after or not _same(before[path], after[path]):
-            raise ProbeError(
-                f"The forward pass writes to attribute {path}, which then holds data, or counts batches, and "
-                "no noise protects that; let the model return such values, not keep them."
-            )
+    paths = {**before, **after}
+    return [p for p in paths if p not in before or p not in after or not _same(before[p], after[p])]
 
 
 def _leaves(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:

@@ -4,8 +4,9 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -14,12 +15,58 @@ from torch.utils.hooks import RemovableHandle
 
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError
+from fl_dp.privacy_engine.forward_passes import PassWatch
 
 BeforeStep = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], Any]
-BeforeCall = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]
 
 # Opacus and its schedulers assign these to an optimizer. Nothing here would read them.
 _OF_OPACUS = ("noise_multiplier", "max_grad_norm", "expected_batch_size")
+
+
+class ForwardHook:
+    """A hook of a model that its copies and files do not have: there it does nothing, without fl_dp."""
+
+    def __init__(self, hook: Callable[..., None]) -> None:
+        self._hook = hook
+
+    def __call__(self, *call: Any) -> None:
+        self._hook(*call)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (nullcontext(), "__exit__")  # takes anything, does nothing, and any Python has it
+
+
+class _NoScaler:
+    """What GradScaler.step asks an optimizer first."""
+
+    def __bool__(self) -> NoReturn:
+        raise ConfigError(
+            "GradScaler.step: a private step clips each gradient, so a scale would only move the bound. "
+            "Leave the scaler out, and call optimizer.step(loss=losses). bfloat16 needs none."
+        )
+
+
+class UnprotectedSteps:
+    """Counts steps by optimizers without an engine over these parameters, while no engine is attached."""
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        self._own = {id(parameter) for parameter in parameters.values()}
+        self.taken = 0
+        self.start()
+
+    def start(self) -> None:
+        _watch_all_optimizers()
+        _WATCHING[:] = [one for one in _WATCHING if one() not in (None, self)] + [weakref.ref(self)]
+
+    def stop(self) -> None:
+        _WATCHING[:] = [one for one in _WATCHING if one() not in (None, self)]
+
+    def check_other(self, optimizer: torch.optim.Optimizer) -> None:
+        """Count a step that moves one of the parameters."""
+        if hasattr(optimizer, "privacy_engine"):
+            return
+        moved = (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
+        self.taken += any(id(parameter) in self._own for parameter in moved)
 
 
 class Attachment:
@@ -35,17 +82,16 @@ class Attachment:
         parameters: Mapping[str, nn.Parameter],
         added: Mapping[str, Any],
         before_step: BeforeStep,
-        before_call: BeforeCall,
+        watch: PassWatch,
     ) -> None:
-        self._optimizer, self._added = optimizer, tuple(added)
+        self._optimizer = optimizer
+        added = {**added, "_step_supports_amp_scaling": _NoScaler()}
+        self._added = {name: vars(optimizer).get(name, _NOTHING) for name in added}
         self._names = {id(parameter): name for name, parameter in parameters.items()}
         self._had = set(vars(optimizer))
         for name, value in added.items():
             setattr(optimizer, name, value)
-        self._hooks = [
-            optimizer.register_step_pre_hook(before_step),
-            module.register_forward_pre_hook(before_call, with_kwargs=True),
-        ]
+        self._hooks = [optimizer.register_step_pre_hook(before_step), *hooks_of(module, watch)]
         _watch_all_optimizers()
         _WATCHING[:] = [one for one in _WATCHING if one() is not None] + [weakref.ref(self)]
 
@@ -79,20 +125,31 @@ class Attachment:
         for name in _OF_OPACUS:
             if name in vars(self._optimizer) and name not in self._had:
                 raise ConfigError(
-                    f"optimizer.{name} was assigned, but nothing reads it; pass it to PrivacyEngine(...), "
-                    "as one number or as a table with one number for each step."
+                    f"optimizer.{name} was assigned, but nothing reads it; pass it to PrivacyEngine(...). "
+                    "For another one later, call detach() and make a new engine, which continues the count."
                 )
 
     def remove(self) -> None:
         """Give the optimizer its own step back."""
-        for name in self._added:
+        for name, before in self._added.items():
             delattr(self._optimizer, name)
+            if before is not _NOTHING:  # a fused optimizer's own
+                setattr(self._optimizer, name, before)
         for hook in self._hooks:
             hook.remove()
         _WATCHING[:] = [one for one in _WATCHING if one() is not self]
 
 
-_WATCHING: list[weakref.ref[Attachment]] = []
+def hooks_of(module: nn.Module, watch: PassWatch) -> tuple[RemovableHandle, RemovableHandle]:
+    """The hooks by which `watch` sees the model's passes."""
+    return (
+        module.register_forward_pre_hook(ForwardHook(watch.begin), with_kwargs=True),
+        module.register_forward_hook(ForwardHook(watch.end), with_kwargs=True),
+    )
+
+
+_NOTHING = object()
+_WATCHING: list[weakref.ref[Attachment | UnprotectedSteps]] = []
 
 
 @functools.cache
@@ -121,6 +178,11 @@ def check_attachable(optimizer: object, sampler: object) -> None:
         raise ConfigError(
             f"attach: expected sampler= a fl_dp.PoissonSampler, not {type(sampler).__name__}; a DataLoader "
             "gets it as batch_sampler=sampler (docs/training_loop.md)."
+        )
+    if not hasattr(optimizer, "_optimizer_step_pre_hooks"):
+        raise ConfigError(
+            f"attach: {type(optimizer).__name__} wraps an optimizer, and passes no losses on. Attach the one "
+            "inside, which accelerate calls optimizer.optimizer, and call its step(loss=...)."
         )
     if hasattr(optimizer, "privacy_engine"):
         raise ConfigError("Another engine is attached to this optimizer; call its detach() first.")

@@ -11,9 +11,10 @@ import torch.distributed
 from torch import Tensor, nn
 
 from fl_dp.engine.backward import Axes
-from fl_dp.engine.probe import probe
+from fl_dp.engine.probe import joined, probed
 from fl_dp.engine.tracing.mixing import LossesOf, check_no_mixing
 from fl_dp.errors import ConfigError
+from fl_dp.privacy_engine.forward_passes import PassWatch, mode_of
 
 _THOROUGH_FROM = 2  # examples: a smaller first batch cannot show mixing
 # Class names of wrappers, of torch, Opacus and others, that spread a model over processes or devices.
@@ -36,50 +37,45 @@ _INSTEAD = (
 class ModelCheck:
     """Checks a model once in every mode: batch norm, for one, mixes examples only in training mode.
 
-    Register `note_inputs` as a forward pre-hook with keywords, so that it runs before every forward pass.
+    Register `watch.begin` as a forward pre-hook and `watch.end` as a forward hook, both with keywords.
+    every: see `PassWatch`.
     """
 
-    def __init__(self, module: nn.Module) -> None:
-        self._module = module
-        self._training: tuple[bool, ...] = ()  # which modules were in training mode at the last call
+    def __init__(self, module: nn.Module, every: int) -> None:
+        self.watch = PassWatch(module, every)
+        self._module, self._turn = module, 0
         self._axes: dict[tuple[bool, ...], Axes] = {}
-        # The arguments of the last call, if the model was not checked in that mode yet.
-        self._inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-
-    def note_inputs(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note the model's mode, and its inputs if it has not been checked in that mode yet."""
-        if not torch.is_grad_enabled():
-            return
-        self._training = _training(module)
-        self._inputs = None if self._training in self._axes else (args, kwargs)
 
     def axes(self) -> Axes:
         """Where the batch lies in every use, in the mode of the last call; checks the model if need be.
 
         Raises ConfigError if the model was not called, and what `probe` raises.
         """
-        found = self._axes.get(self._training)
+        found = self._axes.get(self.watch.mode)
         return self._probed() if found is None else found
 
+    def axes_anew(self) -> Axes:
+        """As after another check, with other random numbers, and with what was found before."""
+        self._turn += 1
+        before = self._axes[self.watch.mode]
+        found = self._axes[self.watch.mode] = joined(before, self._probed())
+        return found
+
     def _probed(self) -> Axes:
-        if self._inputs is None:
+        inputs = self.watch.inputs
+        if inputs is None:
             raise ConfigError(
                 "The model was not called after attach(); call the whole model, not its parts, so that the "
                 "engine can check it on inputs of the same kind."
             )
-        if self._training != _training(self._module):
+        if self.watch.mode != mode_of(self._module):
             raise ConfigError(
                 "The model was switched to training or evaluation mode between its call and the step, "
                 "before it was checked; switch after the step."
             )
-        args, kwargs = self._inputs
-        axes = self._axes[self._training] = probe(self._module, *args, **kwargs)
-        self._inputs = None
+        with self.watch.checking():
+            axes = self._axes[self.watch.mode] = probed(self._module, *inputs, clears=True, turn=self._turn)
         return axes
-
-
-def _training(module: nn.Module) -> tuple[bool, ...]:
-    return tuple(part.training for part in module.modules())
 
 
 def check_one_process() -> None:
@@ -116,8 +112,6 @@ class CheckedLosses:
     """
 
     def __init__(self, losses_of: LossesOf, every: int) -> None:
-        if every < 1:
-            raise ConfigError(f"Expected check_every={every} >= 1.")
         self._losses_of, self._every = losses_of, every
         self._searched = False
         self._chance = random.SystemRandom()
@@ -141,3 +135,25 @@ class CheckedLosses:
                 "These losses do not come from engine.losses(...). With losses_of= the engine makes them "
                 "itself, so that it can see whether examples mix: optimizer.step(loss=engine.losses(x, y))."
             )
+
+
+def check_chance(every: int) -> None:
+    """ConfigError unless one in `every` makes sense."""
+    if every < 1:
+        raise ConfigError(f"Expected check_every={every} >= 1.")
+
+
+def check_unscaled(losses: Tensor) -> None:
+    """ConfigError for losses that end in a product with a large number of a float32 tensor, as GradScaler's.
+
+    Python's own numbers arrive in float64: `100 * losses` is the user's wish.
+    """
+    node = losses.grad_fn
+    scale = (
+        getattr(node, "_saved_other", None) if node is not None and node.name() == "MulBackward0" else None
+    )
+    if isinstance(scale, Tensor) and scale.dim() == 0 and scale.dtype == torch.float32 and scale >= 256:
+        raise ConfigError(
+            "The losses are multiplied by a scale, as by GradScaler: then nearly all gradients are clipped. "
+            "Leave the scaler out, and pass the losses as they are (bfloat16 in place of float16)."
+        )

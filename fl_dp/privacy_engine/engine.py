@@ -1,19 +1,19 @@
 """The familiar surface: attach to an optimizer, then `optimizer.step(loss=losses)` is a private step.
 
     engine = PrivacyEngine(
-        model, batch_size=256, sample_size=50_000, epochs=3, max_grad_norm=0.1, target_epsilon=3.0
+        model, losses_of=lambda x, y: F.cross_entropy(model(x), y, reduction="none"),
+        batch_size=256, sample_size=50_000, epochs=3, max_grad_norm=0.1, target_epsilon=3.0,
     )
-    engine.attach(optimizer)
-    losses = F.cross_entropy(model(x), y, reduction="none")
-    optimizer.step(loss=losses)  # no losses.backward()
+    engine.attach(optimizer, sampler=sampler)
+    optimizer.step(loss=engine.losses(x, y))  # no losses.backward()
 
 A thin adapter over `clipped_grad_sum` and `add_gaussian_noise`, with the names of private_CNN (Bu,
-Mao, Xu 2022). The guarantee needs every batch to be Poisson-sampled with rate batch_size / sample_size.
-Draw batches with a `PoissonSampler` and give it to `attach`, so that the engine can see this. docs/engine.md
-lists what else is checked, and what is assumed.
+Mao, Xu 2022). The guarantee needs every batch to be Poisson-sampled with rate batch_size / sample_size, and
+losses that do not mix examples. With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw
+is said with every epsilon (`spent.py`); docs/engine.md lists what is checked.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any, Literal
@@ -22,36 +22,53 @@ import torch
 from torch import Tensor, distributed, nn
 
 from fl_dp.accounting.budget import auto_delta
-from fl_dp.engine.bounds import Bounds
+from fl_dp.engine.bounds import Bounds, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
-from fl_dp.engine.clipping import ClippedSum, check_losses, clipped_grad_sum, empty_sum
+from fl_dp.engine.clipping import ClippedSum, check_losses, checked_groups, clipped_grad_sum, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
+from fl_dp.engine.noise.passes import PassGrid, count_of, pass_grid
 from fl_dp.engine.precision import check_overrides
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.engine.sum_error import most_drawn
-from fl_dp.errors import ConfigError
-from fl_dp.privacy_engine.attachment import Attachment, check_attachable, check_step_arguments
-from fl_dp.privacy_engine.checks import CheckedLosses, ModelCheck, check_not_spread, check_one_process
+from fl_dp.errors import ConfigError, UnseenUseError
+from fl_dp.privacy_engine.attachment import (
+    Attachment,
+    UnprotectedSteps,
+    check_attachable,
+    check_step_arguments,
+)
+from fl_dp.privacy_engine.checks import (
+    CheckedLosses,
+    ModelCheck,
+    check_chance,
+    check_not_spread,
+    check_one_process,
+    check_unscaled,
+)
 from fl_dp.privacy_engine.ranks import Ranks
 from fl_dp.privacy_engine.reports import Reports, TrainingStats
-from fl_dp.privacy_engine.schedule import Schedule, StepSettings
 from fl_dp.privacy_engine.settings import (
     ClippingStyle,
     EngineNoise,
     Fixed,
     check_generator,
     check_kernels,
+    check_module,
     check_optimizer,
     check_same_settings,
     check_sizes,
     chosen_accountant,
+    chosen_bounds,
     chosen_noise,
     refuse_keywords,
     told_what_is_missing,
     trained_parameters,
 )
+from fl_dp.privacy_engine.spent import EVALUATION, LOSSES, NOISE_SOURCE, RANKS
 from fl_dp.privacy_engine.steps import Steps
+
+_TURNS = 3  # further checks of a model whose step uses a parameter in a new way
 
 
 class PrivacyEngine(Fixed, Reports):
@@ -59,8 +76,7 @@ class PrivacyEngine(Fixed, Reports):
 
     batch_size: expected size of a logical batch; gradients are divided by it. sample_size: number of
     records. Give `noise_multiplier`, or `target_epsilon` and `epochs` to have it calibrated.
-    `noise_multiplier=0` is allowed for checks, with a warning. noise_multiplier and max_grad_norm may be
-    tables (lists, tuples, arrays), with one number for each step. target_delta: None for the largest power
+    `noise_multiplier=0` is allowed for checks, with a warning. target_delta: None for the largest power
     of ten below 1 / sample_size, at most 1e-5. ghost_clipping, mixed: ghost norms where they pay
     (True, True), everywhere (True, False), or nowhere (False). kernels: parameter name -> kernel, for
     parameters whose kernel is fixed (see `kernel_table`). named_params: (name, parameter) pairs to train;
@@ -79,7 +95,10 @@ class PrivacyEngine(Fixed, Reports):
     losses_of: makes the losses (N,) of a batch. With it `engine.losses(*batch)` is what steps take, and the
     engine sees whether examples mix in them (`find_mixing`): on the first batch, and then on one batch in
     `check_every`, on average, chosen in secret. Without it, the engine assumes that losses do not mix, and
-    checks this only as far as gradients show it.
+    checks this only as far as gradients show it, and says so with every epsilon.
+
+    public_weights: whether the weights are public as they are; else the steps that other engines of this
+    process took over them count, too.
 
     ranks: "all", or a process group of torch.distributed whose processes train this model together, each with
     all records, and with a share of every batch's passes (`ranks.py`). Then `attach` needs a sampler, a
@@ -97,9 +116,9 @@ class PrivacyEngine(Fixed, Reports):
         *,
         batch_size: int,
         sample_size: int,
-        max_grad_norm: Bounds | Sequence[float],
+        max_grad_norm: Bounds,
         epochs: float | None = None,
-        noise_multiplier: float | Sequence[float] | None = None,
+        noise_multiplier: float | None = None,
         target_epsilon: float | None = None,
         target_delta: float | None = None,
         ghost_clipping: bool = True,
@@ -114,6 +133,7 @@ class PrivacyEngine(Fixed, Reports):
         generator: EngineNoise | None = None,
         losses_of: Callable[..., Tensor] | None = None,
         check_every: int = 20,
+        public_weights: bool = False,
         ranks: "distributed.ProcessGroup | Literal['all'] | None" = None,
         **other: Any,
     ) -> None:
@@ -129,7 +149,7 @@ class PrivacyEngine(Fixed, Reports):
         self.sample_rate = batch_size / sample_size
         self.target_delta = auto_delta(sample_size) if target_delta is None else target_delta
         self.accountant = chosen_accountant(accountant, accounting_mode)
-        noise = chosen_noise(
+        self.noise_multiplier, self._planned = chosen_noise(
             noise_multiplier,
             target_epsilon,
             epochs,
@@ -138,15 +158,23 @@ class PrivacyEngine(Fixed, Reports):
             delta=self.target_delta,
             accountant=self.accountant,
         )
-        self._schedule = Schedule(noise, max_grad_norm, clipping_style, self.parameters)
+        self._target = target_epsilon
+        self.max_grad_norm = chosen_bounds(max_grad_norm, clipping_style, self.parameters)
+        self._groups = checked_groups(self.max_grad_norm, self.parameters, self.clipping)
+        self.sensitivity = sensitivity(self._groups)
         mode: Mode = "instantiate" if not ghost_clipping else "mixed" if mixed else "ghost"
         fixed = check_kernels(kernels or {}, self.parameters)
         self.chooser = KernelChooser(mode, fixed, measures=ranks is None)
-        self._steps = Steps(sample_size, self.sample_rate)
+        self._steps = Steps(sample_size, self.sample_rate, self.noise_multiplier)
         self.record_snr = record_snr
         self._generator = check_generator(generator, has_ranks=ranks is not None)
         self._locked = False
-        self._check = ModelCheck(module)
+        check_chance(check_every)
+        self._check = ModelCheck(module, check_every)
+        self._known = {id(parameter) for parameter in module.parameters()}
+        self._structure: object = None  # what the model's parts were when they were last checked
+        self._public_weights = public_weights
+        self._unprotected = UnprotectedSteps(self.parameters)
         self._losses = None if losses_of is None else CheckedLosses(losses_of, check_every)
         self._most = most_drawn(batch_size)
         self._pending: ClippedSum | None = None
@@ -176,11 +204,22 @@ class PrivacyEngine(Fixed, Reports):
                 "or call detach() first."
             )
         check_attachable(optimizer, sampler)
-        check_optimizer(optimizer, self.parameters)
+        check_optimizer(optimizer, self.parameters, has_all=False)
+        check_module(self.module, self.parameters, self._known)
         check_overrides(next(iter(self.parameters.values())).device)
-        self._steps.watch(sampler)
-        if self._ranks is not None:
-            self._start_ranks(self._ranks, optimizer, sampler)
+        weights = self.parameters.values()
+        self._steps.begin(self, self.module, weights, are_public=self._public_weights and not self.steps)
+        try:
+            if self._ranks is None:
+                self._steps.watch(sampler)
+            else:
+                self._steps.watch(sampler, self._ranks.see)
+                self._start_ranks(self._ranks, optimizer, sampler)
+        except BaseException:
+            self._steps.leave()
+            raise
+        self._unprotected.stop()
+        self._was_attached = True
         added = {
             "privacy_engine": self,
             "virtual_step": self._virtual_step,
@@ -188,15 +227,19 @@ class PrivacyEngine(Fixed, Reports):
             "get_training_stats": self.get_training_stats,
         }
         self._attached = Attachment(
-            optimizer, self.module, self.parameters, added, self._before_step, self._check.note_inputs
+            optimizer, self.module, self.parameters, added, self._before_step, self._check.watch
         )
 
     def detach(self) -> None:
-        """Release optimizer and sampler, remove the hooks, and drop what virtual steps have gathered."""
+        """Release optimizer and sampler, remove the hooks, and drop what virtual steps have gathered.
+
+        The next engine over the same weights or records continues the count.
+        """
         if self._attached is not None:
             self._attached.remove()
             self._steps.leave()
             self._attached = None
+            self._unprotected.start()
             self._drop_pending()
 
     def lock(self) -> None:
@@ -255,7 +298,8 @@ class PrivacyEngine(Fixed, Reports):
         """The settings that decide the price of a step, and the kind of its noise."""
         return {
             "sample_rate": self.sample_rate,
-            **self._schedule.as_dict(),
+            "noise_multiplier": self.noise_multiplier,
+            "max_grad_norm": _plain(self.max_grad_norm),
             "clipping": {"name": self.clipping.name, **asdict(self.clipping)},
             "generator": "torch" if isinstance(self._generator, torch.Generator) else self._generator,
         }
@@ -279,31 +323,52 @@ class PrivacyEngine(Fixed, Reports):
             self._losses.check_made_here(loss)
         clipped = self._clipped(loss)
         if self._ranks is not None:
-            self._ranks.gather(clipped, self._schedule.at(self.steps))
+            self._ranks.gather(clipped)
             return
         self._pending = clipped if self._pending is None else self._pending + clipped
 
     def _clipped(self, losses: Tensor) -> ClippedSum:
         check_losses(losses)  # before the model is checked
         check_overrides(losses.device)  # the model may have moved since `attach`
-        axes = self._check.axes()
+        if self._structure is not self._check.watch.structure:
+            check_module(self.module, self.parameters, self._known)
+            self._structure = self._check.watch.structure
         try:
-            return clipped_grad_sum(
-                losses,
-                self.parameters,
-                max_grad_norm=self.max_grad_norm,
-                clipping=self.clipping,
-                axes=axes,
-                chooser=self.chooser,
-                most=self._most,
-            )
+            check_unscaled(losses)
+            clipped = self._clipped_as_checked(losses)
         except RuntimeError as error:
+            self._check.watch.drop()
             if "second time" not in str(error):  # PyTorch's words for a graph that was freed
                 raise
             raise ConfigError(
                 "The graph of these losses was used up: by a backward(), which a private step does not need, "
                 "or by an earlier virtual_step on the same losses. Leave that out."
             ) from error
+        except BaseException:
+            self._check.watch.drop()
+            raise
+        self._check.watch.finish()
+        return clipped
+
+    def _clipped_as_checked(self, losses: Tensor) -> ClippedSum:
+        """The clipped sum. A use that no check saw, as of a layer that was skipped, is checked anew."""
+        axes = self._check.axes()
+        for turn in range(_TURNS + 1):
+            try:
+                return clipped_grad_sum(
+                    losses,
+                    self.parameters,
+                    max_grad_norm=self.max_grad_norm,
+                    clipping=self.clipping,
+                    axes=axes,
+                    chooser=self.chooser,
+                    most=self._most,
+                )
+            except UnseenUseError:  # found before the graph was used
+                if turn == _TURNS:
+                    raise
+            axes = self._check.axes_anew()
+        raise AssertionError
 
     def _check_may_step(self) -> None:
         """ConfigError if the next step may not begin, or not continue."""
@@ -312,7 +377,6 @@ class PrivacyEngine(Fixed, Reports):
         self._check_processes()
         if self._attached is not None:
             self._attached.check_unassigned()
-        self._schedule.at(self.steps)
 
     def _check_processes(self) -> None:
         if self._ranks is None:
@@ -335,16 +399,12 @@ class PrivacyEngine(Fixed, Reports):
             "kernels": (self.chooser.mode, sorted(self.chooser.fixed.items())),
             "steps": self.steps,
         }
-        try:
-            ranks.start(settings, self.module, self.parameters, optimizer, sampler, self._most)
-        except BaseException:
-            self._steps.leave()
-            raise
+        count, most = count_of(self.parameters.values()), self._most
 
-    def _next_settings(self) -> StepSettings:
-        """Those of the step that is about to be counted. Raises as `_check_may_step`."""
-        self._check_may_step()
-        return self._schedule.at(self.steps)
+        def grid_of(size: int) -> PassGrid:
+            return pass_grid(self.sensitivity, self.noise_multiplier, count, most, size)
+
+        ranks.start(settings, self.module, self.parameters, optimizer, sampler, grid_of, most)
 
     def _set_grads(self) -> None:
         """Set the noisy mean gradient of everything pending. The step is counted before noise is drawn."""
@@ -354,23 +414,38 @@ class PrivacyEngine(Fixed, Reports):
 
     def _noisy_of(self, ranks: Ranks) -> Mapping[str, Tensor]:
         """The noisy sum over all ranks."""
-        settings = ranks.begin_step(self.steps, self._next_settings)
-        self._steps.take(ranks.examples)
-        return ranks.noisy(settings)
+        ranks.begin_step(self.steps, self._check_may_step)
+        self._steps.take(ranks.examples, self._unseen())
+        return ranks.noisy()
 
     def _noisy(self) -> Mapping[str, Tensor]:
         """The noisy sum of everything pending."""
-        settings = self._next_settings()
+        self._check_may_step()
         clipped = self._pending or empty_sum(
-            self.parameters, settings.max_grad_norm, self.clipping, most=self._most
+            self.parameters, self.max_grad_norm, self.clipping, most=self._most
         )
-        self._steps.take(len(clipped.norms))
+        self._steps.take(len(clipped.norms), self._unseen())
         self._pending = None
         noisy = clipped.grads
-        noise = settings.noise_multiplier
-        if noise > 0:
-            noisy = add_gaussian_noise(clipped, noise_multiplier=noise, generator=self._generator)
+        if self.noise_multiplier > 0:
+            noisy = add_gaussian_noise(
+                clipped, noise_multiplier=self.noise_multiplier, generator=self._generator
+            )
         self._stats = TrainingStats.of_step(
-            clipped, noisy, settings.groups, noise, record_snr=self.record_snr
+            clipped, noisy, self._groups, self.noise_multiplier, record_snr=self.record_snr
         )
         return noisy
+
+    def _unseen(self) -> set[str]:
+        """What is not seen of a step that is taken now, besides its draw; names of `spent.py`."""
+        found = {
+            LOSSES: self._losses is None,
+            NOISE_SOURCE: isinstance(self._generator, torch.Generator),
+            EVALUATION: self._check.watch.in_evaluation,
+            RANKS: self._ranks is not None and not self._ranks.are_records_seen,
+        }
+        return {name for name, holds in found.items() if holds}
+
+
+def _plain(bounds: Bounds) -> Bounds:
+    return dict(bounds) if isinstance(bounds, Mapping) else bounds

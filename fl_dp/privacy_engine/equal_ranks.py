@@ -12,13 +12,17 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fl_dp.engine.precision import precisions
+from fl_dp.engine.tracing.structure import children
 from fl_dp.weights_digest import weights_digest
 
 DIGEST_WORDS = 2  # of 64 bits
+RANDOM = "random"
+_COMPARED = 16  # records
 
 Facts = Mapping[str, object]
 
@@ -56,6 +60,29 @@ def facts_of_step(
         "the training mode": [part.training for part in module.modules()],
         "the optimizer": _optimizer(optimizer, parameters),
     }
+
+
+def records_digest(dataset: Any, count: int) -> str:
+    """Of some of all `count` records; RANDOM if they are others each time, as with augmentations."""
+    numbers = sorted({round(i * (count - 1) / _COMPARED) for i in range(_COMPARED + 1)})
+    first, second = (_digest_of([dataset[number] for number in numbers]) for _ in range(2))
+    return first if first == second else RANDOM
+
+
+def _digest_of(records: object) -> str:
+    found = hashlib.blake2b()
+
+    def add(value: object) -> None:
+        if isinstance(value, Tensor):
+            value = value.detach().cpu().contiguous().numpy()
+        shown = (value.shape, value.dtype, value.tobytes()) if isinstance(value, np.ndarray) else None
+        inside = children(value)
+        found.update(repr(shown or (type(value).__name__ if inside else value)).encode())
+        for _, child in inside:
+            add(child)
+
+    add(records)
+    return found.hexdigest()
 
 
 def digest(fact: object) -> list[int]:

@@ -27,12 +27,19 @@ from torch import distributed as dist
 
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.generators import keyed_state
-from fl_dp.engine.noise.passes import PassGrid, add_noise, count_of, multiples_of, numbers_of, pass_grid
+from fl_dp.engine.noise.passes import PassGrid, add_noise, count_of, multiples_of, numbers_of
 from fl_dp.engine.noise.randomness import KEY_BYTES, Randomness
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError, FlDpError, LaunchError
-from fl_dp.privacy_engine.equal_ranks import DIGEST_WORDS, Facts, digest, facts_of_start, facts_of_step
-from fl_dp.privacy_engine.schedule import StepSettings
+from fl_dp.privacy_engine.equal_ranks import (
+    DIGEST_WORDS,
+    RANDOM,
+    Facts,
+    digest,
+    facts_of_start,
+    facts_of_step,
+    records_digest,
+)
 
 TIMEOUT = timedelta(minutes=10)  # of an exchange: the slowest rank's passes of one step take less
 _FACTS = 8  # rows of every comparison, so that ranks that are at different places can still compare
@@ -65,6 +72,7 @@ class Ranks:
             raise ConfigError("This process is not in the process group that ranks= names.")
         self._zero = dist.get_global_rank(group, 0)
         self._is_lost = False
+        self._records = RANDOM
         self._passes: list[Tensor] = []  # one at most: the sum of all that were gathered
         self._sizes: list[int] = []
 
@@ -84,11 +92,12 @@ class Ranks:
         parameters: Mapping[str, nn.Parameter],
         optimizer: torch.optim.Optimizer,
         sampler: PoissonSampler | None,
+        grid_of: Callable[[int], PassGrid],
         most: int,
     ) -> None:
         """Compare the ranks, and give `sampler` the draws that all make. ConfigError where ranks differ.
 
-        most: see `most_drawn`.
+        grid_of: the grid of passes of so many records. most: see `most_drawn`.
         """
         if sampler is None:
             raise ConfigError(
@@ -97,6 +106,7 @@ class Ranks:
             )
         self._module, self._parameters, self._optimizer = module, parameters, optimizer
         self._sampler, self._most, self._size = sampler, most, sampler.physical_batch_size
+        self._grid = grid_of(self._size)
         self._device = next(iter(parameters.values())).device
         on_gpu = self._device.type == "cuda" and "nccl" in dist.get_backend(self._group)
         self._wire = self._device if on_gpu else torch.device("cpu")
@@ -105,10 +115,18 @@ class Ranks:
         sampler.spread(self._shared_generator, self.rank, self.size)
         _draw_apart()
 
-    def gather(self, clipped: ClippedSum, settings: StepSettings) -> None:
+    @property
+    def are_records_seen(self) -> bool:
+        """Whether the ranks compare their records."""
+        return self._records != RANDOM
+
+    def see(self, dataset: object) -> None:
+        """From now on compare what this data set holds with that of the other ranks."""
+        self._records = records_digest(dataset, self._sampler.num_records)
+
+    def gather(self, clipped: ClippedSum) -> None:
         """Add one pass's clipped sum, as integers, to those of this rank."""
-        grid = self._grid(settings)
-        multiples = multiples_of(clipped.grads.values(), grid.grid.spacing, grid.cut)
+        multiples = multiples_of(clipped.grads.values(), self._grid.grid.spacing, self._grid.cut)
         if self._passes:
             self._passes[0] += multiples
         else:
@@ -120,16 +138,15 @@ class Ranks:
         if self._is_lost:
             raise LaunchError(_LOST)
 
-    def begin_step(self, step: int, settings_of_step: Callable[[], StepSettings]) -> StepSettings:
-        """Compare the ranks before step number `step`, and return its settings.
+    def begin_step(self, step: int, check_may_step: Callable[[], None]) -> None:
+        """Compare the ranks before step number `step`.
 
-        settings_of_step: raises where this rank may not step. If it does, or if the passes are not those that
+        check_may_step: raises where this rank may not step. If it does, or if the passes are not those that
         this rank was given, all ranks refuse the step, and it is not counted.
         """
         problem, facts = None, dict[str, object]()
         try:
-            settings = settings_of_step()
-            self._grid(settings)
+            check_may_step()
             draw = self._sampler.check_whole(self.examples)
             cut = [min(self._size, draw.drawn - start) for start in range(0, draw.drawn, self._size)]
             if self._sizes != cut[self.rank :: self.size]:
@@ -138,13 +155,13 @@ class Ranks:
                     "the rounding of so many passes, and no more."
                 )
             facts = facts_of_step(self._module, self._parameters, self._optimizer, draw.state_after)
+            facts["the records"] = self._records
             self._drawn = draw.drawn
         except FlDpError as error:
             problem = error
         self._compare(f"step {step}", facts, problem)
-        return settings
 
-    def noisy(self, settings: StepSettings) -> dict[str, Tensor]:
+    def noisy(self) -> dict[str, Tensor]:
         """The sum over all passes of all ranks plus noise, in float64; the same bits on every rank.
 
         The step must have been counted. Raises ConfigError for a draw of more than `most` records.
@@ -155,22 +172,17 @@ class Ranks:
                 f"A draw of more than {self._most} records, the most that were foreseen: its noise would not "
                 "cover its rounding. Is the sampler's expected batch size that of the engine?"
             )
-        grid = self._grid(settings)
         total = self._passes[0] if self._passes else self._nothing()
         self.drop()
         total = total.to(self._wire)
         with self._together():
             dist.reduce(total, self._zero, group=self._group)
             if self.rank == 0:
-                add_noise(total, grid, Randomness.system())
+                add_noise(total, self._grid, Randomness.system())
             else:
                 total.zero_()  # what an exchange leaves here may be a sum without noise
             dist.broadcast(total, self._zero, group=self._group)
-        return numbers_of(total.to(self._device), grid, self._parameters)
-
-    def _grid(self, settings: StepSettings) -> PassGrid:
-        count = count_of(self._parameters.values())
-        return pass_grid(settings.sensitivity, settings.noise_multiplier, count, self._most, self._size)
+        return numbers_of(total.to(self._device), self._grid, self._parameters)
 
     def _nothing(self) -> Tensor:
         count = count_of(self._parameters.values())

@@ -9,6 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.engine.bounds import Bounds, Group
 from fl_dp.engine.clip_functions import ClipFunction
 from fl_dp.engine.clipping import ClippedSum, empty_sum
@@ -16,10 +17,11 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_examples
 from fl_dp.engine.kernel_choice.table import kernel_table
 from fl_dp.errors import ConfigError
+from fl_dp.privacy_engine.attachment import UnprotectedSteps, hooks_of
 from fl_dp.privacy_engine.checks import ModelCheck
-from fl_dp.privacy_engine.schedule import Schedule, StepSettings
 from fl_dp.privacy_engine.settings import refuse_keywords
-from fl_dp.privacy_engine.steps import PrivacySpent, Steps, privacy_spent, warn_of_assumed_sampling
+from fl_dp.privacy_engine.spent import DRAWS, PrivacySpent, assumed, warn_of_assumed_sampling
+from fl_dp.privacy_engine.steps import Steps
 
 NAMES = ("med_clip", "max_clip", "min_clip", "non_finite", "snr", "signal", "noise", "noise_limit")
 
@@ -94,15 +96,20 @@ class Reports(ABC):
     clipping: ClipFunction
     batch_size: int
     sample_rate: float
+    noise_multiplier: float
+    max_grad_norm: Bounds
+    sensitivity: float
     target_delta: float
     accountant: str
     chooser: KernelChooser
     _most: int
     _steps: Steps
-    _schedule: Schedule
+    _planned: int | None
+    _target: float | None
     _check: ModelCheck
     _stats: TrainingStats | None
-    _has_warned = False
+    _unprotected: UnprotectedSteps
+    _has_warned = _was_attached = False
 
     @abstractmethod
     def _check_may_step(self) -> None: ...
@@ -110,48 +117,54 @@ class Reports(ABC):
     @abstractmethod
     def _clipped(self, losses: Tensor) -> ClippedSum: ...
 
+    @abstractmethod
+    def _unseen(self) -> set[str]: ...
+
     @property
     def steps(self) -> int:
-        """Steps so far, including those of empty draws."""
+        """Steps of this engine so far, of empty draws and of loaded states, too."""
         return self._steps.taken
 
-    @property
-    def noise_multiplier(self) -> float:
-        """That of the step that has begun, else of the next one; after the end of a table, its last one."""
-        return self._now.noise_multiplier
-
-    @property
-    def max_grad_norm(self) -> Bounds:
-        """The clipping bound, or the bounds of groups, of the same step; read-only."""
-        return self._now.max_grad_norm
-
-    @property
-    def sensitivity(self) -> float:
-        """The most that one record can move the clipped sum of the same step; its noise is scaled to it."""
-        return self._now.sensitivity
-
-    @property
-    def _now(self) -> StepSettings:
-        return self._schedule.at_or_last(self.steps)
-
     def get_privacy_spent(self, *, steps: int | None = None, **other: Any) -> PrivacySpent:
-        """Cost at `target_delta` of the first `steps` steps; None for all steps so far.
+        """Cost at `target_delta` of the first `steps` steps over these weights and records, whichever engine
+        of this process took them; None for all so far.
 
-        Each step is priced at its own noise multiplier. Every multiplier of a table takes 10 to 30 ms with
-        the accountant "pld", and 1 ms with "rdp". Raises ConfigError for more steps than a table has, and
-        for keywords of other engines.
-
-        `sampling` in the result says whether Poisson sampling was seen or is assumed. The first time that
-        it is assumed, there is also an AssumedSamplingWarning.
+        The result also says what it assumes and nobody saw, such as Poisson draws without a sampler. The
+        first time that these are assumed, there is also an AssumedSamplingWarning. Epsilon is infinite if an
+        optimizer without an engine has moved the weights. Raises ConfigError for fewer steps than other
+        engines took, and for keywords of other engines.
         """
         refuse_keywords(other, "get_privacy_spent")
-        steps = self.steps if steps is None else steps
-        entries = self._schedule.entries(self.sample_rate, steps)
-        spent = privacy_spent(entries, self.target_delta, self.accountant, self._steps.sampling)
-        if spent.sampling == "assumed" and 0 < spent.epsilon < float("inf") and not self._has_warned:
+        asked = self._steps.count.steps if steps is None else steps
+        entries = self._steps.count.entries(asked)
+        unprotected = self._unprotected.taken
+        epsilon = math.inf if unprotected else compute_epsilon(entries, self.target_delta, self.accountant)
+        unseen = self._steps.unseen(asked, self._unseen())
+        if DRAWS in unseen and 0 < epsilon < math.inf and not self._has_warned:
             self._has_warned = True
             warn_of_assumed_sampling()
-        return spent
+        wrong = self._wrong(asked) if steps is None else ()
+        return PrivacySpent(wrong, epsilon, self.target_delta, asked, assumed(unseen))
+
+    def _wrong(self, asked: int) -> tuple[str, ...]:
+        """What makes the number misleading."""
+        found = []
+        if unprotected := self._unprotected.taken:
+            found.append(
+                f"NOT PRIVATE: {unprotected} steps of an optimizer without an engine have moved these "
+                "weights. If their data were public, make the engine after them"
+            )
+        elif not (self._was_attached or asked):
+            found.append(
+                "NOTHING WAS PRIVATE: this engine was never attached. Call attach(optimizer), and "
+                "optimizer.step(loss=losses)"
+            )
+        if self._planned is not None and self.steps > self._planned:
+            found.append(
+                f"MORE STEPS THAN PLANNED: {self.steps} where the noise was chosen for {self._planned}, so "
+                f"that epsilon is above the target {self._target:g}. Plan them with epochs="
+            )
+        return tuple(found)
 
     def get_training_stats(self) -> dict[str, float | None]:
         """Numbers about the last step, made from raw data: only the data's owner may see them.
@@ -202,10 +215,10 @@ class Reports(ABC):
             gathered = empty_sum(self.parameters, self.max_grad_norm, self.clipping, most=self._most)
             return gathered + self._clipped(losses_of(*with_examples(batch, size)))
 
-        # Without attach(), nothing else notes the inputs.
-        watch = self.module.register_forward_pre_hook(self._check.note_inputs, with_kwargs=True)
+        hooks = hooks_of(self.module, self._check.watch)  # without attach(), nothing else watches
         try:
             device = next(iter(self.parameters.values())).device
             return largest_batch(step, memory, device, at_most=2 * self.batch_size)
         finally:
-            watch.remove()
+            for hook in hooks:
+                hook.remove()

@@ -4,10 +4,12 @@ import functools
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, ParamSpec, SupportsIndex, get_args
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -24,9 +26,6 @@ ClippingStyle = Literal["all-layer", "layer-wise", "param-wise"]
 # Where the noise comes from: integers on a grid from the system's entropy, or the user's own generator,
 # for which the proof of `engine/noise/grid.py` does not hold.
 EngineNoise = torch.Generator | Literal["secure"]
-
-# One number for each step, in order.
-Table = tuple[float, ...]
 
 P = ParamSpec("P")
 
@@ -127,27 +126,20 @@ def chosen_accountant(accountant: str | None, accounting_mode: str | None) -> st
     return _ACCOUNTING_MODES[accounting_mode]
 
 
-def number_or_table(name: str, value: object) -> float | Table:
-    """`value` as a number, or as a table: a copy that nobody can change during training.
-
-    Lists, tuples, arrays and tensors are tables. ConfigError for an empty one, and for a callable: it could
-    look at the losses of earlier steps, but epsilon holds only for settings fixed before the first step.
-    """
-    if callable(value):
-        raise ConfigError(
-            f"{name}={value!r}: a callable could depend on losses; give a table that is made beforehand, "
-            f"{name}=[f(step) for step in range(steps)]."
-        )
-    plain = value.tolist() if hasattr(value, "tolist") else value  # of numpy and torch, scalars too
+def number(name: str, value: object) -> float:
+    """`value` as a float; ConfigError for anything but one number: all steps have the same price."""
+    plain = value.item() if isinstance(value, torch.Tensor | np.ndarray) and value.ndim == 0 else value
     if isinstance(plain, Real):
         return float(plain)
-    if isinstance(plain, Sequence) and plain and all(isinstance(one, Real) for one in plain):
-        return tuple(map(float, plain))
-    raise ConfigError(f"{name}={value!r}: expected a number, or a table with one number for each step.")
+    raise ConfigError(
+        f"{name}={value!r}: expected one number, which all steps have. For other noise or another bound "
+        "later, call detach() and make a new engine, which continues the count; for a bound of each part of "
+        "the model, max_grad_norm={NAME: BOUND}."
+    )
 
 
 def chosen_noise(
-    noise_multiplier: float | Sequence[float] | None,
+    noise_multiplier: float | None,
     target_epsilon: float | None,
     epochs: float | None,
     *,
@@ -155,15 +147,16 @@ def chosen_noise(
     sample_size: int,
     delta: float,
     accountant: str,
-) -> float | Table:
-    """The given multiplier or table, or the smallest multiplier with which `epochs` keep `target_epsilon`.
+) -> tuple[float, int | None]:
+    """The multiplier, and the number of steps that were planned with it; None if nobody said.
 
-    An epoch is ceil(sample_size / batch_size) steps, as in an ordinary loop.
+    The multiplier is the given one, or the smallest with which `epochs` keep `target_epsilon`. An epoch is
+    ceil(sample_size / batch_size) steps, as in an ordinary loop.
     """
     if noise_multiplier is not None:
         if target_epsilon is not None:
             raise ConfigError("Give noise_multiplier, or target_epsilon and epochs, not both.")
-        return _checked_noise(noise_multiplier)
+        return _checked_noise(noise_multiplier), None
     if target_epsilon is None:
         raise ConfigError("Give noise_multiplier, or target_epsilon and epochs.")
     if epochs is None:
@@ -171,25 +164,27 @@ def chosen_noise(
     if not 0 < epochs < math.inf:
         raise ConfigError(f"Expected epochs={epochs} > 0 and finite.")
     steps = math.ceil(epochs * -(-sample_size // batch_size))
-    return calibrate_noise(batch_size / sample_size, steps, target_epsilon, delta, accountant=accountant)
+    rate = batch_size / sample_size
+    return calibrate_noise(rate, steps, target_epsilon, delta, accountant=accountant), steps
 
 
-def _checked_noise(given: float | Sequence[float]) -> float | Table:
-    noise = number_or_table("noise_multiplier", given)
-    for noise_multiplier in noise if isinstance(noise, tuple) else [noise]:
-        if not 0 <= noise_multiplier < math.inf:
-            raise ConfigError(f"Expected noise_multiplier={noise_multiplier} >= 0 and finite.")
-    if noise == 0 or (isinstance(noise, tuple) and 0 in noise):
+def _checked_noise(given: float) -> float:
+    noise_multiplier = number("noise_multiplier", given)
+    if not 0 <= noise_multiplier < math.inf:
+        raise ConfigError(f"Expected noise_multiplier={noise_multiplier} >= 0 and finite.")
+    if noise_multiplier == 0:
         warnings.warn("noise_multiplier=0: nothing is protected, epsilon is infinite.", stacklevel=5)
-    return noise
+    return noise_multiplier
 
 
 def chosen_bounds(max_grad_norm: Bounds, style: ClippingStyle, names: Collection[str]) -> Bounds:
-    """The clipping bounds of the parameters `names`.
+    """The clipping bounds of the parameters `names`, read-only.
 
     A style with groups splits one bound equally over them, so that the sensitivity stays
     `max_grad_norm`. Bounds given for groups are used unchanged.
     """
+    if not isinstance(max_grad_norm, Mapping):
+        max_grad_norm = number("max_grad_norm", max_grad_norm)
     if style not in get_args(ClippingStyle):
         raise ConfigError(
             f"clipping_style={style!r}: expected one of {', '.join(get_args(ClippingStyle))}; bounds of "
@@ -201,10 +196,10 @@ def chosen_bounds(max_grad_norm: Bounds, style: ClippingStyle, names: Collection
     if isinstance(max_grad_norm, Mapping):
         if style != "all-layer":
             raise ConfigError(f"Give max_grad_norm for each group, or clipping_style={style!r}, not both.")
-        return dict(max_grad_norm)
+        return MappingProxyType(dict(max_grad_norm))
     if style == "all-layer":
         return max_grad_norm
-    return split_bound(max_grad_norm, layers_of(names) if style == "layer-wise" else names)
+    return MappingProxyType(split_bound(max_grad_norm, layers_of(names) if style == "layer-wise" else names))
 
 
 def trained_parameters(
@@ -219,6 +214,11 @@ def trained_parameters(
             if identity not in of_module:
                 raise ConfigError(f"named_params: {name} is not a parameter of the model.")
         trained = {name: p for name, p in trained.items() if id(p) in asked}
+    for name in (name for name, parameter in trained.items() if parameter.is_meta):
+        raise ConfigError(
+            f"Parameter {name} is on the device meta, which holds no numbers: call "
+            "model.to_empty(device=...) and initialise the weights, before optimizer and engine are made."
+        )
     if not trained:
         raise ConfigError("The model has no parameter that requires gradients; nothing can be trained.")
     return trained
@@ -238,20 +238,25 @@ def check_generator(generator: EngineNoise | None, *, has_ranks: bool = False) -
     return generator
 
 
-def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter]) -> None:
+def check_optimizer(
+    optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter], *, has_all: bool = True
+) -> None:
     """ConfigError unless every parameter that the optimizer moves gets a gradient from the engine.
 
-    A parameter that was frozen later is also refused: it would get only noise.
+    A parameter that was frozen later is also refused: it would get only noise. has_all: and unless the
+    optimizer moves every parameter of the engine.
     """
+    protected = {id(parameter): name for name, parameter in trained.items()}
+    missing = dict(protected)
     for name, parameter in trained.items():
         if not parameter.requires_grad:
             raise ConfigError(
                 f"{name} was frozen after the engine was made and would get only noise; make a new engine."
             )
-    protected = {id(parameter) for parameter in trained.values()}
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             if id(parameter) in protected:
+                missing.pop(id(parameter), None)
                 continue
             shape = tuple(parameter.shape)
             if parameter.requires_grad:
@@ -266,17 +271,38 @@ def check_optimizer(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.P
                     "have, by the gradient that was left in it; call optimizer.zero_grad()."
                 )
 
+    for name in missing.values() if has_all else ():
+        raise ConfigError(
+            f"The optimizer does not hold {name}, whose gradient the engine pays for: add it to the "
+            "optimizer, or give PrivacyEngine(named_params=...) the others alone, or freeze it before that."
+        )
+
+
+def check_module(module: nn.Module, trained: Mapping[str, nn.Parameter], known: Collection[int]) -> None:
+    """ConfigError unless the module still has the engine's parameters, and no new ones to train.
+
+    known: identities of all its parameters when the engine was made.
+    """
+    now = dict(module.named_parameters())
+    again = "call detach(), and make optimizer and engine anew: parameters that stay keep their count"
+    for name, parameter in trained.items():
+        if now.get(name) is not parameter:
+            raise ConfigError(
+                f"The model has another parameter {name} than the engine, or none: it was replaced (a new "
+                "layer, load_state_dict(assign=True), pruning), and what is there now would never move. Then "
+                f"{again}."
+            )
+    for name, parameter in now.items():
+        if parameter.requires_grad and id(parameter) not in known:
+            raise ConfigError(f"{name} came into the model after the engine was made; to train it, {again}.")
+
 
 def check_same_settings(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """ConfigError if a saved engine had other settings; names those that differ."""
     differing = [name for name in {**saved, **own} if saved.get(name) != own.get(name)]
     if differing:
-        had, has = ({name: _told(each.get(name)) for name in differing} for each in (saved, own))
+        had, has = ({name: each.get(name) for name in differing} for each in (saved, own))
         raise ConfigError(f"The saved engine had {had}, this one has {has}.")
-
-
-def _told(value: object) -> object:
-    return f"a table of {len(value)} steps" if isinstance(value, tuple) else value
 
 
 def check_kernels(kernels: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
@@ -301,8 +327,8 @@ class Fixed:
         if self._is_made and not name.startswith("_"):
             raise ConfigError(
                 f"engine.{name} cannot be assigned: what steps do and cost is fixed when the engine is made. "
-                "Give it to PrivacyEngine(...), where noise_multiplier and max_grad_norm may be tables with "
-                "one number for each step."
+                "Give it to PrivacyEngine(...). For other noise or another bound later, call detach() and "
+                "make a new engine, which continues the count."
             )
         super().__setattr__(name, value)
 

@@ -1,76 +1,56 @@
-"""Counts the steps, knows whether each of them was seen to be one Poisson draw, and what they cost."""
+"""Counts an engine's steps, and what nobody saw of them."""
 
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from weakref import ref
 
-from fl_dp.accounting.epsilon import compute_epsilon
+from torch import nn
+from torch.utils.data import TensorDataset
+
 from fl_dp.engine.sampling import PoissonSampler
-from fl_dp.errors import AssumedSamplingWarning, ConfigError
-from fl_dp.records import STEADY_ROWS, Entry, total_steps
-
-# Whether every step was seen to be one draw of a `PoissonSampler`, or is only assumed to be.
-Sampling = Literal["seen", "assumed"]
-
-
-@dataclass(frozen=True, slots=True)
-class PrivacySpent:
-    """The cost of a number of steps; epsilon is infinite for steps without noise.
-
-    sampling: "seen" if a sampler was attached and every step so far was one of its draws. "assumed" if
-    nothing is known of where batches came from; if they were not Poisson draws, epsilon is too small.
-    """
-
-    epsilon: float
-    delta: float
-    steps: int
-    sampling: Sampling
-
-    def __str__(self) -> str:
-        told = (
-            f"epsilon {self.epsilon:.6g} at delta {self.delta:g} after {self.steps} steps, "
-            f"arithmetic {STEADY_ROWS}"
-        )
-        if self.sampling == "seen":
-            return f"{told}, each checked to be a Poisson draw"
-        return f"{told}, ASSUMED that each batch was a Poisson draw: no sampler was attached to check it"
-
-
-def privacy_spent(
-    entries: Sequence[Entry], delta: float, accountant: str, sampling: Sampling
-) -> PrivacySpent:
-    """The cost of all `entries` together at `delta`; infinite if one of their steps has no noise."""
-    epsilon = compute_epsilon(entries, delta, accountant)
-    return PrivacySpent(epsilon, delta, total_steps(entries), sampling)
-
-
-def warn_of_assumed_sampling() -> None:
-    """Warn, at the place that called the engine's method."""
-    warnings.warn(
-        "This epsilon assumes that every batch was a Poisson draw, which was not checked. Draw batches "
-        "with PoissonSampler, and pass it to attach(optimizer, sampler=sampler) before the first step.",
-        AssumedSamplingWarning,
-        stacklevel=3,
-    )
+from fl_dp.errors import ConfigError
+from fl_dp.privacy_engine.counts import Count, Series
+from fl_dp.privacy_engine.spent import BACK, CONTINUED, DRAW_SOURCE, DRAWS, OTHERS, PUBLIC
 
 
 class Steps:
-    """Counts an engine's steps. An attached sampler counts its draws beside it."""
+    """The steps of one engine, with all that count beside them. An attached sampler counts its draws, too."""
 
-    def __init__(self, sample_size: int, sample_rate: float) -> None:
+    def __init__(self, sample_size: int, sample_rate: float, noise_multiplier: float) -> None:
         self._sample_size, self._sample_rate = sample_size, sample_rate
-        self.taken, self._unseen = 0, 0
+        self.count = Count(Series(sample_rate, noise_multiplier))
+        self._open: Counter[str] = Counter()  # name in `spent.py` -> steps of which that was not seen
         self._sampler: PoissonSampler | None = None
-        self._has_watched = False
 
     @property
-    def sampling(self) -> Sampling:
-        """Whether every step so far was seen to be a draw of a sampler, or is assumed to be one."""
-        return "seen" if self._has_watched and not self._unseen else "assumed"
+    def taken(self) -> int:
+        """Steps of this engine, and of the states that it has loaded."""
+        return self.count.steps_of_line
 
-    def watch(self, sampler: PoissonSampler | None) -> None:
-        """Require every step from now on to be one draw of `sampler`; ConfigError if its draws differ."""
+    def begin(
+        self, holder: object, module: nn.Module, trained: Iterable[nn.Parameter], *, are_public: bool
+    ) -> None:
+        """Count with the engines that moved this model's weights, until `leave`. Raises as `Count.join`.
+
+        holder: lives as long as the engine is attached. are_public: what was counted before does not count.
+        """
+        own = list(trained)
+        known = {id(one) for one in own}
+        read = [one for one in module.parameters() if id(one) not in known]
+        forgotten = self.count.join(own, "these weights", anew=are_public)
+        forgotten |= self.count.join(read, "weights of this model", moved=False, anew=are_public)
+        if before := sum(one.taken for one in forgotten):
+            self._open[PUBLIC] = before
+        self.count.own.holder = ref(holder)
+
+    def watch(
+        self, sampler: PoissonSampler | None, see: Callable[[object], None] = lambda dataset: None
+    ) -> None:
+        """Require every step from now on to be one draw of `sampler`; ConfigError if its draws differ.
+
+        see: called with the data set of each loop.
+        """
         if sampler is None:
             return
         if sampler.num_records != self._sample_size:
@@ -83,30 +63,43 @@ class Steps:
                 f"The sampler draws at rate {sampler.sample_rate}, but the engine accounts for steps at "
                 f"rate {self._sample_rate}; give both the same batch size and data set size."
             )
-        sampler.register()
-        self._sampler, self._has_watched = sampler, True
+        self._sampler, self._see = sampler, see
+        sampler.register(self._join_data)
+
+    def _join_data(self, dataset: object) -> None:
+        """Count with the engines that drew from this data set."""
+        same = dataset.tensors if isinstance(dataset, TensorDataset) else ()
+        self.count.join([dataset, *same], "this data set")
+        self._see(dataset)
 
     def leave(self) -> None:
-        """Release the sampler."""
+        """Release the sampler; the next engine over the same weights or records continues the count."""
         if self._sampler is not None:
             self._sampler.release()
         self._sampler = None
+        self.count.own.holder = None
 
     def check_drawn(self) -> None:
         """ConfigError if a sampler is watched and none of its draws waits for a step."""
         if self._sampler is not None:
             self._sampler.check_drawn()
 
-    def take(self, examples: int) -> None:
+    def take(self, examples: int, unseen: set[str]) -> None:
         """Count one step of `examples` losses; ConfigError, and no step, unless these are the open draw, and
         the engine knows the steps that the sampler has behind it.
+
+        unseen: names of what was not seen of the step, besides its draw.
         """
-        if self._sampler is None:
-            self._unseen += 1
-        else:
+        if self._sampler is not None:
             self._check_continued(self._sampler.steps_done)
             self._sampler.step_taken(examples)
-        self.taken += 1
+        self._open.update(unseen | self._unseen_draw())
+        self.count.own.taken += 1
+
+    def _unseen_draw(self) -> set[str]:
+        if self._sampler is None:
+            return {DRAWS}
+        return set() if self._sampler.is_own_generator else {DRAW_SOURCE}
 
     def _check_continued(self, behind: int) -> None:
         if behind > self.taken:
@@ -115,10 +108,26 @@ class Steps:
                 f"{self.taken}: epsilon would be too small. Load the engine's state_dict(), too."
             )
 
-    def state_dict(self) -> dict[str, int]:
+    def unseen(self, steps: int, next_step: set[str]) -> dict[str, int]:
+        """What was not seen of the steps so far, and of later ones if `steps` has some.
+
+        next_step: as `take` would get it.
+        """
+        found = dict(self._open)
+        if others := self.count.steps - self.taken:
+            found[OTHERS] = others
+        if steps > self.count.steps:
+            found = {**dict.fromkeys(next_step | self._unseen_draw(), steps), **found}
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
         """For `load_state_dict`."""
-        return {"steps": self.taken, "steps_unseen": self._unseen}
+        return {"series": [one.to_dict() for one in self.count.series], "unseen": dict(self._open)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue counting from `state`."""
-        self.taken, self._unseen = state["steps"], state["steps_unseen"]
+        """Continue from `state`. No step that was counted is forgotten."""
+        saved = sum(row["taken"] for row in state["series"])
+        if self.count.load(state["series"]):
+            self._open.update({**state["unseen"], CONTINUED: 1})
+        elif (back := self.count.steps - saved) > self._open[BACK]:
+            self._open[BACK] = back

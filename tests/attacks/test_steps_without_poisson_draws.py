@@ -40,7 +40,7 @@ def test_a_shuffled_pass_gets_an_epsilon_that_says_it_is_assumed():
     assert told[0].filename == __file__
     assert spent.sampling == "assumed"
     assert "ASSUMED" in str(spent)
-    assert "sampling='assumed'" in repr(spent)
+    assert "ASSUMED" in repr(spent)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it has been said; what is returned goes on saying it
         assert engine.get_privacy_spent().sampling == "assumed"
@@ -60,7 +60,7 @@ def test_the_loop_of_the_docs_is_seen_step_by_step():
     assert engine.steps == 30
     spent = engine.get_privacy_spent()
     assert spent.sampling == "seen"
-    assert "checked to be a Poisson draw" in str(spent)
+    assert "Poisson draw" not in str(spent)  # what is assumed still, is something else
 
 
 def test_two_steps_on_one_draw_and_a_step_without_a_draw_are_refused():
@@ -159,5 +159,7 @@ def test_a_sampler_of_another_number_of_records_is_refused():
 def test_no_steps_and_no_noise_are_said_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert small_engine(small_model(), noise_multiplier=1.0).get_privacy_spent().sampling == "assumed"
+        assert "NOTHING WAS PRIVATE" in str(
+            small_engine(small_model(), noise_multiplier=1.0).get_privacy_spent()
+        )
         without_noise(small_model()).get_privacy_spent(steps=3)

@@ -32,7 +32,7 @@ def charged_passes(rank: int) -> tuple[float, int]:
     """The deviation of the noise of a step, and the number of passes whose rounding it covers."""
     training = attached()
     own: Any = training.engine._ranks
-    found = own._grid(training.engine._schedule.at(0))
+    found = own._grid
     return found.grid.deviation, found.passes
 
 

@@ -63,7 +63,7 @@ def test_every_batch_may_be_searched_and_none_may_not(searches):
         losses(*BATCH)
     assert searches == [True, False, False, False]
     with pytest.raises(ConfigError, match="check_every=0"):
-        CheckedLosses(lambda x: x, every=0)
+        small_engine(small_model(), noise_multiplier=1.0, check_every=0)
 
 
 def test_the_losses_of_a_searched_batch_are_those_that_it_would_have_had():

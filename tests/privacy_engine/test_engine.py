@@ -12,7 +12,6 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.engine.bounds import split_bound
 from fl_dp.engine.clip_functions import Psac, clip_function
 from fl_dp.errors import ConfigError, ProbeError
-from fl_dp.privacy_engine.steps import PrivacySpent
 from fl_dp.records import Entry
 
 ASSUMED = pytest.mark.filterwarnings("ignore::fl_dp.errors.AssumedSamplingWarning")
@@ -38,15 +37,16 @@ def test_the_price_is_that_of_the_mechanism_whose_steps_were_taken(accountant, d
     for steps, asked in ((3, {}), (40, {"steps": 40}), (0, {"steps": 0})):
         entries = [Entry(20 / 1000, 0.8, steps)] if steps else []
         expected = compute_epsilon(entries, engine.target_delta, accountant)
-        spent = PrivacySpent(expected, engine.target_delta, steps, "assumed")
-        assert engine.get_privacy_spent(**asked) == spent
+        spent = engine.get_privacy_spent(**asked)
+        assert (spent.epsilon, spent.delta, spent.steps) == (expected, engine.target_delta, steps)
+        assert spent.sampling == "assumed"
     assert expected == 0.0
 
 
 def test_a_step_counts_even_if_its_noise_fails_and_its_batch_is_gone(monkeypatch):
     """Part of the noise may have been drawn: the step is paid, and its records are in no later step."""
     x, y = small_batch()
-    model, optimizer, engine = attached(noise_multiplier=[1.0, 2.0, 3.0])
+    model, optimizer, engine = attached()
 
     def broken(*args, **kwargs):
         raise OSError("no entropy")
@@ -55,7 +55,7 @@ def test_a_step_counts_even_if_its_noise_fails_and_its_batch_is_gone(monkeypatch
         patch.setattr("fl_dp.privacy_engine.engine.add_gaussian_noise", broken)
         with pytest.raises(OSError, match="no entropy"):
             optimizer.step(loss=losses_of(model, x, y))
-    assert (engine.steps, engine.noise_multiplier) == (1, 2.0)  # its entry of the table is used up, too
+    assert engine.steps == 1
     assert engine._pending is None
     optimizer.step(loss=None)
     assert (engine.steps, engine.get_training_stats()["signal"]) == (2, 0.0)
@@ -134,7 +134,7 @@ def test_evaluation_between_steps_needs_no_check_and_between_call_and_step_chang
     x, y = small_batch()
     model, optimizer, engine = attached()
     optimizer.step(loss=losses_of(model, x, y))
-    monkeypatch.setattr("fl_dp.privacy_engine.checks.probe", lambda *_, **__: pytest.fail("checked again"))
+    monkeypatch.setattr("fl_dp.privacy_engine.checks.probed", lambda *_, **__: pytest.fail("checked again"))
     for made_before in (False, True):
         losses = losses_of(model, x, y) if made_before else None
         model.eval()
@@ -143,7 +143,8 @@ def test_evaluation_between_steps_needs_no_check_and_between_call_and_step_chang
         model.train()
         optimizer.step(loss=losses if made_before else losses_of(model, x, y))
     assert engine.steps == 3
-    assert engine._check._inputs is None  # nor is a batch kept
+    assert not any(part.any() for part in engine._check.watch.inputs[0])  # nor is a batch kept
+    assert engine._check.watch._to_repeat is None
 
 
 def test_a_locked_engine_refuses_steps_until_it_is_unlocked():

@@ -42,29 +42,21 @@ def test_saved_between_logical_batches_training_goes_on_as_far_as_noise_allows(m
     assert resumed[2].steps == whole[2].steps == 3
 
 
-NUMBERS = {"noise_multiplier": 1.0, "max_grad_norm": 0.1}
-TABLES = {"noise_multiplier": [1.0, 2.0] * 99, "max_grad_norm": [0.1, 0.2] * 99}
-
-
 @pytest.mark.parametrize(
-    ("settings", "options"),
+    "options",
     [
-        (NUMBERS, {"noise_multiplier": 2.0}),
-        (NUMBERS, {"batch_size": 20}),
-        (NUMBERS, {"max_grad_norm": 1.0}),
-        (NUMBERS, {"max_grad_norm": {"0": 0.06, "2": 0.08}}),
-        (NUMBERS, {"clipping": "automatic"}),
-        (NUMBERS, {"clipping_style": "layer-wise"}),
-        (NUMBERS, {"generator": torch.Generator()}),
-        (TABLES, {"noise_multiplier": [1.0, 3.0] * 99}),
-        (TABLES, {"noise_multiplier": 1.0}),
-        (TABLES, {"max_grad_norm": [0.1, 0.3] * 99}),
-        (TABLES, {"max_grad_norm": 0.1}),
+        {"noise_multiplier": 2.0},
+        {"batch_size": 20},
+        {"max_grad_norm": 1.0},
+        {"max_grad_norm": {"0": 0.06, "2": 0.08}},
+        {"clipping": "automatic"},
+        {"clipping_style": "layer-wise"},
+        {"generator": torch.Generator()},
     ],
     ids=lambda options: next(iter(options)),  # no address: every process has the same tests
 )
-def test_the_state_of_an_engine_with_other_settings_is_refused(settings, options):
-    """Another rest of a table, too: it would have been chosen after the first steps were seen."""
+def test_the_state_of_an_engine_with_other_settings_is_refused(options):
+    settings = {"noise_multiplier": 1.0, "max_grad_norm": 0.1}
     state = small_engine(small_model(), **settings | options).state_dict()
     with pytest.raises(ConfigError, match="saved engine had") as told:
         small_engine(small_model(), **settings).load_state_dict(state)
@@ -112,6 +104,7 @@ def test_a_whole_loop_is_taken_up_after_any_step(tmp_path):
         part.load_state_dict(state)
     for parts in (whole, resumed):
         train(parts)
+        parts[2].detach()
         assert parts[2].steps == 6
         assert parts[2].get_privacy_spent().sampling == "seen"
         assert parts[1].param_groups[0]["lr"] == pytest.approx(0.0)

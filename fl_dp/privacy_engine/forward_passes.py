@@ -1,0 +1,198 @@
+"""A forward pass changes nothing that is read again, or that is saved.
+
+Whatever a pass leaves in the model is data without noise. So what the model holds is looked at before and
+after each pass, and put back after the step: attention maps that are kept to look at go, and a table that
+the first pass makes is made again. What stands in the `state_dict`, or is read by a later pass, is refused.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fl_dp.engine.tracing.draws import kept_random_state, seed_generators
+from fl_dp.engine.tracing.harness import SEED, batch_of, same
+from fl_dp.engine.tracing.independence import remembers
+from fl_dp.engine.tracing.state import Moment, State, Written
+from fl_dp.engine.tracing.structure import tensors
+from fl_dp.engine.tracing.writes import differing, held, same_values, written_to
+from fl_dp.errors import ModelError
+
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class PassWatch:
+    """Looks at what the model holds around each pass with gradients, from its call to `finish`.
+
+    every: contents are compared, too, in the first pass in a mode, and in one of so many, on average.
+    mode: which modules were in training mode at the last call. inputs: zeros in place of its arguments.
+    in_evaluation: whether a pass could only be repeated in evaluation mode.
+    """
+
+    def __init__(self, module: nn.Module, every: int) -> None:
+        self._module, self._every, self._chance = module, every, random.SystemRandom()
+        self._state = State(module)
+        self.mode: tuple[bool, ...] = ()
+        self.inputs: Inputs | None = None
+        self.in_evaluation = self._is_off = False
+        self._known: set[str] = set()  # places that were seen to be written and not read
+        self._before: Moment | None = None
+        self._contents: Contents | None = None
+        self._written: list[Written] = []
+        self._to_repeat: Inputs | None = None  # records, until the step
+
+    @property
+    def structure(self) -> object:
+        """Another object whenever parts of the model may have changed."""
+        return self._state.tables
+
+    def begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A forward pre-hook."""
+        if self._is_off or not torch.is_grad_enabled():
+            return
+        self.drop()  # of a pass that had no step
+        mode = mode_of(module)
+        if self.inputs is None or mode != self.mode:
+            self.inputs, self.mode = _zeros(args, kwargs), mode
+            self._contents = Contents(module)
+        elif self._chance.randrange(self._every) == 0:
+            self._contents = Contents(module)
+        self._before = self._state.look()
+
+    def end(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        """A forward hook."""
+        if self._before is None or self._is_off:
+            return
+        self._written = self._before.changes(self._state.look())
+        if any(one.path not in self._known for one in self._written):
+            self._to_repeat = args, kwargs
+
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """Within it the model holds what it held before the pass. What is written there is known later."""
+        self._put_back()
+        before, self._is_off = self._state.look(), True
+        try:
+            yield
+        finally:
+            self._is_off = False
+            now = self._state.look()
+            self._known |= {one.path for one in before.changes(now)}
+            before.put_back(now)
+
+    def finish(self) -> None:
+        """After the backward pass: undo what was written. ProbeError for what lasts or would be read."""
+        try:
+            self._put_back()
+            for one in (one for one in self._written if one.lasts):
+                raise written_to(one, self._module)
+            if self._contents is not None:
+                self._contents.check()
+            if any(one.path not in self._known for one in self._written):
+                self._check_unread()
+        finally:
+            self._forget()
+
+    def drop(self) -> None:
+        """Undo what a pass has written, and forget it."""
+        self._put_back()
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._written:
+            self._state.look()  # which else refers to what was there
+        self._before = self._contents = self._to_repeat = None
+        self._written = []
+
+    def _put_back(self) -> None:
+        if self._before is not None:
+            now = self._state.look()
+            self._written += self._before.changes(now)
+            self._before.put_back(now)
+
+    def _check_unread(self) -> None:
+        """Repeat the pass from one random state: without what it has written, and with it."""
+        if self._to_repeat is None:
+            return
+        modes = [(module, module.training) for module in self._module.modules()]
+        before, self._is_off = self._state.look(), True
+        try:
+            first, reading, again = self._repeated(), self._repeated(), self._repeated(before)
+            if not _alike(first, again):
+                self.in_evaluation = True
+                self._module.eval()
+                first, reading = self._repeated(before), self._repeated()
+            if not _alike(first, reading):
+                raise remembers(self._written)
+            self._known |= {one.path for one in self._written}
+        finally:
+            before.put_back(self._state.look())
+            for module, mode in modes:
+                module.training = mode
+            self._is_off = False
+
+    def _repeated(self, start: Moment | None = None) -> Mapping[str, Tensor]:
+        """The outputs; start: what the model holds before."""
+        if start is not None:
+            start.put_back(self._state.look())
+        assert self._to_repeat is not None
+        args, kwargs = self._to_repeat
+        with kept_random_state():
+            seed_generators(SEED)
+            outputs = self._module(*args, **kwargs)
+        return {path: output.detach() for path, output in tensors(outputs)}
+
+
+class Contents:
+    """Copies of all that a model holds."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module, self._attributes = module, held(module)
+        self._tensors = {name: tensor.detach().clone() for _, name, tensor in self._own()}
+
+    def _own(self) -> Iterator[tuple[str, str, Tensor]]:
+        yield from (("parameter", *one) for one in self._module.named_parameters())
+        yield from (("buffer", *one) for one in self._module.named_buffers())
+
+    def check(self) -> None:
+        """ProbeError for other contents; parameters and buffers get theirs back."""
+        found = []
+        for kind, name, tensor in self._own():
+            if not same_values(tensor.detach(), self._tensors[name]):
+                tensor.data.copy_(self._tensors[name])
+                found.append(Written(name, kind, lasts=True))
+        found += [
+            Written(path, "attribute", True) for path in differing(self._attributes, held(self._module))
+        ]
+        for one in found:
+            raise written_to(one, self._module)
+
+
+def mode_of(module: nn.Module) -> tuple[bool, ...]:
+    """Which of its modules are in training mode."""
+    return tuple([part.training for part in module.modules()])
+
+
+def _alike(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(same(tensor, other[path]) for path, tensor in one.items())
+
+
+def _zeros(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Inputs:
+    """The arguments with zeros in place of examples: the check of the model reads their shapes alone."""
+
+    def zeros(tensor: Tensor) -> Tensor:
+        if tensor.is_contiguous() and tensor.layout == torch.strided:
+            return torch.zeros((), dtype=tensor.dtype, device=tensor.device).expand(
+                tensor.shape
+            )  # takes no memory
+        return torch.zeros_like(tensor)
+
+    try:
+        batch = batch_of(args, kwargs)
+    except ModelError:  # no tensor could hold examples
+        return args, kwargs
+    blank = batch.mapped(zeros, batch.size)
+    return blank.args, blank.kwargs

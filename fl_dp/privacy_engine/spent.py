@@ -1,0 +1,131 @@
+"""What an engine says about privacy: epsilon, never without what it assumes."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from fl_dp.errors import AssumedSamplingWarning
+from fl_dp.records import STEADY_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """Something that epsilon relies on and nobody saw, or that a reader must know.
+
+    name: a word for programs. told: what it is. instead: what to do about it.
+    """
+
+    name: str
+    told: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.told} ({self.instead})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrivacySpent:
+    """The cost of a number of steps; epsilon is infinite for steps without noise.
+
+    wrong: what makes the number misleading, said before it. assumed: what epsilon relies on and nobody saw;
+    empty if every step was checked.
+    """
+
+    wrong: tuple[str, ...]
+    epsilon: float
+    delta: float
+    steps: int
+    assumed: tuple[Assumed, ...]
+
+    @property
+    def sampling(self) -> Literal["seen", "assumed"]:
+        """Whether every step was seen to be one draw of a `PoissonSampler`."""
+        return "assumed" if any(one.name == DRAWS for one in self.assumed) else "seen"
+
+    def __str__(self) -> str:
+        told = (
+            f"epsilon {self.epsilon:.6g} at delta {self.delta:g} after {self.steps} steps, "
+            f"arithmetic {STEADY_ROWS}, of this engine alone: other trainings on these records add up"
+        )
+        parts = [*self.wrong, told]
+        if self.assumed:
+            parts.append(f"ASSUMED, not checked: {'; '.join(map(str, self.assumed))}")
+        elif self.steps:
+            parts.append("All that can be seen was checked: Poisson draws, each example's own loss, noise")
+        return f"{'. '.join(parts)}."
+
+    def __repr__(self) -> str:
+        return f"<PrivacySpent: {self}>"
+
+
+DRAWS, LOSSES, NOISE_SOURCE, DRAW_SOURCE = "draws", "losses", "noise generator", "draw generator"
+OTHERS, BACK, CONTINUED = "other engines", "steps taken back", "continued"
+PUBLIC, EVALUATION, RANKS = "public weights", "evaluation mode", "records of ranks"
+
+# name -> what was not seen, with {} for the number of steps, and what to do.
+_TOLD: Mapping[str, tuple[str, str]] = {
+    DRAWS: (
+        "each batch is a Poisson draw, in {}",
+        "to have it checked: attach(optimizer, sampler=PoissonSampler(...)) before the first step",
+    ),
+    LOSSES: (
+        "each loss is of its own example alone, in {}",
+        "to have it checked: PrivacyEngine(losses_of=...), and step(loss=engine.losses(...))",
+    ),
+    NOISE_SOURCE: (
+        "nobody knows the generator that made the noise of {}",
+        "leave out PrivacyEngine(generator=...)",
+    ),
+    DRAW_SOURCE: (
+        "nobody knows the generator that made the draws of {}",
+        "leave out PoissonSampler(generator=...)",
+    ),
+    RANKS: (
+        "all ranks hold the same records in the same order, in {}",
+        "to have it checked: a DataLoader, and augmentations inside the model",
+    ),
+    EVALUATION: (
+        "training mode leaves nothing behind: two equal calls in it differ",
+        "draw random numbers from torch alone",
+    ),
+    OTHERS: (
+        "{} of these are of other engines over the same weights or records",
+        "PrivacyEngine(public_weights=True) if their records were public",
+    ),
+    PUBLIC: (
+        "the first weights are public: {} of earlier engines over them are not counted",
+        "leave out PrivacyEngine(public_weights=True)",
+    ),
+    BACK: (
+        "{} that an earlier state took back count, as their results were seen",
+        "a new run on the same weights saves nothing",
+    ),
+    CONTINUED: (
+        "no step was taken after the loaded state was saved",
+        "if there were some, get_privacy_spent(steps=...) with theirs",
+    ),
+}
+
+
+def assumed(names: Mapping[str, int]) -> tuple[Assumed, ...]:
+    """The assumptions of these names, each with its number of steps."""
+    return tuple(
+        Assumed(name, told.format(_steps(names[name])), instead)
+        for name, (told, instead) in _TOLD.items()
+        if name in names
+    )
+
+
+def _steps(number: int) -> str:
+    return "1 step" if number == 1 else f"{number} steps"
+
+
+def warn_of_assumed_sampling() -> None:
+    """Warn, at the place that called the engine's method."""
+    warnings.warn(
+        "This epsilon assumes that every batch was a Poisson draw, which was not checked. Draw batches "
+        "with PoissonSampler, and pass it to attach(optimizer, sampler=sampler) before the first step.",
+        AssumedSamplingWarning,
+        stacklevel=3,
+    )

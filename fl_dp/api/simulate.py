@@ -14,7 +14,8 @@ from fl_dp.launch.launcher import launch
 from fl_dp.launch.progress_reporter import reporting_progress
 from fl_dp.launch.request import RunRequest, read_config, request_of
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.tasks.load import forget, give
+from fl_dp.tasks.load import give
+from fl_dp.tasks.records import forget
 from fl_dp.tasks.task import Task
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fl_dp.config.data import FRESH, RECORD, DataSettings
+from fl_dp.data.files_read import FilesRead
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import DataError
 from fl_dp.form import Form
@@ -92,6 +93,11 @@ class PersonData:
     def trace_digests(self) -> list[bytes]:
         """See `TensorData.trace_digests`."""
         return self.records.trace_digests()
+
+    @property
+    def read(self) -> FilesRead | None:
+        """See `TensorData`."""
+        return self.records.read
 
     @cached_property
     def _names(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Finds a data set by its name, such as `digits` or `npz:PATH`, in the file of that name in sources/."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fl_dp.choices import SOURCES
 from fl_dp.config.data import CLIENT, DataSettings
+from fl_dp.data.files_read import FilesRead, Lines, State, state_of
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
@@ -17,6 +18,9 @@ from fl_dp.form import Form
 if TYPE_CHECKING:
     from fl_dp.data.tables.encode import Table
     from fl_dp.data.tables.schema import Schema
+
+TEST = "test"  # the folder, or the file, of test records
+_BESIDE = (".toml", ".csv", ".json")  # what describes the files of a folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class Source:
     labelled or not: what to predict for. None: those of the test split. table: for table sources, how to read
     one, as far as a schema says it; `fl-dp schema` drafts the rest.
     public: whether it is a benchmark set that anybody may have, so that nobody's privacy is at stake.
+    endings: of the files with records in a folder that the argument names; others there count for nothing in
+    a ledger. lines: reads the lines of such a file, or its rows; None: a ledger knows it only as a whole.
     """
 
     load: Callable[[Location, Split], TensorData]
@@ -91,6 +97,8 @@ class Source:
     inputs: Callable[[Location], Tensor] | None = None
     table: "Callable[[Location, Schema], Table] | None" = None
     public: bool = False
+    endings: tuple[str, ...] = ()
+    lines: Lines | None = None
 
 
 def data_of(settings: DataSettings, split: Split) -> TensorData:
@@ -99,12 +107,22 @@ def data_of(settings: DataSettings, split: Split) -> TensorData:
 
 
 def load_data(name: str, root: Path, split: Split, reading: Reading = AS_THEY_ARE) -> TensorData:
-    """One split of the data set `name`; loaded once per process, so do not write into its tensors.
+    """One split of the data set `name`; do not write into its tensors, as equal files are read only once.
 
     Raises ConfigError for a name that is not in sources/, for a wrong argument and for a schema that the
     source does not read; also what the source raises.
     """
-    return _load(absolute_name(name), root.expanduser().absolute(), split, reading)
+    source, location = _located(absolute_name(name), root.expanduser().absolute(), reading)
+    if not source.is_path or (location.path.is_dir() and not source.endings):
+        return source.load(location, split)  # it does not say which files would show a change
+    return _load(source, location, split, state_of(_may_be_read(source, location)))
+
+
+def seen(settings: DataSettings) -> tuple[int, ...]:
+    """Size and time of the named file or folder: a quick look, between two that compare contents."""
+    source, location = _located_by(settings)
+    found = location.path.stat() if source.is_path and location.path.exists() else None
+    return (found.st_size, found.st_mtime_ns) if found else ()
 
 
 def form_of(settings: DataSettings) -> Form | None:
@@ -162,10 +180,25 @@ def absolute_name(name: str) -> str:
     return f"{name.partition(':')[0]}:{Path(argument).expanduser().absolute()}"
 
 
-@lru_cache(maxsize=2)  # a simulation's process asks for the same splits thousands of times
-def _load(name: str, root: Path, split: Split, reading: Reading) -> TensorData:
-    source, location = _located(name, root, reading)
-    return source.load(location, split)
+@lru_cache(maxsize=2)  # a sweep asks for the same splits again and again
+def _load(source: Source, location: Location, split: Split, state: State) -> TensorData:
+    """state: of all that may be read, by contents: a file may change and keep its time and size."""
+    path, test = location.path, location.path / TEST  # a folder's test records may be a common set
+    own = tuple(
+        (file, digest)
+        for file, digest in state
+        if file == path or (file.name.lower().endswith(source.endings) and test not in file.parents)
+    )
+    return replace(source.load(location, split), read=FilesRead(own, source.lines))
+
+
+def _may_be_read(source: Source, location: Location) -> Iterator[Path]:
+    path, tokenizer = location.path, Path(location.reading.tokenizer)
+    below = path.rglob("*") if source.endings and path.is_dir() else ()
+    yield from sorted(file for file in below if file.name.lower().endswith((*source.endings, *_BESIDE)))
+    yield from (path, tokenizer.expanduser())
+    if source.schema_file:
+        yield from (source.schema_file(location), path.parent / f"{TEST}{path.suffix}")
 
 
 def _located_by(settings: DataSettings) -> tuple[Source, Location]:

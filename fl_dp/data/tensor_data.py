@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fl_dp.data.files_read import FilesRead
 from fl_dp.data.fixed_features import FixedFeatures
 from fl_dp.data.subgroups import Subgroups, check_subgroups
 from fl_dp.data.traces.tensors import of_tensors
@@ -43,6 +44,7 @@ class TensorData:
     with features and without.
     subgroups: of test records, for separate results; nothing that trains reads them.
     traces: how a ledger recognises the records, however they are read; None: by x, y and groups.
+    read: the files that they are from, also of a part; None: they are from none that is known.
 
     Anything else, and numbers that are not finite, raise DataError.
     """
@@ -59,6 +61,7 @@ class TensorData:
     features: FixedFeatures | None = None
     subgroups: tuple[Subgroups, ...] = ()
     traces: Traces | None = None
+    read: FilesRead | None = None
     _computed: list[Tensor] = field(default_factory=list, init=False, repr=False)  # the features, once
     _whole: "TensorData | None" = field(default=None, init=False, repr=False)  # which this is a part of
 
@@ -162,8 +165,8 @@ class TensorData:
         return part.part_of(self)
 
     def part_of(self, whole: "TensorData") -> Self:
-        """These records, known to a ledger by the traces of `whole`, which contains them."""
-        part = dataclasses.replace(self, traces=None)
+        """These records, known to a ledger by the traces and files of `whole`, which contains them."""
+        part = dataclasses.replace(self, traces=None, read=whole.read)
         part._computed.extend(self._computed)
         object.__setattr__(part, "_whole", whole._whole or whole)
         return part

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fl_dp.data.files_read import State, state_of
 from fl_dp.errors import DataError
 from fl_dp.form import MOST_NAMES, check_count
 from fl_dp.optional import require_package
@@ -105,7 +106,7 @@ def encoder_of(name: str) -> Encoder:
             )
         return Encoder(int(size), 0, words=True)
     path = Path(name).expanduser().absolute()
-    return _from_file(path, path.stat().st_mtime_ns if path.is_file() else 0)
+    return _from_file(path, state_of([path]))
 
 
 def absolute_tokenizer(name: str) -> str:
@@ -115,7 +116,7 @@ def absolute_tokenizer(name: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def _from_file(path: Path, changed: int) -> Encoder:
+def _from_file(path: Path, state: State) -> Encoder:
     require_package("tokenizers", f"tokenizer {path}")
     from tokenizers import Tokenizer  # late: few need it
 

@@ -41,12 +41,13 @@ def validate(
     """
     from fl_dp.federation.devices import find_device
     from fl_dp.federation.server.evaluation import try_own_metrics
-    from fl_dp.tasks.records import records_of
+    from fl_dp.tasks.records import forget, records_of
     from fl_dp.tasks.validation import Finding, validate_task
     from fl_dp.training.local_algorithm import check_algorithm, personal_names
     from fl_dp.training.optimizers import check_optimizer
     from fl_dp.training.trainer import trainable
 
+    forget()
     task = _task_of(task_or_model, data, config)
     names = config.metric_names if config else ()
     result = validate_task(task, fix=fix, metrics=names, test=test)

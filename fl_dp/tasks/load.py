@@ -32,12 +32,12 @@ def give(kind: type[Task]) -> str:
         raise ConfigError(f"task = {kind!r:.60}: expected a class that is a fl_dp.Task, or its file's name.")
     name = f"{GIVEN}{kind.__name__}"
     _given[name] = kind
-    forget()
+    new_tasks()
     return name
 
 
-def forget() -> None:
-    """Create every task anew: files and classes may have changed, as they do in a notebook."""
+def new_tasks() -> None:
+    """Create every task anew; `records.forget` also reads data anew."""
     _task.cache_clear()
 
 

@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import blake2b
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from torch import nn
 
 from fl_dp.config.task import task_file
+from fl_dp.data.files_read import State, state_of
 from fl_dp.errors import ConfigError, FlDpError, TaskError, TaskNameError
 from fl_dp.form import Form
 
@@ -84,10 +86,29 @@ def imported(key: str, name: str) -> ModuleType:
             return importlib.import_module(name.rpartition(":")[0])
         path = file.expanduser().absolute()
         if path.is_file():
+            _import_anew(path.parent)
             return _from_file(path)
     except (Exception, SystemExit) as error:  # also fl_dp's own errors: the user's code may have raised them
         raise TaskError(f"{key} = {name!r}: cannot be imported: {type(error).__name__}: {error}") from error
     raise TaskNameError(f"{key} = {str(path)!r}: no such file.")
+
+
+_seen: dict[Path, State] = {}  # the modules of each folder
+
+
+def _import_anew(folder: Path) -> None:
+    """Drop the imported modules of the folder if a file in it has changed: others may hold parts of it."""
+    state = state_of(sorted(folder.glob("*.py")))
+    before, _seen[folder] = _seen.get(folder, ()), state
+    if set(before) <= set(state):
+        return
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and name != "__main__" and Path(file).parent == folder:
+            del sys.modules[name]
+            with suppress(OSError):  # compiled files are matched only by the second and size of an edit
+                Path(importlib.util.cache_from_source(file)).unlink(missing_ok=True)
+    importlib.invalidate_caches()
 
 
 class _SourceLoader(SourceFileLoader):

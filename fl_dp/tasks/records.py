@@ -16,36 +16,46 @@ from fl_dp.data.fixed_features import features_of
 from fl_dp.data.partition import parts_of
 from fl_dp.data.partition_scheme import Indices, PartitionSettings, is_whole
 from fl_dp.data.persons import Examples, by_unit
+from fl_dp.data.source import seen
 from fl_dp.data.tensor_data import Split, TensorData
-from fl_dp.data.traces.traces import Traces
 from fl_dp.errors import ConfigError, DataError, TaskError
 from fl_dp.form import names_of
 from fl_dp.tasks.held_out import HeldOut, LoadHeldOut, split, split_key
-from fl_dp.tasks.load import in_task_code, task_of
+from fl_dp.tasks.load import in_task_code, new_tasks, task_of
 from fl_dp.tasks.task import Task
 
 SERVER = "server"  # the client name whose file holds the server's test data
 
 
 def records_of(task: Task, split: Split) -> TensorData | None:
-    """One split of the task's data, read once per process: do not write into it. None: there is none.
+    """One split of the task's data, read once until it changes: do not write into it. None: there is none.
 
     The task then knows their form. DataError for what no TensorData can hold, TaskError for what the user's
     own code raises.
     """
-    data = _records(task, split)
+    data = _records(task, split, seen(task.settings))
     if data is not None:
         task.form, task.class_names = data.form, data.classes
     return data
 
 
 @lru_cache(maxsize=2)  # a simulation's process asks for the same splits thousands of times
-def _records(task: Task, split: Split) -> TensorData | None:
+def _records(task: Task, split: Split, seen: tuple[int, ...]) -> TensorData | None:
     with in_task_code(type(task), f"{split}_data()"):
         found = task.train_data() if split == "train" else task.test_data()
         data = found if found is None or isinstance(found, TensorData) else as_data(task, found)
     features = features_of(task.settings.features)
     return data if data is None or features is None else data.with_features(features)
+
+
+def forget() -> None:
+    """Create every task anew, and read all data anew: files may have changed, and classes in a notebook.
+
+    To be called once at the beginning of what a user calls; within it everybody works on the same.
+    """
+    new_tasks()
+    _records.cache_clear()
+    _joined.cache_clear()
 
 
 def evaluation_records(config: RunConfig, task: Task) -> TensorData | None:
@@ -184,15 +194,15 @@ def known_as_read(config: RunConfig) -> Callable[[int, TensorData], TensorData]:
     A ledger knows them by what they were read from, as when a client reads by itself.
     """
     if config.by_client:
-        whole, rows, traces = _joined(TaskSettings(**config.of_task()), config.clients)
+        whole, rows, known = _joined(TaskSettings(**config.of_task()), config.clients)
         if config.test_share:  # a part of its file
 
             def part(client: int, records: TensorData) -> TensorData:
                 file = whole.subset(torch.from_numpy(rows[client]))
-                return records.part_of(dataclasses.replace(file, traces=traces[client]))
+                return records.part_of(dataclasses.replace(file, **known[client]))
 
             return part
-        return lambda client, records: dataclasses.replace(records, traces=traces[client])
+        return lambda client, records: dataclasses.replace(records, **known[client])
     train = train_records(config)
     return lambda client, records: records.part_of(train)
 
@@ -211,8 +221,8 @@ def _task_for(config: RunConfig, task: Task, client: str) -> Task:
 @lru_cache(maxsize=1)
 def _joined(
     settings: TaskSettings, clients: int
-) -> tuple[TensorData, Sequence[Indices], Sequence[Traces | None]]:
-    """All clients' files as one, the rows of each client, and the traces of each file."""
+) -> tuple[TensorData, Sequence[Indices], Sequence[dict[str, Any]]]:
+    """All clients' files as one, the rows of each client, and how a ledger recognises each file."""
     files = [_file_of(settings, str(client)) for client in range(clients)]
     for client, data in enumerate(files):
         _check_alike(files[0], data, client)
@@ -228,7 +238,7 @@ def _joined(
         features=files[0].features,
     )
     rows = [np.arange(ends[client], ends[client + 1]) for client in range(clients)]
-    return whole, rows, [data.traces for data in files]
+    return whole, rows, [{"traces": data.traces, "read": data.read} for data in files]
 
 
 def _file_of(settings: TaskSettings, client: str) -> TensorData:

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import numpy as np
@@ -49,3 +50,27 @@ def test_only_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.Monkey
     assert absolute_name("npz:a:b.npz") == f"npz:{tmp_path}/a:b.npz"
     assert absolute_name("folder:~/images") == "folder:/home/somebody/images"
     assert absolute_name("folder:/images") == "folder:/images"
+
+
+def test_a_file_that_changed_is_read_anew_though_its_size_and_time_stayed(tmp_path: Path) -> None:
+    table, schema = tmp_path / "t.csv", tmp_path / "t.schema.toml"
+    table.write_text("age,ill\n20,no\n40,yes\n")
+    schema.write_text(
+        'split = "none"\n[columns.age]\nkind = "number"\nrange = [0, 40]\n'
+        '[columns.ill]\nkind = "label"\nclasses = ["no", "yes"]\n'
+    )
+
+    def ages() -> list[float]:
+        return [round(age, 2) for age in load_data(f"csv:{table}", tmp_path, "train").x[:, 0].tolist()]
+
+    def edited(file: Path, old: str, new: str) -> None:
+        before = file.stat()
+        file.write_text(file.read_text().replace(old, new))
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert ages() == [0.0, 1.0]
+    assert load_data(f"csv:{table}", tmp_path, "train") is load_data(f"csv:{table}", tmp_path, "train")
+    edited(table, "20", "30")
+    assert ages() == [0.5, 1.0]
+    edited(schema, "40]", "80]")
+    assert ages() == [-0.25, 0.0]

@@ -8,8 +8,8 @@ import pytest
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError
 from fl_dp.tasks.identity import identity
-from fl_dp.tasks.load import forget, give, task_of
-from fl_dp.tasks.records import records_of
+from fl_dp.tasks.load import give, task_of
+from fl_dp.tasks.records import forget, records_of
 from fl_dp.tasks.task import Task
 
 CELL = """

@@ -113,3 +113,14 @@ def test_what_a_strategys_function_raises_is_told_by_the_settings_name(tmp_path:
     file.write_text("from flwr.server.strategy import FedAdam\ndef parts(*given): return FedAdam()\n")
     with pytest.raises(ConfigError, match=r"mine\.py:parts': it raised TypeError: FedAdam.*server-optimizer"):
         own_parts(f"{file}:parts")(1, 2, 3, 4)
+
+
+def test_code_is_imported_anew_when_what_it_imports_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)  # as for most users
+    file, helper = tmp_path / "mine.py", tmp_path / "helper_that_is_edited.py"
+    file.write_text("import helper_that_is_edited as helper\n\ndef make(form):\n    return helper.width\n")
+    for width in (3, 4, 3):  # of one size, within a second
+        helper.write_text(f"width = {width}\n")
+        assert own_function(f"{file}:make")(Form((4,), 2)) == width

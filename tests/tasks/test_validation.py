@@ -1,16 +1,21 @@
 """Everything that training refuses, found at once, each with its place."""
 
+import os
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 import fl_dp
+from fl_dp.api.simulate import asked
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError
+from fl_dp.tasks.records import load_parts
 from fl_dp.tasks.task import Task
 from fl_dp.tasks.validation import validate_task
 
@@ -151,3 +156,31 @@ def test_one_cause_is_one_finding(tmp_path: Any) -> None:
     missing = found(Task, data=f"csv:{tmp_path}/none.csv")
     assert list(missing) == ["train_data(), test_data()"]
     assert "no such file" in missing["train_data(), test_data()"]
+
+
+def test_a_file_is_read_anew_at_each_call(tmp_path: Path) -> None:
+    """One that is broken by now is not vouched for."""
+    own, code = tmp_path / "own.npz", tmp_path / "mine.py"
+    code.write_text("from torch import nn\n\ndef make(form):\n    return nn.Linear(3, 2)\n")
+    names = {"classes": np.array(["no", "yes"])}
+    x, y = np.eye(3, dtype=np.float32), np.array([0, 1, 1])
+
+    def write(x: Any) -> None:
+        before = own.stat() if own.exists() else None
+        np.savez(own, x_train=x, y_train=y, x_test=x, y_test=y, **names)
+        if before:
+            os.utime(own, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def request() -> RunConfig:
+        return asked(None, "", {"data": f"npz:{own}", "model": f"{code}:make", "clients": 1}).config
+
+    write(x)
+    config = request()
+    assert load_parts(config)[0].x.sum() == 3
+    write(2 * x)
+    assert load_parts(request())[0].x.sum() == 6
+    assert fl_dp.validate(config, config=config).ok
+    write(x * np.nan)
+    assert "finite" in str(fl_dp.validate(config, config=config))
+    own.write_bytes(own.read_bytes()[:100])
+    assert "readable .npz" in str(fl_dp.validate(config, config=config))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Content, Event
-from fl_dp.accounting.ledger.identity import Identity, IdentityIndex, kin_groups
+from fl_dp.accounting.ledger.identity import OF_THE_WHOLE, Identity, IdentityIndex, kin_groups
 from fl_dp.accounting.ledger.noise_list import from_fields
 from fl_dp.accounting.ledger.requests import RECORD
 from fl_dp.errors import LedgerError
@@ -145,9 +145,9 @@ class AccountBook:
         held = self._in_use.get(dataset)
         return held.public_size if held and held.identity.fingerprint == fingerprint else None
 
-    def traces(self, source: str, cut: str) -> str:
-        """The traces of the parts of that cut that are in use; empty if there are none."""
-        return self._identities.traces(source, cut)
+    def part(self, source: str, cut: str) -> Identity | None:
+        """See `IdentityIndex.part`."""
+        return self._identities.part(source, cut)
 
     def conflict(self, new: Identity) -> str:
         """Why `new` may not be entered beside the data sets that are in use; empty if it may."""
@@ -211,9 +211,8 @@ class AccountBook:
         self._identities.add(opened.identity)
 
     def _identity(self, content: Content) -> Identity:
-        """The identity; if its own entry has no traces, with those of another part."""
         found = _identity(content)
-        return found if found.traces else replace(found, traces=self.traces(found.source, found.cut))
+        return found.completed(self.part(found.source, found.cut))
 
     def _list(self, event: Event) -> None:
         held = self._in_use[event.content["dataset"]]
@@ -318,12 +317,10 @@ def _identity(content: Content) -> Identity:
     If no unit is noted, it is the record.
     """
     dataset = content["dataset"]
-    source, cut, sketch, unit, persons, traces = (
-        content.get(key) or "" for key in ("source", "cut", "sketch", "unit", "persons", "traces")
+    source, cut, sketch, unit, *samples = (
+        content.get(key) or "" for key in ("source", "cut", "sketch", "unit", "persons", *OF_THE_WHOLE)
     )
-    return Identity(
-        dataset, content["fingerprint"], source or dataset, cut, sketch, unit or RECORD, persons, traces
-    )
+    return Identity(dataset, content["fingerprint"], source or dataset, cut, sketch, unit or RECORD, *samples)
 
 
 def _paid_round(event: Event) -> LedgerRound:

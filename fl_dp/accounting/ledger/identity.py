@@ -5,15 +5,17 @@ Two accounts with records in common would each pay only for their own half: neit
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, product
 from typing import Self
 
 import numpy as np
 
-from fl_dp.accounting.ledger.overlap import numbers_of, share_many, share_traces, sketch
+from fl_dp.accounting.ledger.overlap import MANY_LINES, numbers_of, share_many, share_traces, sketch
 from fl_dp.accounting.ledger.requests import RECORD, DataDeclaration, Digests
 
+# Kept only with the first part of a cut, as they are those of the whole set.
+OF_THE_WHOLE = ("traces", "files")
 _RETIRE = "retire {held} (fl-dp ledger retire); what is spent cannot be undone"
 
 
@@ -27,8 +29,8 @@ class Identity:
     sketch: a sample of its records (see `overlap`); empty if none was taken. unit: what is counted, "record"
     or "person". persons: a sample of the same kind of its persons' ids, or of the names by which its records
     are grouped, which may be persons'; empty if there are none. traces: a sample of the same kind of what
-    identifies its records however they are read, for a part that of the whole set; kept only with the first
-    part. Empty in an account that an older fl_dp entered.
+    identifies its records however they are read; files: of the files that hold them, and these files' lines.
+    For a part these two are of the whole set. Empty in an account that an older fl_dp entered.
     """
 
     dataset: str
@@ -39,18 +41,27 @@ class Identity:
     unit: str = RECORD
     persons: str = ""
     traces: str = ""
+    files: str = ""
 
     @classmethod
-    def of(cls, new: DataDeclaration, key: bytes, traces: str = "") -> Self:
-        """What a ledger with that key keeps of a data set. traces: those of a part that it already holds."""
+    def of(cls, new: DataDeclaration, key: bytes, held: "Identity | None" = None) -> Self:
+        """What a ledger with that key keeps of a data set. held: another part of it, already there."""
 
         def sample(digests: Digests | None) -> str:
             return sketch(digests(), key) if digests else ""
 
         return cls(
             new.dataset, new.fingerprint, new.source or new.dataset, new.cut, sample(new.digests), new.unit,
-            sample(new.person_digests), traces or sample(new.trace_digests),
+            sample(new.person_digests),
+            (held and held.traces) or sample(new.trace_digests),
+            (held and held.files) or sample(new.file_digests),
         )  # fmt: skip
+
+    def completed(self, held: "Identity | None") -> Self:
+        """This part with what is kept only with another part, `held`."""
+        return replace(
+            self, **{name: getattr(self, name) or getattr(held, name, "") for name in OF_THE_WHOLE}
+        )
 
     def may_share_records(self, other: "Identity") -> bool:
         """Whether a record may be in both, by all that is known of the two."""
@@ -59,6 +70,8 @@ class Identity:
         if self.source == other.source:
             return self.cut != other.cut
         if share_many(self.sketch, other.sketch) or share_traces(self.traces, other.traces):
+            return True
+        if share_many(self.files, other.files, MANY_LINES):
             return True
         # If either counts persons: new records of the same persons are no new persons.
         return (self.unit if other.unit == RECORD else other.unit) != RECORD and share_many(
@@ -118,10 +131,10 @@ class IdentityIndex:
         del self._by_fingerprint[identity.fingerprint]
         del self._by_source[identity.source][identity.dataset]
 
-    def traces(self, source: str, cut: str) -> str:
-        """The traces of the parts of that cut that are in use; empty if there are none."""
+    def part(self, source: str, cut: str) -> Identity | None:
+        """The last part of that cut that is in use; None if there is none."""
         parts = self._by_source.get(source, {}).values()
-        return next((part.traces for part in parts if part.cut == cut and part.traces), "")
+        return next((part for part in reversed(parts) if part.cut == cut), None)
 
     def conflict(self, new: Identity) -> str:
         """The first `conflict` with a data set in use; empty if there is none."""
@@ -167,7 +180,7 @@ def _certain(identities: Sequence[Identity]) -> Iterator[list[int]]:
 
 def _possible(identities: Sequence[Identity]) -> Iterator[tuple[int, int]]:
     """Pairs of different sources with a common number in one of their sketches; all others share nothing."""
-    for sample in ("sketch", "persons", "traces"):
+    for sample in ("sketch", "persons", *OF_THE_WHOLE):
         alike = defaultdict(list)  # thousands of parts of one set have the same traces, those of the set
         for position, one in enumerate(identities):
             alike[getattr(one, sample)].append(position)

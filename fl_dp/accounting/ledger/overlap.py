@@ -17,6 +17,8 @@ SIZE = 1024  # records in a sketch
 MANY = 0.1  # part of the smaller set's records
 # A record has many traces. If one column is added or changed, half of them remain; if two, a fifth.
 MANY_TRACES, FEWEST_TRACES = 0.03, 4
+# Of files and their lines. Where patients are only numbered, up to a tenth is alike: `data/files_read.py`.
+MANY_LINES = 0.3
 _ENOUGH = 0.25  # traces per record; with fewer, a set is recognised only if nothing else of it has changed
 _WIDTH = 16  # hex digits of one record's number: with 64 bits, chance agreements can be neglected
 

@@ -20,7 +20,8 @@ class DataDeclaration:
     of the same records is noticed. Only a keyed sample of them is kept, in this file alone.
     unit: what public_size counts, "record" or "person". person_digests: like digests, of the persons' ids, or
     of the names by which records are grouped; None if there are none. trace_digests: like digests, of what
-    identifies the records however they are read.
+    identifies the records however they are read. file_digests: like digests, of the files that they are in,
+    and of these files' lines.
     """
 
     dataset: str
@@ -32,6 +33,7 @@ class DataDeclaration:
     unit: str = RECORD
     person_digests: Digests | None = None
     trace_digests: Digests | None = None
+    file_digests: Digests | None = None
 
 
 @dataclass(frozen=True, slots=True)

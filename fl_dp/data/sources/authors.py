@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fl_dp.data.files_read import raw_lines
 from fl_dp.data.source import Location, Reading, Source
-from fl_dp.data.sources.text import file_name, lines_of, passages, read_text, text_files
+from fl_dp.data.sources.text import SUFFIXES, file_name, lines_of, passages, read_text, text_files
 from fl_dp.data.stable_split import split_of
 from fl_dp.data.tables.files import read_csv
 from fl_dp.data.tensor_data import NO_TOKEN, Split, TensorData
@@ -111,4 +112,4 @@ def _load(location: Location, split: Split) -> TensorData:
     return load_authors(location.path, location.reading, split)
 
 
-SOURCE = Source(_load, argument="PATH", is_path=True)
+SOURCE = Source(_load, argument="PATH", is_path=True, endings=SUFFIXES, lines=raw_lines)

@@ -18,7 +18,7 @@ from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.traces.tensors import of_pictures
 from fl_dp.errors import ConfigError, DataError
 
-_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _DECLARED, _OF_EACH = "subgroups.toml", "subgroups.csv"
 _FILE = "file"  # the column with the image's path
 
@@ -152,4 +152,4 @@ def _division(name: str, part: object) -> Division:
     return found
 
 
-SOURCE = Source(_load, argument="PATH", is_path=True)
+SOURCE = Source(_load, argument="PATH", is_path=True, endings=_SUFFIXES)

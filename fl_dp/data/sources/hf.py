@@ -228,4 +228,4 @@ def _load(location: Location, split: Split) -> TensorData:
     return load_saved(location.path, location.reading, split)
 
 
-SOURCE = Source(_load, argument="PATH", is_path=True)
+SOURCE = Source(_load, argument="PATH", is_path=True, endings=(".arrow",))

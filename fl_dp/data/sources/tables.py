@@ -6,7 +6,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from fl_dp.data.source import Location, Source
+from fl_dp.data.files_read import Lines, raw_lines
+from fl_dp.data.source import TEST, Location, Source
 from fl_dp.data.tables.encode import Table, encode, encode_inputs
 from fl_dp.data.tables.files import read_csv, read_parquet
 from fl_dp.data.tables.parse import read_schema
@@ -16,7 +17,7 @@ from fl_dp.errors import DataError
 
 SUFFIX = ".schema.toml"
 # The file of test records if the schema says split = "file": the server's own with {client}, else one beside.
-SERVER, TEST = "server", "test"
+SERVER = "server"
 
 
 def schema_of(location: Location) -> Schema:
@@ -34,7 +35,7 @@ def schema_beside(path: Path) -> Path:
     return path.with_suffix(SUFFIX)
 
 
-def _source(read: Callable[[Location, Schema], Table]) -> Source:
+def _source(read: Callable[[Location, Schema], Table], lines: Lines) -> Source:
     """A data set that is one file; read: reads its table, as the schema and the settings say."""
 
     def load(location: Location, split: Split) -> TensorData:
@@ -61,6 +62,7 @@ def _source(read: Callable[[Location, Schema], Table]) -> Source:
         schema_file=schema_file,
         inputs=inputs,
         table=read,
+        lines=lines,
     )
 
 
@@ -99,4 +101,10 @@ def _csv(location: Location, schema: Schema) -> Table:
     )
 
 
-CHOICES = {"csv": _source(_csv), "parquet": _source(lambda location, schema: read_parquet(location.path))}
+CHOICES = {
+    "csv": _source(_csv, raw_lines),
+    "parquet": _source(
+        lambda location, schema: read_parquet(location.path),
+        lambda path: ("\t".join(row).encode() for row in zip(*read_parquet(path).columns, strict=True)),
+    ),
+}

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fl_dp.data.files_read import raw_lines
 from fl_dp.data.source import Location, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.tensor_data import Split, TensorData
@@ -17,7 +18,7 @@ from fl_dp.data.tokens import Encoder, Tokens, encoder_of
 from fl_dp.data.traces.texts import WINDOW, of_texts, window_hashes
 from fl_dp.errors import DataError
 
-_SUFFIXES = (".txt", ".txt.gz")
+SUFFIXES = (".txt", ".txt.gz")
 
 
 def load_text(path: Path, reading: Reading, split: Split) -> TensorData:
@@ -89,7 +90,7 @@ def _running(path: Path, reading: Reading, split: Split) -> TensorData:
 def text_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
-    found = (file for file in folder.iterdir() if file.name.endswith(_SUFFIXES) and file.is_file())
+    found = (file for file in folder.iterdir() if file.name.endswith(SUFFIXES) and file.is_file())
     return sorted(file for file in found if not file.name.startswith("."))
 
 
@@ -165,4 +166,4 @@ def digest(passage: bytes) -> bytes:
     return hashlib.sha256(passage).digest()
 
 
-SOURCE = Source(_load, argument="PATH", is_path=True)
+SOURCE = Source(_load, argument="PATH", is_path=True, endings=SUFFIXES, lines=raw_lines)

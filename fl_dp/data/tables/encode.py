@@ -125,6 +125,8 @@ def _by_schema(table: Table, schema: Schema) -> dict[str, Cells]:
             f"{len(schema.names)} columns there are {len(schema.names) - len(missing)}. The schema may be "
             "another table's, or the separator another. If the file has no line of names, set header = false "
             "in the schema."
+            + ' If its first line, which begins with "#", is a comment, delete it.'
+            * table.names[0].startswith("#")
         )
     if more := [str(i) for i, name in enumerate(table.names, 1) if name not in schema.names]:
         raise DataError(

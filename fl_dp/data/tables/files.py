@@ -1,5 +1,6 @@
 """Reads tables from CSV and Parquet files as texts, so that a record is the same in either."""
 
+import codecs
 import csv
 import io
 import re
@@ -17,6 +18,12 @@ _OTHERWISE = (
     'Another separator? separator = ";" in the schema says so, --separator ";" to fl-dp schema. '
     "Or is the schema that of another table?"
 )
+_COMMENT = 'If the first line, which begins with "#", is a comment, delete it and all such lines.'
+_UTF_16 = (
+    'is UTF-16. Save it as UTF-8: in Excel as "CSV UTF-8", elsewhere with iconv -f UTF-16 -t UTF-8. If tabs '
+    "separate its cells, say separator = \"\\t\" in the schema, --separator $'\\t' to fl-dp schema."
+)
+_EXCELS_NOTE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 _NOT_LATIN_1 = re.compile("[\x80-\x9f]")  # controls that no text has; in cp1252 letters and marks
 
 
@@ -34,7 +41,7 @@ def read_csv(path: Path, *, separator: str = ",", header: bool = True, encoding:
         raise DataError(f"{path}: expected a readable CSV file ({type(error).__name__}).") from None
     except csv.Error:
         raise DataError(
-            f"{path}: expected a readable CSV file: quotes must enclose whole cells. {_OTHERWISE}"
+            f"{path}: expected a readable CSV file: quotes must enclose whole cells. {_way_on(text)}"
         ) from None
     if len(rows) <= header:
         raise DataError(f"{path}: there are no records.")
@@ -42,7 +49,7 @@ def read_csv(path: Path, *, separator: str = ",", header: bool = True, encoding:
     if ragged := next((number for number, row in enumerate(rows, 1) if len(row) != width), None):
         raise DataError(
             f"{path}: line {ragged} (empty ones not counted) has not the first line's {width} cells. "
-            f"{_OTHERWISE}"
+            f"{_way_on(text)}"
         )
     names = tuple(rows.pop(0)) if header else tuple(map(str, range(width)))
     return Table(_columns(list(zip(*rows, strict=True))), names, named=header)
@@ -50,6 +57,8 @@ def read_csv(path: Path, *, separator: str = ",", header: bool = True, encoding:
 
 def _decoded(path: Path, content: bytes, encoding: str) -> str:
     """The text of a file. There is only one reading: records read in two ways would have two budgets."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:2]:
+        raise DataError(f"{path}: {_UTF_16}")
     try:
         text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError:
@@ -61,7 +70,17 @@ def _decoded(path: Path, content: bytes, encoding: str) -> str:
         raise DataError(f'{path}: is UTF-8, not {encoding}; set encoding = "utf-8".')
     if encoding == "latin-1" and _NOT_LATIN_1.search(text):
         raise DataError(f'{path}: holds what is none of latin-1\'s letters; set encoding = "cp1252".')
+    if note := _EXCELS_NOTE.match(text):
+        raise DataError(
+            f'{path}: the first line is a note to Excel. Delete it, and say separator = "{note[1]}" in the '
+            f'schema, --separator "{note[1]}" to fl-dp schema.'
+        )
     return text
+
+
+def _way_on(text: str) -> str:
+    """What may be done about lines of unlike cells."""
+    return _COMMENT if text.startswith("#") else _OTHERWISE
 
 
 def _is_utf8(content: bytes) -> bool:

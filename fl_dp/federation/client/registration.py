@@ -50,6 +50,7 @@ def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration"
         unit=config.unit_name,
         person_digests=_person_digests(data),
         trace_digests=data.trace_digests,
+        file_digests=data.read.digests if data.read else None,
     )
 
 
@@ -207,6 +208,7 @@ def held_out_registration(held_out: "HeldOut", config: ClientConfig) -> "DataDec
         unit=config.unit_name,
         person_digests=_person_digests(records) if records is not None else None,
         trace_digests=records.trace_digests if records is not None else None,
+        file_digests=records.read.digests if records is not None and records.read else None,
     )
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fl_dp.data.source import load_data
 from fl_dp.data.tables.encode import Table, record_digests
 from fl_dp.data.tables.files import read_csv, read_parquet
 from fl_dp.errors import DataError
@@ -96,3 +97,44 @@ def test_parquet_with_lists_or_nothing_is_refused(tmp_path: Path) -> None:
     for reading, words in ((read_csv, "expected a CSV file"), (read_parquet, "expected a Parquet file")):
         with pytest.raises(DataError, match=rf"t\.parquet: no such file; {words}"):
             reading(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_utf_16_is_named_and_the_advice_helps(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes("age\till\n50\tnö\n".encode(encoding))
+    for tried in ("utf-8", "latin-1", "cp1252"):
+        with pytest.raises(
+            DataError, match=r"is UTF-16\. Save it as UTF-8: .*iconv -f UTF-16 .*separator = "
+        ):
+            read_csv(path, encoding=tried)
+    path.write_bytes(path.read_bytes().decode(encoding).encode())  # as iconv does
+    assert rows(read_csv(path, separator="\t")) == [("50", "nö")]
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("line", ["sep=;\r\n", '"SEP=;"\n'])
+def test_excels_first_line_is_named_and_the_advice_helps(tmp_path: Path, line: str, separator: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"\ufeff{line}age;ill\n50;no\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r'note to Excel\. Delete it, and say separator = ";"'):
+        read_csv(path, separator=separator)
+    path.write_text("".join(path.read_text(encoding="utf-8-sig").splitlines(True)[1:]))
+    assert rows(read_csv(path, separator=";")) == [("50", "no")]
+
+
+@pytest.mark.parametrize("comment", ["# exported", '# by "X", v2', "# of 2026, by X"])
+def test_a_comment_is_named_and_the_advice_helps(tmp_path: Path, comment: str) -> None:
+    path, schema = tmp_path / "t.csv", tmp_path / "t.schema.toml"
+    path.write_text(f"{comment}\nage,ill\n50,no\n40,yes\n")
+    schema.write_text(
+        'split = "none"\n[columns.age]\nkind = "number"\nrange = [0, 90]\n'
+        '[columns.ill]\nkind = "label"\nclasses = ["no", "yes"]\n'
+    )
+    with pytest.raises(
+        DataError, match='first line, which begins with "#", is a comment, delete it'
+    ) as error:
+        load_data(f"csv:{path}", tmp_path, "train")
+    assert "separator =" not in str(error.value)
+    path.write_text(path.read_text().partition("\n")[2])
+    assert len(load_data(f"csv:{path}", tmp_path, "train")) == 2

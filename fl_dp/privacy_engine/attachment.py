@@ -24,13 +24,17 @@ _OF_OPACUS = ("noise_multiplier", "max_grad_norm", "expected_batch_size")
 
 
 class ForwardHook:
-    """A hook of a model that its copies and files do not have: there it does nothing, without fl_dp."""
+    """A hook of a model that its copies and files do not have: there it does nothing, without fl_dp.
+
+    Nor does it once the engine is gone.
+    """
 
     def __init__(self, hook: Callable[..., None]) -> None:
-        self._hook = hook
+        self._hook = weakref.WeakMethod(hook)
 
     def __call__(self, *call: Any) -> None:
-        self._hook(*call)
+        if (hook := self._hook()) is not None:
+            hook(*call)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (nullcontext(), "__exit__")  # takes anything, does nothing, and any Python has it

@@ -16,6 +16,7 @@ from fl_dp.engine.tracing.mixing import LossesOf, check_no_mixing
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.forward_passes import PassWatch, mode_of
 
+_LARGE = 256.0  # a scale of GradScaler's, and no factor that people write
 _THOROUGH_FROM = 2  # examples: a smaller first batch cannot show mixing
 # Class names of wrappers, of torch, Opacus and others, that spread a model over processes or devices.
 _WRAPPERS = frozenset(
@@ -148,11 +149,12 @@ def check_unscaled(losses: Tensor) -> None:
 
     Python's own numbers arrive in float64: `100 * losses` is the user's wish.
     """
-    node = losses.grad_fn
-    scale = (
-        getattr(node, "_saved_other", None) if node is not None and node.name() == "MulBackward0" else None
-    )
-    if isinstance(scale, Tensor) and scale.dim() == 0 and scale.dtype == torch.float32 and scale >= 256:
+    node: Any = losses.grad_fn
+    if node is None or node.name() != "MulBackward0":
+        return
+    for factor in (node._saved_self, node._saved_other):
+        if factor is None or factor.dim() or factor.dtype != torch.float32 or not factor >= _LARGE:
+            continue
         raise ConfigError(
             "The losses are multiplied by a scale, as by GradScaler: then nearly all gradients are clipped. "
             "Leave the scaler out, and pass the losses as they are (bfloat16 in place of float16)."

@@ -331,6 +331,7 @@ class PrivacyEngine(Fixed, Reports):
         check_losses(losses)  # before the model is checked
         check_overrides(losses.device)  # the model may have moved since `attach`
         if self._structure is not self._check.watch.structure:
+            self._check.watch.check_lasting("parameter", "module")
             check_module(self.module, self.parameters, self._known)
             self._structure = self._check.watch.structure
         try:

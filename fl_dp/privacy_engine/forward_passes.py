@@ -19,7 +19,7 @@ from fl_dp.engine.tracing.independence import remembers
 from fl_dp.engine.tracing.state import Moment, State, Written
 from fl_dp.engine.tracing.structure import tensors
 from fl_dp.engine.tracing.writes import differing, held, same_values, written_to
-from fl_dp.errors import ModelError
+from fl_dp.errors import ModelError, ProbeError
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -40,6 +40,7 @@ class PassWatch:
         self.in_evaluation = self._is_off = False
         self._known: set[str] = set()  # places that were seen to be written and not read
         self._before: Moment | None = None
+        self._after: Moment | None = None
         self._contents: Contents | None = None
         self._written: list[Written] = []
         self._to_repeat: Inputs | None = None  # records, until the step
@@ -66,7 +67,8 @@ class PassWatch:
         """A forward hook."""
         if self._before is None or self._is_off:
             return
-        self._written = self._before.changes(self._state.look())
+        self._after = self._state.look()
+        self._written = self._before.changes(self._after)
         if any(one.path not in self._known for one in self._written):
             self._to_repeat = args, kwargs
 
@@ -86,9 +88,9 @@ class PassWatch:
     def finish(self) -> None:
         """After the backward pass: undo what was written. ProbeError for what lasts or would be read."""
         try:
+            self._check_backward()
             self._put_back()
-            for one in (one for one in self._written if one.lasts):
-                raise written_to(one, self._module)
+            self.check_lasting("parameter", "module", "buffer", "attribute", "entry", "class attribute")
             if self._contents is not None:
                 self._contents.check()
             if any(one.path not in self._known for one in self._written):
@@ -96,22 +98,42 @@ class PassWatch:
         finally:
             self._forget()
 
+    def check_lasting(self, *kinds: str) -> None:
+        """ProbeError if the pass wrote a place of these kinds that is saved, or that cannot be put back."""
+        for one in (one for one in self._written if one.lasts and one.kind in kinds):
+            raise written_to(one, self._module)
+
     def drop(self) -> None:
-        """Undo what a pass has written, and forget it."""
-        self._put_back()
+        """Undo what a pass without a step has written, and forget it.
+
+        Only attributes: somebody may be checking the model, with other parameters and buffers in it.
+        """
+        self._put_back(lasting=False)
         self._forget()
 
     def _forget(self) -> None:
         if self._written:
             self._state.look()  # which else refers to what was there
-        self._before = self._contents = self._to_repeat = None
+        self._before = self._after = self._contents = self._to_repeat = None
         self._written = []
 
-    def _put_back(self) -> None:
+    def _put_back(self, *, lasting: bool = True) -> None:
         if self._before is not None:
-            now = self._state.look()
-            self._written += self._before.changes(now)
-            self._before.put_back(now)
+            self._before.put_back(self._after or self._state.look(), lasting=lasting)
+
+    def _check_backward(self) -> None:
+        """ProbeError for what the losses, the backward pass or the user changed after the model's call."""
+        if self._after is None:
+            return
+        known = {one.path for one in self._written}  # what a checkpointed part writes again
+        for one in self._after.changes(self._state.look()):
+            if one.lasts:
+                raise written_to(one, self._module)
+            if one.path not in known:
+                raise ProbeError(
+                    f"The model's {one.kind} {one.path} changed between its call and the end of the step, "
+                    "and may hold data; change it before the call, or after the step."
+                )
 
     def _check_unread(self) -> None:
         """Repeat the pass from one random state: without what it has written, and with it."""

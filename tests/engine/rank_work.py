@@ -7,8 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from ranked import LR, Training, attached, fix_key, losses_of
+from ranked import LR, RECORDS, Training, attached, data, fix_key, losses_of
 from torch import distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
 
 from fl_dp.errors import FlDpError
 from fl_dp.privacy_engine import ranks
@@ -142,6 +143,32 @@ def differ_from_the_start(rank: int) -> dict[str, str | None]:
         "rate": refused(lambda: attached(lr=LR + rank)),
         "none": refused(attached),
     }
+
+
+class Augmented(TensorDataset):
+    """Other numbers in each call."""
+
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, ...]:
+        index, inputs = super().__getitem__(number)
+        return index, inputs + torch.randn(6)
+
+
+def shards(rank: int) -> list[Any]:
+    """What a step says where each rank has its own records; records that are random; and those of all."""
+    found = []
+    for dataset in (
+        TensorDataset(torch.arange(RECORDS), data() + rank),
+        Augmented(torch.arange(RECORDS), data()),
+        TensorDataset(torch.arange(RECORDS), data()),
+    ):
+        training = Training()
+        training.loader = DataLoader(dataset, batch_sampler=training.sampler)
+        training.attach()
+        error = refused(lambda now=training: now.steps(1))  # type: ignore[misc]
+        training.engine.detach()
+        told = [one.name for one in training.engine.get_privacy_spent().assumed]
+        found.append((error, training.engine.steps, "records of ranks" in told))
+    return found
 
 
 def differ_later(rank: int) -> list[Any]:

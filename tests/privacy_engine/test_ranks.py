@@ -128,6 +128,15 @@ def test_ranks_that_differ_from_the_start_are_refused_on_all_of_them():
             assert error.startswith(f"ConfigError: Rank 1 differs from rank 0 in {words[name]}:"), found
 
 
+def test_ranks_with_a_shard_each_are_refused_and_records_that_cannot_be_compared_are_said():
+    for (shard, steps, _), (augmented, taken, is_told), (same, both, is_open) in on_ranks(
+        2, rank_work.shards
+    ):
+        assert shard.startswith("ConfigError: Rank 1 differs from rank 0 in the records:")
+        assert (steps, augmented, taken, is_told) == (0, None, 1, True)
+        assert (same, both, is_open) == (None, 1, False)
+
+
 def test_a_rank_that_changes_later_is_refused_before_the_step_is_counted():
     words = {
         "change_rate": "differs from rank 0 in the optimizer",

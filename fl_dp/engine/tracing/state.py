@@ -45,11 +45,12 @@ class _Table:
         inside = self.kind == "entry"
         return f"{self.path}[{key!r}]" if inside else f"{self.path}.{key}".lstrip(".")
 
-    def put_back(self, now: Mapping[Any, Any]) -> None:
+    def put_back(self, now: Mapping[Any, Any], *, lasting: bool) -> None:
         """Let the place hold its entries again, where it has others `now`; other places stay as they are."""
         if isinstance(self.owner, dict):
             for key in {**now, **self.entries}:
-                if key == _MODE or now.get(key, _NOTHING) is self.entries.get(key, _NOTHING):
+                same = now.get(key, _NOTHING) is self.entries.get(key, _NOTHING)
+                if key == _MODE or same or (self.lasts(key) and not lasting):
                     continue
                 if key in self.entries:
                     self.owner[key] = self.entries[key]
@@ -105,14 +106,17 @@ class Moment:
                 found.append(Written(path, kind, lasts=True))
         return found
 
-    def put_back(self, now: "Moment") -> None:
-        """Undo what differs `now`, but tensors that were written in place, and attributes of classes."""
+    def put_back(self, now: "Moment", *, lasting: bool = True) -> None:
+        """Undo what differs `now`, but tensors that were written in place, and attributes of classes.
+
+        lasting: also parameters, buffers of the `state_dict`, and modules.
+        """
         for place, table in self.tables.items():
             other = now.tables.get(place)
             if other is None or other.owner is not table.owner:  # replaced, and put back by what holds it
-                table.put_back(dict(_entries(table.owner)))
+                table.put_back(dict(_entries(table.owner)), lasting=lasting)
             elif other is not table:
-                table.put_back(other.entries)
+                table.put_back(other.entries, lasting=lasting)
 
 
 @dataclass(slots=True)

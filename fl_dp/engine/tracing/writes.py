@@ -90,7 +90,8 @@ def held(model: nn.Module) -> Held:
     found: dict[str, Any] = {}
     for name, module in model.named_modules():
         own = {key: value for key, value in vars(module).items() if key not in OF_EVERY_MODULE}
-        own |= {key: module._buffers.get(key) for key in module._non_persistent_buffers_set}
+        temporary = module._non_persistent_buffers_set
+        own |= {key: buffer for key, buffer in module._buffers.items() if key in temporary}
         for key, value in own.items():
             found.update(_leaves(value, f"{name}.{key}" if name else key, set()))
     return found

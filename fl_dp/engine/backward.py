@@ -1,8 +1,7 @@
 """One backward pass over a batch; for each parameter, the norms and what the weighted sum will need."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -24,6 +23,7 @@ from fl_dp.engine.tracing.capture import (
     OperatorKey,
     Use,
     UseKey,
+    changed_grads,
     find_uses,
     graph_of,
     output_grads,
@@ -106,7 +106,8 @@ def keep_gradients(
     output_grads(losses, uses, on_grad, retain_graph=retain_graph or bool(slow))
     if axes:  # before any further backward call: errors there may be the fault of examples that mix
         axes.owners.end(watched)
-    with _closed(uses if later else ()):
+    # No gradient passes a use: each use's own rule computes the gradients of what is below.
+    with changed_grads(uses if later else (), torch.zeros_like):
         for use, argument, found, axis in later:
             names = argument.key.parameters
             if isinstance(found, GradientLayout):
@@ -118,21 +119,6 @@ def keep_gradients(
             for name, pulled in pull_back(argument.edge, grads, parameters, names, overwrite=ours).items():
                 arriving.add(name, Dense(pulled))
     return arriving.finished()
-
-
-@contextmanager
-def _closed(uses: tuple[Use, ...]) -> Iterator[None]:
-    """Within it no gradient passes a use: each use's own rule computes the gradients of what is below."""
-    handles = [use.node.register_prehook(_nothing) for use in uses]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _nothing(grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    return tuple(None if grad is None else torch.zeros_like(grad) for grad in grads)
 
 
 def _each_loss_by_itself(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
-from fl_dp.accounting.epsilon import MAX_STEPS, compute_epsilon
+from fl_dp.accounting.epsilon import MAX_EPSILON, MAX_STEPS, compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.training_plan import TrainingPlan
 from fl_dp.errors import AccountingError, ConfigError
@@ -17,7 +17,7 @@ Parts = Sequence[Entry]  # parts of a plan, whose noise is to be chosen: each ha
 
 # Noise multipliers of 4 significant digits are numbered upwards; 1.000 is number 0.
 _PER_DECADE = 9000
-_LEAST_NOISE, _MOST_NOISE = 2.0**-4, 2.0**13
+_LEAST_NOISE, _MOST_NOISE = 2.0**-5, 2.0**13
 _ANY_NOISE = 1.0  # a ratio of 1: the part gets what is chosen
 
 
@@ -56,12 +56,15 @@ def calibrate_parts(
 
     Each part gets it times its own noise multiplier, which is 1 where all are to have the same. The
     accountant computes their cost. The answer has 4 significant digits, so that equal clients get equal,
-    short numbers; a thousandth less would not be enough. It is at least 1/16, whatever the budget.
+    short numbers; a thousandth less would not be enough. An infinite budget gets the least that is computed,
+    1/32. A finite one that this would not use up, or above `MAX_EPSILON`, is refused with the largest.
     It grows with copies, steps, rates and what is spent, and falls with epsilon and delta. An accountant
     whose grid changes with the history ("pld", "prv") keeps this order to a thousandth.
     Raises AccountingError if no noise multiplier up to 8192 is enough.
     """
     _require_number(epsilon)
+    if MAX_EPSILON < epsilon < math.inf:
+        raise _too_large(epsilon, MAX_EPSILON)
     spent = merge(spent)
 
     def cost(number: int) -> float:
@@ -74,6 +77,8 @@ def calibrate_parts(
         raise _no_noise_is_enough(parts, epsilon, delta, already)
     low, high = bracket
     if low == high:
+        if cost(low) < epsilon < math.inf:
+            raise _too_large(epsilon, cost(low))
         return _LEAST_NOISE
     return _noise(least_within(cost, epsilon, low, high, position=lambda number: math.log(_noise(number))))
 
@@ -217,6 +222,14 @@ def _no_noise_is_enough(parts: Parts, epsilon: float, delta: float, already: flo
         f"No noise multiplier up to {_MOST_NOISE:g} keeps {wanted} within epsilon={epsilon} at "
         f"delta={delta}; {already:.4g} is spent already. Plan fewer steps, smaller batches or a "
         "larger epsilon."
+    )
+
+
+def _too_large(epsilon: float, largest: float) -> AccountingError:
+    return AccountingError(
+        f"epsilon={epsilon:g}: no noise that can be computed costs so much. The largest epsilon is "
+        f"{math.floor(100 * largest) / 100:g}, and noise multipliers start at {_LEAST_NOISE:g}. Take a "
+        "smaller epsilon, or name the noise multiplier yourself."
     )
 
 

@@ -10,9 +10,13 @@ from fl_dp.accounting.events import merge, order_two_divergence
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, total_steps
 
-# Limits on Renyi divergence of order 2, and on steps: beyond either, too little privacy is left to compute.
-_MAX_DIVERGENCE = 1000.0
+# Limits on one draw's Renyi divergence of order 2 (that of noise 1/32 without sampling), and on steps: beyond
+# either, too little privacy is left to compute.
+_MAX_DIVERGENCE = 1024.0
 MAX_STEPS = 1_000_000
+# A larger epsilon is given as infinity. PLD sums exp(-loss) times a probability over losses of at least
+# epsilon; up to here, no term that counts underflows (the least double is about exp(-744)).
+MAX_EPSILON = 650.0
 # With more noise, or a lower rate for its noise, a step's loss is so small that rounding errors hide it.
 _MAX_NOISE = 1e4
 _MIN_RATE_OVER_NOISE = 1e-7
@@ -23,11 +27,11 @@ def compute_epsilon(entries: Iterable[Entry], delta: float, accountant: str = DE
 
     It is an upper bound if the accountant's epsilon is one (`Accountant.upper_bound`).
 
-    | entries                              | epsilon |
-    |--------------------------------------|---------|
-    | none                                 | 0.0     |
+    | entries | epsilon |
+    |---------|---------|
+    | none | 0.0 |
     | equal ones, in any order or grouping | that of their merged steps |
-    | hardly any noise, or a million steps | inf     |
+    | noise below 1/32, more than a million steps, or epsilon above `MAX_EPSILON` | inf |
 
     Results are cached by the merged entries: a thousand clients with one history cost one computation.
     Raises ConfigError for an unknown accountant, and AccountingError for a delta outside (0, 1) or what the
@@ -55,9 +59,10 @@ def _compute(entries: tuple[Entry, ...], delta: float, accountant: str) -> float
         )
     if total_steps(entries) > MAX_STEPS:  # checked first: a product with 10^400 steps is no float
         return math.inf
-    if sum(entry.draws * order_two_divergence(entry) for entry in entries) > _MAX_DIVERGENCE:
+    if any(order_two_divergence(entry) > _MAX_DIVERGENCE for entry in entries):
         return math.inf
-    return found.compute(merge(map(_resolvable, entries)), delta)
+    epsilon = found.compute(merge(map(_resolvable, entries)), delta)
+    return epsilon if epsilon <= MAX_EPSILON else math.inf
 
 
 def _resolvable(entry: Entry) -> Entry:

@@ -1,8 +1,7 @@
 """One backward pass over a batch; for each parameter, the norms and what the weighted sum will need."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -24,6 +23,7 @@ from fl_dp.engine.tracing.capture import (
     OperatorKey,
     Use,
     UseKey,
+    changed_grads,
     find_uses,
     graph_of,
     output_grads,
@@ -108,7 +108,8 @@ def keep_gradients(
     output_grads(losses, uses, on_grad, retain_graph=retain_graph or bool(slow))
     if axes:  # before any further backward call: errors there may be the fault of examples that mix
         axes.owners.end(watched)
-    with _closed(uses if later else ()):
+    # No gradient passes a use: each use's own rule computes the gradients of what is below.
+    with changed_grads(uses if later else (), torch.zeros_like):
         for use, argument, found, axis in later:
             names = argument.key.parameters
             if isinstance(found, GradientLayout):
@@ -120,21 +121,6 @@ def keep_gradients(
             for name, pulled in pull_back(argument.edge, grads, parameters, names, overwrite=ours).items():
                 arriving.add(name, Dense(pulled))
     return arriving.finished()
-
-
-@contextmanager
-def _closed(uses: tuple[Use, ...]) -> Iterator[None]:
-    """Within it no gradient passes a use: each use's own rule computes the gradients of what is below."""
-    handles = [use.node.register_prehook(_nothing) for use in uses]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _nothing(grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    return tuple(None if grad is None else torch.zeros_like(grad) for grad in grads)
 
 
 def _each_loss_by_itself(
@@ -200,9 +186,9 @@ def _axis(key: UseKey, axes: Axes | None, num_examples: int) -> BatchAxis:
     axis = axes.batch.get(key)
     if axis is None:
         raise UnseenUseError(
-            f"{key} is not used in this way by the model's own call, as far as its check shows, so that the "
-            "engine does not know which rows belong to which example. What losses compute from parameters, "
-            "such as a gradient penalty, belongs inside the model's forward; an L2 term is weight_decay of "
-            "the optimizer; a layer that seldom takes part can be checked if the first pass uses it."
+            f"{key} was not used in this way when the model was checked, so that the engine does not know "
+            "which rows belong to which example. What losses compute from parameters, such as a gradient "
+            "penalty, belongs inside the model's forward; an L2 term is weight_decay of the optimizer; a "
+            "layer that seldom takes part can be checked if the first pass uses it."
         )
     return axis

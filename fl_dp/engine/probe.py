@@ -23,12 +23,20 @@ from fl_dp.engine.precision import full_precision
 from fl_dp.engine.rule_table import layout_of
 from fl_dp.engine.saved import SavedTensors
 from fl_dp.engine.tracing.axis import ExampleRows, find_example_rows
-from fl_dp.engine.tracing.capture import OperatorKey, Use, UseKey, graph_of, output_grads
+from fl_dp.engine.tracing.capture import (
+    OperatorKey,
+    Use,
+    UseKey,
+    changed_grads,
+    find_uses,
+    graph_of,
+    output_grads,
+)
 from fl_dp.engine.tracing.draws import kept_random_state, seed_generators
 from fl_dp.engine.tracing.harness import SEED, Outputs, batch_of, call, in_place_of
 from fl_dp.engine.tracing.independence import Seen, check_independence, check_places
 from fl_dp.engine.tracing.known_layers import refuse_parallel
-from fl_dp.engine.tracing.ownership import data_may_move_rows
+from fl_dp.engine.tracing.ownership import OwnerCheck, data_may_move_rows
 from fl_dp.engine.tracing.structure import children
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic, synthetic
 from fl_dp.errors import CallError, ModelError, NoRuleError, ProbeError
@@ -222,6 +230,7 @@ def joined(one: Axes, other: Axes) -> Axes:
         {**one.batch, **other.batch},
         one.shared | other.shared,
         one.fallback | other.fallback,
+        owners=OwnerCheck(is_nonlinear=one.owners.found_nonlinear or other.owners.found_nonlinear),
         by_loss=one.by_loss or other.by_loss,
     )
 
@@ -249,11 +258,14 @@ def _check_gradients(losses: Tensor, changed: Tensor, parameters: Mapping[str, T
     """The definition: the engine's per-example gradients equal one backward pass per example.
 
     changed: losses of the batch with another first example. The gradients of all other examples must not
-    change: a backward function could mix examples that the forward pass keeps apart.
+    change: a backward function could mix examples that the forward pass keeps apart. NaN at a use counts
+    as zero: it is 0 / 0, where a layer normalises the gradients of the other examples, which are zero.
     """
     kept = keep_gradients(losses, parameters, axes, KernelChooser(), retain_graph=True)
-    for example in range(NUM_EXAMPLES):
-        _check_example(example, losses, changed, parameters, kept)
+    uses = (use for graph in (losses, changed) for use in find_uses(graph, parameters, axes.shared))
+    with changed_grads(tuple(uses), lambda grad: grad.where(~grad.isnan(), 0)):
+        for example in range(NUM_EXAMPLES):
+            _check_example(example, losses, changed, parameters, kept)
 
 
 def _check_example(
@@ -296,5 +308,6 @@ def _compare(name: str, found: Tensor, expected: Tensor, mistake: str, whole: fl
     if not error <= max(tolerance, rounding):
         raise ProbeError(
             f"The per-example gradient of {name} {mistake} (off by {error:.1e} of {length:.1e} on "
-            "synthetic data); freeze the parameter or replace its layer, and please report this model."
+            "synthetic data). Replace its layer, or what works across examples in a hook or a backward "
+            "function, or freeze the parameter; and please report this model."
         )

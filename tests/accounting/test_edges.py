@@ -138,12 +138,14 @@ def test_no_noise_is_enough_for_a_budget_of_nothing_at_a_small_delta(accountant:
 def test_calibration_refuses_in_words(
     rate: float, count: int, epsilon: float, delta: float, accountant: str
 ) -> None:
-    with pytest.raises(AccountingError, match=r"No noise multiplier up to|Expected|take the accountant"):
+    with pytest.raises(
+        AccountingError, match=r"No noise multiplier up to|Expected|take the accountant|is 650,"
+    ):
         calibrate_noise(rate, count, epsilon, delta, accountant=accountant)
 
 
 def test_a_budget_without_end_asks_for_the_least_noise_and_one_that_is_no_number_is_refused() -> None:
-    assert calibrate_noise(1.0, 1, math.inf, 1e-5) == calibrate_noise(0.001, 1, 400.0, 1e-5) == 1 / 16
+    assert calibrate_noise(1.0, 1, math.inf, 1e-5) == 1 / 32
     assert steps_that_fit(Entry(1.0, 1e-300, 10**400), math.inf, 1e-5) == 10**400
     with pytest.raises(AccountingError, match="epsilon=nan"):
         steps_that_fit(Entry(0.1, 1.0, 9), math.nan, 1e-5)

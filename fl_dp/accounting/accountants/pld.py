@@ -51,11 +51,14 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
             f"delta={delta} is smaller than PLD can resolve over {total_steps(entries)} steps in double "
             "precision; take the accountant 'rdp' or a larger delta."
         )
+    import numpy as np
+
     composed = compose(entries)
     # Otherwise losses below 0 would be evaluated, whose exponentials may overflow.
     if composed.get_delta_for_epsilon(0.0) <= resolved:
         return 0.0
-    return float(composed.get_epsilon_for_delta(resolved))
+    with np.errstate(over="ignore"):  # a quotient by a mass times exp(-744) is infinite, and so is epsilon
+        return float(composed.get_epsilon_for_delta(resolved))
 
 
 def compose(entries: tuple[Entry, ...]) -> "PrivacyLossDistribution":

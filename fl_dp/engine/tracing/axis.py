@@ -125,7 +125,8 @@ def _reached(losses: Tensor, uses: tuple[Use, ...]) -> dict[Node, Masks]:
     for example in range(len(losses)):
 
         def note(use: Use, grad: Tensor, example: int = example) -> None:
-            found[use.node][example] = grad != 0
+            # 0 / 0: what a normalisation makes of the others' gradients, which are zero
+            found[use.node][example] = (grad != 0) & ~grad.isnan()
 
         output_grads(losses[example : example + 1], uses, note, retain_graph=True)
     return {

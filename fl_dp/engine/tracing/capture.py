@@ -5,7 +5,8 @@ loss only through an edge of the graph into its AccumulateGrad node. So a walk o
 also inside composite operators, and cannot miss one (docs/decisions/0001-capture-from-the-autograd-graph.md).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -241,6 +242,21 @@ def output_grads(
     for use, grad in zip(frontier, grads, strict=True):
         if grad is not None:
             on_grad(use, grad)
+
+
+@contextmanager
+def changed_grads(uses: tuple[Use, ...], change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Within it `change` of each use's output gradients takes their place in every backward pass."""
+
+    def changed(grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        return tuple(None if grad is None else change(grad) for grad in grads)
+
+    handles = [use.node.register_prehook(changed) for use in uses]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _reporter(use: Use, on_grad: Callable[[Use, Tensor], None]) -> Callable[..., Any]:

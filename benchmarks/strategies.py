@@ -55,7 +55,6 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "fedadam": {"server_optimizer": "fedadam", "server_learning_rate": 0.03},
     "fedyogi": {"server_optimizer": "fedyogi", "server_learning_rate": 0.03},
     "fedprox": {"local_algorithm": "fedprox", "pull": 0.001},
-    "dp-scaffold": {"local_algorithm": "scaffold", "weights": "uniform"},
     "mr-mtl": {"local_algorithm": "mr-mtl", "pull": 0.001},
     "each site alone": {"local_algorithm": "mr-mtl", "pull": 0.0},
     "personal head": {"evaluate": "off"},
@@ -66,7 +65,6 @@ TRIED: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "fedadam": [{"server_learning_rate": rate} for rate in (0.01, 0.03, 0.1)],
     "fedyogi": [{"server_learning_rate": rate} for rate in (0.01, 0.03, 0.1)],
     "fedprox": [{"pull": pull} for pull in (0.001, 0.003, 0.01)],
-    "dp-scaffold": [{"learning_rate": rate} for rate in (8.0, 32.0)],
     "mr-mtl": [
         *({"pull": pull, "learning_rate": rate} for pull in (0.003, 0.01, 0.03) for rate in (8.0, 32.0)),
         *({"pull": pull, "learning_rate": 32.0} for pull in (0.0003, 0.001)),

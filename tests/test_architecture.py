@@ -45,7 +45,6 @@ USERS = {
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "torchmetrics": {"tasks"},
     "onnx": {"api"},  # if it is installed
-    "prometheus_client": {"launch"},  # the same
     "packaging": {"launch"},  # what fl_dp asks for, compared with what is installed
     "httpx": {"federation"},
     "rich": {"reporting"},

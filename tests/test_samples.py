@@ -44,7 +44,14 @@ OTHERWISE = {
     ("0.1.0", "deployed"): {"checks.page.0": ("agrees", "unchecked"), "verdict": ("authentic", "UNCHECKED")},
 }
 # By version: names, options, and keys with their defaults. What went is in CHANGELOG.md under 2.0.0.
-GONE: dict[str, set[str]] = {"1.0.0": {"fl-dp server --log-json", "fl-dp server --metrics"}}
+GONE: dict[str, set[str]] = {
+    "1.0.0": {
+        "fl-dp audit --own-model",
+        "fl-dp audit --plot",
+        "fl-dp server --log-json",
+        "fl-dp server --metrics",
+    }
+}
 LEDGERS = ("ledgers/north", "simulated", "every-entry")
 
 

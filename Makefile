@@ -1,4 +1,4 @@
-.PHONY: setup check test test-all test-times keys docs wheel release release-ready figures mutants bench bench-engine bench-accuracy bench-simulation bench-gpu report-png
+.PHONY: setup check test test-all test-times keys docs wheel release release-ready figures mutants bench-engine bench-accuracy bench-simulation bench-gpu report-png
 
 DEVICE = cpu
 DATA_ROOT = data
@@ -55,9 +55,6 @@ figures: setup
 
 mutants: setup
 	.venv/bin/python -m scripts.mutation --number $(NUMBER) --seed $(SEED) --jobs $(JOBS)
-
-bench: setup
-	.venv/bin/python -m benchmarks.everything --device $(DEVICE) --out runs/bench
 
 bench-engine: setup
 	.venv/bin/python -m benchmarks.engine --device $(DEVICE) --json runs/bench-engine.json

@@ -50,6 +50,9 @@ GONE: dict[str, set[str]] = {
         "fl-dp audit --plot",
         "fl-dp server --log-json",
         "fl-dp server --metrics",
+        "fl-dp watch ",
+        "fl-dp watch --once",
+        "fl-dp watch run",
     }
 }
 LEDGERS = ("ledgers/north", "simulated", "every-entry")

@@ -40,11 +40,10 @@ from fl_dp.cli.validate import HELP as VALIDATE_HELP
 from fl_dp.cli.validate import validate
 from fl_dp.cli.verify import HELP as VERIFY_HELP
 from fl_dp.cli.verify import verify
-from fl_dp.cli.watch import watch
 
 SECTIONS = {
     "Train": ("run", "check", "plan", "sweep", "fine-tune"),
-    "See": ("watch", "report", "verify", "predict", "export"),
+    "See": ("report", "verify", "predict", "export"),
     "Prepare": ("new", "init", "keys", "schema", "validate", "doctor"),
     "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
     "Account": ("ledger", "budget", "calibrate", "audit"),
@@ -93,7 +92,6 @@ app.command("join-request")(join_request)
 app.command("accept")(accept_roster)
 app.command(help=FINE_TUNE_HELP)(fine_tune)
 app.command(help=PLAN_HELP)(plan)
-app.command()(watch)
 app.command()(new)
 app.command()(init)
 app.command()(keys)

@@ -45,7 +45,6 @@ USERS = {
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "torchmetrics": {"tasks"},
     "onnx": {"api"},  # if it is installed
-    "packaging": {"launch"},  # what fl_dp asks for, compared with what is installed
     "httpx": {"federation"},
     "rich": {"reporting"},
     # trackers, if they are installed; clients import none

@@ -48,6 +48,7 @@ GONE: dict[str, set[str]] = {
     "1.0.0": {
         "fl-dp audit --own-model",
         "fl-dp audit --plot",
+        "fl-dp doctor ",
         "fl-dp server --log-json",
         "fl-dp server --metrics",
         "fl-dp watch ",

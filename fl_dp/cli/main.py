@@ -19,7 +19,6 @@ from fl_dp.cli.check import check
 from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
 from fl_dp.cli.costs import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
-from fl_dp.cli.doctor import doctor
 from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
 from fl_dp.cli.fine_tune import fine_tune
 from fl_dp.cli.keys import init, keys
@@ -44,7 +43,7 @@ from fl_dp.cli.verify import verify
 SECTIONS = {
     "Train": ("run", "check", "plan", "sweep", "fine-tune"),
     "See": ("report", "verify", "predict", "export"),
-    "Prepare": ("new", "init", "keys", "schema", "validate", "doctor"),
+    "Prepare": ("new", "init", "keys", "schema", "validate"),
     "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
     "Account": ("ledger", "budget", "calibrate", "audit"),
 }
@@ -95,7 +94,6 @@ app.command(help=PLAN_HELP)(plan)
 app.command()(new)
 app.command()(init)
 app.command()(keys)
-app.command()(doctor)
 app.command(help=REPORT_HELP)(report)
 app.command()(predict)
 app.command()(export)

@@ -1,11 +1,8 @@
-.PHONY: setup check test test-all test-times keys docs wheel release release-ready figures mutants bench bench-engine bench-accuracy bench-simulation bench-gpu report-png
+.PHONY: setup check test test-all test-times keys docs wheel release release-ready figures bench-engine bench-accuracy bench-simulation bench-gpu report-png
 
 DEVICE = cpu
 DATA_ROOT = data
 PFL_PYTHON =
-NUMBER = 100
-SEED = 0
-JOBS = 1
 TEST_PROCESSES = 2
 PARTS =
 QUICK =
@@ -52,12 +49,6 @@ release-ready: setup
 
 figures: setup
 	.venv/bin/python -m scripts.figures
-
-mutants: setup
-	.venv/bin/python -m scripts.mutation --number $(NUMBER) --seed $(SEED) --jobs $(JOBS)
-
-bench: setup
-	.venv/bin/python -m benchmarks.everything --device $(DEVICE) --out runs/bench
 
 bench-engine: setup
 	.venv/bin/python -m benchmarks.engine --device $(DEVICE) --json runs/bench-engine.json

@@ -115,7 +115,7 @@ def _write_all(file: RawIOBase, content: bytes) -> None:
 class NewLines:
     """The lines of a file, each returned once, when it is complete.
 
-    A file that was truncated or replaced is read from its beginning. read: lines of the file so far.
+    A file that was truncated or replaced is read from its beginning.
     """
 
     def __init__(self, path: Path, older: Path | None = None, *, from_end: bool = False) -> None:
@@ -123,7 +123,7 @@ class NewLines:
         ones.
         """
         self.path, self._older = path, older
-        self._file = self._offset = self.read = 0  # the file's inode
+        self._file = self._offset = 0  # the file's inode
         if from_end:
             self.new()
 
@@ -138,13 +138,11 @@ class NewLines:
             there = os.fstat(file.fileno())
             if there.st_ino != self._file or there.st_size < self._offset:
                 moved = self._moved()
-                self._file, self._offset, self.read = there.st_ino, 0, 0
+                self._file, self._offset = there.st_ino, 0
             file.seek(self._offset)
             whole, end, _ = file.read().rpartition(b"\n")
         self._offset += len(whole) + len(end)
-        lines = (moved + whole + end).split(b"\n")[:-1]
-        self.read += len(lines)
-        return lines
+        return (moved + whole + end).split(b"\n")[:-1]
 
     def _moved(self) -> bytes:
         """What the file still got before it was moved."""

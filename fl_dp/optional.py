@@ -10,7 +10,6 @@ EXTRAS = {
     "tokenizers": "text", "transformers": "text", "peft": "text",
     "torchvision": "vision", "timm": "vision", "kymatio": "vision",
     "onnx": "onnx", "onnxscript": "onnx",
-    "prometheus_client": "metrics",
     "tensorboard": "track", "mlflow": "track", "wandb": "track",
 }  # fmt: skip
 

@@ -205,9 +205,6 @@ PRECISIONS = FLOAT32, BF16 = ("float32", "bf16")
 # What happens to an optimizer's state, such as a momentum, at the end of a round.
 OPTIMIZER_STATES = RESET, KEEP = ("reset", "keep")
 
-# Prefix of a parameter's name for its control variate, or the change of it, which is sent beside its value.
-CONTROL = "control "
-
 # Increased if, and only if, the same round, on the same data with the same randomness, gives another update.
 # Sites with different numbers do not train together, and a round is not repeated under another number.
 NUMERICS = 4
@@ -361,7 +358,7 @@ class ClientProfile:
 class LocalUpdate:
     """A client's answer to a round that it trained.
 
-    arrays: the shared parameters after training, and what the local algorithm sends; NumPy arrays by name.
+    arrays: the shared parameters after training; NumPy arrays by name.
     spent: what the client's ledger holds, this round included; steps: those taken in this round; epsilon,
     delta: the cost of `spent`; epsilon is infinite without privacy.
     """

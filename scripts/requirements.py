@@ -20,12 +20,11 @@ _ABOVE = "# made by scripts/requirements.py; docs/installing.md says what for\n"
 def main(poetry: str = "poetry") -> None:
     lock = tomllib.loads((ROOT / "poetry.lock").read_text())
     allowed = {hash_ for package in lock["package"] for hash_ in hashes(package["files"])}
-    site, server = (_export(poetry, allowed, *words) for words in ((), ("-E", "report", "-E", "metrics")))
+    site = _export(poetry, allowed, "-E", "report")
     cuda = [one for one in site if CUDA.match(_name(one))]
     for name, blocks in {
         "site": [one for one in site if one not in cuda],
         "cuda": cuda,
-        "server": ["-r requirements-site.txt\n", *(one for one in server if one not in site)],
     }.items():
         (ROOT / f"requirements-{name}.txt").write_text(_ABOVE + "".join(blocks))
     (ROOT / "requirements.txt").write_text(

@@ -45,8 +45,6 @@ USERS = {
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "torchmetrics": {"tasks"},
     "onnx": {"api"},  # if it is installed
-    "prometheus_client": {"launch"},  # the same
-    "packaging": {"launch"},  # what fl_dp asks for, compared with what is installed
     "httpx": {"federation"},
     "rich": {"reporting"},
     # trackers, if they are installed; clients import none
@@ -144,7 +142,7 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.federation.secure_sum.participant", "torch ray flwr fl_dp.engine"),
         ("import fl_dp.federation.secure_sum.summing", "torch ray flwr fl_dp.engine"),
         ("import fl_dp.federation.server.app", "ray fl_dp.launch"),
-        ("import fl_dp.cli.main, fl_dp.launch.progress_reporter, fl_dp.launch.following", "torch flwr ray"),
+        ("import fl_dp.cli.main, fl_dp.launch.progress_reporter", "torch flwr ray"),
         (f"import {CLIENT}", "tensorboard mlflow wandb fl_dp.reporting.tracking"),
         ("import fl_dp.reporting.page.write", "torch matplotlib jinja2 markupsafe"),
         ("import fl_dp.launch.launcher", "torch ray flwr"),

@@ -54,7 +54,7 @@ def test_a_server_begins_its_run_and_goes_on_with_it(tmp_path):
         env = {"RUN": str(tmp_path), "PATH": "/usr/bin:/bin"}
         return subprocess.run([shell, flag, script], env=env, capture_output=True, text=True).stdout.split()
 
-    kit = ["server", "--kit", "kit", "--log-json", "--metrics"]
+    kit = ["server", "--kit", "kit"]
     assert said() == [*kit, "--config", "run.toml", "--out", str(tmp_path)]
     check_options(said())
     (tmp_path / "config.toml").touch()
@@ -81,7 +81,7 @@ def test_the_image_takes_pinned_files_alone_and_is_no_root():
     text = (DEPLOY / "Containerfile").read_text()
     assert "--only-binary :all: --require-hashes" in text
     assert re.search(r"^USER 10001$", text, re.MULTILINE)
-    for name in ("site", "server", "cuda"):
+    for name in ("site", "cuda"):
         assert (DEPLOY.parent / f"requirements-{name}.txt").exists()
     installs = [line for line in text.splitlines() if "pip install" in line]
     assert all("--require-hashes" in line or "--no-deps --no-index" in line for line in installs)

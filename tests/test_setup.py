@@ -129,7 +129,7 @@ def test_what_sites_and_servers_install_is_pinned_with_the_locks_hashes(lock: di
         locked.setdefault(canonicalize_name(package["name"]), {})[package["version"]] = hashes(
             package["files"]
         )
-    for name in ("site", "cuda", "server"):
+    for name in ("site", "cuda"):
         for package, (versions, known) in _pinned(name).items():
             assert known
             assert known == set.union(*(locked[package][version] for version in versions)), package
@@ -144,16 +144,15 @@ def test_of_a_package_without_wheels_for_linux_all_hashes_are_pinned() -> None:
 
 
 def test_a_site_installs_all_that_fl_dp_needs_and_no_more(pyproject: dict[str, Any]) -> None:
-    """No tracker, no tool of developers, no beta; and no CUDA, which has a file of its own."""
-    site, cuda, server = (_pinned(name) for name in ("site", "cuda", "server"))
+    """Reports too; no tracker, no tool of developers, no beta, and no CUDA, which has a file of its own."""
+    site, cuda = (_pinned(name) for name in ("site", "cuda"))
     wanted, extras = pyproject["project"]["dependencies"], pyproject["project"]["optional-dependencies"]
-    needed = _closure(wanted)
+    needed = _closure(wanted + extras["report"])
     assert needed - site.keys() - cuda.keys() == set()
-    assert _closure(extras["metrics"] + extras["report"]) - site.keys() - server.keys() == set()
     assert all(CUDA.match(name) for name in cuda)
     assert not [name for name in site if CUDA.match(name)]
     trackers = {canonicalize_name(Requirement(line).name) for line in extras["track"]}
-    assert not (trackers | {"pytest", "prometheus-client"}) & site.keys()
+    assert not (trackers | {"pytest"}) & site.keys()
     assert not [one for one, (versions, _) in site.items() if any(Version(v).is_prerelease for v in versions)]
 
 

@@ -1,7 +1,6 @@
-"""Canaries, records made to be found: their protocol, and canaries whose gradients have one coordinate."""
+"""Canaries, records made to be found: each has a gradient in a weight of its own."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,25 +17,6 @@ _MARGIN = 50.0  # by which class 0's logit leads: 1 - sigmoid(50) is far below f
 _CLASSES = ("predicted", "labelled")
 
 Arrays = Mapping[str, NDArray[np.float32]]
-
-
-class Canaries(Protocol):
-    """A model, its data with and without each canary, and a score for each canary.
-
-    count: the number m of canaries; model: trained in place; public_size: declared number of records.
-    """
-
-    count: int
-    model: nn.Module
-    public_size: int
-
-    def data(self, included: Tensor) -> Examples:
-        """The ordinary records, or persons, with the canaries that `included` (m,) bool selects."""
-        ...
-
-    def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
-        """(m,) how much each canary seems to have moved the parameters from `before` to `after`."""
-        ...
 
 
 def examples_of(records: TensorData, unit: DataSettings) -> Examples:
@@ -79,6 +59,7 @@ class GradientCanaries:
         self.model: nn.Module = _OneWeightEach(count + 1, self._gradient_norm)
 
     def data(self, included: Tensor) -> Examples:
+        """The ordinary records, or persons, with the canaries that `included` (m,) bool selects."""
         ordinary = torch.full((self.public_size - self.count,), self.count)
         numbers = torch.cat([included.nonzero().squeeze(1), ordinary])
         if len(numbers) == 0:
@@ -95,6 +76,7 @@ class GradientCanaries:
         return examples_of(TensorData(record, torch.ones(1, dtype=torch.long), _CLASSES), self._unit)
 
     def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
+        """(m,) how much each canary seems to have moved the parameters from `before` to `after`."""
         moved = before["weights.weight"].astype(np.float64) - after["weights.weight"]
         return moved[0, : self.count]
 

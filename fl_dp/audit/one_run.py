@@ -1,8 +1,7 @@
 """One audit: flip the coins, train as shipped, look for the canaries, compare with the ledger's claim.
 
 Algorithm 1 of Steinke, Nasr, Jagielski 2023 (arXiv 2305.08846), around the shipped client. The guesses are
-judged by f-DP (Mahloujifar, Melis, Chaudhuri 2024, arXiv 2410.22235), and by the theorem of Steinke et al.
-too.
+judged by f-DP (Mahloujifar, Melis, Chaudhuri 2024, arXiv 2410.22235).
 """
 
 import dataclasses
@@ -20,8 +19,8 @@ from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.audit.canaries import Arrays, Canaries
-from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_by_f_dp, find_epsilon_in_runs
+from fl_dp.audit.canaries import Arrays, GradientCanaries
+from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_in_runs
 from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.audit.ways import Deployed, MakeWay, View
 from fl_dp.config.client import ClientConfig
@@ -53,8 +52,7 @@ class AuditReport:
 
     claimed: epsilon at `delta`, an upper bound. found: a lower bound of it at `confidence` by f-DP, over all
     `runs`: `right` of `guesses` guesses about which of `canaries` canaries were in were right.
-    found_one_run: by f-DP, from the first run alone. found_steinke: also from that run, by the theorem of
-    Steinke et al., which assumes only that the mechanism is (epsilon, delta)-DP. steps: of all rounds.
+    found_one_run: the same from the first run alone. steps: of all rounds.
     accountant: the one that computes the claim. hostile: whether the server was. view: for a secure sum, what
     the observer sees: the opened sum, or a client's own share alone; noise and claim are then those of
     epsilon alone. shares: the number of shares that make up the sum's noise.
@@ -63,7 +61,6 @@ class AuditReport:
     claimed: float
     found: float
     found_one_run: float
-    found_steinke: float
     delta: float
     confidence: float
     canaries: int
@@ -80,10 +77,7 @@ class AuditReport:
 
     @property
     def passed(self) -> bool:
-        """If False, the claim is false or the audit erred, which has probability 1 - confidence at most.
-
-        Only `found` decides, so that the errors of several bounds do not add up.
-        """
+        """If False, the claim is false or the audit erred, which has probability 1 - confidence at most."""
         return self.found <= self.claimed
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,7 +85,7 @@ class AuditReport:
 
 
 def run_audit(
-    canaries: Canaries,
+    canaries: GradientCanaries,
     plan: RoundPlan,
     rounds: int,
     delta: float,
@@ -140,11 +134,10 @@ def run_audit(
     claimed = last.epsilon
     if view == "alone":
         claimed = compute_epsilon_alone(last.spent, last.delta, accountant)
-    one_run = find_epsilon_by_f_dp(*first, family, confidence)
+    one_run = find_epsilon(*first, family, confidence)
     found = one_run if runs == 1 else find_epsilon_in_runs(seen, family, confidence)
-    steinke = find_epsilon(*first, delta, confidence)
     return AuditReport(
-        claimed, found.epsilon, one_run.epsilon, steinke.epsilon, last.delta, confidence, canaries.count,
+        claimed, found.epsilon, one_run.epsilon, last.delta, confidence, canaries.count,
         found.guesses, found.right, sample_rate, there.noise_multiplier, total_steps(last.spent), accountant,
         hostile, runs, view, shares,
     )  # fmt: skip
@@ -161,7 +154,12 @@ class _Server:
 
 
 def _client_settings(
-    canaries: Canaries, plan: RoundPlan, whole: Entry, delta: float, accountant: str, unit: DataSettings
+    canaries: GradientCanaries,
+    plan: RoundPlan,
+    whole: Entry,
+    delta: float,
+    accountant: str,
+    unit: DataSettings,
 ) -> ClientConfig:
     return ClientConfig(
         unit=unit.unit,
@@ -184,7 +182,7 @@ def _client_settings(
 
 
 def _train(
-    canaries: Canaries, included: torch.Tensor, server: _Server, settings: ClientConfig, way: MakeWay
+    canaries: GradientCanaries, included: torch.Tensor, server: _Server, settings: ClientConfig, way: MakeWay
 ) -> tuple[Scores, LocalUpdate]:
     """Scores (m,), summed over the rounds, and the last update, whose claim covers all of them."""
     scores, weights = np.zeros(canaries.count), dict(server.weights)

@@ -3,33 +3,23 @@
 import dataclasses
 from dataclasses import dataclass
 
-import torch
-from torch import nn
-
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.audit.canaries import Canaries, GradientCanaries
-from fl_dp.audit.hostile import LOSS, HostileRecords, WatchedGradients, hostile_learning_rate
-from fl_dp.audit.mislabelled import MislabelledRecords
+from fl_dp.audit.canaries import GradientCanaries
+from fl_dp.audit.hostile import WatchedGradients, hostile_learning_rate
 from fl_dp.audit.one_run import AuditReport, run_audit
 from fl_dp.audit.ways import Deployed, MakeWay, View, in_sums
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.data.persons import Examples, PersonData
-from fl_dp.data.tensor_data import TensorData
+from fl_dp.data.persons import Examples
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.registration import auto_size
 from fl_dp.federation.server.planning import expected_batch, members_shares, pass_steps_in, steps_of_round
-from fl_dp.models.start import load_start
 from fl_dp.records import RESET, RoundPlan
-from fl_dp.tasks.load import new_model, task_of
-from fl_dp.tasks.records import SERVER, load_undivided, of_client, records_of
-from fl_dp.tasks.task import Task
+from fl_dp.tasks.records import load_undivided
 
-_MISLABELLED = 1000  # the most that are used by default: each costs a backward pass in each round
 _MODEL = "audited"  # the model's name between audit and client; the audit's task brings the model itself
-_HOSTILE_CANARIES, _KNOWN = 500, 500  # defaults: all canaries' gradients are kept; known ones change nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +63,6 @@ def audit_gradients(
     return _audit(canaries, plan, config, overrides, own_size, way, view=view)
 
 
-def audit_own_model(
-    config: RunConfig, overrides: Overrides, count: int | None, way: MakeWay = Deployed
-) -> AuditReport:
-    """Audit the config's model on its data, with `count` mislabelled records of the test split among them."""
-    _require_no_sums(config)
-    part, spare = own_part(config), spare_records(config)
-    count = min(_MISLABELLED, len(spare)) if count is None else count
-    if not 1 <= count <= len(spare):
-        raise ConfigError(f"canaries = {count}: expected 1 to {len(spare)}, the records of the test split.")
-    model = own_model(config, part)
-    canaries = MislabelledRecords(model, part, first_records(spare, count), config.seed, config.loss)
-    own_size = _declared(config, part)
-    plan = _round_plan(config, overrides, own_size, canaries.public_size)
-    return _audit(canaries, plan, config, overrides, own_size, way)
-
-
 def audit_hostile_gradients(
     config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed, view: View | None = None
 ) -> AuditReport:
@@ -96,34 +70,12 @@ def audit_hostile_gradients(
     _require_one_bound(config)
     own_size = _declared(config, own_part(config))
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
-    rounds, plan = plan.steps * config.rounds, _hostile(plan, plan.max_grad_norm)
+    rounds, plan = plan.steps * config.rounds, _hostile(plan)
     seen = plan.own_multiplier if view == "alone" else plan.noise_multiplier
     watched = dataclasses.replace(plan, noise_multiplier=seen)
     canaries = WatchedGradients(count, max(count, own_size), watched, config)
     way = in_sums(way, view, canaries.of_member) if view else way
     return _audit(canaries, plan, config, overrides, own_size, way, hostile_rounds=rounds, view=view)
-
-
-def audit_hostile_model(
-    config: RunConfig, overrides: Overrides, count: int | None, way: MakeWay = Deployed
-) -> AuditReport:
-    """Audit the config's model by a server that sends hostile weights, and sees every step by itself.
-
-    Its canaries are made for these weights: `count`, or fewer if the model has room for fewer.
-    The server knows some hundreds of the first client's records, which have no gradient.
-    """
-    _require_one_bound(config)
-    _require_no_sums(config)
-    part = own_part(config)
-    known, model = first_records(records_of_examples(part), _KNOWN), own_model(config, part)
-    canaries = HostileRecords(
-        model, config.model, known, _HOSTILE_CANARIES if count is None else count, config.seed, config
-    )
-    own_size = _declared(config, part)
-    plan = _round_plan(config, overrides, own_size, canaries.public_size)
-    rounds, plan = plan.steps * config.rounds, _hostile(plan, canaries.max_grad_norm(plan.max_grad_norm))
-    canaries.watch(plan)
-    return _audit(canaries, plan, config, overrides, own_size, way, hostile_rounds=rounds)
 
 
 def _declared(config: RunConfig, part: Examples) -> int:
@@ -135,21 +87,12 @@ def _require_one_bound(config: RunConfig) -> None:
     """ConfigError for an adaptive bound: canaries are made for one bound that holds for all steps."""
     if config.adaptive_clipping:
         raise ConfigError(
-            f"adaptive-clipping = {config.adaptive_clipping!r}: this audit's canaries are made for one "
-            "clipping bound. Leave it out, or audit the config's own model (--own-model) by an honest server."
+            f"adaptive-clipping = {config.adaptive_clipping!r}: an audit's canaries are made for one "
+            "clipping bound; leave it out."
         )
 
 
-def _require_no_sums(config: RunConfig) -> None:
-    """ConfigError for secure sums: we would have to invent the other members' records."""
-    if config.secure:
-        raise ConfigError(
-            f"aggregation = {config.aggregation!r}: secure sums are audited with gradient canaries; leave "
-            "--own-model out."
-        )
-
-
-def _hostile(plan: RoundPlan, max_grad_norm: float) -> RoundPlan:
+def _hostile(plan: RoundPlan) -> RoundPlan:
     """ConfigError for random allocation, whose rounds are whole passes: no server sees a step by itself."""
     if plan.pass_steps > 1:
         raise ConfigError(
@@ -165,14 +108,13 @@ def _hostile(plan: RoundPlan, max_grad_norm: float) -> RoundPlan:
         optimizer="sgd",
         optimizer_settings="",
         optimizer_state=RESET,
-        loss=LOSS,
+        loss=GradientCanaries.loss,
         class_weights="",
-        max_grad_norm=max_grad_norm,
     )
 
 
 def _audit(
-    canaries: Canaries,
+    canaries: GradientCanaries,
     plan: RoundPlan,
     config: RunConfig,
     overrides: Overrides,
@@ -250,48 +192,7 @@ def _delta(config: RunConfig, own_size: int) -> float:
     return auto_delta(own_size) if config.delta == AUTO else float(config.delta)
 
 
-_OF_THE_LOSS = ("losses", "outputs", "weights")  # parts of a task that an audit's own task does not have
-
-
 def own_part(config: RunConfig) -> Examples:
     """The data of the run's first client."""
     own = ClientConfig(client="0", ledger="none", num_partitions=config.clients, **config.of_task())
     return load_undivided(own)
-
-
-def records_of_examples(data: Examples) -> TensorData:
-    """The records of the examples, whether these are records or persons."""
-    return data.records if isinstance(data, PersonData) else data
-
-
-def spare_records(config: RunConfig) -> TensorData:
-    """The server's test data; ConfigError if it has none."""
-    found = records_of(task_of(of_client(config, SERVER)), "test")
-    if found is None:
-        raise ConfigError("--own-model makes canaries of test data, and there are none.")
-    return found
-
-
-def own_model(config: RunConfig, part: Examples) -> nn.Module:
-    """What clients train in the first round: the start weights, the adapters, and the frozen parts.
-
-    Raises ConfigError for a task with a loss of its own: an audit's canaries are made for the built-in ones.
-    """
-    task = task_of(config)
-    own = [name for name in _OF_THE_LOSS if getattr(type(task), name) is not getattr(Task, name)]
-    if own:
-        raise ConfigError(
-            f"task = {config.task!r}: it has {own[0]}() of its own, and --own-model audits a model under one "
-            "of the built-in losses. Leave --own-model out."
-        )
-    task.form = part.form
-    model = new_model(task)
-    load_start(model, config.start)
-    if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ConfigError("--own-model: nothing of this model is trained, so there is nothing to audit.")
-    return model
-
-
-def first_records(data: TensorData, count: int) -> TensorData:
-    """The first `count` records, or all if there are fewer."""
-    return data.subset(torch.arange(min(count, len(data))))

@@ -19,7 +19,6 @@ from fl_dp.cli.check import check
 from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
 from fl_dp.cli.costs import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
-from fl_dp.cli.doctor import doctor
 from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
 from fl_dp.cli.fine_tune import fine_tune
 from fl_dp.cli.keys import init, keys
@@ -40,12 +39,11 @@ from fl_dp.cli.validate import HELP as VALIDATE_HELP
 from fl_dp.cli.validate import validate
 from fl_dp.cli.verify import HELP as VERIFY_HELP
 from fl_dp.cli.verify import verify
-from fl_dp.cli.watch import watch
 
 SECTIONS = {
     "Train": ("run", "check", "plan", "sweep", "fine-tune"),
-    "See": ("watch", "report", "verify", "predict", "export"),
-    "Prepare": ("new", "init", "keys", "schema", "validate", "doctor"),
+    "See": ("report", "verify", "predict", "export"),
+    "Prepare": ("new", "init", "keys", "schema", "validate"),
     "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
     "Account": ("ledger", "budget", "calibrate", "audit"),
 }
@@ -93,11 +91,9 @@ app.command("join-request")(join_request)
 app.command("accept")(accept_roster)
 app.command(help=FINE_TUNE_HELP)(fine_tune)
 app.command(help=PLAN_HELP)(plan)
-app.command()(watch)
 app.command()(new)
 app.command()(init)
 app.command()(keys)
-app.command()(doctor)
 app.command(help=REPORT_HELP)(report)
 app.command()(predict)
 app.command()(export)

@@ -33,7 +33,6 @@ from fl_dp.durable_files import exclusive
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.files_first import check_server_files
 from fl_dp.launch.launcher import CHECKING, CHECKING_MODEL, write_config
-from fl_dp.launch.logs import Watched
 from fl_dp.launch.preflight import (
     check_choices,
     check_names,
@@ -44,7 +43,6 @@ from fl_dp.launch.preflight import (
 from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
 from fl_dp.launch.request import RunRequest
 from fl_dp.launch.resumption import check_served, check_unfinished, to_resume, write_kit
-from fl_dp.optional import require_package
 from fl_dp.reporting.run_folder import RunFolder, claim_folder
 from fl_dp.reporting.run_results import forget_end
 from fl_dp.reporting.tracking import check_trackers
@@ -84,13 +82,6 @@ def serve(
         Path | None,
         typer.Option(metavar="DIR", help="Resume the run in DIR, which this server began."),
     ] = None,
-    log_json: Annotated[
-        bool, typer.Option("--log-json", help="Write the log as JSON, one object a line.")
-    ] = False,
-    metrics: Annotated[
-        bool,
-        typer.Option("--metrics", help="Serve /health and /metrics on a socket in the run's folder."),
-    ] = False,
 ) -> int:
     """Run one federation whose sites join with `fl-dp client`.
 
@@ -100,9 +91,6 @@ def serve(
     if context.invoked_subcommand is not None:
         refuse_before(context)
         return 0  # `ban` or `unban` follows
-    if metrics:
-        require_package("prometheus_client", "--metrics")
-    watched = Watched(log_json, security=kit is not None, metrics=metrics)
     with reporting_progress(say) as tell:
         tell.doing(CHECKING)
         if resume is not None:
@@ -110,10 +98,10 @@ def serve(
         server = _kit(kit, address)
         host, port = _place(server, kit, address)
         if resume is not None:
-            refuse_beside(context, "resume", "kit", "address", "log_json", "metrics")
-            return _resume(resume, server, host, port, tell, watched)
+            refuse_beside(context, "resume", "kit", "address")
+            return _resume(resume, kit, server, host, port, tell)
         request = read_request(config, settings=with_track(settings, track))
-        return _begin(request, out, kit, server, host, port, tell, watched)
+        return _begin(request, out, kit, server, host, port, tell)
 
 
 def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[str, int]:
@@ -138,7 +126,6 @@ def _begin(
     host: str,
     port: int,
     tell: ProgressReporter,
-    watched: Watched,
 ) -> ExitCode:
     with naming_places(request):
         check_names(request.config)
@@ -158,7 +145,7 @@ def _begin(
         if named is not None:
             write_kit(folder, named)
         tell.run(run, folder)
-        return _serve(run, folder, kit, host, port, tell, watched, resumed=False)
+        return _serve(run, folder, kit, host, port, tell, security=named is not None, resumed=False)
 
 
 def _kit(kit: Path | None, address: str | None) -> "ServerKit":
@@ -175,7 +162,7 @@ def _kit(kit: Path | None, address: str | None) -> "ServerKit":
 
 
 def _resume(
-    path: Path, kit: "ServerKit", host: str, port: int, tell: ProgressReporter, watched: Watched
+    path: Path, named: Path | None, kit: "ServerKit", host: str, port: int, tell: ProgressReporter
 ) -> ExitCode:
     """Resume the run in the folder `path` after its last completed round."""
     folder = RunFolder(path.absolute())
@@ -188,7 +175,7 @@ def _resume(
         over = state.rounds if state else 0
         tell.run(config, folder, over)
         tell.say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
-        return _serve(config, folder, kit, host, port, tell, watched, resumed=True)
+        return _serve(config, folder, kit, host, port, tell, security=named is not None, resumed=True)
 
 
 def _serve(
@@ -198,8 +185,8 @@ def _serve(
     host: str,
     port: int,
     tell: ProgressReporter,
-    watched: Watched,
     *,
+    security: bool,
     resumed: bool,
 ) -> ExitCode:
     from fl_dp.kits.kit import ending
@@ -207,7 +194,7 @@ def _serve(
 
     for words in ending(kit):
         tell.say(words)
-    with serving(kit, folder, host, port, watched, lambda: tell.rounds_over) as served:
+    with serving(kit, folder, host, port, security=security) as served:
         where = f"[{host}]" if ":" in host else host
         tell.say(f"serving {kit.roster.federation} on {where}:{served.port}; files in {folder.shown}")
         _wait_for_sites(config.min_clients, served, tell)

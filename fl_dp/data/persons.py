@@ -45,8 +45,8 @@ class PersonData:
         if not self.records.groups:
             raise DataError(
                 "unit = person: the data do not say whose records they are; a table's schema declares it "
-                'by a column of kind "group", an npz file by groups_train, texts by authors:PATH, a task by '
-                "the groups of its TensorData."
+                'by a column of kind "group", an npz file by groups_train, a task by the groups of its '
+                "TensorData."
             )
         if not all(self.records.groups):
             raise DataError("unit = person: some records have no person; give each an id, or leave them out.")

@@ -25,18 +25,6 @@ _MOST_EVENTS = 10  # lines in a minute, of each kind of security event and each 
 _MINUTE = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """How a server can be watched. json_log: log lines are JSON. security: refusals go to a log of their own.
-
-    metrics: numbers are served on a socket in the run's folder.
-    """
-
-    json_log: bool = False
-    security: bool = False
-    metrics: bool = False
-
-
 def _cut(text: str) -> str:
     left = len(text) - _MOST_OF_A_RECORD
     return text if left <= 0 else f"{text[:_MOST_OF_A_RECORD]} ... ({left} more characters)"
@@ -94,16 +82,13 @@ class OwnersLog(RotatingFileHandler):
         return file
 
 
-class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON; its time is UTC."""
+class EventFormatter(logging.Formatter):
+    """Formats a security event as one line of JSON; its time is UTC."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         said = {"time": when, "level": record.levelname, "message": _cut(record.getMessage())}
-        said |= {part: value for part in PARTS if (value := getattr(record, part, None))}
-        if record.exc_info:
-            said["error"] = _cut(self.formatException(record.exc_info))
-        return json.dumps(said)
+        return json.dumps(said | {part: value for part in PARTS if (value := getattr(record, part, None))})
 
 
 @dataclass(slots=True)
@@ -140,14 +125,9 @@ class FewEvents(logging.Filter):
         return True
 
 
-def json_log(path: Path) -> OwnersLog:
-    log = OwnersLog(path)
-    log.setFormatter(JsonFormatter())
-    return log
-
-
 def security_log(path: Path) -> OwnersLog:
-    log = json_log(path)
+    log = OwnersLog(path)
+    log.setFormatter(EventFormatter())
     log.addFilter(FewEvents())
     return log
 

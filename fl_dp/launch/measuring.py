@@ -26,12 +26,10 @@ from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import CLIENTS_LOGGER, ClientRounds, play
 from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
 from fl_dp.federation.devices import find_device
-from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.evaluation import evaluate
 from fl_dp.federation.server.planning import round_plan
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
-from fl_dp.federation.wire.round_arrays import shared_specs
 from fl_dp.form import names_of
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.environment import cores
@@ -146,8 +144,7 @@ def random_data(config: RunConfig, task: Task, count: int) -> Examples:
 def _content(config: RunConfig, plan: RoundPlan) -> RecordDict:
     """A round's message with the initial weights, as the server makes it."""
     model = new_model(task_of(config))
-    weights = encode(state_arrays(model))
-    return plan_to_content(plan, Aggregator(config, shared_specs(model, config.personal)).message(weights))
+    return plan_to_content(plan, encode(state_arrays(model)))
 
 
 def _seconds_of_a_step(

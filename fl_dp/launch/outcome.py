@@ -49,17 +49,14 @@ def conclude(
     say: Callable[[str], None],
     *,
     quiet: bool = False,
-    watched: bool = False,
     causes: Sequence[str] = (),
 ) -> ExitCode:
     """Print the clients' budgets, unless quiet, and return the exit code; LaunchError if the run failed.
 
     The server's own summary decides. `end` counts if there is none, or if the server failed later. Unless
     quiet, the run's page is written too: a caller that is quiet runs many, and can write each later.
-    watched: the run is somebody else's, and nothing is written. causes: why clients of this process did not
-    answer, in words that the server is not told.
+    causes: why clients of this process did not answer, in words that the server is not told.
     """
-    no_page = quiet or watched
     log = folder.log(SERVER_LOG)
     found = Run(folder).summary(whole=True)
     if found is None:
@@ -69,7 +66,7 @@ def conclude(
     summary = clean_json(found)  # names and reasons come from clients
     private: bool = summary["private"]
     if summary["status"] not in OVER:
-        if not no_page:
+        if not quiet:
             write_report(folder, say, private=private)
         raise LaunchError(_why_failed(folder, summary["reason"], causes))
     if not quiet:
@@ -79,7 +76,7 @@ def conclude(
     if words := rare_words(summary) or plateau_words(Run(folder).rounds()):
         say(in_lines(words))
     say(marked(f"results in {folder.shown}", private=private))
-    if not no_page:
+    if not quiet:
         write_report(folder, say, private=private)
     if summary.get("model") == "best":
         best = summary["model_round"]

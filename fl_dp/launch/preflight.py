@@ -52,7 +52,6 @@ def check_choices(config: RunConfig) -> None:
     from fl_dp.data.partition_scheme import PartitionSettings, choose_partition
     from fl_dp.data.source import choose_source
     from fl_dp.federation.server.aggregation import check_aggregation
-    from fl_dp.federation.server.controls import check_controls
     from fl_dp.federation.server.optimizer import server_optimizer_of
     from fl_dp.models.build import choose_model
     from fl_dp.tasks.own_code import own_function, own_parts
@@ -74,7 +73,6 @@ def check_choices(config: RunConfig) -> None:
     loss_of(config.loss)
     settings_of(config.optimizer, config.optimizer_settings, config.momentum)
     check_algorithm(config.local_algorithm, config.pull, config.learning_rate, config.optimizer)
-    check_controls(config)
     if config.strategy:
         own_parts(config.strategy)
     check_aggregation(config)

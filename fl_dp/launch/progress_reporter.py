@@ -1,12 +1,8 @@
-"""Reports what a run is doing, on this console and in its folder, where `fl-dp watch` reads it."""
+"""Reports what a run is doing, on this console."""
 
-import json
-import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from fl_dp.config.run import RunConfig
@@ -17,27 +13,22 @@ from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.progress import ProgressDisplay
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_progress import KEPT, RunProgress
+from fl_dp.reporting.run_progress import RunProgress
 
-logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
-
-WRITE_SECONDS = 0.5  # between two versions of the file, unless the run does something else
 
 
 class ProgressReporter:
     """Reports on one run: first the preparations, then the rounds.
 
-    say: prints a line of a run's results. quiet: nothing is shown, but the file is still written.
+    say: prints a line of a run's results. quiet: nothing else is shown.
     """
 
     def __init__(self, say: Say, *, quiet: bool = False) -> None:
         self._say = say
         self._display, self._quiet = ProgressDisplay(quiet=quiet), quiet
         self._progress, self._lines = RunProgress(), RoundLines()
-        self._file: Path | None = None
         self._folder: RunFolder | None = None
-        self._written = 0.0
 
     def say(self, text: str) -> None:
         """Print a line of the run's results beside the progress bars."""
@@ -52,7 +43,7 @@ class ProgressReporter:
 
     def run(self, config: RunConfig, folder: RunFolder, over: int = 0) -> None:
         """Note that the run has a folder now, and how many of its rounds are over."""
-        self._file, self._folder = folder.progress, folder
+        self._folder = folder
         self._tell(replace(self._progress, rounds=config.rounds, budget=config.epsilon, over=over))
 
     def doing(self, words: str, *, said: bool = False) -> None:
@@ -86,11 +77,8 @@ class ProgressReporter:
         self.say(self._lines.of(record, self._progress.rounds, self._progress.budget or 0.0))
 
     def end(self) -> None:
-        """Stop drawing and delete the file: the run is over, or could not begin."""
+        """Stop drawing: the run is over, or could not begin."""
         self._display.close()
-        if self._file is not None:
-            self._file.unlink(missing_ok=True)
-            self._file = None
 
     def interrupted(self) -> None:
         """Say what is paid for and how to resume the run, if there is one to resume; draw its page."""
@@ -104,24 +92,8 @@ class ProgressReporter:
                 write_report(self._folder, self.say, private=summary["private"])
 
     def _tell(self, progress: RunProgress) -> None:
-        before, self._progress = self._progress, progress
+        self._progress = progress
         self._display.show(progress)
-        same = (before.doing, before.server_round) == (progress.doing, progress.server_round)
-        complete = progress.answered == progress.asked
-        if not same or complete or time.monotonic() - self._written >= WRITE_SECONDS:
-            self._write()
-
-    def _write(self) -> None:
-        """Replace the file. It need not survive a crash, and a failure to write it ends no run."""
-        if self._file is None:
-            return
-        self._written = time.monotonic()
-        unfinished = self._file.with_name(f".{self._file.name}.new")
-        try:
-            unfinished.write_text(json.dumps({key: getattr(self._progress, key) for key in KEPT}))
-            unfinished.replace(self._file)
-        except OSError as error:
-            logger.warning("%s cannot be written: %s", self._file, error.strerror)
 
 
 @contextmanager

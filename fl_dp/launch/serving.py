@@ -16,7 +16,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.link.door import Door
 from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.link_grid import LinkGrid
-from fl_dp.federation.link.listener import ASGI, listening
+from fl_dp.federation.link.listener import listening
 from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.security import SECURITY
 from fl_dp.federation.server.app import run_federation
@@ -25,8 +25,7 @@ from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.kits.kit import ROSTER, ServerKit, trusted_roster
 from fl_dp.kits.roster import Roster
 from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.logs import OwnersLog, Watched, json_log, log_files, security_log
-from fl_dp.launch.metrics import RunMetrics, metrics_served
+from fl_dp.launch.logs import log_files, security_log
 from fl_dp.launch.outcome import conclude, tried
 from fl_dp.launch.progress_grid import ProgressGrid
 from fl_dp.launch.progress_reporter import ProgressReporter
@@ -38,7 +37,6 @@ from fl_dp.statements import Stated
 
 logger = logging.getLogger("fl_dp")
 
-_UNWATCHED = Watched()
 _RETRY_SECONDS = 10.0  # before another try to read a roster that could not be read
 _FINAL_SECONDS = 30.0  # for sites to fetch the final model
 _FAREWELL_SECONDS = 3.0  # for sites to hear that the run is over
@@ -108,10 +106,10 @@ def serving(
     folder: RunFolder,
     host: str,
     port: int,
-    watched: Watched = _UNWATCHED,
-    rounds: Callable[[], int] = lambda: 0,
+    *,
+    security: bool = False,
 ) -> Iterator[Serving]:
-    """Serve sites on `host`, on a free port if `port` is 0. rounds: how many are over, for metrics.
+    """Serve sites on `host`, on a free port if `port` is 0. security: refusals go to a log of their own.
 
     Afterwards sites are told that the run is over, unless it failed or was interrupted: it may be resumed.
     """
@@ -121,17 +119,11 @@ def serving(
     door = Door(hub, look)
     log = folder.log(SERVER_LOG)
     with ExitStack() as logs:
-        files = {"fl_dp": log, "flwr": log, "uvicorn": log}
-        logs.enter_context(log_files(files, json_log if watched.json_log else OwnersLog))
-        if watched.security:
+        logs.enter_context(log_files({"fl_dp": log, "flwr": log, "uvicorn": log}))
+        if security:
             logs.enter_context(log_files({SECURITY: folder.log(SECURITY_LOG)}, security_log))
         logging.getLogger("flwr").setLevel(logging.WARNING)  # it logs each request
-        app: ASGI = door
-        if watched.metrics:
-            metrics = RunMetrics(hub, folder.path, rounds)
-            logs.enter_context(metrics_served(metrics, folder.metrics))
-            app = metrics.counted(door)
-        with listening(app, kit, host, port) as open_port:
+        with listening(door, kit, host, port) as open_port:
             yield Serving(kit, hub, open_port, look)
             door.end(_FAREWELL_SECONDS)
 

@@ -1,7 +1,7 @@
 """What the files of one run say, while it goes on and when it is over.
 
 Its folder may have been cut off, edited or copied in part. What is there has the type that the form of
-`reports` says, or is a ConfigError. Texts come from clients: `new_rounds` cleans them, the others do not.
+`reports` says, or is a ConfigError. Texts come from clients, and are not cleaned.
 """
 
 import dataclasses
@@ -9,22 +9,17 @@ import json
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from fl_dp.clean_text import clean_json
-from fl_dp.config.files import DAMAGED, check_plain, no_constant, read_json, read_toml
-from fl_dp.durable_files import NewLines, is_held
+from fl_dp.config.files import DAMAGED, check_plain, no_constant, read_json
+from fl_dp.durable_files import is_held
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 from fl_dp.reporting.provenance import unreadable
 from fl_dp.reporting.reports import OF_SOME, OVER, ClientRound, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_progress import KEPT, RunProgress
 
-FIRST = 10  # rounds that a watcher is told of those already there: each may have thousands of clients
 _LONGEST = 2**63  # a longer integer is none of ours, and may not fit a float
 _UNIONS = (typing.Union, types.UnionType)
 _NEEDED = {
@@ -36,18 +31,10 @@ _NEEDED = {
 
 
 class Run:
-    """One run. Each question reads what the files say by now.
+    """One run. Each question reads what the files say by now."""
 
-    progress: as of the last `look`. left_out: rounds before the first that `new_rounds` returned. problems:
-    what is wrong with the lines that it skipped.
-    """
-
-    def __init__(self, folder: RunFolder, *, first: int | None = None) -> None:
-        """first: how many of the latest rounds already there `new_rounds` returns; None: all."""
-        self.folder, self.progress = folder, RunProgress()
-        self.left_out = 0
-        self.problems: list[str] = []
-        self._lines, self._first, self._last = NewLines(folder.rounds), first, 0
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
 
     def summary(self, *, whole: bool = False) -> dict[str, Any] | None:
         """summary.json; None without one. ConfigError, naming the file, if it is damaged.
@@ -89,64 +76,6 @@ class Run:
             return
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: cannot be read ({type(error).__name__}).") from None
-
-    def new_rounds(self) -> list[dict[str, Any]]:
-        """Rounds after the last one returned, each once, also if a resumed run rewrites the file.
-
-        Their texts are printable. ConfigError if the file is unreadable.
-        """
-        path = self.folder.rounds
-        check_plain(path)
-        try:
-            lines = self._lines.new()
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
-        skipped = 0 if self._first is None or self._last else max(0, len(lines) - self._first)
-        self.left_out += skipped
-        found = []
-        for number, line in list(enumerate(lines, self._lines.read - len(lines) + 1))[skipped:]:
-            try:
-                record = clean_json(_round(line.decode(), f"{path.name}, line {number}", whole=True))
-            except (ConfigError, ValueError) as error:
-                self.problems.append(str(error))
-                continue
-            if record["round"] > self._last:
-                found.append(record)
-                self._last = record["round"]
-        return found
-
-    def look(self) -> list[dict[str, Any]]:
-        """The `new_rounds`; `progress` then says how far the run is, and what it does."""
-        records = self.new_rounds()
-        progress = replace(self.progress, **self._plan())
-        for record in records:
-            progress = progress.after(record)
-        self.progress = replace(progress, **self._doing(progress.over))
-        return records
-
-    def _plan(self) -> dict[str, Any]:
-        """Rounds and budget of the run config, as far as it can be read: it may still be being written."""
-        with suppress(ConfigError):
-            found = read_toml(self.folder.config)
-            rounds, epsilon = found.get("rounds"), found.get("epsilon")
-            if type(rounds) is int and isinstance(epsilon, int | float):
-                return {"rounds": rounds, "budget": float(epsilon)}
-        return {"rounds": 0, "budget": None}
-
-    def _doing(self, over: int) -> dict[str, Any]:
-        """What the run says it is doing now; empty if it does not say, or if that is already over."""
-        nothing = {key: getattr(RunProgress(), key) for key in KEPT}
-        try:
-            found = clean_json(json.loads(self.folder.progress.read_bytes()))
-        except (OSError, *DAMAGED):
-            return nothing
-        if not isinstance(found, dict) or any(not _fits(found.get(key), one) for key, one in nothing.items()):
-            return nothing
-        return nothing if 0 < found["server_round"] <= over else {key: found[key] for key in KEPT}
-
-
-def _fits(found: Any, like: Any) -> bool:
-    return type(found) is type(like) or (type(like) is float and type(found) is int)
 
 
 def _round(line: str, where: str, *, whole: bool) -> dict[str, Any]:

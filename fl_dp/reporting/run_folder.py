@@ -38,8 +38,6 @@ class RunFolder:
     served = _Inside("served.toml")  # the kit that a run of `fl-dp server --kit` was begun with
     lock = _Inside(".lock")  # held by the launcher while the run goes on
     server_lock = _Inside(".server.lock")  # held by the federation's server process
-    progress = _Inside("progress.json")  # what the run is doing; exists only while it goes on
-    metrics = _Inside("metrics.sock")  # a Unix socket, while a server with --metrics runs
     tracked = _Inside("tracked")  # output of the trackers, a folder for each
     rounds = _Inside("rounds.jsonl")
     summary = _Inside("summary.json")

@@ -1,4 +1,4 @@
-"""The progress of a run as a value, the same from the run itself or from its files."""
+"""The progress of a run as a value."""
 
 import statistics
 import time
@@ -8,14 +8,6 @@ from typing import Any, Self
 
 from fl_dp.reporting.wording import counted
 
-KEPT = (
-    "doing",
-    "server_round",
-    "asked",
-    "answered",
-    "speed",
-    "since",
-)  # in progress.json; the rest is elsewhere
 LATEST = 5  # rounds from which the remaining time is estimated
 
 
@@ -27,7 +19,7 @@ class RunProgress:
     run config; None: no run. over: number of finished rounds. server_round: the current one, or 0; of the
     clients that it has `asked`, so many have `answered`. speed: records a second, 0 if not known.
     since: when the round, or the current work, began, Unix time. seconds: of the latest rounds. last: the
-    record of the last round, from rounds.jsonl.
+    record of the last round.
     """
 
     doing: str = ""

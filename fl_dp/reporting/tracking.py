@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -153,8 +153,9 @@ class RunTrackers:
 
     def _catch_up(self) -> None:
         """Send the rounds that a resumed run had written before they could be sent."""
-        for record in Run(self._folder).new_rounds():
-            self._tell(record)
+        with suppress(ConfigError):  # a damaged line ends no run
+            for record in Run(self._folder).rounds(whole=True):
+                self._tell(record)
 
     def _tell(self, record: Mapping[str, Any]) -> None:
         server_round, numbers = int(record["round"]), numbers_of(record)

@@ -20,7 +20,7 @@ from fl_dp.data.persons import by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.durable_files import write_whole
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
-from fl_dp.federation.wire.round_arrays import received_specs
+from fl_dp.federation.wire.arrays import specs, state_arrays
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.keys import kept_secret, run_name
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
@@ -150,7 +150,7 @@ class _Preparation:
 
     def __call__(self, plan: RoundPlan) -> RoundModel:
         if plan.model not in self._models:
-            arrays = received_specs(new_model(self._task), plan)
+            arrays = specs(state_arrays(new_model(self._task)))
             measured = _kept(self._simulation.folder / SHAPES, plan.model, self._pool.measure(plan))
             self._use(measured)
             model = RoundModel(arrays, measured.kernels, measured.together)

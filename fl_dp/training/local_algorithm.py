@@ -24,8 +24,7 @@ class LocalAlgorithm:
     """One for each client and round. `FedAvg` is this class itself: it adds nothing to the gradients.
 
     pulled: whether it has the setting `pull`. keeps_model: whether a client's rounds continue from its own
-    model. controlled: whether the server keeps a control variate for each parameter, and clients send the
-    change of theirs; these are named `CONTROL` and the parameter.
+    model.
 
     parameters: the trained ones, by name; their values are not used before `begin`. personal: the names of
     those that never leave the client; shared: of all others.
@@ -33,7 +32,6 @@ class LocalAlgorithm:
 
     pulled: ClassVar[bool] = False
     keeps_model: ClassVar[bool] = False
-    controlled: ClassVar[bool] = False
 
     def __init__(self, plan: RoundPlan, parameters: Arrays) -> None:
         self.parameters = {name: parameter.detach() for name, parameter in parameters.items()}
@@ -64,17 +62,13 @@ class LocalAlgorithm:
         """
         return sums
 
-    def sent(self) -> dict[str, Tensor]:
-        """What leaves the client after the last step, besides its shared parameters."""
-        return {}
-
     def kept(self) -> dict[str, Tensor]:
         """After the last step: what the client's next round continues from."""
         return {name: self.parameters[name].clone() for name in sorted(self.own)}
 
     def update(self) -> dict[str, Tensor]:
-        """All that leaves the client, by name: its shared parameters, in the model's memory, and `sent`."""
-        return {name: self.parameters[name] for name in self.shared} | self.sent()
+        """All that leaves the client, by name: its shared parameters, in the model's memory."""
+        return {name: self.parameters[name] for name in self.shared}
 
     def pulled_to(self, anchor: Arrays, sums: Sums, divisor: float) -> Sums:
         """The sums, plus `pull` times the difference between each shared parameter and `anchor`."""

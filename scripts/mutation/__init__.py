@@ -1,1 +1,1 @@
-"""Small random changes to fl_dp, one at a time, to see whether the fast tests notice them."""
+"""Changes to fl_dp, each of which breaks a promise, to see whether the fast tests notice them."""

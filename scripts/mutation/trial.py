@@ -13,14 +13,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from scripts.mutation.changes import Change, apply_change
-from scripts.mutation.tests_of import folders_of, mirrored_test
-
 Verdict = Literal["noticed", "timed out", "survived", "gone"]
-_UNMEASURED = 900.0  # seconds for tests that were not run without a change before
+_LIMIT = 900.0  # seconds for the tests of a part
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _NO_TESTS = 5  # pytest's exit code when none was selected
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+# Parts whose promises are tested in other folders than tests/<part>, too.
+_FOLDERS = {
+    "audit": ("tests/audit", "tests/cli/test_audit.py"),
+    "config": ("tests/config", "tests/cli", "tests/test_setup.py"),
+    "durable_files": ("tests/test_durable_files.py", "tests/reporting"),
+    "engine": ("tests/engine", "tests/privacy_engine"),
+    "errors": ("tests/cli",),
+    "federation": ("tests/federation", "tests/simulation/test_grid.py", "tests/simulation/test_clients.py"),
+    "launch": ("tests/launch", "tests/cli"),
+    "records": ("tests/test_records.py", "tests/accounting", "tests/federation"),
+    "reporting": ("tests/reporting", "tests/cli"),
+    "training": ("tests/training", "tests/federation", "tests/simulation"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +49,15 @@ class Workshop:
     def __init__(self, root: Path, folder: Path) -> None:
         self._copy, self._temporary = folder / "copy", folder / "tmp"
         self._temporary.mkdir(parents=True)
-        self._limits: dict[tuple[str, ...], float] = {}
         for name in _tracked(root):
             target = self._copy / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / name, target)
 
-    def check_unchanged(self, file: str) -> None:
-        """Run the tests of `file`'s part without any change: SystemExit unless they pass.
-
-        Their time gives the limit for the trials. A part is run once.
-        """
-        folders = folders_of(file, self._copy)
-        if folders in self._limits:
-            return
-        began = time.monotonic()
-        code, output = self._pytest(folders, limit=None)
-        if code:
-            raise SystemExit(f"{' '.join(folders)}: fails without any change, so says nothing.\n{output}")
-        self._limits[folders] = 60.0 + 3.0 * (time.monotonic() - began)
-
-    def try_change(self, change: Change) -> Trial:
-        """Make the change, run the mirrored test file, then the part's folders, and undo the change."""
-        return self.try_source(change.file, lambda source: apply_change(change, source))
-
     def try_source(self, file: str, make: Callable[[str], str | None], *further: str) -> Trial:
-        """The same for a change of a file's whole text; None from `make` says that it is gone.
+        """Change the file's text, run the mirrored test file, then the part's folders, and undo the change.
 
-        further: tests that are asked after the part's folders.
+        None from `make` says that the change is gone. further: tests that are asked after the part's folders.
         """
         path = self._copy / file
         source = path.read_text(encoding="utf-8")
@@ -81,19 +73,18 @@ class Workshop:
         return Trial(verdict, by, round(time.monotonic() - began, 1))
 
     def _ask(self, file: str, further: tuple[str, ...]) -> tuple[Verdict, str]:
-        folders = folders_of(file, self._copy)
-        limit, mirror = self._limits.get(folders, _UNMEASURED), mirrored_test(file, self._copy)
+        folders, mirror = folders_of(file, self._copy), mirrored_test(file, self._copy)
         asked = [(mirror,) if mirror else (), folders, further]
         for tests in filter(None, asked):
-            code, output = self._pytest(tests, limit)
+            code, output = self._pytest(tests)
             if code is None:
                 return "timed out", " ".join(tests)
             if code not in (0, _NO_TESTS):
                 return "noticed", _first_failure(output) or " ".join(tests)
         return "survived", " ".join((*folders, *further))
 
-    def _pytest(self, tests: Sequence[str], limit: float | None) -> tuple[int | None, str]:
-        """Pytest's exit code and output; None as code when it took longer than `limit` seconds."""
+    def _pytest(self, tests: Sequence[str]) -> tuple[int | None, str]:
+        """Pytest's exit code and output; None as code when it took longer than `_LIMIT` seconds."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", *_REPRODUCIBLE, *tests]
         with subprocess.Popen(
             command,
@@ -107,7 +98,7 @@ class Workshop:
             start_new_session=True,
         ) as process:
             try:
-                output, _ = process.communicate(timeout=limit)
+                output, _ = process.communicate(timeout=_LIMIT)
             except subprocess.TimeoutExpired:
                 output = ""
             finally:
@@ -140,3 +131,17 @@ def _tracked(root: Path) -> list[str]:
     listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     names = subprocess.run(listing, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
     return [name for name in names if name and (root / name).is_file()]
+
+
+def folders_of(file: str, root: Path) -> tuple[str, ...]:
+    """Where the tests of `file`'s part are; those that exist."""
+    part = Path(file).with_suffix("").parts[1]
+    folders = _FOLDERS.get(part, (f"tests/{part}", f"tests/test_{part}.py"))
+    return tuple(folder for folder in folders if (root / folder).exists())
+
+
+def mirrored_test(file: str, root: Path) -> str | None:
+    """tests/engine/test_probe.py for fl_dp/engine/probe.py; None where there is none."""
+    path = Path(file)
+    mirror = Path("tests", *path.parts[1:-1], f"test_{path.name}")
+    return mirror.as_posix() if (root / mirror).exists() else None

@@ -17,7 +17,6 @@ from torch import nn
 import fl_dp
 from fl_dp import choices
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.audit.settings import Overrides, audit_own_model
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
 from fl_dp.config.all_keys import keys_of
@@ -152,7 +151,7 @@ def test_features_are_computed():
     assert check_parts(config)[-1].startswith("features edges of all records take 0 MiB")
 
 
-def test_a_loss_is_planned_trained_evaluated_and_audited():
+def test_a_loss_is_planned_trained_and_evaluated():
     config = RunConfig(loss="hinge", noise_multiplier=1.0, expected_batch_size=8, physical_batch_size=8)
     profile = ClientProfile("a", 40, 50.0, 1e-5, (), "rdp")
     assert round_plan(profile, round_mechanism(profile, config), config, "run", 1).loss == "hinge"
@@ -163,9 +162,6 @@ def test_a_loss_is_planned_trained_evaluated_and_audited():
     for private in (True, False):
         moved = step(dataclasses.replace(PLAN, loss="hinge", private=private))
         torch.testing.assert_close(moved, expected, rtol=0, atol=1e-5)
-    config = RunConfig(loss="hinge", rounds=1, noise_multiplier=5.0)
-    audited = audit_own_model(config, Overrides(steps=1), 8)
-    assert (audited.guesses, audited.passed) == (4, True)  # by chance it fails for more guesses alone
 
 
 def test_a_local_algorithm_trains():

@@ -14,6 +14,7 @@ import torch
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.pass_loss import PassLoss
 from fl_dp.audit.guessing import find_epsilon
+from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import allocation_draw
 from fl_dp.records import Entry
@@ -78,7 +79,11 @@ def test_an_audit_finds_less_than_is_claimed_of_coins_and_more_of_equal_bins(dra
         np.where(coins[:, None], there, known) + noise - known * is_sound
     )  # of coins, the others' are known
     most_likely = np.logaddexp.reduce(-seen / sigma**2, axis=1)
-    found = find_epsilon(most_likely if is_sound else seen.std(axis=1), coins, 1e-5).epsilon
-    claimed = compute_epsilon([Entry(1 / steps, sigma, steps, pass_steps=steps)], 1e-5)
+    entry = Entry(1 / steps, sigma, steps, pass_steps=steps)
+    scores = most_likely if is_sound else seen.std(axis=1)
+    found, claimed = (
+        find_epsilon(scores, coins, NoiseFamily(entry, 1e-5)).epsilon,
+        compute_epsilon([entry], 1e-5),
+    )
     assert found > 0
     assert (found < claimed) is is_sound

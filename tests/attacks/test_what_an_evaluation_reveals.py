@@ -13,9 +13,11 @@ from torch import nn
 
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.audit.guessing import find_epsilon
+from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.federation.client.evaluation import noised
+from fl_dp.records import Entry
 from fl_dp.tasks.score_histogram import Layout, count
 from fl_dp.tasks.task import Task
 
@@ -57,7 +59,7 @@ def found(layout, epsilon, data, model):
             for place, coin in enumerate(coins)
         ]
     )
-    return find_epsilon(scores, coins, DELTA).epsilon
+    return find_epsilon(scores, coins, NoiseFamily(Entry(1.0, noise, 1), DELTA)).epsilon
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])

@@ -15,7 +15,6 @@ from fl_dp.audit.settings import (
     Overrides,
     audit_gradients,
     audit_hostile_gradients,
-    audit_own_model,
     views_of,
 )
 from fl_dp.audit.ways import Deployed, Simulated, in_sums
@@ -84,8 +83,6 @@ def test_a_config_with_secure_sums_is_audited_in_both_views(audit):
 
 
 def test_what_is_not_audited_in_sums_is_refused():
-    with pytest.raises(ConfigError, match="leave --own-model out"):
-        audit_own_model(CONFIG, Overrides(), 20)
     with pytest.raises(ConfigError, match="steps = 2: a round into a secure sum is one step"):
         audit_gradients(CONFIG, Overrides(steps=2), 400, view="sum")
     with pytest.raises(ConfigError, match="view='sum' of a secure sum, and of nothing else"):

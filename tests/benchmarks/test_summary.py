@@ -1,11 +1,9 @@
 import pytest
 
-from benchmarks.largest_batch import Largest
 from benchmarks.markdown import table
 from benchmarks.measure import Cost
 from benchmarks.processes import Ended
 from benchmarks.summary import Measurement, row_of, table_of_means, table_of_rows
-from benchmarks.targets import table_of_targets
 from benchmarks.turns import Turn
 
 MIB = 2**20
@@ -56,22 +54,7 @@ def test_means_are_geometric_over_the_models_that_an_engine_can_run():
     assert [cell.strip() for cell in cells[1:5]] == ["e", "2", "2.00", "4.00"]
 
 
-def test_targets_take_the_faster_peer_of_each_model():
-    rows = [
-        row("a", "fl-dp-mixed", 2.0), row("a", "opacus-hooks", 8.0), row("a", "opacus-ghost", 6.0),
-        row("b", "fl-dp-mixed", 1.0), row("b", "opacus-hooks", 12.0),
-    ]  # fmt: skip
-    batches = {"fl-dp-mixed": Largest(40, 1, 41), "opacus-hooks": Largest(2, 1, 3)}
-    lines = table_of_targets(rows, batches).splitlines()
-    seen = {line.split("|")[1].strip(): line.split("|")[3].strip() for line in lines}
-    assert seen["Opacus' better mode over this engine, geometric mean"] == "6.00"  # of 3 and 12
-    assert seen["largest batch in 4 GiB, VGG-19, over Opacus hooks"] == "20.00"
-    assert seen["step time over plain SGD, worst model"] == "2.00"
-
-
 def test_a_table_lines_up_and_fills_short_rows():
     assert table(("name", "n"), [("a", "10"), ("longer",)], left=1) == (
         "| name   |   n |\n| ------ | --: |\n| a      |  10 |\n| longer |     |"
     )
-    lines = table_of_targets([], {}).splitlines()[2:]
-    assert {line.split("|")[3].strip() for line in lines} == {""}  # without measurements

@@ -30,34 +30,27 @@ def test_an_audit_is_a_line_and_exit_0_and_a_broken_step_is_exit_1(command, caps
     assert "FAILED" in capsys.readouterr().out
 
 
-def test_json_and_plot_of_several_noise_levels(command, capsys, tmp_path):
-    plot = tmp_path / "audit.svg"
+def test_json_of_several_noise_levels(command, capsys):
     # so little noise that no luck in guessing finds more than the claim; with 4 it did once in a hundred runs
     levels = ["--noise-multiplier", "1", "--noise-multiplier", "0.8"]
-    assert run_command(command, [*SMALL, *levels, "--json", "--plot", str(plot)]) == 0
+    assert run_command(command, [*SMALL, *levels, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["passed"] is True
     assert [one["noise_multiplier"] for one in result["audits"]] == [1.0, 0.8]
     assert all(one["found"] < one["claimed"] for one in result["audits"])
-    assert plot.read_text().startswith("<svg")
 
 
-def test_the_own_model_of_a_config_and_one_without_hostile_weights(command, capsys, tmp_path):
-    config = tmp_path / "config.toml"
-    config.write_text('data = "digits"\nmodel = "linear"\nclients = 2\nrounds = 1\nepsilon = 4.0\n')
-    assert run_command(command, ["--config", str(config), "--own-model", "--canaries", "50"]) == 0
-    assert "50 canaries" in capsys.readouterr().out
-    config.write_text('data = "digits"\nmodel = "torchvision:resnet18"\nclients = 2\n')
-    assert run_command(command, ["--config", str(config), "--hostile", "--own-model"]) == 2
-    assert "'torchvision:resnet18'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("own_model", [[], ["--own-model"]], ids=["axes", "own model"])
-def test_a_hostile_server_names_every_bound_and_its_runs(command, capsys, own_model):
-    words = ["--hostile", *own_model, "--sample-rate", "1", "--steps", "1", "--rounds", "1", "--epsilon", "4"]
+def test_a_hostile_server_names_every_bound_and_its_runs(command, capsys):
+    words = ["--hostile", "--sample-rate", "1", "--steps", "1", "--rounds", "1", "--epsilon", "4"]
     assert run_command(command, [*words, "--canaries", "300", "--runs", "2"]) == 0
     line = capsys.readouterr().out
-    for part in ("a hostile server found", "by f-DP in 2 runs", "Mahloujifar", "Steinke", "300 canaries"):
+    for part in (
+        "a hostile server found",
+        "by f-DP in 2 runs",
+        "Mahloujifar",
+        "first run alone",
+        "300 canaries",
+    ):
         assert part in line
 
 
@@ -73,7 +66,6 @@ def test_a_hostile_server_sees_the_config_s_steps_as_rounds(command, capsys):
     ("words", "culprit"),
     [
         (["--canaries", "0"], "canaries=0"),
-        (["--own-model", "--canaries", "1000000"], "canaries = 1000000"),
         (["--steps", "0"], "steps = 0"),
         (["--sample-rate", "2"], "sample-rate = 2"),
         (["--runs", "0"], "runs = 0"),

@@ -1,5 +1,6 @@
 """The command line, up to the point where a federation would be started."""
 
+import os
 import subprocess
 import sys
 from itertools import chain
@@ -179,3 +180,21 @@ def test_the_console_script_and_the_module_are_the_same_command():
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         assert result.returncode == 2
         assert result.stderr == "error: NBCLIENTS (clients) = 0: expected an integer from 1 to 1000000.\n"
+
+
+@pytest.mark.parametrize("command", ["run", "server"])
+def test_the_first_line_does_not_wait_for_torch_or_flower(tmp_path, command):
+    code = (
+        "import sys\nfrom fl_dp.cli import main, server\nfrom fl_dp.launch import launcher\n"
+        "def stop(config):\n"
+        "    print({'torch', 'flwr', 'ray'} & set(sys.modules), flush=True)\n    raise KeyboardInterrupt\n"
+        "launcher.check_names = server.check_names = stop\n"
+        "sys.argv = ['fl-dp', *sys.argv[1:]]\nmain.main()"
+    )
+    state = os.environ | {"XDG_STATE_HOME": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", code, command], capture_output=True, text=True, check=False, env=state
+    )
+    assert ended.stdout == "set()\n"
+    assert ended.stderr.splitlines()[0] == "checking the settings; importing PyTorch"
+    assert ended.returncode == 130

@@ -1,7 +1,6 @@
 """What server.py makes of its options, up to the point where it would serve."""
 
 import socket
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,6 @@ from fl_dp.federation.server import run_record
 from fl_dp.federation.server.left_out import read_banned
 from fl_dp.kits.loopback import loopback_server, loopback_sites
 from fl_dp.kits.provision import Wishes, provision
-from fl_dp.launch.logs import Watched
 
 
 @pytest.fixture
@@ -27,9 +25,9 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, .
     seen: list[tuple[Any, ...]] = []
 
     def serve(
-        config: Any, folder: Any, kit: Any, host: str, port: int, tell: Any, watched: Any, *, resumed: bool
+        config: Any, folder: Any, kit: Any, host: str, port: int, tell: Any, *, security: bool, resumed: bool
     ) -> int:
-        assert watched.security == (kit.roster.federation != "loopback")
+        assert security == (kit.roster.federation != "loopback")
         seen.append((kit.roster.federation, host, port, resumed))
         return 0
 
@@ -61,33 +59,6 @@ def test_a_port_that_is_taken_is_known_before_anything_is_written(monkeypatch, t
         assert server("--address", address, "--out", "out") == 2
     assert f"error: {address}: cannot be served on:" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_without_the_extra_for_metrics_it_is_asked_for_before_anything_is_written(
-    monkeypatch, tmp_path, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    assert server("--metrics", "--out", "out") == 2
-    said = "--metrics needs the package prometheus_client, which is not installed: pip install"
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_metrics_are_told_how_many_rounds_are_over(monkeypatch):
-    asked: list[Any] = []
-
-    def serving(*places: Any) -> Any:
-        asked.extend(places)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("fl_dp.launch.serving.serving", serving)
-    monkeypatch.setattr("fl_dp.kits.kit.ending", lambda kit: ())
-    tell, watched = SimpleNamespace(rounds_over=7), Watched(metrics=True)
-    with pytest.raises(KeyboardInterrupt):
-        module._serve(None, None, None, "host", 1, tell, watched, resumed=True)
-    assert asked[-2] is watched
-    assert asked[-1]() == 7
 
 
 BAD = ("9092", ":9092", "host:", "host:x", "host:0", "host:65536", "127.0.0.1:\u0662")
@@ -129,7 +100,7 @@ def test_nothing_may_change_in_a_run_that_is_resumed_and_only_its_own_are(served
     assert "holds no run" in refused("nowhere")
     assert server("--out", "out") == 0
     assert "--set: a resumed run keeps its settings" in refused("out", "--set", "rounds=9")
-    assert server("--resume", "out", "--address", "127.0.0.1:9093", "--log-json", "--metrics") == 0
+    assert server("--resume", "out", "--address", "127.0.0.1:9093") == 0
     assert served[-1] == ("loopback", "127.0.0.1", 9093, True)
     (tmp_path / "out/launch.toml").touch()
     assert "is a run of run.sh; resume it with: fl-dp run --resume DIR" in refused("out")

@@ -22,7 +22,6 @@ READERS = pytest.mark.parametrize(
         (read_toml, "config.toml"),
         (lambda file: run_of(file).summary(), "summary.json"),
         (lambda file: list(run_of(file).rounds()), "rounds.jsonl"),
-        (lambda file: run_of(file).new_rounds(), "rounds.jsonl"),
     ],
 )
 

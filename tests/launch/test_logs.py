@@ -10,7 +10,7 @@ import pytest
 from fl_dp.errors import CallError, LedgerError, TaskError
 from fl_dp.federation.security import SECURITY, security_event
 from fl_dp.launch import logs
-from fl_dp.launch.logs import OwnersLog, causes_in, json_log, log_files, security_log
+from fl_dp.launch.logs import OwnersLog, causes_in, log_files, security_log
 
 
 def test_a_logger_has_its_own_file_which_its_owner_alone_may_read_and_is_afterwards_as_it_was(tmp_path):
@@ -71,7 +71,7 @@ os.system("echo of a program")
 """
 
 
-@pytest.mark.parametrize("made", [OwnersLog, json_log])
+@pytest.mark.parametrize("made", [OwnersLog, security_log])
 def test_one_record_pushes_out_no_others(tmp_path, made):
     log = made(tmp_path / "x.log")
     log.emit(logging.makeLogRecord({"msg": "a" * 10**7}))
@@ -96,17 +96,6 @@ def test_a_log_on_a_full_disk_says_so_once_and_ends_nothing(tmp_path, capsys):
         for _ in range(3):
             logging.getLogger("one").info("a line")
     assert capsys.readouterr().err == f"{tmp_path / '1.log'}: log lines are lost: No space left on device\n"
-
-
-def test_a_log_of_json_has_one_record_in_a_line_with_its_error(tmp_path):
-    with log_files({"one": tmp_path / "1.log"}, json_log):
-        try:
-            raise ValueError("a\nb")
-        except ValueError:
-            logging.getLogger("one").exception("two\nlines")
-    (said,) = map(json.loads, (tmp_path / "1.log").read_text().splitlines())
-    assert (said["level"], said["message"], said["time"][-6:]) == ("ERROR", "two\nlines", "+00:00")
-    assert said["error"].endswith("ValueError: a\nb")
 
 
 def test_a_flood_of_refusals_leaves_a_few_lines_and_hides_no_sites(tmp_path, monkeypatch):

@@ -139,4 +139,4 @@ def test_an_interrupted_run_says_how_to_go_on(folder):
     write(folder, "failed", "interrupted")
     folder.launch.touch()
     with pytest.raises(LaunchError, match=r"Resume it with: fl-dp run --resume .*\. Log: "):
-        conclude(GOOD, folder, print, watched=True)
+        conclude(GOOD, folder, print, quiet=True)

@@ -1,24 +1,16 @@
-"""What a run does, in its folder: there while it goes on, and gone afterwards."""
+"""What is said of a run while it goes on, and when it is interrupted."""
 
-import json
-import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from run_records import record
 
 from fl_dp.config.run import RunConfig
-from fl_dp.launch import progress_reporter as module
-from fl_dp.launch.progress_reporter import KEPT, ProgressReporter, reporting_progress
+from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
 from fl_dp.reporting.reports import INTERRUPTED, Summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
-
-
-def told(folder: RunFolder) -> dict[str, Any]:
-    return json.loads(folder.progress.read_text())
 
 
 @pytest.fixture
@@ -40,51 +32,18 @@ def interrupted(work: Callable[[ProgressReporter], None], *, quiet: bool = True)
     return said
 
 
-def test_the_file_follows_the_run_and_is_gone_at_its_end(folder):
+def test_the_lines_of_rounds_are_said_and_of_a_run_that_is_over_nothing_more(folder):
     def work(tell):
-        tell.doing("checking")
-        assert not folder.progress.exists()
         tell.run(RunConfig(rounds=4), folder)
-        assert told(folder)["doing"] == "checking"
-        tell.asked(1, 2)
-        tell.asked(1, 1)
+        tell.asked(1, 3)
         tell.answered(3)
-        assert {key: told(folder)[key] for key in KEPT[:4]} == {
-            "doing": "", "server_round": 1, "asked": 3, "answered": 3,
-        }  # fmt: skip
         tell.round_over(record(1))
-        assert told(folder)["server_round"] == 0
         tell.say("a line")
-        folder.summary.write_text('{"status": "completed"}')  # of a run that is over nothing more is said
+        folder.summary.write_text('{"status": "completed"}')
 
     line, *others = interrupted(work)
     assert line.splitlines()[-1].startswith("round 1/4  eps 2.00 of 3.00")
     assert others == ["a line"]
-    assert not folder.progress.exists()
-
-
-def test_it_is_not_written_for_every_answer(folder, monkeypatch):
-    now = 0.0
-    monkeypatch.setattr(module.time, "monotonic", lambda: now)
-    tell = ProgressReporter(print, quiet=True)
-    tell.run(RunConfig(), folder)
-    tell.asked(1, 9)
-    now += 0.1
-    tell.answered(1)
-    assert told(folder)["answered"] == 0
-    now += module.WRITE_SECONDS
-    tell.answered(1)
-    assert told(folder)["answered"] == 2
-
-
-def test_no_run_ends_because_it_cannot_be_written(folder, caplog):
-    folder.progress.with_name(f".{folder.progress.name}.new").mkdir()
-    tell = ProgressReporter(print, quiet=True)
-    with caplog.at_level(logging.WARNING, "fl_dp"):
-        tell.run(RunConfig(), folder)
-        tell.doing("starting")
-    assert "progress.json cannot be written: Is a directory" in caplog.text
-    tell.end()
 
 
 @pytest.mark.parametrize("command", ["fl-dp run --resume", "fl-dp server --resume"])

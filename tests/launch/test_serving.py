@@ -15,7 +15,6 @@ from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.kit import ROSTER
 from fl_dp.kits.loopback import loopback_server, loopback_site
 from fl_dp.launch import serving
-from fl_dp.launch.logs import Watched
 from fl_dp.launch.serving import _Newest
 from fl_dp.reporting.run_folder import claim_folder
 
@@ -99,19 +98,18 @@ def _refused(port: int, certificate: str) -> None:
         assert connection.getresponse().status == 401
 
 
-@pytest.mark.parametrize("watched", [Watched(json_log=True, security=True), Watched()])
-def test_a_server_keeps_what_its_operator_wants(tmp_path, watched):
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_server_keeps_what_its_operator_wants(tmp_path, logged):
     kit, folder = loopback_server(tmp_path / "keys", 1), claim_folder(tmp_path / "run")
-    with serving.serving(kit, folder, "127.0.0.1", 0, watched) as served:
+    with serving.serving(kit, folder, "127.0.0.1", 0, security=logged) as served:
         served.look()
         _refused(served.port, kit.roster.certificate)
     log, security = folder.log("server").read_text(), folder.log("security")
-    if not watched.security:
+    assert " INFO roster " in log
+    assert "not signed" not in log
+    if not logged:
         assert not security.exists()
-        assert " INFO roster " in log
-        assert "not signed" not in log
         return
-    assert json.loads(log.splitlines()[0])["message"].startswith("roster ")
     (event,) = map(json.loads, security.read_text().splitlines())
     assert (event["event"], event["message"], event["source"]) == (
         "request refused",

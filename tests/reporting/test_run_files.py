@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run_records import record
 
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.provenance import code_digest, versions
-from fl_dp.reporting.run_files import FIRST, Run
+from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 
 CLIENT = {
@@ -34,8 +33,8 @@ ROUND = {
 }  # fmt: skip
 
 
-def run_in(path: Path, first: int | None = FIRST) -> Run:
-    return Run(RunFolder(path), first=first)
+def run_in(path: Path) -> Run:
+    return Run(RunFolder(path))
 
 
 def write(path: Path, content: Any) -> Path:
@@ -95,6 +94,9 @@ def test_rounds_are_read_line_by_line_and_a_half_line_is_not_there_yet(tmp_path:
     assert rounds(f"{whole}\n{whole}\n{whole[:40]}") == [ROUND, ROUND]
     with pytest.raises(ConfigError, match=r"rounds\.jsonl, line 2: is damaged"):
         rounds(f"{whole}\n{whole[:40]}\n")
+    for damage in ("", "{}", "[" * 5000, '{"round": "x"}'):
+        with pytest.raises(ConfigError, match=r"rounds\.jsonl, line 1: is damaged"):
+            rounds(f"{damage}\n")
     with pytest.raises(ConfigError, match=r"line 1: is damaged: clients\.status is missing"):
         rounds(json.dumps({**ROUND, "clients": {"0": {}}}) + "\n")
 
@@ -113,91 +115,3 @@ def test_whatever_was_changed_is_read_or_refused(tmp_path: Path) -> None:
         except ConfigError:
             refused += 1
     assert refused > 150
-
-
-def line(server_round: int, **changes: object) -> str:
-    return json.dumps(record(server_round, **changes)) + "\n"
-
-
-def numbers(run: Run) -> list[int]:
-    return [one["round"] for one in run.new_rounds()]
-
-
-def test_each_whole_line_is_told_once(tmp_path: Path) -> None:
-    path = tmp_path / "rounds.jsonl"
-    run = run_in(tmp_path)
-    assert run.new_rounds() == []
-    second = line(2)
-    path.write_text(line(1) + second[:40])
-    assert numbers(run) == [1]
-    assert numbers(run) == []
-    with path.open("a") as file:
-        file.write(second[40:] + line(3))
-    assert numbers(run) == [2, 3]
-    assert not run.problems
-
-
-def test_of_what_is_there_already_only_the_latest_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "rounds.jsonl"
-    path.write_text("".join(map(line, range(1, FIRST + 4))))
-    run = run_in(tmp_path)
-    assert numbers(run) == list(range(4, FIRST + 4))
-    assert run.left_out == 3
-    with path.open("a") as file:
-        file.write("".join(map(line, range(FIRST + 4, 2 * FIRST + 10))))
-    assert len(numbers(run)) == FIRST + 6  # none of what is new
-    assert run.left_out == 3
-    assert len(run_in(tmp_path, None).new_rounds()) == 2 * FIRST + 9
-
-
-@pytest.mark.parametrize("replaced", [True, False])
-def test_a_run_that_goes_on_may_write_the_file_anew(tmp_path: Path, replaced: bool) -> None:
-    path = tmp_path / "rounds.jsonl"
-    path.write_text(line(1) + line(2) + '{"round": 3, "cl')
-    run = run_in(tmp_path)
-    assert numbers(run) == [1, 2]
-    other = tmp_path / "new" if replaced else path
-    other.write_text(line(1) + line(2))
-    other.replace(path)
-    assert numbers(run) == []
-    with path.open("a") as file:
-        file.write(line(3))
-    assert numbers(run) == [3]
-
-
-@pytest.mark.parametrize("damage", ["\n", "{}\n", "[" * 5000 + "\n", "\udcff\n", '{"round": "x"}\n'])
-def test_a_damaged_line_is_passed_over_and_said(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "rounds.jsonl"
-    path.write_bytes((line(1) + damage + line(3)).encode(errors="surrogateescape"))
-    run = run_in(tmp_path)
-    assert numbers(run) == [1, 3]
-    assert len(run.problems) == 1
-
-
-def test_texts_of_clients_are_printable(tmp_path: Path) -> None:
-    path = tmp_path / "rounds.jsonl"
-    path.write_text(line(1, lost="\x1b[2J"))
-    assert run_in(tmp_path).new_rounds()[0]["lost"] == r"\u001b[2J"
-
-
-def test_another_file_is_read_from_its_beginning(tmp_path: Path) -> None:
-    path = tmp_path / "rounds.jsonl"
-    path.write_text(line(1))
-    run = run_in(tmp_path)
-    assert numbers(run) == [1]
-    other = tmp_path / "new"
-    other.write_text(line(1, lost="x" * 999) + line(2))
-    other.replace(path)
-    assert numbers(run) == [2]
-    assert not run.problems
-
-
-@pytest.mark.parametrize("missing", ["round", "private", "epsilon", "federation"])
-def test_a_line_without_what_is_shown_of_it_is_passed_over(tmp_path: Path, missing: str) -> None:
-    path = tmp_path / "rounds.jsonl"
-    path.write_text(
-        json.dumps({key: one for key, one in record(1).items() if key != missing}) + "\n" + line(2)
-    )
-    run = run_in(tmp_path)
-    assert numbers(run) == [2]
-    assert run.problems == [f"rounds.jsonl, line 1: is damaged: {missing} is missing."]

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
-from fl_dp.federation.wire.arrays import specs
-from fl_dp.records import CONTROL
 from fl_dp.simulation.actor import training_actor
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.clients import SimulatedClients
@@ -20,10 +18,9 @@ from fl_dp.training.kept import digest_of_state
 CLIENTS = 12
 ADAM = {"optimizer": "adam", "learning_rate": 0.05, "optimizer_state": "keep"}
 OWN_MODEL = {"local_algorithm": "mr-mtl", "pull": 0.3}
-CONTROLS = {"local_algorithm": "scaffold"}
 FOLLOWING = {"adaptive_clipping": "quantile:0.5:1"}
 every_kind = pytest.mark.parametrize(
-    "kind", [ADAM, OWN_MODEL, CONTROLS, FOLLOWING], ids=["adam", "mr-mtl", "scaffold", "adaptive clipping"]
+    "kind", [ADAM, OWN_MODEL, FOLLOWING], ids=["adam", "mr-mtl", "adaptive clipping"]
 )
 
 
@@ -31,9 +28,6 @@ def keeping(federation: Any, **changes: Any) -> Any:
     """The federation, whose plans ask for an optimizer that keeps its state, or for something else."""
     plan = federation.plan
     asked = changes or ADAM
-    if asked == CONTROLS:
-        federation.start |= {CONTROL + name: array / 100 for name, array in federation.start.items()}
-        federation.specs = specs(federation.start)
     federation.plan = MethodType(lambda self, n=1: dataclasses.replace(plan(n), **asked), federation)
     return anew(federation)
 
@@ -154,10 +148,9 @@ def test_a_client_that_fails_goes_on_from_its_last_state(fake_ray, federation, m
     assert {file.stem.partition("-")[2] for file in (federation.folder / FOLDER).iterdir()} == {"1"}
 
 
-@pytest.mark.parametrize("kind", [OWN_MODEL, CONTROLS], ids=["mr-mtl", "scaffold"])
-def test_a_sum_is_of_all_that_is_sent(fake_ray, two_federations, kind):
+def test_a_sum_is_of_all_that_is_sent(fake_ray, two_federations):
     """Updates by themselves, averaged here, are the average that the other federation sends."""
-    single, summed = (keeping(one, **kind) for one in two_federations)
+    single, summed = (keeping(one, **OWN_MODEL) for one in two_federations)
     grids = single.grid_of(fake_ray, 1), summed.grid_of(fake_ray, 2)
     for server_round in (1, 2):
         one_by_one = single.updates(grids[0], server_round)

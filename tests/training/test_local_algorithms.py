@@ -19,7 +19,6 @@ from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.verify import RoundResult, Verdict
 from fl_dp.federation.wire.arrays import digest_of, encode, load_arrays, state_arrays
 from fl_dp.federation.wire.round_arrays import shared_specs
-from fl_dp.records import CONTROL
 from fl_dp.training.kept import go_on_from, state_of
 from fl_dp.training.trainer import as_arrays, take_steps, trainable, update_of
 
@@ -58,26 +57,21 @@ class Federation:
         values = [np.asarray(getattr(a, "numpy", lambda a=a: a)()).ravel() for a in arrays.values()]
         return np.concatenate(values)
 
-    def round(self, who: tuple[int, ...] = tuple(range(CLIENTS))) -> None:
-        message = self.aggregating.message(self.weights)
+    def round(self) -> None:
         updates, gradients, models = [], [], []
-        for client in who:
-            update, seen = self._train(client, {name: array.numpy() for name, array in message.items()})
+        for client in range(CLIENTS):
+            update, seen = self._train(client, {name: one.numpy() for name, one in self.weights.items()})
             updates.append(update)
             gradients.append(seen)
             models.append(self.flat(as_arrays(trainable(self.model))))
-        verdicts = {
-            str(client): Verdict("trained", arrays=update)
-            for client, update in zip(who, updates, strict=True)
-        }
+        verdicts = {str(client): Verdict("trained", arrays=update) for client, update in enumerate(updates)}
         judged = RoundResult([(update, 1.0) for update in updates], verdicts=verdicts)
         self.weights = self.aggregating.aggregate(self.weights, judged)
         self.gradients.append(gradients)
         self.models.append(models)
         self.globals.append(self.flat(self.weights))
 
-    def _train(self, client: int, received: Mapping[str, Any]) -> tuple[Any, Flat]:
-        weights = {name: one for name, one in received.items() if not name.startswith(CONTROL)}
+    def _train(self, client: int, weights: Mapping[str, Any]) -> tuple[Any, Flat]:
         load_arrays(self.model, weights)
         plan = plan_of(
             steps=STEPS, expected_batch_size=BATCH, learning_rate=RATE, private=self.private,
@@ -87,7 +81,7 @@ class Federation:
         data, key = self.data[client], digest_of(weights).encode()[:31] + bytes([client])
         trainer = trainer_for(self.model, data, plan, key=key)
         seen = _spied(trainer, BATCH if self.private else 1)
-        go_on_from(trainer, {name: torch.tensor(one) for name, one in received.items()}, self.states[client])
+        go_on_from(trainer, {name: torch.tensor(one) for name, one in weights.items()}, self.states[client])
         take_steps(trainer, data, STEPS, BATCH / len(data), 40)
         self.states[client] = state_of(trainer)
         update = update_of(trainer)
@@ -158,36 +152,6 @@ def test_mr_mtl(private: bool, pull: float) -> None:
         same(end, mean)
 
 
-ALL = (0, 1, 2)
-
-
-@pytest.mark.parametrize(
-    ("private", "rounds"), [(True, [ALL] * 4), (False, [ALL] * 4), (True, [(0, 1), (2,), (0, 2), ALL])]
-)
-def test_scaffold(private: bool, rounds: list[tuple[int, ...]]) -> None:
-    """Noble et al. 2022, algorithm 1: c_k is the mean of the noised gradients.
-
-    c moves by |S| / M times the mean change; who was not there keeps its own control variate.
-    """
-    seen = Federation("scaffold", private=private)
-    x, c = seen.start, np.zeros_like(seen.start)
-    own = [np.zeros_like(x)] * CLIENTS
-    for who in rounds:
-        seen.round(who)
-        ends, changes = [], []
-        for client, g in zip(who, seen.gradients[-1], strict=True):
-            y = x
-            for step in g:
-                y = y - RATE * (step - own[client] + c)
-            ends.append(y)
-            changes.append(g.mean(axis=0) - own[client])
-            own[client] = g.mean(axis=0)
-        x, c = np.mean(ends, axis=0), c + len(who) / CLIENTS * np.mean(changes, axis=0)
-        same(seen.globals[-1], x)
-    if rounds == [ALL] * 4:
-        same(c, np.mean(own, axis=0))
-
-
 @pytest.mark.parametrize("private", [True, False])
 def test_personal_heads(private: bool) -> None:
     """Arivazhagan et al. 2019 (arXiv 1912.00818), algorithm 1: the trunk is averaged, heads stay."""
@@ -202,10 +166,9 @@ def test_personal_heads(private: bool) -> None:
         same(end, x)
 
 
-@pytest.mark.parametrize("algorithm", ["fedprox", "mr-mtl", "scaffold"])
+@pytest.mark.parametrize("algorithm", ["fedprox", "mr-mtl"])
 def test_what_is_personal_is_not_pulled_and_never_sent(algorithm: str) -> None:
-    pull = 0.0 if algorithm == "scaffold" else PULL
-    seen = federation(algorithm, True, personal="3.*", pull=pull)
+    seen = federation(algorithm, True, personal="3.*", pull=PULL)
     head = [seen.start[15:]] * CLIENTS
     for gradients, end, models in zip(seen.gradients, seen.globals, seen.models, strict=True):
         for client, g in enumerate(gradients):

@@ -125,9 +125,7 @@ def _load(location: Location, split: Split) -> TensorData:
 
 @dataclass(frozen=True)
 class Passage:
-    """tokens: (T + 1,), T inputs and as many next tokens; fewer at a text's end. text: theirs, in UTF-8.
-    raw: its digest.
-    """
+    """tokens: (T + 1,), T inputs and as many next tokens. text: theirs, in UTF-8. raw: its digest."""
 
     tokens: Tokens
     text: bytes
@@ -137,18 +135,15 @@ class Passage:
         return digest(self.text)
 
 
-def passages(text: str, encoder: Encoder, length: int, *, whole: bool = True) -> Iterator[Passage]:
-    """The text in passages of `length` + 1 tokens. whole: the remainder at its end is dropped; else it is a
-    passage, too, if it has two tokens.
-    """
+def passages(text: str, encoder: Encoder, length: int) -> Iterator[Passage]:
+    """The text in passages of `length` + 1 tokens; the remainder at its end is dropped."""
     tokens, ends = encoder.running(text)
     source = text.encode() if encoder.counts_bytes else text
     start = 0
-    for first in range(0, len(tokens) - (length if whole else 1), length + 1):
-        last = min(first + length, len(tokens) - 1)
-        end = int(ends[last])
+    for first in range(0, len(tokens) - length, length + 1):
+        end = int(ends[first + length])
         part = source[start:end]
-        yield Passage(tokens[first : last + 1], part.encode() if isinstance(part, str) else part)
+        yield Passage(tokens[first : first + length + 1], part.encode() if isinstance(part, str) else part)
         start = end
 
 

@@ -20,9 +20,8 @@ from fl_dp.federation.client.received import keep_received
 from fl_dp.federation.client.round import expected_weights
 from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.devices import find_devices
-from fl_dp.federation.wire.arrays import NDArray, digest_of, load_arrays
-from fl_dp.federation.wire.round_arrays import received_specs
-from fl_dp.records import CONTROL, RoundPlan
+from fl_dp.federation.wire.arrays import NDArray, digest_of, load_arrays, specs, state_arrays
+from fl_dp.records import RoundPlan
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.examples import axes_of
@@ -68,12 +67,11 @@ class OwnTraining:
             )
         settings, objective = self._settings, self._task.objective
         model = new_model(self._task)
-        weights = expected_weights(content, plan.model, received_specs(model, plan))
+        weights = expected_weights(content, plan.model, specs(state_arrays(model)))
         self.check_received(weights)
-        own = {name: array for name, array in weights.items() if not name.startswith(CONTROL)}
-        load_arrays(model, own)
+        load_arrays(model, weights)
         if settings.evaluate_received:
-            keep_received(settings, plan, own)
+            keep_received(settings, plan, weights)
         device, *more = devices = find_devices(settings.device)
         model = model.to(device).train()
         with in_task_code(type(self._task), "a check of its losses"):

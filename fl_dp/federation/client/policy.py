@@ -296,17 +296,11 @@ def _check_adaptive(plan: RoundPlan, config: ClientConfig) -> None:
     """The bound must be within the limits wherever it moves. The noised count that moves it must leave enough
     of the noise to the sum.
     """
-    from fl_dp.federation.wire.round_arrays import NO_CONTROLS, is_controlled  # late: it imports torch
-
     try:
         adaptation_of(plan.adaptive_clipping)
         split_noise(plan.noise_multiplier, plan.expected_batch_size)
     except ConfigError as error:
         raise DeclinedError(f"the round asks for something that cannot be done: {error}") from error
-    _require(
-        not is_controlled(plan.local_algorithm),
-        f"asks for adaptive clipping and local algorithm {plan.local_algorithm!r}: {NO_CONTROLS}",
-    )
     _require(not plan.most_grad_norm, "asks for a bound that follows, and for one of each round")
     least, most = plan.max_grad_norm / REACH, plan.max_grad_norm * REACH
     at_most = min(MOST_GRAD_NORM, config.max_grad_norm)

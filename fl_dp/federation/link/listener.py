@@ -24,7 +24,6 @@ from fl_dp.kits.kit import ServerKit
 
 logger = logging.getLogger("fl_dp")
 
-DOOR = "door"  # name of the serving thread
 _START_SECONDS = 30.0
 _END_SECONDS = 3  # for running requests when the server ends
 _MOST_CONNECTIONS = 4096
@@ -62,7 +61,7 @@ def listening(door: ASGI, kit: ServerKit, host: str, port: int) -> Iterator[int]
     )
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it would warn of each stranger; the log is bounded
     server = _Server(config, _Certificate(kit), Places(most))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True, name=DOOR)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True, name="door")
     thread.start()
     try:
         _wait_until_started(server, thread)

@@ -17,7 +17,6 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.run_settings import POISSON
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import aggregation_of, check_aggregation
-from fl_dp.federation.server.controls import Controls
 from fl_dp.federation.server.norm_bound import coarsest, is_bounded, length_of, norm_bound, real_numbers
 from fl_dp.federation.server.optimizer import server_optimizer_of
 from fl_dp.federation.server.verify import RoundResult
@@ -29,7 +28,7 @@ from fl_dp.reporting.wording import counted
 
 logger = logging.getLogger("fl_dp")
 
-_AGGREGATION, _OPTIMIZER, _CONTROLS = _PARTS = "aggregation ", "optimizer ", "controls "
+_AGGREGATION, _OPTIMIZER = _PARTS = "aggregation ", "optimizer "
 
 
 class Aggregator:
@@ -42,7 +41,6 @@ class Aggregator:
         self._shared, self._config = shared, config
         self.lost = ""  # why the last round's updates were not used
         self.opened: OpenedSum | None = None  # the last round's, if its updates came as a secure sum
-        self._controls = Controls(config, shared)
         check_aggregation(config)
         self._aggregation = aggregation_of(config.aggregation, config.malicious_clients)
         self._optimizer = server_optimizer_of(config.server_optimizer, config.server_learning_rate)
@@ -78,14 +76,9 @@ class Aggregator:
         return self._aggregation.needs_single_updates
 
     @property
-    def expected(self) -> dict[str, ArraySpec]:
+    def expected(self) -> Mapping[str, ArraySpec]:
         """All arrays that clients send back."""
-        return {**self._shared, **self._controls.specs}
-
-    def message(self, weights: ArrayRecord) -> ArrayRecord:
-        """All arrays that are sent to clients: the global weights, and control variates, if there are any."""
-        controls = self._controls.arrays
-        return ArrayRecord({**weights, **encode(controls)}) if controls else weights
+        return self._shared
 
     def aggregate(self, weights: ArrayRecord, result: RoundResult) -> ArrayRecord | None:
         """The new global weights after a round; None if too few updates are valid, or if clients could not
@@ -103,12 +96,11 @@ class Aggregator:
         start = {name: weights[name].numpy() for name in self._shared}
         combined = self._combined(start, result)
         with np.errstate(over="ignore", invalid="ignore"):
-            new = self._optimizer.step(start, {name: combined[name] for name in self._shared})
+            new = self._optimizer.step(start, combined)
         if not all((abs(array) <= MOST_WEIGHT).all() for array in new.values()):  # False for NaN, too
             self._optimizer.restore(before)
             self.lost = f"the updates lead to weights beyond {MOST_WEIGHT:g}, or not finite"
             return None
-        self._controls.move(combined, result.standing)
         return ArrayRecord({**weights, **encode(new)})
 
     def _combined(self, start: Mapping[str, NDArray], result: RoundResult) -> Mapping[str, NDArray]:
@@ -127,8 +119,7 @@ class Aggregator:
     def _scale_down(self, sent: Mapping[str, NDArray], result: RoundResult) -> None:
         """Scale down each update that is longer than an honest one can be, and note it in its verdict.
 
-        No update is dropped for its length. Neither control variates, nor sums from our own simulation, are
-        bounded.
+        No update is dropped for its length. Sums from our own simulation are not bounded.
         """
         if not result.owners or not is_bounded(result.owners[0].plan):
             return
@@ -143,7 +134,7 @@ class Aggregator:
             near = {
                 key: (start[key] + share * way[key]).astype(spec.dtype) for key, spec in self._shared.items()
             }
-            result.updates[place] = {**update, **near}, weight
+            result.updates[place] = near, weight
             result.verdicts[name] = replace(result.verdicts[name], scaled=share)
             logger.warning(
                 "client %s: an update of length %.4g is scaled down to %.4g, the longest that an honest one "
@@ -177,8 +168,7 @@ class Aggregator:
     def state(self) -> dict[str, NDArray]:
         """What is kept from round to round."""
         kept = {_AGGREGATION + name: array for name, array in self._aggregation.state().items()}
-        kept |= {_OPTIMIZER + name: array for name, array in self._optimizer.state().items()}
-        return kept | {_CONTROLS + name: array for name, array in self._controls.arrays.items()}
+        return kept | {_OPTIMIZER + name: array for name, array in self._optimizer.state().items()}
 
     def restore(self, state: Mapping[str, NDArray]) -> None:
         """Restore that state; ConfigError if the run's aggregation and optimizer do not know it."""
@@ -190,4 +180,3 @@ class Aggregator:
             )
         self._aggregation.restore(below(_AGGREGATION, state))
         self._optimizer.restore(below(_OPTIMIZER, state))
-        self._controls.restore(below(_CONTROLS, state))

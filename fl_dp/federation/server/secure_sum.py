@@ -47,7 +47,7 @@ class SecureAggregator(Aggregator):
         return new
 
     @property
-    def expected(self) -> dict[str, ArraySpec]:
+    def expected(self) -> Mapping[str, ArraySpec]:
         """Multiples of the grid's spacing, in the shapes of the parameters; a complex number is two."""
         return {
             name: ArraySpec((*spec.shape, 2) if spec.dtype.kind == "c" else spec.shape, np.dtype(np.int64))

@@ -267,8 +267,7 @@ class PrivateStrategy(Strategy):
             raise ConfigError(
                 'aggregation = "secure": this grid opens no sums; it serves run.sh, server.py and fl_dp.'
             )
-        message = parts.aggregating.message(arrays)
-        self._asked = self._unjudged = parts.asking.ask(chosen, server_round, message, in_sum=in_sum)
+        self._asked = self._unjudged = parts.asking.ask(chosen, server_round, arrays, in_sum=in_sum)
         return [asked.message for asked in self._asked]
 
     def _enough(self, chosen: Sequence[ClientRecord]) -> Sequence[ClientRecord]:

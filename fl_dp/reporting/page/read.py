@@ -76,8 +76,8 @@ def _why_no_facts(run: Run) -> str:
     if run.at_work:
         return "has no round yet; try again after the first one."
     return (
-        "no round of this run is over and nothing works on it, so there is nothing to report; how it goes on "
-        f"is said by: fl-dp watch {run.folder.shown}"
+        "no round of this run is over and nothing works on it, so there is nothing to report; why is said by "
+        f"the logs in {run.folder.shown}/logs."
     )
 
 

@@ -41,7 +41,6 @@ logger = logging.getLogger("fl_dp")
 _CONTEXT_BYTES = 600 * 2**20  # of CUDA itself, in each process; the allocator does not count it
 _STEP_MARGIN = 1.8  # a process may grow by so many times the tensors seen (see engine/kernel_choice)
 _ROUND_COPIES = 4  # of the parameters, besides model and step: the global ones, noise, a sum in float64
-_CONTROL_COPIES = 5  # with control variates: the server's, the client's last, its mean, change and its sum
 
 
 class TrainingActor:
@@ -120,7 +119,7 @@ class TrainingActor:
             kernels=first.kernels,
             at_once=min(rows, size),
             together=_steady_or_none(trainer, min(together, size)),
-            step_bytes=needed + self._round_bytes(first.algorithm.controlled),
+            step_bytes=needed + self._round_bytes(),
             process_bytes=own_bytes() + (RECORDING_BYTES if self._recorder and is_little(step) else 0),
             gpu_bytes=held,
             gpu_total=total,
@@ -265,10 +264,9 @@ class TrainingActor:
         step = peak_bytes(lambda: trainer.rehearse(found[0]), self._device)
         return found[0], int(_STEP_MARGIN * step)
 
-    def _round_bytes(self, controlled: bool) -> int:
+    def _round_bytes(self) -> int:
         assert self._model is not None
-        copies = _ROUND_COPIES + (_CONTROL_COPIES if controlled else 0)
-        return copies * sum(parameter.nbytes for parameter in self._model.parameters())
+        return _ROUND_COPIES * sum(parameter.nbytes for parameter in self._model.parameters())
 
 
 def _steady_or_none(trainer: Trainer, together: int) -> int:

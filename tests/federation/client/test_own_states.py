@@ -15,7 +15,7 @@ from fl_dp.federation.client.own_states import OwnStates, own_models, states_fol
 from fl_dp.federation.client.received import read_received, received_file
 from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.wire.arrays import state_arrays
-from fl_dp.records import CONTROL, LocalUpdate, RoundPlan
+from fl_dp.records import LocalUpdate, RoundPlan
 from fl_dp.training.kept import read_state
 from fl_dp.training.local_algorithm import algorithm_of
 
@@ -88,7 +88,7 @@ def test_a_round_goes_on_where_its_runs_last_one_before_it_ended(site: Keeping) 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"local_algorithm": "scaffold"}, {"optimizer_settings": "amsgrad=true"}, {"optimizer": "adamax"},
+        {"local_algorithm": "fedprox"}, {"optimizer_settings": "amsgrad=true"}, {"optimizer": "adamax"},
         {"model": "other"}, {"task": "t"}, {"trained": "t"}, {"unit": "person"}, {"personal": "1.bias"},
         {"private": False}, {"optimizer_state": "reset"}, {"adaptive_clipping": "quantile:0.5"},
     ],
@@ -134,13 +134,12 @@ def test_models_of_earlier_runs_stay_under_the_name_of_the_run_that_began(site: 
 
 
 def test_all_that_was_received_is_an_input_of_the_key(tmp_path: Path, asked: list[tuple[str, str]]) -> None:
-    """Control variates too; and they are no part of the model that is kept to be measured."""
+    """It is also the model that is kept to be measured."""
     site = Keeping(tmp_path, **{"evaluate-received": True})
-    arrays = state_arrays(MODEL)
     for number in (0.0, 1.0):
-        controls = {CONTROL + name: array * 0 + np.float32(number) for name, array in arrays.items()}
-        plan = replace(PLAN, run=f"run {number}", local_algorithm="scaffold")
-        assert isinstance(site.train(plan, arrays | controls, expected=arrays | controls), LocalUpdate)
+        arrays = {name: array * 0 + np.float32(number) for name, array in state_arrays(MODEL).items()}
+        plan = replace(PLAN, run=f"run {number}")
+        assert isinstance(site.train(plan, arrays, expected=arrays), LocalUpdate)
     assert asked[0][0] != asked[1][0]
     assert read_received(received_file(site.config)).weights.keys() == arrays.keys()
 

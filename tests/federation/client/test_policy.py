@@ -180,7 +180,6 @@ FOLLOWING = replace(PLAN, max_grad_norm=0.0015, adaptive_clipping="quantile:0.5"
         ({"adaptive_clipping": "x" * 10**6}, "adaptive-clipping = 'xxx"),
         ({"adaptive_clipping": "quantile:0.5" + "\n" * 500}, "adaptive-clipping"),  # fills a screen
         ({"expected_batch_size": 3}, "an expected batch of 3 is too small beside noise multiplier 1"),
-        ({"local_algorithm": "scaffold"}, "and local algorithm 'scaffold': control variates"),
         ({"private": False, "noise_multiplier": 0.0}, "without protection and for adaptive clipping"),
     ],
 )

@@ -13,8 +13,6 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.verify import RoundResult, Verdict
 from fl_dp.federation.wire.arrays import encode, specs
-from fl_dp.launch.preflight import check_choices
-from fl_dp.records import MOST_WEIGHT
 
 START = {"w": np.float32([1.0, 2.0]), "frozen": np.int64([7])}
 TRAINABLE = specs({"w": START["w"]})
@@ -78,76 +76,8 @@ def test_weights_that_are_not_finite_do_not_take_the_place_of_others(optimizer):
     np.testing.assert_array_equal(_arrays(after)["w"], _arrays(expected)["w"])  # nothing of it is remembered
 
 
-CHANGE = {"control w": np.float32([0.5, -1.0])}
-
-
-def _scaffold(**settings):
-    given = {"local_algorithm": "scaffold", "weights": "uniform", **settings}
-    return _aggregating(clients=4, min_clients=1, fit_clients=4, **given)
-
-
-def _with_controls(*values):
-    updates = [({"w": np.float32([value, -value]), **CHANGE}, 1.0) for value in values]
-    verdicts = {str(k): Verdict("trained", arrays=update) for k, (update, _) in enumerate(updates)}
-    return RoundResult(updates=updates, verdicts={**verdicts, "late": Verdict("failed", "no reply")})
-
-
-def _control(aggregating):
-    return aggregating.message(encode(START))["control w"].numpy()
-
-
-def test_control_variates_are_sent_beside_the_weights_and_move_by_the_share_that_took_part():
-    one = _scaffold()
-    assert one.expected.keys() == {"w", "control w"}
-    np.testing.assert_array_equal(_control(one), [0.0, 0.0])
-    new = one.aggregate(encode(START), _with_controls(1.0, 3.0))
-    assert set(new) == {"w", "frozen"}
-    np.testing.assert_array_equal(_arrays(new)["w"], [2.0, -2.0])
-    np.testing.assert_array_equal(_control(one), [0.25, -0.5])  # two of four
-
-
-def test_control_variates_go_on_in_another_process_and_no_others_do():
-    one, other = _scaffold(), _scaffold()
-    one.aggregate(encode(START), _with_controls(1.0))
-    other.restore(one.state())
-    np.testing.assert_array_equal(_control(other), _control(one))
-    for another, state in ((_aggregating(), one.state()), (_scaffold(), {})):
-        with pytest.raises(ConfigError, match="for the local algorithm's control variates"):
-            another.restore(state)
-
-
-def test_control_variates_stay_where_they_can_be_sent_and_where_no_weights_come_of_a_round():
-    one = _scaffold()
-    huge = {"w": np.float32([1.0, 1.0]), "control w": np.float32([3e38, -3e38])}
-    one.aggregate(encode(START), RoundResult([(huge, 1.0)], verdicts={"0": Verdict("trained", arrays=huge)}))
-    np.testing.assert_array_equal(_control(one), [MOST_WEIGHT, -MOST_WEIGHT])
-    before = _control(one)
-    far = RoundResult([({"w": np.float32([np.inf, 0.0]), **CHANGE}, 1.0)])
-    assert one.aggregate(encode(START), far) is None
-    np.testing.assert_array_equal(_control(one), before)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"weights": "declared"}, "needs weights = uniform and aggregation = mean, not "),
-        ({"weights": "noise"}, "needs weights = uniform and aggregation = mean, not "),
-        ({"aggregation": "median"}, "needs weights = uniform and aggregation = mean, not "),
-        ({"adaptive_clipping": "quantile:0.5"}, "adaptive-clipping = 'quantile:0.5': control variates are"),
-    ],
-)
-def test_control_variates_that_would_be_no_mean_are_refused(changes, words):
-    with pytest.raises(ConfigError, match=words):
-        _scaffold(**changes)
-    with pytest.raises(ConfigError, match=words):
-        check_choices(RunConfig(**{"local_algorithm": "scaffold", "weights": "uniform", **changes}))
-
-
-def test_others_send_and_get_the_weights_alone_and_a_round_without_updates_gives_nothing():
-    weights = encode(START)
-    assert _aggregating().message(weights) is weights
-    assert _aggregating().expected == TRAINABLE
-    assert _aggregating().aggregate(weights, RoundResult()) is None
+def test_a_round_without_updates_gives_nothing():
+    assert _aggregating().aggregate(encode(START), RoundResult()) is None
 
 
 HALVES = {"weight": np.full(50, 0.5, np.float32)}

@@ -121,7 +121,6 @@ def test_without_the_noises_surprise_the_bound_would_be_passed(monkeypatch):
         {"private": False},
         {"optimizer": "adam"},
         {"optimizer_settings": "nesterov = true"},
-        {"local_algorithm": "scaffold"},
         {"local_algorithm": "mr-mtl", "pull": 0.1},
         {"local_algorithm": "fedprox", "pull": 0.1, "momentum": 0.5},
         {"local_algorithm": "fedprox", "pull": 3.0},

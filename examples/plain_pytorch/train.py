@@ -28,7 +28,13 @@ def main(epochs: int) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 
     engine = PrivacyEngine(
-        model, batch_size=128, sample_size=len(train), epochs=epochs, max_grad_norm=1.0, target_epsilon=8.0
+        model,
+        losses_of=lambda inputs, targets: F.cross_entropy(model(inputs), targets, reduction="none"),
+        batch_size=128,
+        sample_size=len(train),
+        epochs=epochs,
+        max_grad_norm=1.0,
+        target_epsilon=8.0,
     )
     sampler = PoissonSampler(len(train), expected_batch_size=128, physical_batch_size=64)
     engine.attach(optimizer, sampler=sampler)
@@ -38,7 +44,7 @@ def main(epochs: int) -> None:
         model.train()
         for batches in sampler.logical_batches(loader):  # one step each, an empty draw included
             for inputs, targets in batches:
-                optimizer.virtual_step(loss=F.cross_entropy(model(inputs), targets, reduction="none"))
+                optimizer.virtual_step(loss=engine.losses(inputs, targets))
             optimizer.step(loss=None)
         model.eval()
         with torch.no_grad():

@@ -36,6 +36,7 @@ class PassWatch:
         self._module, self._every, self._chance = module, every, random.SystemRandom()
         self._state = State(module)
         self.mode: tuple[bool, ...] = ()
+        self._structure: object = None  # in which that was the mode
         self.inputs: Inputs | None = None
         self.in_evaluation = self._is_off = False
         self._known: set[str] = set()  # places that were seen to be written and not read
@@ -55,13 +56,14 @@ class PassWatch:
         if self._is_off or not torch.is_grad_enabled():
             return
         self.drop()  # of a pass that had no step
-        mode = mode_of(module)
-        if self.inputs is None or mode != self.mode:
-            self.inputs, self.mode = _zeros(args, kwargs), mode
+        self._before, before = self._state.look(), self.mode
+        if self.structure is not self._structure:
+            self._structure, self.mode = self.structure, mode_of(module)
+        is_new = self.inputs is None or self.mode != before
+        if is_new:
+            self.inputs = _zeros(args, kwargs)
+        if is_new or self._chance.randrange(self._every) == 0:
             self._contents = Contents(module)
-        elif self._chance.randrange(self._every) == 0:
-            self._contents = Contents(module)
-        self._before = self._state.look()
 
     def end(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """A forward hook."""

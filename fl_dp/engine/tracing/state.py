@@ -9,8 +9,9 @@ import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
-from operator import is_
+from operator import is_, itemgetter
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -44,6 +45,13 @@ class _Table:
     def name(self, key: Any) -> str:
         inside = self.kind == "entry"
         return f"{self.path}[{key!r}]" if inside else f"{self.path}.{key}".lstrip(".")
+
+    def getter(self) -> Callable[[], Iterable[Any]]:
+        """Gives the entries that may be others later: of a module all but what PyTorch itself keeps there."""
+        if self.kind == "attribute" and _MODE in self.entries:
+            own = [key for key in self.entries if key not in OF_EVERY_MODULE]
+            return partial(itemgetter(*own, _MODE, _MODE), self.owner)
+        return getattr(self.owner, "values", self.owner.__iter__)  # type: ignore[no-any-return]
 
     def put_back(self, now: Mapping[Any, Any], *, lasting: bool) -> None:
         """Let the place hold its entries again, where it has others `now`; other places stay as they are."""
@@ -125,21 +133,32 @@ class State:
 
     model: nn.Module
     tables: dict[tuple[str, str], _Table] = field(default_factory=dict)
+    _owners: list[Any] = field(default_factory=list)
+    _sizes: list[int] = field(default_factory=list)
     _getters: list[Callable[[], Iterable[Any]]] = field(default_factory=list)
     _values: list[Any] = field(default_factory=list)
     _tensors: tuple[_Found, ...] = ()
 
     def look(self) -> Moment:
-        values = list(chain.from_iterable([get() for get in self._getters]))
-        if len(values) != len(self._values) or not values or not all(map(is_, values, self._values)):
+        if not self._owners or not self._is_as_before():
             self._walk()
         return Moment(self.tables, self._tensors, [tensor._version for _, _, tensor in self._tensors])
+
+    def _is_as_before(self) -> bool:
+        try:
+            return list(map(len, self._owners)) == self._sizes and all(map(is_, self._found(), self._values))
+        except KeyError:  # an attribute that is gone
+            return False
+
+    def _found(self) -> Iterator[Any]:
+        return chain.from_iterable([get() for get in self._getters])
 
     def _walk(self) -> None:
         self.tables = {(one.path, one.kind): one for one in _tables(self.model)}
         tables = self.tables.values()
-        self._getters = [getattr(one.owner, "values", one.owner.__iter__) for one in tables]
-        self._values = [value for one in tables for value in one.entries.values()]
+        self._owners, self._sizes = [one.owner for one in tables], [len(one.owner) for one in tables]
+        self._getters = [one.getter() for one in tables if one.entries]
+        self._values = list(self._found())
         self._tensors = tuple(
             (path, one.kind, tensor)
             for one in tables

@@ -29,7 +29,7 @@ from fl_dp.engine.tracing.capture import (
     output_grads,
 )
 from fl_dp.engine.tracing.ownership import OwnerCheck
-from fl_dp.errors import ProbeError, UnseenUseError
+from fl_dp.errors import ModelError, ProbeError, UnseenUseError
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,11 @@ def keep_gradients(
     uses = find_uses(losses, parameters, axes.shared if axes else frozenset(), graph)
     if axes and axes.by_loss:
         return _each_loss_by_itself(losses, parameters, chooser)
+    if not uses and num_examples:
+        raise ModelError(
+            "The losses depend on no parameter that is trained: call the model itself, with its own "
+            "parameters (functional_call with copies of them trains the copies)."
+        )
     slow = axes.fallback if axes else frozenset()
     if axes is None:
         check_rules(uses)

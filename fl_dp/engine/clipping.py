@@ -223,8 +223,10 @@ def check_losses(losses: Tensor) -> None:
             'examples, and pass the losses of reduction="none".'
         )
     if losses.dim() != 1:
+        more = "; losses.flatten(1).mean(1) makes one of each example's" if losses.dim() > 1 else ""
         raise ModelError(
-            f'Expected losses of shape (N,), one per example (reduction="none"), got {tuple(losses.shape)}.'
+            f'Expected losses of shape (N,), one per example (reduction="none"), got '
+            f"{tuple(losses.shape)}{more}."
         )
     if len(losses) and not losses.requires_grad:
         raise ModelError(

@@ -15,6 +15,7 @@ from torch.utils.hooks import RemovableHandle
 
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError
+from fl_dp.privacy_engine.counts import Series, note
 from fl_dp.privacy_engine.forward_passes import PassWatch
 
 BeforeStep = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], Any]
@@ -55,8 +56,13 @@ class UnprotectedSteps:
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
         self._own = {id(parameter) for parameter in parameters.values()}
-        self.taken = 0
+        self._series = Series(1.0, 0.0)
+        note(self._series, parameters.values())  # so that later engines over these weights count them, too
         self.start()
+
+    @property
+    def taken(self) -> int:
+        return self._series.taken
 
     def start(self) -> None:
         _watch_all_optimizers()
@@ -70,7 +76,7 @@ class UnprotectedSteps:
         if hasattr(optimizer, "privacy_engine"):
             return
         moved = (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
-        self.taken += any(id(parameter) in self._own for parameter in moved)
+        self._series.taken += any(id(parameter) in self._own for parameter in moved)
 
 
 class Attachment:

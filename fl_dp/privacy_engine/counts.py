@@ -126,6 +126,12 @@ class Count:
         return bool(new)
 
 
+def note(series: Series, things: Iterable[object]) -> None:
+    """Let `series` count for every engine over these parameters."""
+    for thing in things:
+        _BOOKS.setdefault(thing, []).append(series)
+
+
 def _can_be_referred_to(thing: object) -> bool:
     try:
         ref(thing)

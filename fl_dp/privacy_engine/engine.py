@@ -65,7 +65,7 @@ from fl_dp.privacy_engine.settings import (
     told_what_is_missing,
     trained_parameters,
 )
-from fl_dp.privacy_engine.spent import EVALUATION, LOSSES, NOISE_SOURCE, RANKS
+from fl_dp.privacy_engine.spent import BUFFERS, EVALUATION, LOSSES, NOISE_SOURCE, OPTIMIZER, RANKS
 from fl_dp.privacy_engine.steps import Steps
 
 _TURNS = 3  # further checks of a model whose step uses a parameter in a new way
@@ -173,7 +173,7 @@ class PrivacyEngine(Fixed, Reports):
         self._check = ModelCheck(module, check_every)
         self._known = {id(parameter) for parameter in module.parameters()}
         self._structure: object = None  # what the model's parts were when they were last checked
-        self._public_weights = public_weights
+        self._public_weights, self._has_state = public_weights, False
         self._unprotected = UnprotectedSteps(self.parameters)
         self._losses = None if losses_of is None else CheckedLosses(losses_of, check_every)
         self._most = most_drawn(batch_size)
@@ -218,6 +218,7 @@ class PrivacyEngine(Fixed, Reports):
         except BaseException:
             self._steps.leave()
             raise
+        self._has_state |= bool(optimizer.state) and not self._steps.count.steps
         self._unprotected.stop()
         self._was_attached = True
         added = {
@@ -331,7 +332,6 @@ class PrivacyEngine(Fixed, Reports):
         check_losses(losses)  # before the model is checked
         check_overrides(losses.device)  # the model may have moved since `attach`
         if self._structure is not self._check.watch.structure:
-            self._check.watch.check_lasting("parameter", "module")
             check_module(self.module, self.parameters, self._known)
             self._structure = self._check.watch.structure
         try:
@@ -443,6 +443,8 @@ class PrivacyEngine(Fixed, Reports):
             LOSSES: self._losses is None,
             NOISE_SOURCE: isinstance(self._generator, torch.Generator),
             EVALUATION: self._check.watch.in_evaluation,
+            BUFFERS: self._check.watch.are_buffers_moved,
+            OPTIMIZER: self._has_state,
             RANKS: self._ranks is not None and not self._ranks.are_records_seen,
         }
         return {name for name, holds in found.items() if holds}

@@ -6,7 +6,7 @@ the first pass makes is made again. What stands in the `state_dict`, or is read 
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +29,8 @@ class PassWatch:
 
     every: contents are compared, too, in the first pass in a mode, and in one of so many, on average.
     mode: which modules were in training mode at the last call. inputs: zeros in place of its arguments.
-    in_evaluation: whether a pass could only be repeated in evaluation mode.
+    in_evaluation: whether a pass could only be repeated in evaluation mode. are_buffers_moved: whether some
+    buffer was written between the passes.
     """
 
     def __init__(self, module: nn.Module, every: int) -> None:
@@ -42,6 +43,9 @@ class PassWatch:
         self._known: set[str] = set()  # places that were seen to be written and not read
         self._before: Moment | None = None
         self._after: Moment | None = None
+        self._aside: tuple[Moment, Moment] | None = None  # around the last pass without gradients
+        self._buffers: list[int] | None = None  # their versions after the last step
+        self.are_buffers_moved = False
         self._contents: Contents | None = None
         self._written: list[Written] = []
         self._to_repeat: Inputs | None = None  # records, until the step
@@ -53,10 +57,17 @@ class PassWatch:
 
     def begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A forward pre-hook."""
-        if self._is_off or not torch.is_grad_enabled():
+        if self._is_off:
+            return
+        if not torch.is_grad_enabled():  # an evaluation; a step may still come for the pass before it
+            now = self._state.look()
+            self._aside = now, now
             return
         self.drop()  # of a pass that had no step
+        self._aside_back()
         self._before, before = self._state.look(), self.mode
+        if self._buffers is not None and self._state.buffer_versions() != self._buffers:
+            self.are_buffers_moved = True
         if self.structure is not self._structure:
             self._structure, self.mode = self.structure, mode_of(module)
         is_new = self.inputs is None or self.mode != before
@@ -66,11 +77,19 @@ class PassWatch:
             self._contents = Contents(module)
 
     def end(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        """A forward hook."""
-        if self._before is None or self._is_off:
+        """A forward hook. Raises ProbeError for what a pass may not write, also where no step follows."""
+        if self._is_off:
             return
-        self._after = self._state.look()
-        self._written = self._before.changes(self._after)
+        now = self._state.look()
+        if not torch.is_grad_enabled():
+            before = self._aside[0] if self._aside else now
+            self._aside = before, now
+            self._refuse(before.changes(now))
+            return
+        if self._before is None:
+            return
+        self._after, self._written = now, self._before.changes(now)
+        self._refuse(self._written)
         if any(one.path not in self._known for one in self._written):
             self._to_repeat = args, kwargs
 
@@ -92,17 +111,22 @@ class PassWatch:
         try:
             self._check_backward()
             self._put_back()
-            self.check_lasting("parameter", "module", "buffer", "attribute", "entry", "class attribute")
             if self._contents is not None:
                 self._contents.check()
             if any(one.path not in self._known for one in self._written):
                 self._check_unread()
         finally:
             self._forget()
+        self._buffers = self._state.buffer_versions()
 
-    def check_lasting(self, *kinds: str) -> None:
-        """ProbeError if the pass wrote a place of these kinds that is saved, or that cannot be put back."""
-        for one in (one for one in self._written if one.lasts and one.kind in kinds):
+    def _refuse(self, written: Iterable[Written]) -> None:
+        """ProbeError if a place was written that is saved, or that cannot be put back."""
+        lasting = [one for one in written if one.lasts]
+        if lasting and self._contents is not None:
+            contents, self._contents = self._contents, None
+            self._put_back()
+            contents.check()  # which brings back what it can
+        for one in lasting:
             raise written_to(one, self._module)
 
     def drop(self) -> None:
@@ -112,6 +136,13 @@ class PassWatch:
         """
         self._put_back(lasting=False)
         self._forget()
+
+    def _aside_back(self) -> None:
+        """Undo what an evaluation has written to attributes: this pass must not read it."""
+        if self._aside is not None:
+            before, after = self._aside
+            before.put_back(after, lasting=False)
+            self._aside = None
 
     def _forget(self) -> None:
         if self._written:

@@ -146,13 +146,21 @@ class Reports(ABC):
         wrong = self._wrong(asked) if steps is None else ()
         return PrivacySpent(wrong, epsilon, self.target_delta, asked, assumed(unseen))
 
+    def _unprotected_steps(self) -> int:
+        others = (
+            one
+            for one in self._steps.count.series
+            if not one.noise_multiplier and one is not self._steps.count.own
+        )
+        return max(self._unprotected.taken, sum(one.taken for one in others))
+
     def _wrong(self, asked: int) -> tuple[str, ...]:
         """What makes the number misleading."""
         found = []
-        if unprotected := self._unprotected.taken:
+        if unprotected := self._unprotected_steps():
             found.append(
                 f"NOT PRIVATE: {unprotected} steps of an optimizer without an engine have moved these "
-                "weights. If their data were public, make the engine after them"
+                "weights. If their data were public, make the engine after them, with public_weights=True"
             )
         elif not (self._was_attached or asked):
             found.append(

@@ -62,11 +62,12 @@ class PrivacySpent:
 DRAWS, LOSSES, NOISE_SOURCE, DRAW_SOURCE = "draws", "losses", "noise generator", "draw generator"
 OTHERS, BACK, CONTINUED = "other engines", "steps taken back", "continued"
 PUBLIC, EVALUATION, RANKS = "public weights", "evaluation mode", "records of ranks"
+BUFFERS, OPTIMIZER = "buffers", "optimizer state"
 
 # name -> what was not seen, with {} for the number of steps, and what to do.
 _TOLD: Mapping[str, tuple[str, str]] = {
     DRAWS: (
-        "each batch is a Poisson draw, in {}",
+        "each batch is a Poisson draw of rate batch_size / sample_size, in {}",
         "to have it checked: attach(optimizer, sampler=PoissonSampler(...)) before the first step",
     ),
     LOSSES: (
@@ -84,6 +85,14 @@ _TOLD: Mapping[str, tuple[str, str]] = {
     RANKS: (
         "all ranks hold the same records in the same order, in {}",
         "to have it checked: a DataLoader, and augmentations inside the model",
+    ),
+    BUFFERS: (
+        "what was written to buffers between the passes came from no record",
+        "a forward pass, and code between passes, must not write batch statistics",
+    ),
+    OPTIMIZER: (
+        "the state that the optimizer had at attach() is of no gradient without noise",
+        "optimizer.state.clear(), or a new optimizer, before attach()",
     ),
     EVALUATION: (
         "training mode leaves nothing behind: two equal calls in it differ",

@@ -1,7 +1,7 @@
 """Counts an engine's steps, and what nobody saw of them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any
 from weakref import ref
 
@@ -67,7 +67,13 @@ class Steps:
         sampler.register(self._join_data)
 
     def _join_data(self, dataset: object) -> None:
-        """Count with the engines that drew from this data set."""
+        """Count with the engines that drew from this data set; ConfigError for another number of records."""
+        if isinstance(dataset, Sized) and len(dataset) != self._sample_size:
+            raise ConfigError(
+                f"The loader's data set has {len(dataset)} records, but the sampler draws from "
+                f"{self._sample_size}: epsilon would be of other draws. Give both, and sample_size, "
+                "len(dataset); for a part of the data take a torch.utils.data.Subset."
+            )
         same = dataset.tensors if isinstance(dataset, TensorDataset) else ()
         self.count.join([dataset, *same], "this data set")
         self._see(dataset)

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import math
 
 import pytest
 import torch
@@ -172,6 +173,43 @@ def test_a_new_engine_over_the_same_weights_that_loads_the_old_one_s_state_count
     second.attach(optimizer)
     take(model, optimizer, 1)
     assert second.get_privacy_spent().steps == 7
+
+
+def test_steps_without_an_engine_between_two_engines_count_for_the_second_too():
+    model, optimizer, engine = attached()
+    take(model, optimizer, 2)
+    engine.detach()
+    optimizer.zero_grad()
+    losses_of(model, X, Y).mean().backward()
+    optimizer.step()
+    second = small_engine(model, noise_multiplier=1.0)
+    optimizer.zero_grad()
+    second.attach(optimizer)
+    take(model, optimizer, 1)
+    assert second.get_privacy_spent().epsilon == math.inf
+    assert str(second.get_privacy_spent()).startswith("NOT PRIVATE: 1 steps")
+
+
+def test_momentum_of_gradients_without_noise_is_named():
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses_of(model, X, Y).mean().backward()
+    optimizer.step()
+    engine = small_engine(model, noise_multiplier=1.0)
+    optimizer.zero_grad()
+    engine.attach(optimizer)
+    take(model, optimizer, 1)
+    assert "optimizer.state.clear()" in str(engine.get_privacy_spent())
+
+
+@pytest.mark.parametrize("records", [39, 41])
+def test_a_data_set_of_another_size_than_the_sampler_s_is_refused(records):
+    engine = small_engine(small_model(), noise_multiplier=1.0, sample_size=40)
+    sampler = PoissonSampler(40, expected_batch_size=10, physical_batch_size=99)
+    engine.attach(torch.optim.SGD(engine.module.parameters(), lr=0.1), sampler=sampler)
+    loader = DataLoader(TensorDataset(*small_batch(records)), batch_sampler=sampler)
+    with pytest.raises(ConfigError, match=rf"data set has {records} records, .*40: .*len\(dataset\)"):
+        next(sampler.logical_batches(loader))
 
 
 def test_fewer_steps_than_other_engines_took_have_no_price():

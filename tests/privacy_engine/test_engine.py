@@ -121,12 +121,19 @@ def test_the_model_is_checked_again_in_another_mode(first):
         model.train()
     with pytest.raises(ProbeError):
         optimizer.step(loss=losses_of(model, x, y))
-    losses = losses_of(model, x, y)
+    model.eval()
+    optimizer.step(loss=losses_of(model, x, y))
+    assert engine.steps == (2 if first == "eval" else 1)
+
+
+def test_a_mode_that_is_switched_between_call_and_step_before_it_was_checked_is_refused():
+    model, optimizer, engine = attached()
+    losses = losses_of(model, *small_batch())
     model.eval()
     with pytest.raises(ConfigError, match="between its call and the step"):
         optimizer.step(loss=losses)
-    optimizer.step(loss=losses_of(model, x, y))
-    assert engine.steps == (2 if first == "eval" else 1)
+    optimizer.step(loss=losses_of(model, *small_batch()))
+    assert engine.steps == 1
 
 
 def test_evaluation_between_steps_needs_no_check_and_between_call_and_step_changes_nothing(monkeypatch):

@@ -1,5 +1,6 @@
 """A forward pass leaves nothing behind: what later passes read is refused, what nobody reads is put back."""
 
+import argparse
 import copy
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from torch.nn.utils import prune
 
 from fl_dp.errors import ProbeError
 
+pytestmark = pytest.mark.filterwarnings("ignore::fl_dp.errors.AssumedSamplingWarning")
 X, Y = small_batch()
 
 
@@ -169,6 +171,102 @@ READ = {
 def test_what_a_later_pass_reads_is_refused(case):
     with pytest.raises(ProbeError, match="Two calls on the same batch gave different outputs"):
         steps(READ[case]())
+
+
+class OfTheClass(Does):
+    cache: dict = {}  # noqa: RUF012
+
+
+def kept_in_the_class(m, x):
+    if "mean" not in m.cache:
+        m.cache["mean"] = x.mean(0)[:3]
+    return -m.cache["mean"]
+
+
+def kept_in_an_object(m, x):
+    if m.args.mean is None:
+        m.args.mean = x.mean(0)[:3]
+    return -m.args.mean
+
+
+def kept_by_a_function(m, x):
+    if not hasattr(kept_by_a_function, "mean"):
+        kept_by_a_function.mean = x.mean(0)[:3]
+    return -kept_by_a_function.mean
+
+
+class Callable_(SimpleNamespace):  # noqa: N801
+    def __call__(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda: OfTheClass(kept_in_the_class),
+        lambda: Does(kept_in_an_object, args=argparse.Namespace(mean=None)),
+        lambda: Does(kept_in_an_object, args=Callable_(mean=None)),
+        lambda: Does(kept_by_a_function),
+    ],
+)
+def test_what_the_first_real_pass_keeps_in_objects_and_classes_is_refused(model):
+    """The real batch comes before the check of the model: what it has kept looks like a constant there."""
+    with pytest.raises(ProbeError, match="Two calls on the same batch gave different outputs"):
+        steps(model())
+    OfTheClass.cache.clear()
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_pass_without_a_step_may_not_write_either(gradients):
+    """Batch norm is in evaluation mode, but for the pass that evaluates."""
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).eval()
+    model, optimizer, engine = attached(model)
+    optimizer.step(loss=losses_of(model, X, Y))
+    model.train()
+    with (
+        torch.set_grad_enabled(gradients),
+        pytest.raises(ProbeError, match=r"buffer 1\.(running|num_batches)"),
+    ):
+        model(X)
+    model.eval()
+    optimizer.step(loss=losses_of(model, X, Y))
+    assert engine.steps == 2
+
+
+def test_the_first_of_two_calls_in_a_step_may_not_write_either():
+    def largest(m, x):
+        if (x.abs().amax(0)[:3] > m.mean).any():
+            m.mean.copy_(x.abs().amax(0)[:3])
+
+    model = with_buffer(largest)
+    model.mean.fill_(5.0)
+    model, optimizer, _ = attached(model)
+    optimizer.step(loss=losses_of(model, X, Y))
+    with pytest.raises(ProbeError, match="buffer mean"):
+        optimizer.step(loss=losses_of(model, 100 * X, Y) + losses_of(model, X, Y))
+
+
+def test_an_evaluation_may_keep_attributes_to_look_at_until_the_next_pass():
+    model, optimizer, _ = attached(Does(a_map))
+    optimizer.step(loss=losses_of(model, X, Y))
+    with torch.no_grad():
+        model(X)
+    assert held(model) != set()
+    losses = losses_of(model, X, Y)
+    optimizer.step(loss=losses)
+    assert held(model) == set()
+
+
+def test_buffers_that_are_written_between_passes_are_named_in_the_line():
+    """A centre, a queue, a part of the model that is called by itself."""
+    model, optimizer, engine = attached(with_buffer(lambda m, x: m.mean))
+    for _ in range(2):
+        optimizer.step(loss=losses_of(model, X, Y))
+    assert "buffers" not in [one.name for one in engine.get_privacy_spent().assumed]
+    with torch.no_grad():
+        model.mean.copy_(X.mean(0)[:3])
+    optimizer.step(loss=losses_of(model, X, Y))
+    assert "buffers" in [one.name for one in engine.get_privacy_spent().assumed]
 
 
 def after_three_passes(m, x):

@@ -91,7 +91,11 @@ def test_steps_of_an_optimizer_without_an_engine_cost_everything_and_are_said_fi
     spent = engine.get_privacy_spent()
     assert spent.epsilon == math.inf
     assert str(spent).startswith("NOT PRIVATE: 3 steps of an optimizer without an engine")
-    made_after = small_engine(model, noise_multiplier=1.0)
+    later = small_engine(model, noise_multiplier=1.0)
+    later.attach(optimizer)
+    assert later.get_privacy_spent().epsilon == math.inf, "these weights were moved so"
+    later.detach()
+    made_after = small_engine(model, noise_multiplier=1.0, public_weights=True)
     made_after.attach(optimizer)
     optimizer.zero_grad()
     optimizer.step(loss=losses_of(model, x, y))

@@ -50,7 +50,9 @@ class BatchAxis:
         if num_rows % num_examples:
             raise ProbeError(
                 f"A tensor has {num_rows} rows in dimension {self.dim}, not a multiple of the {num_examples} "
-                "examples in the batch; every trainable layer must treat every example alike."
+                "examples in the batch; every trainable layer must treat every example alike. Losses of "
+                "several calls go into a virtual_step each; those of tokens become one of each example, by "
+                "losses.view(N, -1).mean(1)."
             )
         per_example = num_rows // num_examples
         if self.between:

@@ -5,14 +5,13 @@ then holds another object, or a tensor has another version. What `.data` and Num
 contents alone (`writes.py`).
 """
 
-import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from operator import is_, itemgetter
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from torch import Tensor, nn
@@ -22,9 +21,14 @@ from fl_dp.engine.tracing.structure import children
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))  # its parameters, buffers, modules, hooks and mode
 _MODE = "training"  # which the user may switch
 _PLAIN = bool | int | float | complex | str | bytes | None
+_OF_TORCH = frozenset(
+    {"torch", "builtins", "collections", "abc", "typing"}
+)  # nobody assigns to their classes
+# Of what trains the model: objects that change all the time, and that the model does not read.
 _FOREIGN = frozenset(
-    {"torch", "builtins", "collections", "abc"}
-)  # packages whose objects are not looked into
+    {"lightning", "pytorch_lightning", "lightning_fabric", "accelerate", "fl_dp", "logging", "threading"}
+)
+_MOST = 20_000  # objects that are looked into
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,11 @@ class State:
             self._walk()
         return Moment(self.tables, self._tensors, [tensor._version for _, _, tensor in self._tensors])
 
+    def buffer_versions(self) -> list[int]:
+        """Of the buffers, as of the last look; and which object each is."""
+        found = [tensor for _, kind, tensor in self._tensors if kind == "buffer"]
+        return [*(tensor._version for tensor in found), *map(id, found)]
+
     def _is_as_before(self) -> bool:
         try:
             return list(map(len, self._owners)) == self._sizes and all(map(is_, self._found(), self._values))
@@ -204,13 +213,17 @@ def _tables(model: nn.Module) -> Iterator[_Table]:
     modules = dict(model.named_modules())
     seen = {id(module) for module in modules.values()}
     kinds = {
-        kind for module in modules.values() for kind in type(module).__mro__ if _package(kind) not in _FOREIGN
+        kind
+        for module in modules.values()
+        for kind in type(module).__mro__
+        if _package(kind) not in _OF_TORCH
     }
-    packages = {_package(kind) for kind in kinds}
     for path, module in modules.items():
-        yield from _of_module(module, path, seen, packages)
+        yield from _of_module(module, path, seen)
     for kind in kinds:
         yield _Table(kind.__qualname__, "class attribute", vars(kind), _always, dict(vars(kind)))
+        for key, value in vars(kind).items():
+            yield from _inside(value, f"{kind.__qualname__}.{key}", seen)
 
 
 def _package(kind: type) -> str:
@@ -225,7 +238,7 @@ def _never(key: Any) -> bool:
     return False
 
 
-def _of_module(module: nn.Module, path: str, seen: set[int], packages: set[str]) -> Iterator[_Table]:
+def _of_module(module: nn.Module, path: str, seen: set[int]) -> Iterator[_Table]:
     temporary = module._non_persistent_buffers_set
     yield _Table(path, "parameter", module._parameters, _always, dict(module._parameters))
     yield _Table(path, "buffer", module._buffers, lambda key: key not in temporary, dict(module._buffers))
@@ -233,31 +246,26 @@ def _of_module(module: nn.Module, path: str, seen: set[int], packages: set[str])
     yield _Table(path, "attribute", vars(module), _never, dict(vars(module)))
     for key, value in vars(module).items():
         if key not in OF_EVERY_MODULE:
-            yield from _inside(value, f"{path}.{key}".lstrip("."), seen, packages)
+            yield from _inside(value, f"{path}.{key}".lstrip("."), seen)
 
 
-def _inside(value: Any, path: str, seen: set[int], packages: set[str]) -> Iterator[_Table]:
-    """The tables of a container or of an object of the model's own packages, and of what they hold."""
-    if isinstance(value, Tensor | _PLAIN | type) or id(value) in seen:
+def _inside(value: Any, path: str, seen: set[int]) -> Iterator[_Table]:
+    """The tables of a container or an object, and of what they hold; not of objects with `__slots__`."""
+    if isinstance(value, Tensor | _PLAIN | type | ModuleType) or id(value) in seen or len(seen) > _MOST:
         return
     seen.add(id(value))
     if isinstance(value, nn.Module):  # in a list of Python's, which registers nothing
-        yield from _of_module(value, path, seen, packages)
+        yield from _of_module(value, path, seen)
         return
     if isinstance(value, dict):
         yield _Table(path, "entry", value, _never, dict(value))
     elif isinstance(value, list | deque | set):
         yield _Table(path, "entry", value, _never, _entries(value))
-    elif hasattr(value, "__dict__") and _is_looked_into(value, packages):
+    elif isinstance(getattr(value, "__dict__", None), dict) and _package(type(value)) not in _FOREIGN:
         yield _Table(path, "attribute", vars(value), _never, dict(vars(value)))
         for key, child in vars(value).items():
-            yield from _inside(child, f"{path}.{key}", seen, packages)
+            yield from _inside(child, f"{path}.{key}", seen)
         return
     inside = list(value) if isinstance(value, deque) else value
     for step, child in children(inside):
-        yield from _inside(child, path + step, seen, packages)
-
-
-def _is_looked_into(value: Any, packages: set[str]) -> bool:
-    own = isinstance(value, SimpleNamespace) or dataclasses.is_dataclass(value)
-    return own or (not callable(value) and _package(type(value)) in packages)
+        yield from _inside(child, path + step, seen)

@@ -69,7 +69,7 @@ def parameters_kept(model: nn.Module, replaced: Mapping[str, Tensor]) -> Iterato
 def written_to(change: Written, model: nn.Module) -> ProbeError:
     """The error that names what a forward pass has written, and the way out."""
     if change.kind == "buffer":
-        instead = batch_norms(model) or spectral_norms(model) or "Replace its layer."
+        instead = batch_norms(model) or spectral_norms(model) or "Replace its layer, or write between steps."
         return ProbeError(
             f"The forward pass writes to buffer {change.path}, which then holds data that no noise protects. "
             f"{instead} Or put it in evaluation mode."

@@ -20,12 +20,14 @@ class Accountant:
     unprotected or hopelessly weak entries. AccountingError if it has no answer.
     upper_bound: whether it is proven that no true epsilon is larger, rounding errors included. Otherwise the
     accountant serves for planning and comparing, and never holds a budget.
-    copies: whether it accounts for `Entry.copies`; if not, it never gets entries with more than one.
+    copies, passes: whether it accounts for `Entry.copies` and `Entry.pass_steps`; if not, it never gets
+    entries with more than one.
     """
 
     compute: Callable[[tuple[Entry, ...], float], float]
     upper_bound: bool
     copies: bool = False
+    passes: bool = False
 
 
 def find_accountant(name: str) -> Accountant:

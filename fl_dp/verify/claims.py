@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fl_dp.clean_text import clean
 from fl_dp.decoding import By, Count, UnfitError, fields_of, one_of
 from fl_dp.errors import ConfigError
-from fl_dp.records import MORE_FIELDS, REFUTED, ClientStatus, Entry, Mechanism, unknown_steps
+from fl_dp.records import MORE_FIELDS, REFUTED, ClientStatus, Entry, Mechanism
 from fl_dp.reporting.provenance import unreadable
 from fl_dp.reporting.reports import ALL_RUNS, SCOPES, THIS_RUN
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, whole
@@ -27,9 +27,6 @@ def charges(found: Any) -> Charges:
     """Sorted entries, with no mechanism twice; ValueError for anything else."""
     if type(found) is not list or len(found) > _MOST_MECHANISMS:
         raise ValueError("no list of charges")
-    for one in map(table, found):
-        if what := unknown_steps(one):
-            raise ValueError(f"charges for {what}, whose cost only fl_dp 1.0 knows")
     key = tuple(
         (
             number(one.get("sample_rate")),
@@ -74,7 +71,7 @@ class ClientClaim:
     """One client in a round, or at the end. epsilon: None if none holds.
 
     charges: None in a run of an older fl_dp, which did not write them; likewise delta. own_steps: the claimed
-    steps of its update in this round; 0 without one, and at the end. shares, copies: of these.
+    steps of its update in this round; 0 without one, and at the end. shares, copies, pass_steps: of these.
     epsilon_alone: if the assumption behind secure sums fails, None if none holds; says_alone: whether the
     file has it at all.
     arithmetic: as written, or `REFUTED`, for an older fl_dp, which wrote none.
@@ -101,6 +98,7 @@ class ClientClaim:
     retired: Count = 0
     shares: Count = 1
     copies: Count = 1
+    pass_steps: Count = 1
     epsilon_alone: Number = None
     says_alone: bool = False
     arithmetic: Annotated[object, By(lambda found: found)] = REFUTED

@@ -148,7 +148,8 @@ class Ledger:
         entry: Entry,
         budget: Budget | None,
     ) -> Reservation:
-        """Pay for as many of the entry's steps as still fit `budget`, in one transaction, on disk.
+        """Pay for as many of the entry's steps as still fit `budget`, in one transaction, on disk; of passes
+        (`Entry.pass_steps`) for whole ones only.
 
         budget None: training without protection. All steps are noted, however many; from then on no epsilon
         holds for these data.

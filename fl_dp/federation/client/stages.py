@@ -65,7 +65,9 @@ class AcceptedRound:
         """
         plan = self.plan
         rate = self.sample_rate if plan.copies == 1 else max(self.sample_rate, plan.most_rate)
-        return Entry(rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies)
+        return Entry(
+            rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies, plan.pass_steps
+        )
 
     @property
     def listed(self) -> tuple[Entry, ...]:

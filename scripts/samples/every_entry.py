@@ -36,7 +36,7 @@ def make_ledger(path: Path) -> None:
         )
         ledger.reserve_all([repeatable])
         _pay(ledger, ReservationRequest("visits", "run-1", 1, Entry(0.2, 2.5, 7), _RDP, arithmetic=PROVEN))
-        _pay(ledger, ReservationRequest("sums", "run-2", 1, Entry(0.1, 1.5, 9, 3, copies=2), _TWO_WALLS))
+        _pay(ledger, ReservationRequest("sums", "run-2", 1, Entry(0.1, 1.5, 9, 3), _TWO_WALLS))
         _pay(ledger, ReservationRequest("old", "run-1", 1, Entry(0.1, 1.0, 4), _BUDGET))
         ledger.retire("old")
         ledger.register("old", _digest("d").hex(), 50)

@@ -18,7 +18,7 @@ CLIENT = {
     "rounds": 3, "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
 }  # fmt: skip
 FEDERATION = {
-    "largest": 1.0, "median": 1.0, "least": None, "accountants": ["pld"], "clients_per_person": 1,
+    "largest": 1.0, "median": 1.0, "least": None, "accountants": ["pld"],
     "rounds_ahead": 0, "running_out": [],
 }  # fmt: skip
 SUMMARY: dict[str, Any] = {

@@ -21,7 +21,7 @@ from fl_dp.optional import EXTRAS
 from fl_dp.steady_math import machine
 
 _GIB = 2**30
-_SHOWN = ("torch", "flwr", "ray", "opacus", "dp-accounting", "cryptography", "numpy")
+_SHOWN = ("torch", "flwr", "ray", "dp-accounting", "cryptography", "numpy")
 _ROOM = 2 * _GIB  # less is too little for a run's models, logs and ledger
 
 

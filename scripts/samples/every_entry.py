@@ -10,14 +10,13 @@ from fl_dp.accounting.ledger.requests import DataDeclaration, ReservationRequest
 from fl_dp.records import PROVEN, Entry
 
 _BUDGET = Budget(3.0, 1e-5)
-_LISTED = tuple(Entry(0.1, noise, 5) for noise in (2.0, 1.5, 1.2))
 _RDP = Budget(5.0, 1e-6, "rdp")
 _TWO_WALLS = Budget(2.0, 1e-5, epsilon_alone=20.0)
 _PART = "images, part 0/2 (iid, seed 0)"
 
 
 def make_ledger(path: Path) -> None:
-    """A part of a set, persons, secure sums, a list of noise; one retired, one unprotected."""
+    """A part of a set, persons, secure sums; one retired, one unprotected."""
     with Ledger.open(path) as ledger:
         ledger.register_all([
             DataDeclaration(_PART, _digest("a").hex(), 100, "images", "2 (iid, seed 0)", _digests("image")),
@@ -28,7 +27,6 @@ def make_ledger(path: Path) -> None:
             DataDeclaration("sums", _digest("c").hex(), 200),
             DataDeclaration("old", _digest("d").hex(), 50),
             DataDeclaration("open", _digest("e").hex(), 70),
-            DataDeclaration("listed", _digest("g").hex(), 90),
         ])  # fmt: skip
         ledger.commit(ledger.reserve(_PART, "run-1", 1, Entry(0.1, 1.2, 10), _BUDGET))
         repeatable = ReservationRequest(
@@ -42,7 +40,6 @@ def make_ledger(path: Path) -> None:
         ledger.register("old", _digest("d").hex(), 50)
         _pay(ledger, ReservationRequest("old", "run-3", 1, Entry(0.1, 1.0, 4), _BUDGET))
         _pay(ledger, ReservationRequest("open", "run-3", 1, Entry(0.1, 0.0, 5), None))
-        _pay(ledger, ReservationRequest("listed", "run-4", 1, _LISTED[0], _BUDGET, listed=_LISTED))
 
 
 def _pay(ledger: Ledger, request: ReservationRequest) -> None:

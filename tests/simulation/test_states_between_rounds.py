@@ -21,10 +21,7 @@ CLIENTS = 12
 ADAM = {"optimizer": "adam", "learning_rate": 0.05, "optimizer_state": "keep"}
 OWN_MODEL = {"local_algorithm": "mr-mtl", "pull": 0.3}
 CONTROLS = {"local_algorithm": "scaffold"}
-FOLLOWING = {"adaptive_clipping": "quantile:0.5:1"}
-every_kind = pytest.mark.parametrize(
-    "kind", [ADAM, OWN_MODEL, CONTROLS, FOLLOWING], ids=["adam", "mr-mtl", "scaffold", "adaptive clipping"]
-)
+every_kind = pytest.mark.parametrize("kind", [ADAM, OWN_MODEL, CONTROLS], ids=["adam", "mr-mtl", "scaffold"])
 
 
 def keeping(federation: Any, **changes: Any) -> Any:

@@ -9,7 +9,7 @@ from fl_dp.config.run_settings import UNIFORM
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import refuse_unknown
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
-from fl_dp.federation.wire.round_arrays import NO_CONTROLS, control_specs, is_controlled
+from fl_dp.federation.wire.round_arrays import control_specs, is_controlled
 from fl_dp.records import MOST_WEIGHT
 
 
@@ -46,8 +46,6 @@ def check_controls(config: RunConfig) -> None:
     """ConfigError if a local algorithm's control variates would not be the mean of all clients' own."""
     if not is_controlled(config.local_algorithm):
         return
-    if config.adaptive_clipping:
-        raise ConfigError(f"adaptive-clipping = {config.adaptive_clipping!r}: {NO_CONTROLS}.")
     if (config.weights, config.aggregation) != (UNIFORM, "mean"):
         raise ConfigError(
             f"local-algorithm = {config.local_algorithm}: needs weights = {UNIFORM} and aggregation = mean, "

@@ -10,12 +10,6 @@ from fl_dp.training.trainer import as_arrays, trainable
 if TYPE_CHECKING:
     from torch import nn
 
-# Why adaptive clipping excludes them: each client descends along sums in multiples of its own bound.
-NO_CONTROLS = (
-    "control variates are means of gradients that all clients clip to one bound; take another local "
-    "algorithm, or a bound that stays"
-)
-
 
 def shared_specs(model: "nn.Module", personal: str) -> dict[str, ArraySpec]:
     """The specs of the trained parameters that leave a client. personal: patterns of those that never do."""

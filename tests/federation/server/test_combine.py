@@ -133,7 +133,6 @@ def test_control_variates_stay_where_they_can_be_sent_and_where_no_weights_come_
         ({"weights": "declared"}, "needs weights = uniform and aggregation = mean, not "),
         ({"weights": "noise"}, "needs weights = uniform and aggregation = mean, not "),
         ({"aggregation": "median"}, "needs weights = uniform and aggregation = mean, not "),
-        ({"adaptive_clipping": "quantile:0.5"}, "adaptive-clipping = 'quantile:0.5': control variates are"),
     ],
 )
 def test_control_variates_that_would_be_no_mean_are_refused(changes, words):

@@ -68,7 +68,7 @@ def test_it_is_paid_for_before_a_record_is_counted(real_client, monkeypatch):
 
 def test_nothing_leaves_without_the_noise_of_its_payment(real_client, monkeypatch):
     """The cells less the counts are of the deviation that the payment promises."""
-    client, counts = real_client(**{**SHARE, "evaluate-epsilon": 1e4}), []
+    client, counts = real_client(**{**SHARE, "evaluate-epsilon": 600.0}), []
     monkeypatch.setattr(
         evaluation, "count", lambda *a, real=evaluation.count: counts.append(real(*a)) or counts[-1]
     )

@@ -55,9 +55,8 @@ class UnprotectedSteps:
     """Counts steps by optimizers without an engine over these parameters, while no engine is attached."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
-        self._own = {id(parameter) for parameter in parameters.values()}
+        self._own = {id(parameter): parameter for parameter in parameters.values()}
         self._series = Series(1.0, 0.0)
-        note(self._series, parameters.values())  # so that later engines over these weights count them, too
         self.start()
 
     @property
@@ -65,6 +64,8 @@ class UnprotectedSteps:
         return self._series.taken
 
     def start(self) -> None:
+        """From now on; later engines over these weights count these steps, too."""
+        note(self._series, self._own.values())
         _watch_all_optimizers()
         _WATCHING[:] = [one for one in _WATCHING if one() not in (None, self)] + [weakref.ref(self)]
 

@@ -1,6 +1,4 @@
-"""What an engine checks: the model, on inputs of the user's own calls; that it trains in one process; and
-whether examples mix in losses.
-"""
+"""What an engine checks beside the model: that it trains in one process, and the losses."""
 
 import random
 from typing import Any
@@ -10,11 +8,8 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from fl_dp.engine.backward import Axes
-from fl_dp.engine.probe import joined, probed
 from fl_dp.engine.tracing.mixing import LossesOf, check_no_mixing
 from fl_dp.errors import ConfigError
-from fl_dp.privacy_engine.forward_passes import PassWatch, mode_of
 
 _LARGE = 256.0  # a scale of GradScaler's, and no factor that people write
 _THOROUGH_FROM = 2  # examples: a smaller first batch cannot show mixing
@@ -33,50 +28,6 @@ _INSTEAD = (
     "use PoissonSampler(physical_batch_size=...) and optimizer.virtual_step. Or pass "
     "PrivacyEngine(..., ranks='all')."
 )
-
-
-class ModelCheck:
-    """Checks a model once in every mode: batch norm, for one, mixes examples only in training mode.
-
-    Register `watch.begin` as a forward pre-hook and `watch.end` as a forward hook, both with keywords.
-    every: see `PassWatch`.
-    """
-
-    def __init__(self, module: nn.Module, every: int) -> None:
-        self.watch = PassWatch(module, every)
-        self._module, self._turn = module, 0
-        self._axes: dict[tuple[bool, ...], Axes] = {}
-
-    def axes(self) -> Axes:
-        """Where the batch lies in every use, in the mode of the last call; checks the model if need be.
-
-        Raises ConfigError if the model was not called, and what `probe` raises.
-        """
-        found = self._axes.get(self.watch.mode)
-        return self._probed() if found is None else found
-
-    def axes_anew(self) -> Axes:
-        """As after another check, with other random numbers, and with what was found before."""
-        self._turn += 1
-        before = self._axes[self.watch.mode]
-        found = self._axes[self.watch.mode] = joined(before, self._probed())
-        return found
-
-    def _probed(self) -> Axes:
-        inputs = self.watch.inputs
-        if inputs is None:
-            raise ConfigError(
-                "The model was not called after attach(); call the whole model, not its parts, so that the "
-                "engine can check it on inputs of the same kind."
-            )
-        if self.watch.mode != mode_of(self._module):
-            raise ConfigError(
-                "The model was switched to training or evaluation mode between its call and the step, "
-                "before it was checked; switch after the step."
-            )
-        with self.watch.checking():
-            axes = self._axes[self.watch.mode] = probed(self._module, *inputs, clears=True, turn=self._turn)
-        return axes
 
 
 def check_one_process() -> None:

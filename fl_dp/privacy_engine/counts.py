@@ -129,7 +129,8 @@ class Count:
 def note(series: Series, things: Iterable[object]) -> None:
     """Let `series` count for every engine over these parameters."""
     for thing in things:
-        _BOOKS.setdefault(thing, []).append(series)
+        if series not in (book := _BOOKS.setdefault(thing, [])):
+            book.append(series)
 
 
 def _can_be_referred_to(thing: object) -> bool:

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from fl_dp.accounting.budget import auto_delta
+from fl_dp.engine.backward import Axes
 from fl_dp.engine.bounds import Bounds, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
 from fl_dp.engine.clipping import ClippedSum, check_losses, checked_groups, clipped_grad_sum, empty_sum
@@ -31,7 +32,7 @@ from fl_dp.engine.noise.passes import PassGrid, count_of, pass_grid
 from fl_dp.engine.precision import check_overrides
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.engine.sum_error import most_drawn
-from fl_dp.errors import ConfigError, UnseenUseError
+from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import (
     Attachment,
     UnprotectedSteps,
@@ -40,12 +41,12 @@ from fl_dp.privacy_engine.attachment import (
 )
 from fl_dp.privacy_engine.checks import (
     CheckedLosses,
-    ModelCheck,
     check_chance,
     check_not_spread,
     check_one_process,
     check_unscaled,
 )
+from fl_dp.privacy_engine.model_check import ModelCheck
 from fl_dp.privacy_engine.ranks import Ranks
 from fl_dp.privacy_engine.reports import Reports, TrainingStats
 from fl_dp.privacy_engine.settings import (
@@ -54,7 +55,6 @@ from fl_dp.privacy_engine.settings import (
     Fixed,
     check_generator,
     check_kernels,
-    check_module,
     check_optimizer,
     check_same_settings,
     check_sizes,
@@ -67,8 +67,6 @@ from fl_dp.privacy_engine.settings import (
 )
 from fl_dp.privacy_engine.spent import BUFFERS, EVALUATION, LOSSES, NOISE_SOURCE, OPTIMIZER, RANKS
 from fl_dp.privacy_engine.steps import Steps
-
-_TURNS = 3  # further checks of a model whose step uses a parameter in a new way
 
 
 class PrivacyEngine(Fixed, Reports):
@@ -170,9 +168,7 @@ class PrivacyEngine(Fixed, Reports):
         self._generator = check_generator(generator, has_ranks=ranks is not None)
         self._locked = False
         check_chance(check_every)
-        self._check = ModelCheck(module, check_every)
-        self._known = {id(parameter) for parameter in module.parameters()}
-        self._structure: object = None  # what the model's parts were when they were last checked
+        self._check = ModelCheck(module, self.parameters, check_every)
         self._public_weights, self._has_state = public_weights, False
         self._unprotected = UnprotectedSteps(self.parameters)
         self._losses = None if losses_of is None else CheckedLosses(losses_of, check_every)
@@ -205,7 +201,7 @@ class PrivacyEngine(Fixed, Reports):
             )
         check_attachable(optimizer, sampler)
         check_optimizer(optimizer, self.parameters, has_all=False)
-        check_module(self.module, self.parameters, self._known)
+        self._check.check_parts()
         check_overrides(next(iter(self.parameters.values())).device)
         weights = self.parameters.values()
         self._steps.begin(self, self.module, weights, are_public=self._public_weights and not self.steps)
@@ -331,45 +327,20 @@ class PrivacyEngine(Fixed, Reports):
     def _clipped(self, losses: Tensor) -> ClippedSum:
         check_losses(losses)  # before the model is checked
         check_overrides(losses.device)  # the model may have moved since `attach`
-        if self._structure is not self._check.watch.structure:
-            check_module(self.module, self.parameters, self._known)
-            self._structure = self._check.watch.structure
-        try:
-            check_unscaled(losses)
-            clipped = self._clipped_as_checked(losses)
-        except RuntimeError as error:
-            self._check.watch.drop()
-            if "second time" not in str(error):  # PyTorch's words for a graph that was freed
-                raise
-            raise ConfigError(
-                "The graph of these losses was used up: by a backward(), which a private step does not need, "
-                "or by an earlier virtual_step on the same losses. Leave that out."
-            ) from error
-        except BaseException:
-            self._check.watch.drop()
-            raise
-        self._check.watch.finish()
-        return clipped
 
-    def _clipped_as_checked(self, losses: Tensor) -> ClippedSum:
-        """The clipped sum. A use that no check saw, as of a layer that was skipped, is checked anew."""
-        axes = self._check.axes()
-        for turn in range(_TURNS + 1):
-            try:
-                return clipped_grad_sum(
-                    losses,
-                    self.parameters,
-                    max_grad_norm=self.max_grad_norm,
-                    clipping=self.clipping,
-                    axes=axes,
-                    chooser=self.chooser,
-                    most=self._most,
-                )
-            except UnseenUseError:  # found before the graph was used
-                if turn == _TURNS:
-                    raise
-            axes = self._check.axes_anew()
-        raise AssertionError
+        def clip(axes: Axes) -> ClippedSum:
+            check_unscaled(losses)
+            return clipped_grad_sum(
+                losses,
+                self.parameters,
+                max_grad_norm=self.max_grad_norm,
+                clipping=self.clipping,
+                axes=axes,
+                chooser=self.chooser,
+                most=self._most,
+            )
+
+        return self._check.clipped(clip)
 
     def _check_may_step(self) -> None:
         """ConfigError if the next step may not begin, or not continue."""

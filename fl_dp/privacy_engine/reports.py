@@ -18,7 +18,7 @@ from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_exampl
 from fl_dp.engine.kernel_choice.table import kernel_table
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import UnprotectedSteps, hooks_of
-from fl_dp.privacy_engine.checks import ModelCheck
+from fl_dp.privacy_engine.model_check import ModelCheck
 from fl_dp.privacy_engine.settings import refuse_keywords
 from fl_dp.privacy_engine.spent import DRAWS, PrivacySpent, assumed, warn_of_assumed_sampling
 from fl_dp.privacy_engine.steps import Steps

@@ -19,7 +19,9 @@ FILE = Path(__file__).parent / "data" / "reference.json"
 SETTINGS: list[dict[str, Any]] = json.loads(FILE.read_text())["settings"]
 SAMPLE = SETTINGS[2::5]
 
-SAME = 1e-6  # relative: an epsilon that moves by more is a change to be told
+# Relative: an epsilon that moves by more is a change to be told. Where delta is 1e-8 or less, the rounding of
+# another processor's FFT shows: up to 1.1e-5 was seen.
+SAME = 3e-5
 # How far above others ours are at most, over all settings. PLD above dp_accounting's pessimistic estimate on
 # a finer grid: 0.41 % was seen. RDP above Opacus', which has other orders: 1.1 %. PRV above the upper end of
 # Opacus' interval, whose error of epsilon is 0.01 where ours may be up to 0.1: 0.041.

@@ -21,7 +21,9 @@ from fl_dp.form import Form
 from fl_dp.training.objective import Objective
 from fl_dp.training.private import PrivateTrainer
 
-FORM, RECORDS, ROWS, IN_VECTORS = Form((8,), 2, targets="numbers"), 1023, 24, 16
+# Vectors take 32 numbers at once (AVX-512) or 16 (AVX2): of 24 rows of three logits both leave the first
+# logits of the last two rows.
+FORM, RECORDS, ROWS, IN_VECTORS = Form((8,), 3, targets="numbers"), 1023, 24, 22
 
 
 def _logit() -> tuple[Tensor, Tensor]:
@@ -36,7 +38,7 @@ def _logit() -> tuple[Tensor, Tensor]:
 
 
 def _trainer(objective: Objective) -> PrivateTrainer:
-    model = nn.Sequential(nn.Linear(8, 4), nn.Tanh(), nn.Linear(4, 2))
+    model = nn.Sequential(nn.Linear(8, 4), nn.Tanh(), nn.Linear(4, 3))
     trainer: PrivateTrainer = trainer_for(model, objective, plan_of(expected_batch_size=1024))
     logit, probability = _logit()
     with torch.no_grad():
@@ -44,7 +46,7 @@ def _trainer(objective: Objective) -> PrivateTrainer:
             parameter.zero_()
         model[2].bias[0] = logit
         model[2].weight[0] = 2.0**18
-        model[2].weight[1] = -(2.0**19) * probability  # the other logit is 0, its sigmoid a half
+        model[2].weight[1] = -(2.0**19) * probability  # the others are 0, their sigmoid a half
     return trainer
 
 
@@ -52,7 +54,7 @@ def _records() -> TensorData:
     """Those that move into the end of a pass, and those that move out of it, pull opposite ways."""
     place = (torch.arange(RECORDS) - 1) % ROWS  # without Alice, who is the first
     signs = (place == ROWS - 1).float() - (place == IN_VECTORS - 1).float()
-    return TensorData(1e4 * signs[:, None] * torch.rand(8), torch.zeros(RECORDS, 2), ("0", "1"))
+    return TensorData(1e4 * signs[:, None] * torch.rand(8), torch.zeros(RECORDS, 3), ("0", "1", "2"))
 
 
 def _of_pytorch(outputs: Tensor, targets: Tensor) -> Tensor:

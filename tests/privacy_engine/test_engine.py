@@ -141,7 +141,9 @@ def test_evaluation_between_steps_needs_no_check_and_between_call_and_step_chang
     x, y = small_batch()
     model, optimizer, engine = attached()
     optimizer.step(loss=losses_of(model, x, y))
-    monkeypatch.setattr("fl_dp.privacy_engine.checks.probed", lambda *_, **__: pytest.fail("checked again"))
+    monkeypatch.setattr(
+        "fl_dp.privacy_engine.model_check.probed", lambda *_, **__: pytest.fail("checked again")
+    )
     for made_before in (False, True):
         losses = losses_of(model, x, y) if made_before else None
         model.eval()

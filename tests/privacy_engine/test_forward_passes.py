@@ -1,16 +1,13 @@
 """A forward pass leaves nothing behind: what later passes read is refused, what nobody reads is put back."""
 
 import argparse
-import copy
-import subprocess
-import sys
 from collections import deque
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 import torch
-from attached import attached, losses_of, small_batch, small_engine
+from attached import attached, losses_of, small_batch
 from torch import Tensor, nn
 from torch.nn.utils import prune
 
@@ -403,51 +400,3 @@ def test_masks_of_layers_and_random_numbers_of_torch_are_no_memory():
     model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), Does(a_map).requires_grad_(), nn.Linear(3, 3))
     model[2].linear = nn.Linear(8, 3)
     assert steps(model).steps == 3
-
-
-def test_a_saved_or_copied_model_holds_no_records_and_loads_without_fl_dp(tmp_path):
-    """After an evaluation with gradients, in a mode that was never checked, and a pass without a step."""
-    marked = torch.full((4000, 6), 7.25)
-    model, optimizer, engine = attached(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
-    optimizer.step(loss=losses_of(model, X, Y))
-    model(marked)
-    model.eval()
-    model(marked)
-    torch.save(model, tmp_path / "model.pt")
-    content = (tmp_path / "model.pt").read_bytes()
-    assert marked[:2].numpy().tobytes() not in content
-    assert len(content) < 50_000
-    assert not copy.deepcopy(model)[0]._forward_hooks
-    script = (
-        "import sys, torch; sys.modules['fl_dp'] = None\n"
-        f"model = torch.load({str(tmp_path / 'model.pt')!r}, weights_only=False)\n"
-        "print(tuple(model(torch.ones(2, 6)).shape))"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
-    assert found.stdout.strip() == "(2, 3)", found.stderr
-    copied = copy.deepcopy(model)
-    copied(X)
-    assert engine._check.watch._before is not None, "the copy's calls are not the model's"
-
-
-def test_models_that_skip_layers_or_use_them_later_are_checked_again():
-    class Skips(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(6))
-            self.late, self.head, self.is_late = nn.Linear(6, 6), nn.Linear(6, 3), False
-
-        def forward(self, x: Tensor) -> Tensor:
-            for layer in self.layers:
-                if torch.rand(()) < 0.5:
-                    x = torch.tanh(layer(x))
-            return self.head(self.late(x) if self.is_late else x)
-
-    model, optimizer, engine = attached(Skips())
-    for step in range(8):
-        model.is_late = step > 4
-        optimizer.step(loss=losses_of(model, X, Y))
-    assert engine.steps == 8
-    assert small_engine(model, noise_multiplier=1.0)

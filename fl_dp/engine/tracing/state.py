@@ -18,12 +18,11 @@ from torch import Tensor, nn
 
 from fl_dp.engine.tracing.structure import children
 
-OF_EVERY_MODULE = frozenset(vars(nn.Module()))  # its parameters, buffers, modules, hooks and mode
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))  # its parameters, buffers, modules, hooks and mode
 _MODE = "training"  # which the user may switch
 _PLAIN = bool | int | float | complex | str | bytes | None
-_OF_TORCH = frozenset(
-    {"torch", "builtins", "collections", "abc", "typing"}
-)  # nobody assigns to their classes
+# Packages to whose classes nobody assigns.
+_OF_TORCH = frozenset({"torch", "builtins", "collections", "abc", "typing"})
 # Of what trains the model: objects that change all the time, and that the model does not read.
 _FOREIGN = frozenset(
     {"lightning", "pytorch_lightning", "lightning_fabric", "accelerate", "fl_dp", "logging", "threading"}
@@ -32,7 +31,7 @@ _MOST = 20_000  # objects that are looked into
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class Table:
     """A place that holds objects: the parameters, buffers, modules or attributes of a module, a container in
     one of these, or the attributes of a class.
 
@@ -50,11 +49,17 @@ class _Table:
         inside = self.kind == "entry"
         return f"{self.path}[{key!r}]" if inside else f"{self.path}.{key}".lstrip(".")
 
+    @property
+    def own(self) -> Mapping[Any, Any]:
+        """The entries without what PyTorch keeps in each module."""
+        if _MODE not in self.entries:
+            return self.entries
+        return {key: value for key, value in self.entries.items() if key not in _OF_EVERY_MODULE}
+
     def getter(self) -> Callable[[], Iterable[Any]]:
-        """Gives the entries that may be others later: of a module all but what PyTorch itself keeps there."""
+        """Gives the entries that may be others later, and whether a module is in training mode."""
         if self.kind == "attribute" and _MODE in self.entries:
-            own = [key for key in self.entries if key not in OF_EVERY_MODULE]
-            return partial(itemgetter(*own, _MODE, _MODE), self.owner)
+            return partial(itemgetter(*self.own, _MODE, _MODE), self.owner)
         return getattr(self.owner, "values", self.owner.__iter__)  # type: ignore[no-any-return]
 
     def put_back(self, now: Mapping[Any, Any], *, lasting: bool) -> None:
@@ -98,7 +103,7 @@ _Found = tuple[str, str, Tensor]
 class Moment:
     """What the model held. It refers to all of it, so that no address is used again."""
 
-    tables: Mapping[tuple[str, str], _Table]
+    tables: Mapping[tuple[str, str], Table]
     tensors: tuple[_Found, ...]
     versions: list[int]
 
@@ -136,7 +141,7 @@ class State:
     """Looks at a model again and again; quick where nothing was replaced since the last time."""
 
     model: nn.Module
-    tables: dict[tuple[str, str], _Table] = field(default_factory=dict)
+    tables: dict[tuple[str, str], Table] = field(default_factory=dict)
     _owners: list[Any] = field(default_factory=list)
     _sizes: list[int] = field(default_factory=list)
     _getters: list[Callable[[], Iterable[Any]]] = field(default_factory=list)
@@ -163,7 +168,7 @@ class State:
         return chain.from_iterable([get() for get in self._getters])
 
     def _walk(self) -> None:
-        self.tables = {(one.path, one.kind): one for one in _tables(self.model)}
+        self.tables = {(one.path, one.kind): one for one in tables_of(self.model)}
         tables = self.tables.values()
         self._owners, self._sizes = [one.owner for one in tables], [len(one.owner) for one in tables]
         self._getters = [one.getter() for one in tables if one.entries]
@@ -209,7 +214,7 @@ def _tensors(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
             yield from _tensors(child, path + step)
 
 
-def _tables(model: nn.Module) -> Iterator[_Table]:
+def tables_of(model: nn.Module) -> Iterator[Table]:
     modules = dict(model.named_modules())
     seen = {id(module) for module in modules.values()}
     kinds = {
@@ -221,7 +226,7 @@ def _tables(model: nn.Module) -> Iterator[_Table]:
     for path, module in modules.items():
         yield from _of_module(module, path, seen)
     for kind in kinds:
-        yield _Table(kind.__qualname__, "class attribute", vars(kind), _always, dict(vars(kind)))
+        yield Table(kind.__qualname__, "class attribute", vars(kind), _always, dict(vars(kind)))
         for key, value in vars(kind).items():
             yield from _inside(value, f"{kind.__qualname__}.{key}", seen)
 
@@ -238,18 +243,18 @@ def _never(key: Any) -> bool:
     return False
 
 
-def _of_module(module: nn.Module, path: str, seen: set[int]) -> Iterator[_Table]:
+def _of_module(module: nn.Module, path: str, seen: set[int]) -> Iterator[Table]:
     temporary = module._non_persistent_buffers_set
-    yield _Table(path, "parameter", module._parameters, _always, dict(module._parameters))
-    yield _Table(path, "buffer", module._buffers, lambda key: key not in temporary, dict(module._buffers))
-    yield _Table(path, "module", module._modules, _always, dict(module._modules))
-    yield _Table(path, "attribute", vars(module), _never, dict(vars(module)))
+    yield Table(path, "parameter", module._parameters, _always, dict(module._parameters))
+    yield Table(path, "buffer", module._buffers, lambda key: key not in temporary, dict(module._buffers))
+    yield Table(path, "module", module._modules, _always, dict(module._modules))
+    yield Table(path, "attribute", vars(module), _never, dict(vars(module)))
     for key, value in vars(module).items():
-        if key not in OF_EVERY_MODULE:
+        if key not in _OF_EVERY_MODULE:
             yield from _inside(value, f"{path}.{key}".lstrip("."), seen)
 
 
-def _inside(value: Any, path: str, seen: set[int]) -> Iterator[_Table]:
+def _inside(value: Any, path: str, seen: set[int]) -> Iterator[Table]:
     """The tables of a container or an object, and of what they hold; not of objects with `__slots__`."""
     if isinstance(value, Tensor | _PLAIN | type | ModuleType) or id(value) in seen or len(seen) > _MOST:
         return
@@ -258,11 +263,11 @@ def _inside(value: Any, path: str, seen: set[int]) -> Iterator[_Table]:
         yield from _of_module(value, path, seen)
         return
     if isinstance(value, dict):
-        yield _Table(path, "entry", value, _never, dict(value))
+        yield Table(path, "entry", value, _never, dict(value))
     elif isinstance(value, list | deque | set):
-        yield _Table(path, "entry", value, _never, _entries(value))
+        yield Table(path, "entry", value, _never, _entries(value))
     elif isinstance(getattr(value, "__dict__", None), dict) and _package(type(value)) not in _FOREIGN:
-        yield _Table(path, "attribute", vars(value), _never, dict(vars(value)))
+        yield Table(path, "attribute", vars(value), _never, dict(vars(value)))
         for key, child in vars(value).items():
             yield from _inside(child, f"{path}.{key}", seen)
         return

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.engine.tracing.known_layers import batch_norms, spectral_norms
-from fl_dp.engine.tracing.state import OF_EVERY_MODULE, Written
+from fl_dp.engine.tracing.state import Written, tables_of
 from fl_dp.engine.tracing.structure import children
 from fl_dp.errors import ProbeError
 
@@ -84,16 +84,15 @@ def written_to(change: Written, model: nn.Module) -> ProbeError:
 def held(model: nn.Module) -> Held:
     """What the modules hold besides parameters, modules and the buffers of the `state_dict`, as copies.
 
-    It finds tensors, numbers and strings, also inside lists, mappings, sets and dataclasses. It does not find
-    what other objects, closures and globals hold; that shows only if outputs change.
+    It finds tensors, numbers and texts, also inside of containers and objects (`tables_of`). It does not find
+    what closures, globals and objects with `__slots__` hold; that shows only if outputs change.
     """
     found: dict[str, Any] = {}
-    for name, module in model.named_modules():
-        own = {key: value for key, value in vars(module).items() if key not in OF_EVERY_MODULE}
-        temporary = module._non_persistent_buffers_set
-        own |= {key: buffer for key, buffer in module._buffers.items() if key in temporary}
-        for key, value in own.items():
-            found.update(_leaves(value, f"{name}.{key}" if name else key, set()))
+    for table in tables_of(model):
+        if table.kind in ("attribute", "buffer", "entry") and not isinstance(table.owner, set):
+            for key, value in table.own.items():
+                if not table.lasts(key):
+                    found.update(_leaves(value, table.name(key)))
     return found
 
 
@@ -107,23 +106,22 @@ def differing(before: Held, after: Held) -> list[str]:
     return [p for p in paths if p not in before or p not in after or not _same(before[p], after[p])]
 
 
-def _leaves(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """What is at one place; of a container its length, as what is in it has places of its own."""
+    if isinstance(value, _PLAIN):
+        yield path, value
+        return
     if isinstance(value, Tensor):
         yield path, value.detach().clone()
-    elif isinstance(value, _PLAIN):
-        yield path, value
     elif hasattr(type(value), "__array_interface__"):
         yield path, bytes(value.tobytes())
     elif isinstance(value, Mapping | list | tuple | deque | Set):
         yield path, len(value)
     else:
         yield path, type(value).__qualname__
-    if id(value) in seen:
-        return
-    seen.add(id(value))  # a container may hold itself
-    inside = list(value) if isinstance(value, deque) else value
-    for step, child in children(inside):
-        yield from _leaves(child, path + step, seen)
+    if isinstance(value, tuple) or not hasattr(value, "__dict__"):
+        for step, child in () if isinstance(value, dict | list) else children(value):
+            yield from _leaves(child, path + step)
 
 
 def _same(one: Any, other: Any) -> bool:

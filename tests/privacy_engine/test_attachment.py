@@ -1,0 +1,38 @@
+"""Hooks of an engine are none of a copied or saved model."""
+
+import copy
+import subprocess
+import sys
+
+import torch
+from attached import attached, losses_of, small_batch
+from torch import nn
+
+X, Y = small_batch()
+
+
+def test_a_saved_or_copied_model_holds_no_records_and_loads_without_fl_dp(tmp_path):
+    """After an evaluation with gradients, in a mode that was never checked, and a pass without a step."""
+    marked = torch.full((4000, 6), 7.25)
+    model, optimizer, engine = attached(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
+    optimizer.step(loss=losses_of(model, X, Y))
+    model(marked)
+    model.eval()
+    model(marked)
+    torch.save(model, tmp_path / "model.pt")
+    content = (tmp_path / "model.pt").read_bytes()
+    assert marked[:2].numpy().tobytes() not in content
+    assert len(content) < 50_000
+    assert not copy.deepcopy(model)[0]._forward_hooks
+    script = (
+        "import sys, torch; sys.modules['fl_dp'] = None\n"
+        f"model = torch.load({str(tmp_path / 'model.pt')!r}, weights_only=False)\n"
+        "print(tuple(model(torch.ones(2, 6)).shape))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert found.stdout.strip() == "(2, 3)", found.stderr
+    copied = copy.deepcopy(model)
+    copied(X)
+    assert engine._check.watch._before is not None, "the copy's calls are not the model's"

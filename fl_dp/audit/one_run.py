@@ -164,7 +164,6 @@ def _client_settings(
     return ClientConfig(
         unit=unit.unit,
         records_per_person=unit.records_per_person,
-        records_chosen=unit.records_chosen,
         client="audit",
         ledger="each run has its own",
         data_name="canaries",

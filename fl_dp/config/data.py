@@ -13,7 +13,6 @@ CLIENT = "{client}"  # in the path of the data: the client's name, or its number
 IMAGE_MODES = ("", "L", "RGB")
 ENCODINGS = ("utf-8", "latin-1", "cp1252")
 RECORD, PERSON = "record", "person"  # what one example of a step is, and so what is protected
-CHOSEN = FIRST, FRESH = ("first", "fresh")  # which records count for a person that has more than may count
 MOST_RECORDS = 4096  # per person and step: memory is taken for all of them, whoever is drawn
 
 
@@ -102,24 +101,13 @@ class DataSettings(FlatConfig):
         page="persons.md",
     )  # fmt: skip
     records_per_person: Annotated[int, Range(0, MOST_RECORDS)] = setting(
-        0, _UNIT, "largest number of records of a person that count in a step; 0 if the unit is the record",
+        0, _UNIT, "how many of a person's records count, the first ones; 0 if the unit is the record",
         page="persons.md",
     )  # fmt: skip
-    records_chosen: str = setting(
-        FIRST, _UNIT, "which records are used for a person that has more; fresh: drawn anew for every step",
-        choices=CHOSEN, page="persons.md",
-    )  # fmt: skip
     partition: str = setting(
-        "iid", _SPLIT, "how a common data set is split; some names take an argument, such as by:COLUMN",
+        "iid", _SPLIT, "how a common data set is split; some names take an argument, such as dirichlet:0.5",
         choices=PARTITIONS, page="data.md#how-data-are-split-among-simulated-clients", common=True,
     )  # fmt: skip
-    partition_alpha: Annotated[float, Range(1e-6, 1e9)] = setting(
-        0.5, _SPLIT, "alpha of the Dirichlet split; the smaller, the less alike the clients"
-    )
-    partition_classes: Annotated[int, Range(1, 10**6)] = setting(
-        2, _SPLIT, "classes of each client in a pathological split"
-    )
-    partition_sizes: str = setting("", _SPLIT, 'records of each client in a split by sizes, such as "100,50"')
     seed: Seed = setting(
         0, _SPLIT, "seed of the split and the first weights; never of noise, batches or client sampling",
         common=True,
@@ -150,7 +138,7 @@ class DataSettings(FlatConfig):
         """The unit in words that sites compare; column names are left out, as they are each site's own."""
         if self.unit == RECORD:
             return RECORD
-        return f"{PERSON}, {self.records_chosen} {self.records_per_person} records"
+        return f"{PERSON}, first {self.records_per_person} records"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -99,10 +99,6 @@ class RunConfig(RunSettings):
                 0 <= self.participations <= self.rounds, "participations", self.participations,
                 f"auto, 0 for every round, or an integer up to rounds = {self.rounds}",
             )  # fmt: skip
-        require(
-            self.max_weight == 0 or self.max_weight >= 1, "max-weight", self.max_weight,
-            "0 for no limit, or a number >= 1",
-        )  # fmt: skip
         if isinstance(self.min_updates, int):
             require(
                 1 <= self.min_updates <= self.fit_clients, "min-updates", self.min_updates,
@@ -111,7 +107,6 @@ class RunConfig(RunSettings):
         for name in self.track_names:
             TRACKERS.check(name)
         require_delta(self.delta)
-        require(self.average_decay < 1, "average-decay", self.average_decay, "a number in [0, 1)")
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
         for key, schedule, first in (
             ("learning-rate-schedule", self.learning_rate_schedule, self.learning_rate),

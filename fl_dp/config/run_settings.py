@@ -72,10 +72,6 @@ class RunSettings(TaskSettings):
         "counts more",
         choices=WEIGHTS,
     )  # fmt: skip
-    max_weight: Annotated[float, Range(0, 1e6)] = setting(
-        2.0, _SERVER, "largest weight of an update, in multiples of the others' mean; 0: no limit",
-        page="strategies.md#at-the-server",
-    )  # fmt: skip
     min_updates: Clients | Auto = setting(
         "auto", _SERVER,
         "updates that a round needs; with fewer the round is lost, though paid for. auto: the smaller of "
@@ -151,9 +147,6 @@ class RunSettings(TaskSettings):
         "sites' test records; average: the moving average of all rounds' models, which is then evaluated",
         choices=KEEP_MODEL, page="strategies.md#at-the-server",
     )  # fmt: skip
-    average_decay: Annotated[float, Range(0, 1)] = setting(
-        0.9, _SERVER, "decay of the moving average for keep-model = average, below 1"
-    )
     metrics: str = setting(
         "", _SERVER, "metrics on the test data, such as auroc,f1; empty: those of the task or loss",
         choices=METRICS, checked=False, page="training.md#metrics",

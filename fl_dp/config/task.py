@@ -8,12 +8,13 @@ from typing import Annotated, Any
 from fl_dp.choices import AUGMENTATIONS, LOSSES, MODELS
 from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import require
-from fl_dp.config.setting import Side, setting
+from fl_dp.config.setting import setting
 from fl_dp.decoding import Range
 from fl_dp.errors import ConfigError
 
 MOST_WEIGHT_OF_CLASS = 1e3
 MOST_VIEWS = 1024
+MOST_RANK = 2**16
 _WEIGHTS = f"a number above 0, of at most {MOST_WEIGHT_OF_CLASS:g}, for each class, such as 1,5"
 
 _FILE = ".py"
@@ -68,15 +69,10 @@ class TaskSettings(DataSettings):
         "", _TASK, 'patterns of the parameters to train, such as "head.*,!head.bias"; empty: all',
         page="models.md#start-weights-and-what-is-trained",
     )  # fmt: skip
-    lora: Side = setting(
-        0, _TASK, "rank of LoRA adapters; 0: none", page="models.md#start-weights-and-what-is-trained"
-    )
-    lora_targets: str = setting(
-        "",
-        _TASK,
-        "patterns of the layers that get LoRA adapters",
+    lora: str = setting(
+        "", _TASK, 'LoRA adapters: rank and patterns of their layers, as in "8:*.qkv"; empty: none',
         page="models.md#start-weights-and-what-is-trained",
-    )
+    )  # fmt: skip
     class_weights: str = setting(
         "", _TASK, 'public weight of each class, such as "1,5", which its losses are multiplied by',
         page="training.md#weights",
@@ -99,12 +95,11 @@ class TaskSettings(DataSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_views()
-        if bool(self.lora) != bool(self.lora_targets):
-            missing = "lora-targets" if self.lora else "lora"
-            raise ConfigError(
-                f"{missing} is missing: lora = RANK needs lora-targets = PATTERNS of layer names, such as "
-                '"*.qkv", and the reverse.'
-            )
+        rank, targets = self.adapters
+        require(
+            not self.lora or (1 <= rank <= MOST_RANK and bool(targets)), "lora", self.lora,
+            f'"RANK:PATTERNS", a rank from 1 to {MOST_RANK} and patterns of layer names, as in "8:*.qkv"',
+        )  # fmt: skip
         for weight in self.weight_of_class:
             require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
 
@@ -139,10 +134,16 @@ class TaskSettings(DataSettings):
             raise ConfigError(f"class-weights = {self.class_weights!r}: expected {_WEIGHTS}.") from None
 
     @property
+    def adapters(self) -> tuple[int, str]:
+        """Rank of the LoRA adapters, and patterns of their layers; rank 0: none, or no number."""
+        rank, _, targets = self.lora.partition(":")
+        return int(rank) if rank.isascii() and rank.isdigit() else 0, targets
+
+    @property
     def trained(self) -> str:
         """Which parameters are trained, in words that sites compare; empty: all of the model's."""
         parts = [self.trainable] if self.trainable else []
-        parts += [f"lora {self.lora} of {self.lora_targets}"] if self.lora else []
+        parts += ["lora {} of {}".format(*self.adapters)] if self.lora else []
         return "; ".join(parts)
 
     def of_task(self) -> dict[str, Any]:

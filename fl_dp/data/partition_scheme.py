@@ -23,17 +23,13 @@ Kind = Literal["any", "class", "number"]
 class PartitionSettings:
     """Everything but the data that decides which record is in which part.
 
-    scheme: the setting `partition`, with its argument if any. number: of parts. alpha, classes and
-    sizes: the settings `partition-alpha`, `partition-classes` and `partition-sizes`. persons: whether all
-    records of a person, which is then their group, must be in one part.
+    scheme: the setting `partition`, with its argument if any. number: of parts. persons: whether all records
+    of a person, which is then their group, must be in one part.
     """
 
     scheme: str
     number: int
     seed: int
-    alpha: float
-    classes: int
-    sizes: str
     persons: bool = False
 
     @classmethod
@@ -42,19 +38,12 @@ class PartitionSettings:
             config.partition,
             config.num_partitions if isinstance(config, ClientConfig) else config.clients,
             config.seed,
-            config.partition_alpha,
-            config.partition_classes,
-            config.partition_sizes,
             config.unit != RECORD,
         )
 
     @property
     def argument(self) -> str:
         return self.scheme.partition(":")[2]
-
-
-def _no_parameter(settings: PartitionSettings) -> str:
-    return ""
 
 
 def _nothing_to_check(settings: PartitionSettings) -> None:
@@ -69,9 +58,9 @@ class Partition:
     two parts, no part empty. The labels come in an order shuffled by the seed. A function of its arguments
     alone; ValueError if the labels cannot be split in this way.
     remedy: what to try then.
-    parameter: the settings that decide the parts, besides scheme, number and seed, as one text. It is part of
-    data set names in ledgers. So settings that give other parts must differ in it, and it must never change
-    for settings that somebody has used.
+    parameter: what the argument says, as data set names in ledgers have it after the scheme's name; None: as
+    it is written, after a colon. So arguments that give other parts must differ in it, and it must never
+    change for an argument that somebody has used.
     check: raises ConfigError for settings that are wrong for any data.
     by: what `split` is given: "labels", or instead "groups", the records' groups as numbers from 0, in the
     order of the groups' names.
@@ -82,7 +71,7 @@ class Partition:
 
     split: Callable[[Labels, PartitionSettings], Sequence[Indices]]
     remedy: str = "fewer clients"
-    parameter: Callable[[PartitionSettings], str] = _no_parameter
+    parameter: Callable[[PartitionSettings], str] | None = None
     check: Callable[[PartitionSettings], object] = _nothing_to_check
     by: Literal["labels", "groups"] = "labels"
     one_is_all: bool = False
@@ -104,8 +93,9 @@ def is_whole(settings: PartitionSettings) -> bool:
 
 def rule_of(settings: PartitionSettings) -> str:
     """Scheme, its parameter if any, and seed; in full, so that no two rules look alike."""
-    parameter = _named(settings).parameter(settings)
-    scheme = f"{settings.scheme} {parameter}" if parameter else settings.scheme
+    parameter, scheme = _named(settings).parameter, settings.scheme
+    if parameter is not None:
+        scheme = f"{scheme.partition(':')[0]} {parameter(settings)}"
     return f"{scheme}, seed {settings.seed}{', of persons' if settings.persons else ''}"
 
 
@@ -117,9 +107,10 @@ def _named(settings: PartitionSettings) -> Partition:
 
 
 def number_in(settings: PartitionSettings, wanted: str, least: float, most: float = math.inf) -> float:
-    """The argument as a number in that range; ConfigError, with `wanted` in words, for anything else."""
+    """The argument, or what stands before its colon, as a number in that range; ConfigError, with `wanted` in
+    words, for anything else."""
     try:
-        number = float(settings.argument)
+        number = float(settings.argument.partition(":")[0])
     except ValueError:
         number = math.nan
     if not least <= number <= most:

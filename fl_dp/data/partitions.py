@@ -20,12 +20,24 @@ def _by_flwr(made: Callable[[Any, PartitionSettings], Any]) -> Callable[[Labels,
     return lambda labels, settings: split_by(made(partitioners(), settings), labels, settings.number)
 
 
-def _shards_each(settings: PartitionSettings) -> int:
-    """N of `shards:N`; ConfigError unless it is an integer >= 1."""
-    number = number_in(settings, "a number of shards >= 1, as in shards:2", 1)
+def _whole_number(settings: PartitionSettings, of: str, example: str) -> int:
+    """The argument; ConfigError unless it is an integer >= 1."""
+    number = number_in(settings, f"a number of {of} >= 1, as in {example}", 1, 10**6)
     if number != int(number):
-        raise ConfigError(f"partition = {settings.scheme!r}: expected a whole number of shards.")
+        raise ConfigError(f"partition = {settings.scheme!r}: expected a whole number of {of}.")
     return int(number)
+
+
+def _shards_each(settings: PartitionSettings) -> int:
+    return _whole_number(settings, "shards", "shards:2")
+
+
+def _classes_each(settings: PartitionSettings) -> int:
+    return _whole_number(settings, "classes", "pathological:2")
+
+
+def _alpha(settings: PartitionSettings) -> float:
+    return number_in(settings, "an alpha from 1e-6 to 1e9, as in dirichlet:0.5", 1e-6, 1e9)
 
 
 def _shards(labels: Labels, settings: PartitionSettings) -> Parts:
@@ -42,19 +54,17 @@ def _strictness(settings: PartitionSettings) -> float:
     return number_in(settings, "a strictness from 0 to 1, as in continuous:0.5", 0, 1)
 
 
-def _sizes_of(settings: PartitionSettings) -> tuple[int, ...]:
-    """`partition-sizes` as numbers; ConfigError unless there is one, at least 1, for each client."""
-    text = settings.sizes
+def _sizes_of(settings: PartitionSettings) -> list[int]:
+    """The sizes at the argument's end; ConfigError unless there is one, at least 1, for each client."""
+    text = f"partition = {settings.scheme!r}"
     try:
-        sizes = tuple(int(part) for part in text.split(","))
+        sizes = [int(part) for part in settings.argument.rpartition(":")[2].split(",")]
     except ValueError:
-        raise ConfigError(f"partition-sizes = {text!r}: expected sizes as in '100,50'.") from None
+        raise ConfigError(f"{text}: expected sizes as in sizes:100,50.") from None
     if min(sizes) < 1:
-        raise ConfigError(f"partition-sizes = {text!r}: every part needs at least one record.")
+        raise ConfigError(f"{text}: every part needs at least one record.")
     if len(sizes) != settings.number:
-        raise ConfigError(
-            f"partition-sizes = {text!r}: expected as many sizes as clients = {settings.number}."
-        )
+        raise ConfigError(f"{text}: expected as many sizes as clients = {settings.number}.")
     return sizes
 
 
@@ -62,8 +72,11 @@ def _sizes_within(labels: Labels, settings: PartitionSettings) -> list[int]:
     """Those sizes; DataError if there are fewer records than their sum."""
     sizes = _sizes_of(settings)
     if sum(sizes) > len(labels):
-        raise DataError(f"partition-sizes: they add up to {sum(sizes)}, the data have {len(labels)} records.")
-    return list(sizes)
+        raise DataError(
+            f"partition = {settings.scheme!r}: the sizes add up to {sum(sizes)}, the data have "
+            f"{len(labels)} records."
+        )
+    return sizes
 
 
 def _sizes(labels: Labels, settings: PartitionSettings) -> Parts:
@@ -71,11 +84,22 @@ def _sizes(labels: Labels, settings: PartitionSettings) -> Parts:
     return split_by(partitioners().SizePartitioner(sizes), labels[: sum(sizes)], settings.number)
 
 
+def _check_alpha_and_sizes(settings: PartitionSettings) -> None:
+    _alpha(settings)
+    _sizes_of(settings)
+
+
 def _inner_dirichlet(labels: Labels, settings: PartitionSettings) -> Parts:
     sizes = _sizes_within(labels, settings)
     _, places = np.unique(labels, return_inverse=True)  # flwr's takes labels 0, 1, ... without gaps
-    partitioner = partitioners().InnerDirichletPartitioner(sizes, "label", settings.alpha, seed=settings.seed)
+    partitioner = partitioners().InnerDirichletPartitioner(
+        sizes, "label", _alpha(settings), seed=settings.seed
+    )
     return split_by(partitioner, places, settings.number)
+
+
+def _in_words(sizes: list[int]) -> str:
+    return ",".join(map(str, sizes))
 
 
 def _by(groups: Labels, settings: PartitionSettings) -> Parts:
@@ -104,31 +128,35 @@ CHOICES = {
     "exponential": Partition(
         _by_flwr(lambda flwr, one: flwr.ExponentialPartitioner(one.number)), labels="any"
     ),
-    # A share of each class, drawn from Dirichlet(alpha): the smaller alpha, the more uneven the parts.
-    # Yurochkin et al. 2019, arXiv 1905.12022.
+    # `dirichlet:ALPHA`: a share of each class, drawn from Dirichlet(alpha): the smaller, the more uneven
+    # the parts. Yurochkin et al. 2019, arXiv 1905.12022.
     "dirichlet": Partition(
         _by_flwr(
             lambda flwr, one: flwr.DirichletPartitioner(
-                one.number, "label", one.alpha, min_partition_size=1, seed=one.seed
+                one.number, "label", _alpha(one), min_partition_size=1, seed=one.seed
             )
         ),
-        remedy="a larger partition-alpha or fewer clients",
-        parameter=lambda settings: repr(settings.alpha),
+        remedy="a larger alpha or fewer clients",
+        parameter=lambda settings: repr(_alpha(settings)),
+        check=_alpha,
+        argument="ALPHA",
     ),
-    # `partition-classes` classes per client and no others; with few clients some classes are unused.
+    # `pathological:N`: N classes per client and no others; with few clients some classes are unused.
     # McMahan et al. 2017, arXiv 1602.05629.
     "pathological": Partition(
         _by_flwr(
             lambda flwr, one: flwr.PathologicalPartitioner(
                 one.number,
                 "label",
-                one.classes,
+                _classes_each(one),
                 class_assignment_mode="first-deterministic",  # leaves the fewest classes unused
                 seed=one.seed,
             )
         ),
-        remedy="a smaller partition-classes or fewer clients",
-        parameter=lambda settings: str(settings.classes),
+        remedy="fewer classes or clients",
+        parameter=lambda settings: str(_classes_each(settings)),
+        check=_classes_each,
+        argument="N",
     ),
     # `shards:N`: sorted by label and cut into equal shards, N for each client; the rest is unused.
     # McMahan et al. 2017, arXiv 1602.05629, section 3, where N is 2.
@@ -144,17 +172,22 @@ CHOICES = {
         argument="STRICTNESS",
         labels="number",
     ),
-    # client sizes from `partition-sizes`; records beyond their sum are unused
+    # `sizes:SIZE,SIZE`: one for each client; records beyond their sum are unused
     "sizes": Partition(
-        _sizes, parameter=lambda settings: settings.sizes.replace(" ", ""), check=_sizes_of, labels="any"
+        _sizes,
+        parameter=lambda settings: _in_words(_sizes_of(settings)),
+        check=_sizes_of,
+        argument="SIZE,SIZE",
+        labels="any",
     ),
-    # The same, with class shares drawn from Dirichlet(alpha). Acar et al. 2021, "Federated Learning Based on
-    # Dynamic Regularization", arXiv 2111.04263.
+    # `inner_dirichlet:ALPHA:SIZE,SIZE`: the same, with class shares drawn from Dirichlet(alpha). Acar et al.
+    # 2021, "Federated Learning Based on Dynamic Regularization", arXiv 2111.04263.
     "inner_dirichlet": Partition(
         _inner_dirichlet,
-        remedy="a larger partition-alpha or smaller partition-sizes",
-        parameter=lambda settings: f"{settings.alpha!r} {settings.sizes.replace(' ', '')}",
-        check=_sizes_of,
+        remedy="a larger alpha or smaller sizes",
+        parameter=lambda settings: f"{_alpha(settings)!r} {_in_words(_sizes_of(settings))}",
+        check=_check_alpha_and_sizes,
+        argument="ALPHA:SIZE,SIZE",
     ),
     # By a column, so that all records of a person, or of a hospital, are at one client. With as many clients
     # as groups, as flwr_datasets' NaturalIdPartitioner: client k has group k, sorted by name. With fewer

@@ -7,7 +7,7 @@ number of persons.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,29 +17,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fl_dp.config.data import FRESH, RECORD, DataSettings
+from fl_dp.config.data import RECORD, DataSettings
 from fl_dp.data.files_read import FilesRead
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import DataError
 from fl_dp.form import Form
 
-Words = Callable[[int, int], NDArray[np.uint64]]  # person and count -> that many uniform secret numbers
-
 
 @dataclass(frozen=True, eq=False)
 class PersonData:
-    """Records grouped by person. An example is a person; at most `most` of its records count in a step.
+    """Records grouped by person. An example is a person, of whom the first `most` records count.
 
     records: with `groups`, the persons' ids. most: public, and the number of records that every example is
-    padded to, so that no shape reveals how many somebody has. fresh: if a person has more, its records are
-    drawn anew for every step; else its first ones count.
+    padded to, so that no shape reveals how many somebody has.
 
     DataError for records without an id.
     """
 
     records: TensorData
     most: int
-    fresh: bool = False
 
     def __post_init__(self) -> None:
         if not self.records.groups:
@@ -60,15 +56,13 @@ class PersonData:
         """The number of persons."""
         return len(self._bounds) - 1
 
-    def batch(self, indices: Tensor, words: Words | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Inputs (b, most, *input_shape), targets (b, most, ...), shares (b, most) of the persons `indices`.
 
         shares: the weight of each record's loss in its person's, which is the mean of those that count.
         Padding is copies of the person's own first record, with a share of 0: finite whenever that record is.
-        words: the step's, for `fresh`; each person's records follow from its own. Without it the first ones
-        count.
         """
-        rows, shares = self._rows(indices, words if self.fresh else None)
+        rows, shares = self._rows(indices)
         inputs, targets = self.records.batch(rows.reshape(-1))
         shape = rows.shape
         return inputs.view(*shape, *inputs.shape[1:]), targets.view(*shape, *targets.shape[1:]), shares
@@ -130,22 +124,15 @@ class PersonData:
         order = self._order.tolist()
         return [order[start:end] for start, end in pairwise(ends)]
 
-    def _rows(self, persons: Tensor, words: Words | None) -> tuple[Tensor, Tensor]:
+    def _rows(self, persons: Tensor) -> tuple[Tensor, Tensor]:
         """(b, most) row numbers of the persons' records, and the weight of each."""
         counts = self._counts[persons]
         counted = counts.clamp(max=self.most)[:, None]
         places = torch.arange(self.most).expand(len(persons), -1)
         there = places < counted
         places = torch.where(there, places, 0)
-        if words is not None:
-            for i in (counts > self.most).nonzero().squeeze(1).tolist():
-                places[i] = self._drawn(words(int(persons[i]), int(counts[i])))
         rows = self._order[self._bounds[persons][:, None] + places]
         return rows, there.float() / counted
-
-    def _drawn(self, words: NDArray[np.uint64]) -> Tensor:
-        """(most,) which of its records, in order; every set of that size is equally likely."""
-        return torch.from_numpy(np.sort(np.argsort(words)[: self.most]))
 
 
 Examples = TensorData | PersonData  # what a trainer samples from
@@ -160,7 +147,7 @@ def by_unit(data: TensorData, settings: DataSettings) -> Examples:
             f"unit = {settings.unit!r}: the records are grouped by {data.grouped_by!r}; write "
             f"person:{data.grouped_by}."
         )
-    return PersonData(data, settings.records_per_person, settings.records_chosen == FRESH)
+    return PersonData(data, settings.records_per_person)
 
 
 def digests_of_names(names: Iterable[str]) -> list[bytes]:

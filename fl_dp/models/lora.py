@@ -26,14 +26,14 @@ def with_lora(model: nn.Module, rank: int, targets: str) -> nn.Module:
         return model
     require_package("peft", "lora")
     layers = [name for name, module in model.named_modules() if _can_have_adapters(module)]
-    names = chosen("lora-targets", targets, layers, "layer that can have adapters")
+    names = chosen("lora", targets, layers, "layer that can have adapters")
     from peft import LoraConfig, inject_adapter_in_model  # takes seconds
 
     config = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=sorted(names))
     try:
         changed: nn.Module = inject_adapter_in_model(config, model)
     except (ValueError, NotImplementedError) as error:
-        raise ModelError(f"lora-targets = {targets!r}: {' '.join(str(error).split())}") from error
+        raise ModelError(f"lora: {targets!r}: {' '.join(str(error).split())}") from error
     return changed
 
 

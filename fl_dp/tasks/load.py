@@ -110,8 +110,8 @@ def new_model(task: Task) -> nn.Module:
             model = task.model()
             if not isinstance(model, nn.Module):
                 raise TypeError(f"it returned {type(model).__name__}, expected a torch.nn.Module")
-        model = with_lora(model, settings.lora, settings.lora_targets)
-    choose_trainable(model, settings.trainable, adapters=settings.lora > 0)
+        model = with_lora(model, *settings.adapters)
+    choose_trainable(model, settings.trainable, adapters=bool(settings.lora))
     return model.train()
 
 

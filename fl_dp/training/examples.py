@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fl_dp.data.persons import Examples, PersonData
+from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.probe import probe
@@ -20,13 +20,11 @@ _MODEL = "model"  # attribute of `_OfRows`, and so the head of its parameters' n
 
 
 def examples_of(data: Examples, indices: Tensor, randomness: Randomness, views: Views) -> Batch:
-    """The examples that `indices` name. randomness: of the step, for the choice among a person's records and
-    for views.
+    """The examples that `indices` name. randomness: of the step, for views.
 
-    Which records count, and which views are taken, follows from the step and the example's number, whatever
-    else is drawn.
+    Which views are taken follows from the step and the example's number, whatever else is drawn.
     """
-    batch = data.batch(indices, _words(randomness)) if isinstance(data, PersonData) else data.batch(indices)
+    batch = data.batch(indices)
     return _seen(batch, indices, _words(randomness.child("views")), views) if views else batch
 
 

@@ -50,7 +50,7 @@ def _audit(
     return run_audit(canaries, plan, rounds, DELTA, coins=coins, way=way, unit=unit)
 
 
-PERSONS = DataSettings(unit="person:canary", records_per_person=3, records_chosen="fresh")
+PERSONS = DataSettings(unit="person:canary", records_per_person=3)
 
 
 class ByRecord(Deployed):

@@ -68,9 +68,9 @@ def test_who_asks_for_other_clients_means_all_of_them_and_is_told(clients, tmp_p
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("partition=dirichlet", "dirichlet"),
-        ('partition="dirichlet"', "dirichlet"),
-        ("partition-sizes=100", "100"),
+        ("partition=dirichlet:2", "dirichlet:2"),
+        ('partition="dirichlet:2"', "dirichlet:2"),
+        ("data-name=100", "100"),
         ("data = npz:/some where/x.npz", "npz:/some where/x.npz"),
         ("local-epochs=2", 2.0),
         ("delta=1e-6", 1e-6),

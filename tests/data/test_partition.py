@@ -20,18 +20,23 @@ from fl_dp.errors import ConfigError, DataError
 from fl_dp.tasks.records import load_part
 
 LABELS = np.repeat(np.arange(10), 60)  # sorted, as many data sets are
-ARGUMENTS = {"shards": "shards:2"}
+ARGUMENTS = {
+    "shards": "shards:2",
+    "dirichlet": "dirichlet:0.5",
+    "pathological": "pathological:2",
+    "sizes": "sizes:100, 200,50,1",
+    "inner_dirichlet": "inner_dirichlet:0.5:100,200,50,1",
+}
 SCHEMES = [
     ARGUMENTS.get(name, name)
     for name in PARTITIONS.built_in()
     for scheme in [PARTITIONS.load(name, Partition)]
     if scheme.by == "labels" and scheme.labels != "number" and (scheme.argument is None or name in ARGUMENTS)
 ]
-OPTIONS: dict[str, Any] = {"seed": 3, "alpha": 0.5, "classes": 2, "sizes": "100, 200,50,1"}
 
 
 def parts_of(scheme: str, number: int = 4, labels: np.ndarray = LABELS, **changed: Any) -> list[np.ndarray]:
-    return partition_indices(labels, PartitionSettings(scheme, number, **(OPTIONS | changed)))
+    return partition_indices(labels, PartitionSettings(scheme, number, **({"seed": 3} | changed)))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -59,7 +64,7 @@ def test_iid_parts_are_equal_shares_of_all_classes() -> None:
 
 def test_dirichlet_gives_every_record_away_and_small_alpha_is_uneven() -> None:
     def unevenness(alpha: float) -> float:
-        parts = parts_of("dirichlet", alpha=alpha)
+        parts = parts_of(f"dirichlet:{alpha}")
         assert sum(map(len, parts)) == 600
         shares = np.array([np.bincount(LABELS[part], minlength=10) for part in parts]) / 60
         return float(shares.std())
@@ -68,10 +73,10 @@ def test_dirichlet_gives_every_record_away_and_small_alpha_is_uneven() -> None:
 
 
 def test_pathological_parts_have_few_classes() -> None:
-    parts = parts_of("pathological", 10, classes=2)
+    parts = parts_of("pathological:2", 10)
     assert all(len(np.unique(LABELS[part])) == 2 for part in parts)
     assert sum(map(len, parts)) == 600  # as many clients as classes: none goes unused
-    assert sum(map(len, parts_of("pathological", 2))) < 600
+    assert sum(map(len, parts_of("pathological:2", 2))) < 600
 
 
 def test_shards_are_neighbours_of_the_sorted_labels() -> None:
@@ -86,7 +91,7 @@ def test_shards_are_neighbours_of_the_sorted_labels() -> None:
 @pytest.mark.parametrize(
     ("scheme", "sizes"),
     [
-        ("sizes", [100, 200, 50, 1]),
+        ("sizes:100,200,50,1", [100, 200, 50, 1]),
         ("linear", [60, 120, 180, 240]),
         ("square", [20, 80, 180, 320]),
         ("exponential", [19, 52, 142, 387]),
@@ -99,14 +104,12 @@ def test_sizes_are_exact_or_follow_from_a_clients_number_and_are_drawn_from_ever
 
 
 def test_inner_dirichlet_has_exact_sizes_and_uneven_classes() -> None:
-    even, uneven = (
-        parts_of("inner_dirichlet", alpha=alpha, sizes="100,100,100,100") for alpha in (1000, 0.1)
-    )
+    even, uneven = (parts_of(f"inner_dirichlet:{alpha}:100,100,100,100") for alpha in (1000, 0.1))
     assert [len(part) for part in even] == [len(part) for part in uneven] == [100] * 4
     most = [max(np.bincount(LABELS[part]).max() for part in parts) for parts in (even, uneven)]
     assert most[0] < 30 <= most[1]
     gaps = np.repeat([3, 7], 300)  # classes without a record leave gaps
-    parts = parts_of("inner_dirichlet", labels=gaps, sizes="10,20,30,40")
+    parts = parts_of("inner_dirichlet:0.5:10,20,30,40", labels=gaps)
     assert [len(part) for part in parts] == [10, 20, 30, 40]
 
 
@@ -122,7 +125,7 @@ def test_a_strictness_of_1_gives_each_client_neighbours_and_of_0_none() -> None:
     assert spread("continuous:0") > 0.9
 
 
-@pytest.mark.parametrize("scheme", ["iid", "sizes", "linear", "square"])
+@pytest.mark.parametrize("scheme", ["iid", "sizes:100,200,50,1", "linear", "square"])
 def test_tokens_and_numbers_can_be_split_without_looking_at_them(scheme: str) -> None:
     for labels in (np.zeros((600, 7), dtype=np.int64), np.zeros((600, 2), dtype=np.float32)):
         assert len(parts_of(scheme, labels=labels)) == 4
@@ -132,12 +135,17 @@ def test_tokens_and_numbers_can_be_split_without_looking_at_them(scheme: str) ->
     ("arguments", "error", "words"),
     [
         ({"scheme": "iid", "number": 601}, DataError, "600 records cannot be split among 601 clients"),
-        ({"scheme": "dirichlet", "alpha": 1e-4, "number": 50}, DataError, "larger partition-alpha"),
-        ({"scheme": "pathological", "classes": 11}, DataError, "smaller partition-classes"),
-        ({"scheme": "sizes", "sizes": "599,1,1,1"}, DataError, "add up to 602, the data have 600"),
-        ({"scheme": "sizes", "sizes": "599,1"}, ConfigError, "expected as many sizes as clients = 4"),
+        ({"scheme": "dirichlet:1e-4", "number": 50}, DataError, "a larger alpha"),
+        ({"scheme": "dirichlet"}, ConfigError, "dirichlet takes an argument; write dirichlet:ALPHA"),
+        ({"scheme": "dirichlet:0"}, ConfigError, "expected an alpha from 1e-6 to 1e9, as in dirichlet:0.5"),
+        ({"scheme": "pathological:1.5"}, ConfigError, "expected a whole number of classes"),
+        ({"scheme": "inner_dirichlet:x:1,1,1,1"}, ConfigError, "expected an alpha"),
+        ({"scheme": "inner_dirichlet:0.5"}, ConfigError, "expected sizes as in sizes:100,50"),
+        ({"scheme": "pathological:11"}, DataError, "fewer classes"),
+        ({"scheme": "sizes:599,1,1,1"}, DataError, "add up to 602, the data have 600"),
+        ({"scheme": "sizes:599,1"}, ConfigError, "expected as many sizes as clients = 4"),
         *(
-            ({"scheme": "sizes", "sizes": wrong}, ConfigError, "partition-sizes")
+            ({"scheme": f"sizes:{wrong}"}, ConfigError, "partition = 'sizes|write sizes:SIZE,SIZE")
             for wrong in ("", "a", "0,1,1,1", "1,-2,1,1", "1;2", "1,")
         ),
         ({"scheme": "iid", "seed": -1}, ConfigError, "seed=-1 >= 0"),
@@ -149,8 +157,12 @@ def test_tokens_and_numbers_can_be_split_without_looking_at_them(scheme: str) ->
         ({"scheme": "continuous:1.1"}, ConfigError, "a strictness from 0 to 1"),
         ({"scheme": "continuous:0.5"}, DataError, "a number for each record; these are int64 of shape"),
         ({"scheme": "exponential", "number": 40}, DataError, "600 records cannot be split so among 40"),
-        ({"scheme": "inner_dirichlet", "sizes": "600,1,1,1"}, DataError, "add up to 603"),
-        ({"scheme": "dirichlet", "labels": np.zeros(600, np.float32)}, DataError, "a class for each record"),
+        ({"scheme": "inner_dirichlet:0.5:600,1,1,1"}, DataError, "add up to 603"),
+        (
+            {"scheme": "dirichlet:0.5", "labels": np.zeros(600, np.float32)},
+            DataError,
+            "a class for each record",
+        ),
         ({"scheme": "shards:2", "labels": np.zeros((600, 2), int)}, DataError, "a class for each record"),
         ({"scheme": "dirichle"}, ConfigError, "expected .*; did you mean dirichlet"),
     ],
@@ -162,12 +174,12 @@ def test_what_cannot_be_split_is_refused(arguments: Any, error: type[Exception],
 
 def test_all_records_may_be_given_away() -> None:
     assert sorted(int(part[0]) for part in parts_of("iid", 600)) == list(range(600))
-    assert sum(map(len, parts_of("sizes", sizes="597,1,1,1"))) == 600
+    assert sum(map(len, parts_of("sizes:597,1,1,1"))) == 600
 
 
 def test_no_error_counts_the_records_of_a_class() -> None:
     with pytest.raises(DataError) as error:
-        parts_of("pathological", 20, labels=np.array([0] * 50 + [1] * 7))
+        parts_of("pathological:2", 20, labels=np.array([0] * 50 + [1] * 7))
     assert "7" not in str(error.value).replace("57", "")
 
 
@@ -193,11 +205,10 @@ def config(**changed: Any) -> ClientConfig:
     return ClientConfig(**({"client": "0", "ledger": "ledger.sqlite", "num_partitions": 3} | changed))
 
 
-@pytest.mark.parametrize("scheme", ["iid", "sizes"])
+@pytest.mark.parametrize("scheme", ["iid", "sizes:700,500,100"])
 def test_clients_parts_are_disjoint_parts_of_the_training_split(scheme: str) -> None:
     train = load_data("digits", Path("data"), "train")
-    options = {"partition": scheme, "partition_sizes": "700,500,100"}  # as many as clients
-    parts = [load_part(config(partition_id=k, **options)) for k in range(3)]
+    parts = [load_part(config(partition_id=k, partition=scheme)) for k in range(3)]
     everything, *rows = (set(part.digests()) for part in (train, *parts))
     assert len(everything) == len(train)  # digits: no image twice
     assert len(set.union(*rows)) == sum(map(len, parts))
@@ -213,13 +224,17 @@ def test_the_set_is_loaded_and_cut_once_for_all_clients(monkeypatch: pytest.Monk
     load_part(config(partition_id=1, seed=77))
 
 
+def of_two(scheme: str) -> str:
+    return scheme.replace("100, 200,50,1", "9,9").replace("100,200,50,1", "9,9")
+
+
 @pytest.mark.slow
 def test_every_process_finds_the_same_parts_and_leaves_the_home_alone(tmp_path: Path) -> None:
     script = (
         "from fl_dp.config.client import ClientConfig\n"
         "from fl_dp.tasks.records import load_part\n"
-        f"for p in {SCHEMES}:\n"
-        "    c = ClientConfig(client='0', ledger='l', num_partitions=2, partition=p, partition_sizes='9,9')\n"
+        f"for p in {[of_two(scheme) for scheme in SCHEMES]}:\n"
+        "    c = ClientConfig(client='0', ledger='l', num_partitions=2, partition=p)\n"
         "    print(load_part(c).fingerprint())\n"
     )
     prints = [
@@ -245,7 +260,7 @@ def people() -> TensorData:
 @pytest.mark.parametrize("scheme", ["iid", "linear", "by:person"])
 def test_a_persons_records_are_all_in_one_part(scheme: str) -> None:
     train = people()
-    parts = of_data(train, PartitionSettings(scheme, 4, **OPTIONS, persons=True))
+    parts = of_data(train, PartitionSettings(scheme, 4, seed=3, persons=True))
     holders = [{train.groups[row] for row in part} for part in parts]
     assert sum(map(len, holders)) == len(set.union(*holders)) == 40
     assert sorted(row for part in parts for row in part) == list(range(120))
@@ -257,12 +272,12 @@ DIVIDES = r"would divide persons among clients\. Use iid, or by:COLUMN"
 @pytest.mark.parametrize(
     ("scheme", "number", "words"),
     [
-        ("dirichlet", 4, DIVIDES),
-        ("pathological", 4, DIVIDES),
+        ("dirichlet:0.5", 4, DIVIDES),
+        ("pathological:2", 4, DIVIDES),
         ("shards:2", 4, DIVIDES),
         ("iid", 41, "40 persons cannot be split among 41 clients"),
     ],
 )
 def test_what_would_divide_persons_is_refused(scheme: str, number: int, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        of_data(people(), PartitionSettings(scheme, number, **OPTIONS, persons=True))
+        of_data(people(), PartitionSettings(scheme, number, seed=3, persons=True))

@@ -1,6 +1,5 @@
 """Persons as examples: which records count, how much, and what a ledger knows them by."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -17,8 +16,8 @@ def records(owners=OWNERS, **more):
     return TensorData(x, torch.arange(len(owners)) % 2, ("no", "yes"), groups=owners, **more)
 
 
-def persons(most=3, fresh=False, owners=OWNERS):
-    return PersonData(records(owners), most, fresh)
+def persons(most=3, owners=OWNERS):
+    return PersonData(records(owners), most)
 
 
 def test_a_person_is_an_example_of_as_many_rows_as_anybody():
@@ -40,40 +39,11 @@ def test_no_shape_tells_how_many_records_anybody_has(owners, drawn):
     assert (inputs.shape, targets.shape, shares.shape) == ((n, 4, 3), (n, 4), (n, 4))
 
 
-def test_fresh_records_are_any_set_of_so_many_equally_often():
-    data, generator, seen = persons(2, fresh=True), np.random.default_rng(0), {}
-    for _ in range(2000):
-        inputs, _, shares = data.batch(
-            torch.tensor([1]), lambda person, count: generator.integers(0, 2**64, count, dtype=np.uint64)
-        )
-        key = tuple((inputs[0, :, 0] / 3).int().tolist())
-        seen[key] = seen.get(key, 0) + 1
-        assert shares.tolist() == [[0.5, 0.5]]
-    assert len(seen) == 10  # sets of 2 out of 5, each in order
-    assert all(len(set(key)) == 2 and key == tuple(sorted(key)) for key in seen)
-    assert all(130 < count < 275 for count in seen.values())  # 200 expected, 5 deviations either way
-
-
-def test_only_who_has_more_than_may_count_draws():
-    asked = []
-
-    def words(person, count):
-        asked.append((person, count))
-        return np.arange(count, dtype=np.uint64)
-
-    persons(2, fresh=True).batch(torch.tensor([0, 2]), words)
-    assert asked == []
-    persons(2, fresh=True).batch(torch.tensor([2, 1, 0]), words)
-    assert asked == [(1, 5)]
-    persons(2, fresh=False).batch(torch.tensor([1]), words)
-    assert asked == [(1, 5)]
-
-
 def test_the_fingerprint_is_of_persons_and_their_records_in_any_order():
     first = persons().fingerprint()
     order = torch.tensor([3, 1, 0, 2, 7, 5, 4, 6])
     assert PersonData(records().subset(order), 3).fingerprint() == first
-    assert PersonData(records(), 2, fresh=True).fingerprint() == first  # the cap is no part of the data
+    assert PersonData(records(), 2).fingerprint() == first  # the cap is no part of the data
     others = {
         persons(owners=("b", "a", "b", "c", "b", "a", "b", "c")).fingerprint(),
         persons(owners=("B", "a", "B", "c", "B", "a", "B", "B")).fingerprint(),
@@ -105,8 +75,8 @@ def test_records_without_a_person_are_refused(owners, match):
 def test_the_settings_unit():
     data = records(grouped_by="patient")
     assert by_unit(data, DataSettings()) is data
-    made = by_unit(data, DataSettings(unit="person:patient", records_per_person=4, records_chosen="fresh"))
-    assert (made.most, made.fresh, len(made)) == (4, True, 3)
+    made = by_unit(data, DataSettings(unit="person:patient", records_per_person=4))
+    assert (made.most, len(made)) == (4, 3)
     unnamed = by_unit(records(), DataSettings(unit="person:any", records_per_person=1))
     assert len(unnamed) == 3
     with pytest.raises(DataError, match=r"grouped by 'patient'; write person:patient"):
@@ -122,7 +92,6 @@ def test_the_settings_unit():
         ({"unit": "person:a"}, "records-per-person = 0: expected an integer from 1"),
         ({"unit": "person:a", "records_per_person": 5000}, "records-per-person"),
         ({"records_per_person": 5}, "no value with unit"),
-        ({"unit": "person:a", "records_per_person": 5, "records_chosen": "last"}, "first or fresh"),
     ],
 )
 def test_settings_that_cannot_be_meant(settings, match):
@@ -136,4 +105,4 @@ def test_what_sites_compare_says_all_of_the_unit_but_the_columns_name():
 
     assert DataSettings().unit_of_all == "record"
     assert said() == said(unit="person:b") == "person, first 5 records"
-    assert len({said(), said(records_per_person=6), said(records_chosen="fresh")}) == 3
+    assert said(records_per_person=6) != said()

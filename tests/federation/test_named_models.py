@@ -77,7 +77,7 @@ def test_code_of_ones_own(real_client: Any, records: Path, monkeypatch: pytest.M
 def test_adapters_and_a_head(real_client: Any, records: Path) -> None:
     pytest.importorskip("peft")
     settings = {
-        "data": f"npz:{records}/numbers.npz", "model": "mlp:8", "lora": 2, "lora_targets": "1",
+        "data": f"npz:{records}/numbers.npz", "model": "mlp:8", "lora": "2:1",
         "trainable": "3.*",
     }  # fmt: skip
     names = {"1.lora_A.default.weight", "1.lora_B.default.weight", "3.weight", "3.bias"}

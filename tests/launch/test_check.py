@@ -100,11 +100,11 @@ def test_a_round_that_would_not_end_in_time_is_told_before_it_is_paid_for(capsys
 def test_several_mistakes_are_told_at_once(tmp_path, capsys):
     (tmp_path / "old").mkdir()
     (tmp_path / "old/config.toml").touch()
-    config = replace(CONFIG, device="cuda:77", partition="sizes", partition_sizes="99999,1")
+    config = replace(CONFIG, device="cuda:77", partition="sizes:99999,1")
     found = checked(config, out=tmp_path / "old")
     assert found.exit_code == ExitCode.USAGE
     assert [one.partition(":")[0].partition(" = ")[0] for one in found.problems] == [
-        f"--out {tmp_path}/old", "device", "partition-sizes",
+        f"--out {tmp_path}/old", "device", "partition",
     ]  # fmt: skip
     out = said(found, capsys)
     assert out.count("wrong: ") == 3

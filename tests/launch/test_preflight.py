@@ -28,7 +28,7 @@ from fl_dp.launch.preflight import (
 def test_what_is_right_passes():
     check_server(RunConfig())
     check_choices(RunConfig(data="npz:nowhere.npz", model="torchvision:resnet18"))
-    check_choices(RunConfig(partition="sizes", partition_sizes="1,2"))
+    check_choices(RunConfig(partition="sizes:1,2"))
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_a_name_that_is_not_there_is_known_at_once(config, expected):
         (RunConfig(data="npz"), "data = 'npz': npz takes an argument; write npz:PATH"),
         (RunConfig(model="torchvision"), "model = 'torchvision': .*write torchvision:NAME"),
         (RunConfig(partition="iid:2"), "partition = 'iid:2': iid takes no argument"),
-        (RunConfig(partition="sizes"), "partition-sizes = '': expected sizes as in '100,50'"),
-        (RunConfig(partition="sizes", partition_sizes="1,2,3"), "as many sizes as clients = 2"),
+        (RunConfig(partition="sizes:x"), "partition = 'sizes:x': expected sizes as in sizes:100,50"),
+        (RunConfig(partition="sizes:1,2,3"), "as many sizes as clients = 2"),
     ],
 )
 def test_a_wrong_argument_or_setting_is_known_before_data_are_read(config, expected):

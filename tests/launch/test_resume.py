@@ -59,7 +59,7 @@ def test_a_killed_and_resumed_run_is_the_run_that_was_not_killed(tmp_path):
     for twice. What is paid for later has random numbers of its own in each, and is otherwise the same.
     """
     broken, straight = tmp_path / "broken", tmp_path / "straight"
-    drawn = ("sampling=poisson", "partition=dirichlet", "partition-alpha=2")
+    drawn = ("sampling=poisson", "partition=dirichlet:2")
     kept = ("momentum=0.5", "weights=uniform", "optimizer-state=keep", "local-algorithm=fedprox", "pull=0.1")
     settings = [word for one in (*drawn, *kept) for word in ("--set", one)]
     first = launch("--simulate", "--out", str(broken), *settings, "12", "6", "6", str(ROUNDS))

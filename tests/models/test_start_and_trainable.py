@@ -99,15 +99,11 @@ def test_a_pickle_is_not_run_and_a_missing_file_is_named(tmp_path: Path) -> None
 
 def test_what_is_trained_is_said_in_words_that_sites_compare() -> None:
     assert TaskSettings().trained == ""
-    settings = TaskSettings(trainable="head.*", lora=8, lora_targets="*.qkv")
+    settings = TaskSettings(trainable="head.*", lora="8:*.qkv")
     assert settings.trained == "head.*; lora 8 of *.qkv"
-    for rank, targets, words in (
-        (8, "", "lora-targets is missing"),
-        (0, "*", "lora is missing"),
-        (-1, "*", "= -1"),
-    ):
-        with pytest.raises(ConfigError, match=words):
-            TaskSettings(lora=rank, lora_targets=targets)
+    for wrong in ("8", "8:", "0:*", "-1:*", "x:*", "²:*", "99999999:*", "*.qkv"):
+        with pytest.raises(ConfigError, match="RANK:PATTERNS"):
+            TaskSettings(lora=wrong)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,10 @@ from trainers import CPU, plan_of, trainer_for
 from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
-from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ModelError, ProbeError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
-from fl_dp.training.augmentation import Views
-from fl_dp.training.examples import axes_of, examples_of
+from fl_dp.training.examples import axes_of
 from fl_dp.training.objective import Objective
 
 MOST = 3
@@ -54,14 +52,14 @@ MODELS = {
 }
 
 
-def data_of(shape, tokens, most=MOST, fresh=False):
+def data_of(shape, tokens, most=MOST):
     generator = torch.Generator().manual_seed(1)
     owners = tuple(f"person {k}" for k, count in enumerate(COUNTS) for _ in range(count))
     n = len(owners)
     x = torch.randn(n, *shape, generator=generator)
     x = torch.randint(11, x.shape, generator=generator) if tokens else x
     y = torch.randint(11, (n,), generator=generator)
-    return PersonData(TensorData(x, y, tuple("abcdefghijk"), 11 if tokens else 0, groups=owners), most, fresh)
+    return PersonData(TensorData(x, y, tuple("abcdefghijk"), 11 if tokens else 0, groups=owners), most)
 
 
 def objective_of(data):
@@ -117,39 +115,13 @@ def test_a_person_with_any_number_of_any_records_moves_the_sum_by_at_most_the_bo
     assert 0.99 * PLAN.max_grad_norm < moved <= PLAN.max_grad_norm * (1 + 1e-3)
 
 
-def test_which_records_count_follows_from_step_and_person_whatever_else_is_drawn():
-    data = data_of((6,), tokens=False, fresh=True)
-    step = Randomness(b"s" * 32)
-    alone = examples_of(data, torch.tensor([2]), step, Views())
-    among = examples_of(data, torch.tensor([0, 5, 2]), step, Views())
-    again = examples_of(data, torch.tensor([2]), step.child("another"), Views())
-    assert torch.equal(alone[0][0], among[0][2])
-    assert not torch.equal(alone[0][0], again[0][0])
-
-
-def test_persons_with_equally_many_records_draw_apart_and_every_step_anew():
-    """Else whoever has seen whose records count knows it of all, or of all steps."""
-    owners = tuple(f"p{k // 30}" for k in range(120))
-    x = torch.arange(120.0).view(120, 1)
-    records = TensorData(x, torch.arange(120) % 2, ("a", "b"), groups=owners)
-    data = PersonData(records, MOST, fresh=True)
-    trainer = trainer_of(nn.Linear(1, 2), data)
-    everyone = torch.arange(4)
-    chosen = trainer.examples(data, everyone)[0][:, :, 0] - 30 * everyone[:, None]
-    assert len({tuple(row) for row in chosen.tolist()}) == 4
-    trainer.step(data, 1.0, 8)
-    later = trainer.examples(data, everyone)[0][:, :, 0] - 30 * everyone[:, None]
-    assert not torch.equal(chosen, later)
-
-
 @pytest.mark.parametrize("arithmetic", ["steady-rows", "proven"])
-@pytest.mark.parametrize("fresh", [False, True])
-def test_a_step_is_the_same_in_any_physical_batch(arithmetic, fresh):
+def test_a_step_is_the_same_in_any_physical_batch(arithmetic):
     plan = dataclasses.replace(PLAN, arithmetic=arithmetic, steps=2, noise_multiplier=1e-3)
     found = []
     for rows in (1, 8):
         torch.manual_seed(0)
-        model, data = nn.Linear(6, 11), data_of((6,), tokens=False, fresh=fresh)
+        model, data = nn.Linear(6, 11), data_of((6,), tokens=False)
         trainer = trainer_of(model, data, plan, key=b"k" * 32)
         for _ in range(2):
             clipped = trainer._clipped_sum(data, trainer.draw(data, 0.5), rows)

@@ -64,7 +64,7 @@ class RoundRequests:
             self._share_mechanism(clients)
         counts = [self._weight_of(client) for client in clients]
         if in_sum:  # a sum is made with these weights; single updates are capped later, among the valid ones
-            counts = capped(counts, self._config.max_weight)
+            counts = capped(counts)
         asked = []
         for client, weight in zip(clients, counts, strict=True):
             mechanism = client.to_ask

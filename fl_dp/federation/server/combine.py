@@ -106,13 +106,13 @@ class Aggregator:
     def _combined(self, start: Mapping[str, NDArray], result: RoundResult) -> Mapping[str, NDArray]:
         """One combined array for each that is expected; there are enough updates. start: the shared arrays.
 
-        No single update counts more than `max-weight` allows among the valid ones. Where there are sums,
+        No single update counts more than `capped` allows among the valid ones. Where there are sums,
         the weights were capped when the updates were requested.
         """
         self._scale_down(start, result)
         updates = result.updates
         if not result.sums:
-            weights = capped([weight for _, weight in updates], self._config.max_weight)
+            weights = capped([weight for _, weight in updates])
             updates = [(update, weight) for (update, _), weight in zip(updates, weights, strict=True)]
         return self._aggregation.combine(updates, result.sums, self.expected)
 
@@ -145,7 +145,7 @@ class Aggregator:
         """The greatest length of each update. start: length of the weights.
 
         A bound grows with a client's steps. They follow from its declared size, which nobody can check. So no
-        bound is more than `max-weight` times the mean of the others, as with weights.
+        bound is more than MOST times the mean of the others, as with weights.
         """
         bounds = [
             norm_bound(
@@ -159,7 +159,7 @@ class Aggregator:
             )
             for asked in result.owners
         ]
-        return capped(bounds, self._config.max_weight) if all(map(math.isfinite, bounds)) else bounds
+        return capped(bounds) if all(map(math.isfinite, bounds)) else bounds
 
     def forget_steps(self) -> None:
         """Reset the server optimizer's memory, when a run rolls back to an earlier model."""

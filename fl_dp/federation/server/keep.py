@@ -146,18 +146,21 @@ class BestAtSites(BestModel):
             self._round, self._loss, self._arrays = server_round, loss, arrays
 
 
+DECAY = 0.9  # of the average of models
+
+
 class AverageModel(LastModel):
     """Keeps a moving average of the rounds' models, which is less noisy than the last one.
 
     This post-processes noised updates, so it costs no privacy (De et al. 2022, arXiv 2204.13650, average over
     steps in the same way). Clients continue from the last model, never from the average.
-    decay: in [0, 1); the average takes 1 - decay of each round's model. The first rounds have smaller decays,
-    (1 + t) / (10 + t) after t of them; otherwise the random initial weights would stay in it for long.
+    It takes 1 - DECAY of each round's model. The first rounds have smaller decays, (1 + t) / (10 + t) after t
+    of them; otherwise the random initial weights would stay in it for long.
     shared: names of the averaged arrays, which clients train; the others are the last model's.
     """
 
-    def __init__(self, decay: float, shared: Collection[str]) -> None:
-        self._decay, self._shared = decay, shared
+    def __init__(self, shared: Collection[str]) -> None:
+        self._shared = shared
         self._average: dict[str, NDArray] = {}  # float64
         self._rounds = 0
 
@@ -165,7 +168,7 @@ class AverageModel(LastModel):
         return Kept(AVERAGE, 0, self.measured(last))
 
     def add(self, arrays: ArrayRecord) -> None:
-        decay = min(self._decay, (1 + self._rounds) / (10 + self._rounds)) if self._rounds else 0.0
+        decay = min(DECAY, (1 + self._rounds) / (10 + self._rounds)) if self._rounds else 0.0
         for name in self._shared:
             new = arrays[name].numpy().astype(np.float64)
             self._average[name] = decay * self._average.get(name, new) + (1 - decay) * new
@@ -202,7 +205,7 @@ class AverageModel(LastModel):
 def kept_model(config: RunConfig, shared: Collection[str]) -> LastModel:
     """By the setting `keep-model`. shared: names of the arrays that clients train."""
     if config.keep_model == AVERAGE:
-        return AverageModel(config.average_decay, shared)
+        return AverageModel(shared)
     if config.best_at_sites:
         return BestAtSites()
     return BestModel() if config.keep_model == BEST else LastModel()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fl_dp.config.run_settings import BY_NOISE, DECLARED
 from fl_dp.records import ClientProfile, Entry
 
+MOST = 2.0  # the largest weight, in multiples of the others' mean
 _ROUNDING = 1 + 1e-12
 
 
@@ -27,25 +28,24 @@ def weight_of(weights: str, profile: ClientProfile, mechanism: Entry) -> float:
     return 1.0
 
 
-def capped(weights: Sequence[float], most: float) -> list[float]:
-    """Cap the weights so that none is more than `most` times the mean of the others.
+def capped(weights: Sequence[float]) -> list[float]:
+    """Cap the weights, which are > 0, so that none is more than MOST times the mean of the others.
 
-    weights: > 0. most: >= 1, or 0 for no cap. No share of the total is then above most / (n - 1 + most). That
-    is at most `most` equal shares; of two clients it allows one 2/3 at `most` 2, where two equal shares would
-    be everything. The k largest weights are replaced by one value, with the least k for which the cap holds
-    for all; the others stay.
+    No share of the total is then above MOST / (n - 1 + MOST). That is at most MOST equal shares; of two
+    clients it allows one 2/3, where two equal shares would be everything. The k largest weights are replaced
+    by one value, with the least k for which the cap holds for all; the others stay.
 
-    | weights           | most | capped                                                     |
-    |-------------------|------|------------------------------------------------------------|
-    | 100, 90, 80       | 2    | as they are                                                |
-    | 6.4e6, 100        | 2    | 200, 100                                                   |
-    | 6.4e6, 100, 100   | 2    | 200, 100, 100                                              |
-    | 6.4e6, 6.4e6, 100 | 2    | as they are: each of the colluding clients has share 1/2   |
+    | weights           | capped                                                     |
+    |-------------------|------------------------------------------------------------|
+    | 100, 90, 80       | as they are                                                |
+    | 6.4e6, 100        | 200, 100                                                   |
+    | 6.4e6, 100, 100   | 200, 100, 100                                              |
+    | 6.4e6, 6.4e6, 100 | as they are: each of the colluding clients has share 1/2   |
     """
     count = len(weights)
-    if not most or count < 2:
+    if count < 2:
         return list(weights)
-    share = most / (count - 1 + most)
+    share = MOST / (count - 1 + MOST)
     falling = sorted(weights, reverse=True)
     for replaced in range(count):
         left = 1 - replaced * share  # share of those that keep their weights

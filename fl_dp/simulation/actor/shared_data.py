@@ -20,7 +20,7 @@ class SharedData:
 
     x, y, classes, vocabulary, raw, features: as in a TensorData. bounds: (parts + 1,); part k is bounds[k] to
     bounds[k + 1]. inputs: the features of x, computed once for all; None: there are none, or this process
-    trains no client. groups, most, fresh: as in a PersonData, if an example is a person; else empty or 0.
+    trains no client. groups, most: as in a PersonData, if an example is a person; else empty or 0.
     """
 
     x: NDArray[Any]
@@ -31,7 +31,6 @@ class SharedData:
     raw: tuple[bytes, ...] = ()
     groups: tuple[str, ...] = ()
     most: int = 0
-    fresh: bool = False
     features: FixedFeatures | None = None
     inputs: NDArray[Any] | None = None
 
@@ -51,7 +50,7 @@ class SharedData:
         if persons is None:
             return made
         groups = tuple(data.groups[i] for i in order)
-        return replace(made, groups=groups, most=persons.most, fresh=persons.fresh)
+        return replace(made, groups=groups, most=persons.most)
 
     def __len__(self) -> int:
         """Number of parts."""
@@ -78,7 +77,7 @@ class SharedParts:
         if not self._shared.most:
             return self._records(part)
         if part not in self._persons:
-            self._persons[part] = PersonData(self._records(part), self._shared.most, self._shared.fresh)
+            self._persons[part] = PersonData(self._records(part), self._shared.most)
         return self._persons[part]
 
     def _records(self, part: int) -> TensorData:

@@ -14,7 +14,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.evaluation import halves
-from fl_dp.federation.server.keep import AverageModel, BestAtSites, BestModel, kept_model
+from fl_dp.federation.server.keep import DECAY, AverageModel, BestAtSites, BestModel, kept_model
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.records import Refusal
 
@@ -157,7 +157,7 @@ def test_the_best_model_at_the_sites_is_that_of_the_least_log_loss_and_resumes()
     assert type(kept_model(RunConfig(keep_model="best"), [])) is BestModel
 
 
-AVERAGE = {"keep_model": "average", "average_decay": 0.25}
+AVERAGE = {"keep_model": "average"}
 
 
 def clients(fakes, **mishaps):
@@ -176,10 +176,10 @@ def start(strategy, nodes, fakes):
     return seen
 
 
-def by_hand(values, decay):
+def by_hand(values):
     average = values[0]
     for t, value in enumerate(values[1:], start=1):
-        now = min(decay, (1 + t) / (10 + t))
+        now = min(DECAY, (1 + t) / (10 + t))
         average = now * average + (1 - now) * value
     return average
 
@@ -187,7 +187,7 @@ def by_hand(values, decay):
 def test_the_average_of_the_rounds_models_is_measured_and_clients_go_on_from_the_last(fakes):
     strategy = strategy_of(settings(rounds=4, **AVERAGE))
     seen = start(strategy, clients(fakes), fakes)
-    assert seen == pytest.approx([by_hand([1, 2, 3, 4][:n], 0.25) for n in (1, 2, 3, 4)])
+    assert seen == pytest.approx([by_hand([1, 2, 3, 4][:n]) for n in (1, 2, 3, 4)])
     assert strategy.result.arrays["weight"].numpy().max() == 4.0
     averaged = strategy.kept.arrays["weight"].numpy()
     assert averaged.dtype == np.float32
@@ -196,25 +196,24 @@ def test_the_average_of_the_rounds_models_is_measured_and_clients_go_on_from_the
 
 
 def test_a_long_decay_begins_short():
-    average = AverageModel(0.9, ["weight"])
+    average = AverageModel(["weight"])
     values = [float(value) for value in range(40)]
     for value in values:
         average.add(encode({"weight": np.full(2, value)}))
     found = average.measured(encode({"weight": np.zeros(2)}))["weight"].numpy()
-    assert found == pytest.approx(np.full(2, by_hand(values, 0.9)))
+    assert found == pytest.approx(np.full(2, by_hand(values)))
     assert found[0] > 39 - 9.5  # without the short beginning the first model would still be in it
-    assert abs(by_hand(values[:3], 0.9) - by_hand(values[:3], 0.25)) < 1e-9
 
 
 def test_a_lost_round_is_not_in_the_average(fakes):
     strategy = strategy_of(settings(rounds=3, min_updates=2, **AVERAGE))
     start(strategy, clients(fakes, mishaps={2: Refusal("failed", "no power")}), fakes)
     assert strategy.reports[-1].lost_rounds == 1
-    assert strategy.kept.arrays["weight"].numpy().max() == pytest.approx(by_hand([1, 2], 0.25))
+    assert strategy.kept.arrays["weight"].numpy().max() == pytest.approx(by_hand([1, 2]))
 
 
 def test_what_nobody_trains_is_the_last_models():
-    average = AverageModel(0.5, ["weight"])
+    average = AverageModel(["weight"])
     for value in (1.0, 3.0):
         average.add(encode({"weight": np.full(2, value), "count": np.array([value])}))
     found = average.measured(encode({"weight": np.full(2, 3.0), "count": np.array([3.0])}))
@@ -248,23 +247,17 @@ def test_a_resumed_run_goes_on_with_its_average(fakes):
     ],
 )
 def test_what_is_no_average_of_this_model_is_refused(key, array):
-    average = AverageModel(0.5, ["weight"])
+    average = AverageModel(["weight"])
     average.add(encode({"weight": np.ones(2)}))
     state, own = {**average.state(), "other": np.ones(1)}, {"weight": np.ones(2)}
-    assert AverageModel(0.5, ["weight"]).restore(state, own).keys() == {"other"}
+    assert AverageModel(["weight"]).restore(state, own).keys() == {"other"}
     assert state.pop(key) is not None
     with pytest.raises(ConfigError, match="no average"):
-        AverageModel(0.5, ["weight"]).restore(state if array is None else {**state, key: array}, own)
-
-
-def test_a_decay_of_one_is_refused():
-    with pytest.raises(ConfigError, match=r"average-decay = 1.0: .*\[0, 1\)"):
-        RunConfig(average_decay=1.0)
-    assert RunConfig(keep_model="average", evaluate="off").keep_model == "average"
+        AverageModel(["weight"]).restore(state if array is None else {**state, key: array}, own)
 
 
 def test_a_run_leaves_its_average_and_its_last_model(tmp_path, fakes):
-    average = {"keep-model": "average", "average-decay": 0.25, "learning-rate": 50.0}  # no update is bounded
+    average = {"keep-model": "average", "learning-rate": 50.0}  # no update is bounded
     serve(tmp_path, fakes.Grid(clients(fakes)), rounds=3, **average)
     lines, summary = left(tmp_path)
     assert (summary["model"], summary["model_round"]) == ("average", 3)
@@ -272,4 +265,4 @@ def test_a_run_leaves_its_average_and_its_last_model(tmp_path, fakes):
     average, last = (torch.load(tmp_path / f"out/{name}.pt", weights_only=True) for name in ("model", "last"))
     for name, array in average.items():
         moved = (last[name] - array).mean().item()
-        assert moved == pytest.approx(3 - by_hand([1, 2, 3], 0.25), abs=1e-5)
+        assert moved == pytest.approx(3 - by_hand([1, 2, 3]), abs=1e-5)

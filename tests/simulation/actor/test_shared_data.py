@@ -53,13 +53,13 @@ def test_arrays_travel_out_of_band():
 
 def test_persons_stay_together_and_are_the_clients_own():
     records = replace(data(), groups=("b", "a", "b", "a", "c", "c"))
-    shared = SharedData.of(PersonData(records, 2, fresh=True), [np.array([3, 1, 0, 2]), np.array([4, 5])])
+    shared = SharedData.of(PersonData(records, 2), [np.array([3, 1, 0, 2]), np.array([4, 5])])
     parts = SharedParts(shared)
-    own = PersonData(records.subset(torch.tensor([3, 1, 0, 2])), 2, fresh=True)
+    own = PersonData(records.subset(torch.tensor([3, 1, 0, 2])), 2)
     assert parts[0] is parts[0]
     assert isinstance(parts[0], PersonData)
     assert (len(parts[0]), len(parts[1])) == (2, 1)
-    assert (parts[0].most, parts[0].fresh) == (2, True)
+    assert parts[0].most == 2
     assert parts[0].fingerprint() == own.fingerprint()
     assert parts[1].records.groups == ("c", "c")
     for found, expected in zip(parts[0].batch(torch.arange(2)), own.batch(torch.arange(2)), strict=True):

@@ -178,19 +178,15 @@ def total_draws(entries: Iterable[Entry]) -> int:
     return sum(entry.draws for entry in entries)
 
 
-# Why a record moves the sum only by its own gradient. "steady-rows": the gradient is assumed not to depend on
-# its place in a pass, the pass, threads or neighbours. "proven": the record is alone in its pass.
+# Why a record moves the sum only by its own gradient; the weakest first. "steady-rows": the gradient is
+# assumed not to depend on its place in a pass, the pass, threads or neighbours. "proven": the record is alone
+# in its pass.
 ARITHMETICS = STEADY_ROWS, PROVEN = ("steady-rows", "proven")
-# In ledgers and reports of fl_dp before 2026-11-24, which use this word or none: the assumption that rounding
-# moves a sum by at most 0.001 C. It was refuted (docs/advisories.md); nothing is paid under it any more.
-REFUTED = "assumed"
-# All claims under which rounds were ever paid, the weakest first.
-PAID_UNDER = (REFUTED, *ARITHMETICS)
 
 
 def weakest(arithmetics: Iterable[str]) -> str:
-    """The weakest of these claims of `PAID_UNDER`, which holds for all; "proven" if there are none."""
-    return min(arithmetics, key=PAID_UNDER.index, default=PROVEN)
+    """The weakest of these claims of `ARITHMETICS`, which holds for all; "proven" if there are none."""
+    return min(arithmetics, key=ARITHMETICS.index, default=PROVEN)
 
 
 # The client's outcome in a round: it trained, refused, failed, or was not asked.
@@ -333,7 +329,7 @@ class ClientProfile:
     vary_mechanism: whether it lets sample rate and noise change after its data's first round;
     retired: how many accounts were retired in its ledger, whose spending no longer counts;
     allow_unprotected: whether it takes part in runs without privacy. arithmetic: the weakest claim under
-    which anything was spent, one of `PAID_UNDER`. allow_secure_sum: whether it takes part in secure sums;
+    which anything was spent, one of `ARITHMETICS`. allow_secure_sum: whether it takes part in secure sums;
     epsilon_alone: a second budget, for the epsilon if the assumption behind secure sums fails; 0: none.
     evaluate_epsilon: the budget of its test records; 0: it declares none.
     """

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS
-from fl_dp.config.data import GONE_ARITHMETICS, require_not_proven
+from fl_dp.config.data import require_not_proven
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Records, about, setting
 from fl_dp.config.task import TaskSettings
@@ -122,8 +122,7 @@ class ClientConfig(TaskSettings):
     )  # fmt: skip
     arithmetic: str = setting(
         STEADY_ROWS, _LIMITS, "proven: decline rounds that assume steady rows, see the run's arithmetic",
-        choices=ARITHMETICS, gone=GONE_ARITHMETICS,
-        page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
+        choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
     allow_secure_sum: bool = setting(
         False, _SECURE, "servers may add this client's steps, and histograms of its test records, each with "

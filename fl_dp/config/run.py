@@ -23,13 +23,9 @@ from fl_dp.config.run_settings import (
 )
 from fl_dp.config.schedule import CONSTANT, check_schedule, values_over
 from fl_dp.config.secure import SECURE, require_secure
-from fl_dp.config.setting import abouts_of, setting
+from fl_dp.config.setting import abouts_of
 from fl_dp.config.site_metrics import require_site_metrics
 from fl_dp.config.values import key_of
-from fl_dp.records import (
-    PAID_UNDER,
-    REFUTED,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,13 +159,3 @@ class RunConfig(RunSettings):
 _ABOUTS = {key_of(name): about for name, about in abouts_of(RunConfig).items()}
 MAY_CHANGE = frozenset(key for key, about in _ABOUTS.items() if about.may_change)
 PATHS = frozenset(key for key, about in _ABOUTS.items() if about.path)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PastRunConfig(RunConfig):
-    """The config in the folder of a past run, even under an arithmetic that is no longer offered.
-
-    It is read and never run; an older fl_dp without that choice wrote none.
-    """
-
-    arithmetic: str = setting(REFUTED, "Privacy", "of the run's rounds", choices=PAID_UNDER)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
-from fl_dp.config.data import GONE_ARITHMETICS
 from fl_dp.config.flat import Auto
 from fl_dp.config.schedule import CONSTANT
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, setting
@@ -271,8 +270,7 @@ class RunSettings(TaskSettings):
         STEADY_ROWS, _PRIVACY,
         "steady-rows: assumes that a record's gradient does not depend on its place in a pass or on its "
         "neighbours; proven: needs no such assumption, as every record has its own pass, which is slower",
-        choices=ARITHMETICS, gone=GONE_ARITHMETICS,
-        page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
+        choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
     clients_per_person: Clients = setting(
         1,

@@ -11,7 +11,6 @@ from typing import Any
 from fl_dp.clean_text import clean
 from fl_dp.config.data import RECORD
 from fl_dp.records import CLIENT_STATUSES
-from fl_dp.reporting.refuted import arithmetic_words
 from fl_dp.reporting.reports import (
     BEYOND_USE,
     NOT_PRIVATE,
@@ -61,7 +60,7 @@ def epsilon_means(record: Mapping[str, Any]) -> str:
 
 def _conditions(record: Mapping[str, Any]) -> str:
     by = ", ".join(record["federation"]["accountants"])
-    arithmetic = arithmetic_words(record["federation"]["arithmetic"])
+    arithmetic = record["federation"]["arithmetic"]
     return f"at delta {_number(record['delta'], 'g')}, by {by}, arithmetic {arithmetic}"
 
 

@@ -3,10 +3,9 @@
 import shutil
 from collections.abc import Sequence
 
-from fl_dp.records import REFUTED, Entry
+from fl_dp.records import Entry
 from fl_dp.reporting.console import alone_words, rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport
-from fl_dp.reporting.refuted import ADVICE, arithmetic_words
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import folded
@@ -42,8 +41,6 @@ def print_accounts(reports: Sequence[AccountReport]) -> None:
     print_table("Data sets", columns, rows, left=_WORDS)
     if sums:
         _print_note(_WHICH)
-    if any(report.private and report.arithmetic == REFUTED for report in reports):
-        _print_note(f"{arithmetic_words(REFUTED)}: {ADVICE}")
     for report in reports:
         if report.listed and report.retired is None:
             noises = [entry.noise_multiplier for entry in report.listed]
@@ -125,7 +122,7 @@ def _account(report: AccountReport) -> tuple[str, ...]:
         "-" if report.budget is None else rounded_up(report.budget),
         f"{report.delta:g}",
         report.accountant,
-        arithmetic_words(report.arithmetic) if report.private else "-",
+        report.arithmetic if report.private else "-",
         rounded_up(report.total_epsilon),
         _short(report.rounds[-1].time) if report.rounds else "-",
     )

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, Literal
 
-from fl_dp.records import REFUTED, ClientStatus, Entry
+from fl_dp.records import STEADY_ROWS, ClientStatus, Entry
 
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
 OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # statuses of runs with nothing left to do
@@ -69,7 +69,7 @@ class FederationBudget:
     clients_per_person: int
     rounds_ahead: int
     running_out: tuple[str, ...]
-    arithmetic: str = REFUTED
+    arithmetic: str = STEADY_ROWS
     unit: str = "record"
     epsilon_alone: float | None = None
     scope: str = ALL_RUNS
@@ -101,7 +101,7 @@ class ClientRound:
     status: ClientStatus
     reason: str = ""
     reported: tuple[tuple[str, str | int | float | bool], ...] = ()
-    arithmetic: str = REFUTED
+    arithmetic: str = STEADY_ROWS
     scaled: float = 1.0
     delta: float | None = None
     budget: float | None = None
@@ -198,7 +198,7 @@ class ClientBudget:
     status: ClientStatus
     reason: str = ""
     retired: int = 0
-    arithmetic: str = REFUTED
+    arithmetic: str = STEADY_ROWS
     rounds_beyond: int = 0
     public_size: int = 0
     sample_rate: float | None = None

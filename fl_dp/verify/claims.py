@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from fl_dp.clean_text import clean
 from fl_dp.decoding import By, Count, UnfitError, fields_of, one_of
 from fl_dp.errors import ConfigError
-from fl_dp.records import MORE_FIELDS, REFUTED, ClientStatus, Entry, Mechanism
-from fl_dp.reporting.provenance import unreadable
+from fl_dp.records import MORE_FIELDS, ClientStatus, Entry, Mechanism
+from fl_dp.reporting.provenance import require_own, unreadable
 from fl_dp.reporting.reports import ALL_RUNS, SCOPES, THIS_RUN
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, whole
 
@@ -74,7 +74,6 @@ class ClientClaim:
     steps of its update in this round; 0 without one, and at the end. shares, copies, pass_steps: of these.
     epsilon_alone: if the assumption behind secure sums fails, None if none holds; says_alone: whether the
     file has it at all.
-    arithmetic: as written, or `REFUTED`, for an older fl_dp, which wrote none.
     before, public_size, planned_epsilon, rounds, retired: only in summary.json. this_run: None if all of it
     is this run's, and in files of an older fl_dp.
     """
@@ -101,7 +100,6 @@ class ClientClaim:
     pass_steps: Count = 1
     epsilon_alone: Number = None
     says_alone: bool = False
-    arithmetic: Annotated[object, By(lambda found: found)] = REFUTED
     this_run: Annotated[CostClaim | None, By(_cost)] = None
 
     @property
@@ -163,7 +161,8 @@ def round_claims(path: Path) -> Iterator[Claim]:
 
 def summary_claim(path: Path) -> Claim:
     """What summary.json says."""
-    return _claim(read_json(path), path.name, "rounds")
+    require_own(found := read_json(path), path.name)
+    return _claim(found, path.name, "rounds")
 
 
 def _claim(found: Any, where: str, counter: str) -> Claim:

@@ -50,7 +50,7 @@ def wide(**changes):
         for k in range(3000)
     }  # fmt: skip
     federation = {
-        "running_out": list(clients), "accountants": ["pld", "rdp"], "arithmetic": "assumed",
+        "running_out": list(clients), "accountants": ["pld", "rdp"], "arithmetic": "steady-rows",
         "epsilon_alone": 1234.5, "clients_per_person": 30, "unit": "person", "scope": "this-run",
     }  # fmt: skip
     return {

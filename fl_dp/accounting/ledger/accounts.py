@@ -10,7 +10,7 @@ from fl_dp.accounting.ledger.identity import OF_THE_WHOLE, Identity, IdentityInd
 from fl_dp.accounting.ledger.noise_list import from_fields
 from fl_dp.accounting.ledger.requests import RECORD
 from fl_dp.errors import LedgerError
-from fl_dp.records import PAID_UNDER, REFUTED, Entry, weakest
+from fl_dp.records import ARITHMETICS, Entry, weakest
 
 # The kind of an entry that reserves a round without protection. Older ledgers have this word, so it stays.
 UNPROTECTED = "expose"
@@ -19,6 +19,8 @@ UNPROTECTED = "expose"
 SHARED = "reserve-shared"
 # The same of passes of random allocation, whose cost an older fl_dp would take for that of Poisson steps.
 PASSES = "reserve-passes"
+# The arithmetic of fl_dp 0.1.0, which noted this word or none. Its claim was refuted (docs/privacy.md).
+_REFUTED = "assumed"
 # In every entry of a ledger that a run made for itself alone; an older fl_dp ignores it.
 ONE_RUN = "one_run"
 
@@ -44,7 +46,7 @@ class LedgerRound:
     id: number of the event that reserved it; time: of that event, UTC, ISO 8601. committed: whether its
     steps were taken and their result was about to leave; they are spent in either case.
     budget: None for a round without protection, which no budget covers, and for one paid for by an older
-    fl_dp that did not note it. inputs: as in its `ReservationRequest`. arithmetic: the same, or `REFUTED`.
+    fl_dp that did not note it. arithmetic, inputs: as in its `ReservationRequest`.
     """
 
     id: int
@@ -54,8 +56,8 @@ class LedgerRound:
     entry: Entry
     budget: NotedBudget | None
     committed: bool
+    arithmetic: str
     inputs: str = ""
-    arithmetic: str = REFUTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,15 +330,22 @@ def _paid_round(event: Event) -> LedgerRound:
     noise_multiplier = 0.0 if c["kind"] == UNPROTECTED else c["noise_multiplier"]
     entry = Entry.from_dict({**c, "noise_multiplier": noise_multiplier})
     return LedgerRound(
-        event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", ""),
-        _arithmetic(event),
+        event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, _arithmetic(event),
+        c.get("inputs", ""),
     )  # fmt: skip
 
 
 def _arithmetic(event: Event) -> str:
-    """The noted arithmetic; entries from before there was a choice noted none, which means `REFUTED`."""
-    noted: str = event.content.get("arithmetic", REFUTED)
-    if noted not in PAID_UNDER:
+    """The noted arithmetic. No epsilon is known of steps under a claim that was refuted."""
+    noted: str = event.content.get("arithmetic", _REFUTED)
+    if noted == _REFUTED:
+        raise LedgerError(
+            f"entry {event.id} of the ledger paid for steps under an assumption about rounding that was "
+            "refuted since, so that no epsilon is known for these records (docs/privacy.md). Nothing was "
+            "changed or paid. Keep this file, and begin another ledger elsewhere (ledger, or --ledger), for "
+            "records that are not in this one. What was charged is said by fl-dp ledger show of fl_dp 1.0."
+        )
+    if noted not in ARITHMETICS:
         raise LedgerError(
             f"entry {event.id} of the ledger was paid under arithmetic {noted!r:.40}, which this fl_dp "
             "cannot read; take a newer one."

@@ -136,7 +136,7 @@ class Ledger:
         return self._one_run and self._read().of_one_run
 
     def arithmetics(self, datasets: Iterable[str]) -> list[str]:
-        """For each data set, the weakest of `PAID_UNDER` under which it has paid."""
+        """For each data set, the weakest of `ARITHMETICS` under which it has paid."""
         book = self._read()
         return [book.arithmetic(dataset) for dataset in datasets]
 

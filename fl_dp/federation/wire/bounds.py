@@ -12,6 +12,7 @@ from fl_dp.config.client import is_name
 from fl_dp.decoding import AtMost, By, Range, encoded, some_names
 from fl_dp.errors import ConfigError
 from fl_dp.records import (
+    ARITHMETICS,
     LEAST_EPSILON,
     LEAST_NOISE,
     MOST_EPSILON,
@@ -19,7 +20,6 @@ from fl_dp.records import (
     MOST_NOISE,
     MOST_PAID_PASS_STEPS,
     MOST_RECORDS,
-    PAID_UNDER,
     ClientProfile,
     Entry,
 )
@@ -59,7 +59,7 @@ def check_profile(profile: ClientProfile) -> None:
         "epsilon_alone",
         f"0, or a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}",
     )
-    require(profile.arithmetic in PAID_UNDER, "arithmetic", " or ".join(PAID_UNDER))
+    require(profile.arithmetic in ARITHMETICS, "arithmetic", " or ".join(ARITHMETICS))
 
 
 def entries_of(columns: Spent) -> tuple[Entry, ...]:

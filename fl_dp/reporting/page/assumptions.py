@@ -2,18 +2,17 @@
 
 from fl_dp.config.data import CLIENT, PERSON
 from fl_dp.config.schedule import CONSTANT
-from fl_dp.records import ARITHMETICS, PROVEN, STEADY_ROWS, Entry
+from fl_dp.records import PROVEN, Entry
 from fl_dp.reporting.page.facts import Client, RunFacts
 from fl_dp.reporting.page.over import only_of_one_run
 from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.page.secure_sums import if_parts_seen
-from fl_dp.reporting.refuted import arithmetic_words, sentence
 from fl_dp.reporting.wording import counted
 
 
 def arithmetic(run: RunFacts) -> Clause:
     """What is known about rounding, for everything that the accounts have paid."""
-    title, mode = "Rounding errors", f" This mode is called {arithmetic_words(run.arithmetic)}."
+    title, mode = "Rounding errors", f" This mode is called {run.arithmetic}."
     if not any(one.charges for one in run.clients):
         return Clause(title, "No account has paid for a step: nothing was added up, and nothing was rounded.")
     if run.arithmetic == PROVEN:
@@ -22,14 +21,7 @@ def arithmetic(run: RunFacts) -> Clause:
             "Each record had its own pass, so the rounding error has a proven bound. It is assumed that a "
             f"pass keeps no memory of earlier passes. {_TESTED}{mode}",
         )
-    if run.arithmetic == STEADY_ROWS or run.setting("arithmetic") in ARITHMETICS:
-        return Clause(title, f"{_STEADY}{mode}{sentence(run.arithmetic)}")
-    return Clause(
-        title,
-        "It is assumed, not proven, that rounding in floating point moves a sum by no more than 0.001 of "
-        "the clipping bound. The noise is wider by that. Searches for worse cases found smaller errors, "
-        f"which proves nothing.{mode}{sentence(run.arithmetic)}",
-    )
+    return Clause(title, f"{_STEADY}{mode}")
 
 
 _TESTED = "fl_dp tests this when a client starts; no file of this run shows that it did."

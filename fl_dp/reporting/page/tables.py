@@ -11,7 +11,6 @@ from fl_dp.reporting.page.numbers import (
     NOT_USED,
     Shown,
     alone,
-    charged,
     epsilon,
     known_epsilon,
     measured,
@@ -23,7 +22,6 @@ from fl_dp.reporting.page.over import knows_others, of_one_run, whose_limit
 from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.secure_sums import parts_hidden
-from fl_dp.reporting.refuted import arithmetic_words
 
 _OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # unused without one
 _ALONE, _SEEN = "if the assumption fails", "against anyone who sees the parts"
@@ -57,7 +55,7 @@ def clients(run: RunFacts) -> Table:
         lambda one: (
             known_epsilon(one.own_epsilon),
             _claimed(run, one),
-            charged(one.epsilon, one.arithmetic),
+            epsilon(one.epsilon),
             _used(run, one, known_epsilon(one.budget)),
             _used(run, one, known_epsilon(one.planned_epsilon)),
             *((_alone(one),) if in_sums else ()),
@@ -122,7 +120,7 @@ def mechanisms(run: RunFacts) -> Table:
             number(None if one.own_charges is None else total_steps(one.own_charges)),
             number(one.steps),
             _used(run, one, one.accountant),
-            _used(run, one, arithmetic_words(one.arithmetic)),
+            _used(run, one, one.arithmetic),
         ),
     )
 
@@ -160,7 +158,7 @@ def ranked(run: RunFacts) -> tuple[Table, ...]:
     rows = tuple(
         (
             one.name,
-            epsilon(_told(run, one)) if run.of_this_run else charged(one.epsilon, one.arithmetic),
+            epsilon(_told(run, one)) if run.of_this_run else epsilon(one.epsilon),
             known_epsilon(one.budget),
             str(one.steps),
             size(one.public_size),
@@ -236,7 +234,7 @@ def _account(run: RunFacts, one: Client | DataSet, unit: str) -> tuple[str, ...]
     return (
         size(one.public_size),
         unit,
-        charged(one.epsilon, one.arithmetic),
+        epsilon(one.epsilon),
         _used(run, one, known_epsilon(one.budget)),
         _used(run, one, number(one.delta)),
     )

@@ -23,7 +23,6 @@ from fl_dp.reporting.page.over import (
 from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.page.secure_sums import parts_hidden, second_epsilon, secure_sums
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
-from fl_dp.reporting.refuted import sentence
 from fl_dp.reporting.reports import BEYOND_USE, INTERRUPTED, NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
@@ -58,7 +57,7 @@ def headline(run: RunFacts) -> str:
     if not math.isfinite(run.epsilon):
         bound = "no epsilon holds (it is infinite)"
     alone = second_epsilon(run)
-    return f"For {whose(run)}: {bound}, {what}{retired}.{alone}{so_far}{sentence(run.arithmetic)}"
+    return f"For {whose(run)}: {bound}, {what}{retired}.{alone}{so_far}"
 
 
 def ending(run: RunFacts) -> str:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.records import REFUTED, Entry
-from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
+from fl_dp.records import Entry
 from fl_dp.reporting.reports import THIS_RUN, epsilon_from_json
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
@@ -225,9 +224,6 @@ def _note_last(evidence: Evidence, found: Found) -> None:
             "an older fl_dp wrote it so: a site that took no part can have raised it, and none can have "
             "lowered it",
         )
-    for client in last.clients.values() if last and last.private else ():
-        if client.arithmetic == REFUTED and client.charges != ():
-            found.note(ADVICE, client.where, HOLDS_NOT)
 
 
 def _check_together(claim: Claim, found: Found) -> None:

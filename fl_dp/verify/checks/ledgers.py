@@ -4,11 +4,10 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl_dp.accounting.ledger.accounts import Account, LedgerRound, arithmetic_of
+from fl_dp.accounting.ledger.accounts import Account, LedgerRound
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.records import REFUTED, total_steps
-from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
+from fl_dp.records import total_steps
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import Statement, commitment, stated_in
 from fl_dp.verify.check import Check, Evidence, Found
@@ -37,8 +36,6 @@ def _run(evidence: Evidence, found: Found) -> None:
         return
     ledgers = [one for path in evidence.ledgers if (one := _sound(path, found)) is not None]
     for account in (account for one in ledgers for account in one.accounts()):
-        if account.private and arithmetic_of(account.rounds) == REFUTED:
-            found.note(f"{clean(account.dataset)}: {ADVICE}", means=HOLDS_NOT)
         if not account.listed and len({(e.sample_rate, e.noise_multiplier) for e in account.spent()}) > 1:
             found.note(
                 f"{clean(account.dataset)}: its rounds differ in rate or noise, by no list that was noted "

@@ -7,8 +7,6 @@ from federation.server import short_run
 from federation.server.short_run import run, settings
 from flwr.app import MetricRecord
 
-from fl_dp.records import REFUTED
-
 
 def test_the_evaluation_of_a_round_stands_in_its_report_and_what_is_not_evaluated_has_no_loss(fakes):
     """Without something to evaluate with in any round; else in the rounds that are due, and in the last."""
@@ -119,8 +117,6 @@ def test_a_person_at_several_clients_composes_the_largest(fakes, mixed, at):
         ("proven", "proven", "proven"),
         ("proven", "steady-rows", "steady-rows"),
         ("steady-rows", "proven", "steady-rows"),
-        ("steady-rows", REFUTED, REFUTED),
-        ("proven", REFUTED, REFUTED),
     ],
 )
 def test_a_clients_total_is_as_sure_as_the_weakest_of_it_and_the_federations_epsilon_as_this_run(

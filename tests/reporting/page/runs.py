@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fl_dp.kits.keys import SigningKey
-from fl_dp.records import LEAST_CELL, REFUTED, Entry
+from fl_dp.records import LEAST_CELL, Entry
 from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.reports import INTERRUPTED, THIS_RUN
 from fl_dp.reporting.run_folder import RunFolder
@@ -228,7 +228,6 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     ),
     "persons at two": lambda make: make(federation={"unit": "person", "clients_per_person": 2}),
     "records at two": lambda make: make(federation={"clients_per_person": 2}),
-    "refuted": lambda make: make(federation={"arithmetic": REFUTED}, settings={"arithmetic": REFUTED}),
     "much": lambda make: make(rounds=30),
     "infinite": lambda make: change_summary(
         make(), lambda said: said.update(epsilon=None, planned_epsilon=None)

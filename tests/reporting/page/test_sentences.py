@@ -208,7 +208,6 @@ FOLLOWS = {
     "No account has paid for a step: nothing was added up": ("nothing paid", "plain"),
     "Each record had its own pass, so the rounding error has a proven": ("persons", "nothing paid"),
     "The rounding error of a sum of clipped gradients has a proven bound": ("plain", "persons"),
-    "It is assumed, not proven, that rounding in floating point": ("refuted", "plain"),
     # What its files say of budgets and signatures.
     "of all runs in its ledger together": ("plain", "own ledgers"),
     "of this run, the only one that its ledger knows,": ("own ledgers", "plain"),

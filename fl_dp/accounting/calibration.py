@@ -31,16 +31,15 @@ def calibrate_noise(
     spent: Iterable[Entry] = (),
     accountant: str = DEFAULT_ACCOUNTANT,
     copies: int = 1,
-    pass_steps: int = 1,
 ) -> float:
     """The smallest noise multiplier with which `spent` and the plan cost at most `epsilon` at `delta`.
 
-    The plan has `steps` steps in each of `rounds` rounds, those in which this client takes part; copies,
-    pass_steps: as in `Entry`. For the tolerance, the limits and the errors see `calibrate_parts`.
+    The plan has `steps` steps in each of `rounds` rounds, those in which this client takes part; copies:
+    as in `Entry`. For the tolerance, the limits and the errors see `calibrate_parts`.
     """
     if rounds < 1:
         raise ConfigError(f"Expected rounds={rounds} >= 1.")
-    part = Entry(sample_rate, _ANY_NOISE, steps * rounds, copies=copies, pass_steps=pass_steps)
+    part = Entry(sample_rate, _ANY_NOISE, steps * rounds, copies=copies)
     return calibrate_parts([part], epsilon, delta, spent=spent, accountant=accountant)
 
 
@@ -109,15 +108,14 @@ def steps_that_fit(
 ) -> int:
     """The largest number of the planned steps with which the total stays within `epsilon` at `delta`.
 
-    Of passes (`Entry.pass_steps`) whole ones. It takes one computation if all fit, two if none does, else
-    about seven.
+    It takes one computation if all fit, two if none does, else about seven.
     """
     spent = merge(spent)
 
-    def history(draws: int) -> History:
-        return (*spent, planned.taking(draws * planned.pass_steps))
+    def history(steps: int) -> History:
+        return (*spent, planned.taking(steps))
 
-    return planned.pass_steps * _most_that_fit(history, planned.draws, epsilon, delta, accountant)
+    return _most_that_fit(history, planned.steps, epsilon, delta, accountant)
 
 
 def rounds_that_fit(
@@ -171,13 +169,12 @@ def _history(parts: Parts, noise_multiplier: float, spent: History) -> History:
 
 def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History) -> float:
     """RDP's answer, times the copies: the start of the search with a slower accountant. RDP does not know
-    copies, but a sum that moves by as much more needs about as much more noise; nor passes, whose noise is
-    near that of Poisson sampling.
+    copies, but a sum that moves by as much more needs about as much more noise.
 
     It takes a hundredth of the time, and is usually a little larger than the final answer.
     """
     copies = max(part.copies for part in parts)
-    plain, before = ([replace(one, copies=1, pass_steps=1) for one in some] for some in (parts, spent))
+    plain, before = ([replace(one, copies=1) for one in some] for some in (parts, spent))
     try:
         noise = calibrate_parts(plain, epsilon, delta, spent=before, accountant="rdp")
         return min(copies * noise, _MOST_NOISE)

@@ -34,8 +34,7 @@ def beyond(entries: Iterable[Entry], less: Iterable[Entry]) -> tuple[Entry, ...]
 
 
 def order_two_divergence(entry: Entry) -> float:
-    """Renyi divergence of order 2 of one step, log(1 + q^2 (exp(1/sigma^2) - 1)), never too small; or of one
-    pass of t steps, log(1 + (exp(1/sigma^2) - 1) / t).
+    """Renyi divergence of order 2 of one step, log(1 + q^2 (exp(1/sigma^2) - 1)), never too small.
 
     From Mironov, Talwar, Zhang 2019 (arXiv 1908.10530), section 3.3, at order 2. It is also close to the
     variance of one step's privacy loss: the scale on which the loss must be resolved. Infinite without noise.
@@ -48,8 +47,6 @@ def order_two_divergence(entry: Entry) -> float:
     gaussian = inverse * inverse  # for 1e-300 it is infinite, above the true one; a power would raise
     if gaussian > 700.0:  # expm1 would overflow; without sampling the divergence is larger
         return gaussian
-    if entry.pass_steps > 1:
-        return math.log1p(math.expm1(gaussian) / entry.pass_steps)
     return math.log1p(entry.sample_rate**2 * math.expm1(gaussian))
 
 

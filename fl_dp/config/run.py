@@ -12,7 +12,6 @@ from fl_dp.config.flat import require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
 from fl_dp.config.noise_schedule import require_noise_schedule
 from fl_dp.config.run_settings import (
-    ALLOCATION,
     AVERAGE,
     BEST,
     BY_NOISE,
@@ -51,11 +50,6 @@ class RunConfig(RunSettings):
     def secure(self) -> bool:
         """Whether clients contribute to secure sums, whose parts nobody sees alone."""
         return self.aggregation == SECURE
-
-    @property
-    def allocates(self) -> bool:
-        """Whether clients draw by random allocation; not without privacy, to which it makes no difference."""
-        return self.sampling_scheme == ALLOCATION and self.private
 
     @property
     def lists_noise(self) -> bool:
@@ -126,11 +120,6 @@ class RunConfig(RunSettings):
         require(
             adaptation_of(self.adaptive_clipping) is None or self.private, "adaptive-clipping",
             self.adaptive_clipping, "no value with privacy = off, as nothing is clipped",
-        )  # fmt: skip
-        require(
-            self.sampling_scheme != ALLOCATION or self.local_epochs == round(self.local_epochs),
-            "local-epochs", self.local_epochs,
-            f"a whole number with sampling-scheme = {ALLOCATION}, as only whole passes are accounted for",
         )  # fmt: skip
         if self.secure:
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)

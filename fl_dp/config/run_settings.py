@@ -30,7 +30,6 @@ PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
 KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
 SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
-SAMPLING_SCHEMES = _, ALLOCATION = ("poisson", "allocation")
 
 _FEDERATION, _SERVER, _TRAINING = "Federation", "Server", "Training at the clients"
 _PRIVACY, _MACHINE = "Privacy", "Machine"
@@ -163,12 +162,6 @@ class RunSettings(TaskSettings):
     expected_batch_size: Examples = setting(
         64, _TRAINING, "logical batch size: the expected size of the Poisson draw of a step", common=True
     )
-    sampling_scheme: str = setting(
-        "poisson", _TRAINING,
-        "poisson: each step draws every record with one probability; allocation: in each of local-epochs "
-        "passes a record is in one step, by its own coin, which costs less where passes are few",
-        choices=SAMPLING_SCHEMES, page="privacy.md#random-allocation",
-    )  # fmt: skip
     physical_batch_size: Examples | Auto = setting(
         64, _TRAINING, "most examples in memory at once; a divisor of the logical batch size; auto: by "
                        "memory-mib",

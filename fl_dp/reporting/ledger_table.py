@@ -70,11 +70,8 @@ def _alone(report: AccountReport) -> tuple[str, str, str]:
 def print_spent(reports: Sequence[AccountReport]) -> None:
     """The steps that make up the epsilons; steps of equal mechanisms are added up."""
     sums = any(entry.shared for report in reports for entry in report.spent)
-    passes = any(entry.pass_steps > 1 for report in reports for entry in report.spent)
-    more = {"shares": sums, "copies": sums, "pass_steps": passes}
-    some = [name for name, there in more.items() if there]
-    words = [name.replace("pass_steps", "steps of a pass") for name in some]
-    columns = ("data set", "state", "sample rate", "noise multiplier", *words, "steps")
+    some = ("shares", "copies") if sums else ()
+    columns = ("data set", "state", "sample rate", "noise multiplier", *some, "steps")
     rows = [
         (
             report.dataset,

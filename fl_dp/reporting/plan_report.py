@@ -40,17 +40,12 @@ def report_plan(plan: TrainingPlan, delta: float, accountant: str, budget: float
     else:
         for phase in phases:  # the form from before secure sums
             del phase["shares"], phase["copies"]
-    for phase in phases:
-        if phase["pass_steps"] == 1:
-            del phase["pass_steps"]
     return {
         "delta": delta,
         "accountant": accountant,
         "upper_bound": find_accountant(accountant).upper_bound,
         "epsilon": epsilon_after(len(rounds)),
-        "rdp": None
-        if any(one.copies > 1 or one.pass_steps > 1 for one in rounds)
-        else compute_epsilon(rounds, delta, "rdp"),
+        "rdp": None if any(one.copies > 1 for one in rounds) else compute_epsilon(rounds, delta, "rdp"),
         "course": [{"round": stop, "epsilon": epsilon_after(stop)} for stop in stops],
         "budget": budget,
         "fitting_rounds": fitting[0],
@@ -81,9 +76,6 @@ def print_plan(report: Mapping[str, Any]) -> None:
     }
     if "epsilon_alone" in report:
         columns |= {"shares": "{shares}", "clients of a person": "{copies}"}
-    if any("pass_steps" in phase for phase in phases):
-        columns |= {"steps a pass": "{pass_steps}"}
-        phases = [{"pass_steps": 1, **phase} for phase in phases]
     rows = [[form.format(**phase) for form in columns.values()] for phase in phases]
     print_table("The plan, at one client", list(columns), rows)
     print()

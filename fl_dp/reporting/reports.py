@@ -88,7 +88,7 @@ class ClientRound:
     delta.
     reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name. scaled: the
     factor applied to its update; below 1 if it was longer than an honest one can be.
-    shares, copies, pass_steps: of this round's steps, see `Entry`; written unless they are 1. epsilon_alone:
+    shares, copies: of this round's steps, see `Entry`; written unless they are 1. epsilon_alone:
     of the charges, if the assumption behind secure sums fails; None, and not written, if none were in them.
     this_run: this run's part of the cost; None, and not written, if that is all of it.
     """
@@ -109,7 +109,6 @@ class ClientRound:
     charges: tuple[Entry, ...] = ()
     shares: int = 1
     copies: int = 1
-    pass_steps: int = 1
     epsilon_alone: float | None = None
     this_run: RunCost | None = None
 
@@ -268,7 +267,7 @@ class Summary:
 
 # Keys that only some runs and clients have, with the default for those that are not written.
 OF_SOME: dict[str, Any] = {
-    "shares": 1, "copies": 1, "pass_steps": 1, "epsilon_alone": None, "budget_alone": None,
+    "shares": 1, "copies": 1, "epsilon_alone": None, "budget_alone": None,
     "secure_sum": None, "masked": None, "this_run": None, "constant": {}, "site_metrics": None, "nowhere": "",
     "outcomes": {}, "test_accounts": {},
 }  # fmt: skip

@@ -31,7 +31,7 @@ UNSIGNED = {
     ),
     "all settings of the server, and how the run was launched": "config.toml resolved.toml launch.toml",
     "noise, rates and clipping bound of this run by themselves, apart from all that was spent": (
-        "noise_multiplier max_grad_norm clients.sample_rate clients.noise_multiplier clients.pass_steps"
+        "noise_multiplier max_grad_norm clients.sample_rate clients.noise_multiplier"
     ),
     "what all planned rounds would spend": (
         "clients.planned_epsilon planned_epsilon clients.rounds_left clients.rounds_beyond "

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fl_dp.clean_text import clean
 from fl_dp.decoding import By, Count, UnfitError, fields_of, one_of
 from fl_dp.errors import ConfigError
-from fl_dp.records import MORE_FIELDS, ClientStatus, Entry, Mechanism
+from fl_dp.records import MORE_FIELDS, ClientStatus, Entry, Mechanism, unknown_steps
 from fl_dp.reporting.provenance import require_own, unreadable
 from fl_dp.reporting.reports import ALL_RUNS, SCOPES, THIS_RUN
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, whole
@@ -27,6 +27,9 @@ def charges(found: Any) -> Charges:
     """Sorted entries, with no mechanism twice; ValueError for anything else."""
     if type(found) is not list or len(found) > _MOST_MECHANISMS:
         raise ValueError("no list of charges")
+    for one in map(table, found):
+        if what := unknown_steps(one):
+            raise ValueError(f"charges for {what}, whose cost only fl_dp 1.0 knows")
     key = tuple(
         (
             number(one.get("sample_rate")),
@@ -71,7 +74,7 @@ class ClientClaim:
     """One client in a round, or at the end. epsilon: None if none holds.
 
     charges: None in a run of an older fl_dp, which did not write them; likewise delta. own_steps: the claimed
-    steps of its update in this round; 0 without one, and at the end. shares, copies, pass_steps: of these.
+    steps of its update in this round; 0 without one, and at the end. shares, copies: of these.
     epsilon_alone: if the assumption behind secure sums fails, None if none holds; says_alone: whether the
     file has it at all.
     before, public_size, planned_epsilon, rounds, retired: only in summary.json. this_run: None if all of it
@@ -97,7 +100,6 @@ class ClientClaim:
     retired: Count = 0
     shares: Count = 1
     copies: Count = 1
-    pass_steps: Count = 1
     epsilon_alone: Number = None
     says_alone: bool = False
     this_run: Annotated[CostClaim | None, By(_cost)] = None

@@ -7,7 +7,6 @@ or rounds share is computed once.
 
 import math
 import sys
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,6 @@ def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) 
 
     fine: on a grid of a fifth of the interval, which takes several times as long.
     """
-    assert not allocated(charges), "dp_accounting has no answer for them"
     if not charges:
         return 0.0
     if _is_hopeless(charges):
@@ -50,11 +48,6 @@ def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) 
         composed = composed.compose(_composed(entry, interval))
     with np.errstate(over="ignore"):  # where epsilon is infinite
         return float(composed.get_epsilon_for_delta(delta))
-
-
-def allocated(charges: Iterable[Entry]) -> bool:
-    """Whether any are of passes of random allocation, which dp_accounting does not know."""
-    return any(entry.pass_steps > 1 for entry in charges)
 
 
 def can_resolve(charges: tuple[Entry, ...], delta: float) -> bool:

@@ -10,15 +10,15 @@ from fl_dp.accounting.ledger.identity import OF_THE_WHOLE, Identity, IdentityInd
 from fl_dp.accounting.ledger.noise_list import from_fields
 from fl_dp.accounting.ledger.requests import RECORD
 from fl_dp.errors import LedgerError
-from fl_dp.records import ARITHMETICS, Entry, weakest
+from fl_dp.records import ARITHMETICS, UNKNOWN_STEPS, Entry, unknown_steps, weakest
 
 # The kind of an entry that reserves a round without protection. Older ledgers have this word, so it stays.
 UNPROTECTED = "expose"
 # The kind of an entry that reserves steps of a secure sum. It is separate so that an fl_dp that does not know
 # shares and copies cannot read the entry, and so never takes it for less than it is.
 SHARED = "reserve-shared"
-# The same of passes of random allocation, whose cost an older fl_dp would take for that of Poisson steps.
-PASSES = "reserve-passes"
+# Kinds of entries that fl_dp 1.0 wrote, and of whose steps we know no cost.
+_UNKNOWN_KINDS = {"reserve-passes": UNKNOWN_STEPS["pass_steps"]}
 # The arithmetic of fl_dp 0.1.0, which noted this word or none. Its claim was refuted (docs/privacy.md).
 _REFUTED = "assumed"
 # In every entry of a ledger that a run made for itself alone; an older fl_dp ignores it.
@@ -121,10 +121,11 @@ class AccountBook:
     def add(self, event: Event) -> None:
         """Apply the next event."""
         self.of_one_run = self.of_one_run and event.content.get(ONE_RUN) is True
+        _require_known_steps(event)
         match event.content["kind"]:
             case "register":
                 self._register(event)
-            case "reserve" | "expose" | "reserve-shared" | "reserve-passes":  # UNPROTECTED, SHARED, PASSES
+            case "reserve" | "expose" | "reserve-shared":  # UNPROTECTED, SHARED
                 self._reserve(event)
             case "list":  # LISTED
                 self._list(event)
@@ -292,6 +293,18 @@ class _Open:
         )
 
 
+def _require_known_steps(event: Event) -> None:
+    """LedgerError, with the entry's number and what to do, for steps whose cost we do not know."""
+    what = _UNKNOWN_KINDS.get(event.content["kind"]) or unknown_steps(event.content)
+    if what:
+        raise LedgerError(
+            f"entry {event.id} of the ledger paid for {what}, whose cost only fl_dp 1.0 knows. Nothing was "
+            "changed or paid. Go on with fl_dp 1.0; or keep this file, and begin another ledger elsewhere "
+            "(ledger, or --ledger): for records in both, epsilons and deltas add up. Those of this file are "
+            "said by fl-dp ledger show of fl_dp 1.0."
+        )
+
+
 def arithmetic_of(rounds: Iterable[LedgerRound]) -> str:
     """The weakest arithmetic of the rounds."""
     return weakest(paid.arithmetic for paid in rounds)
@@ -299,7 +312,7 @@ def arithmetic_of(rounds: Iterable[LedgerRound]) -> str:
 
 def kind_of(entry: Entry) -> str:
     """The kind of event that reserves these steps, which are protected."""
-    return PASSES if entry.pass_steps > 1 else SHARED if entry.shared else "reserve"
+    return SHARED if entry.shared else "reserve"
 
 
 def lineages(accounts: Iterable[Account]) -> list[list[Account]]:

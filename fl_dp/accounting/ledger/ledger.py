@@ -148,8 +148,7 @@ class Ledger:
         entry: Entry,
         budget: Budget | None,
     ) -> Reservation:
-        """Pay for as many of the entry's steps as still fit `budget`, in one transaction, on disk; of passes
-        (`Entry.pass_steps`) for whole ones only.
+        """Pay for as many of the entry's steps as still fit `budget`, in one transaction, on disk.
 
         budget None: training without protection. All steps are noted, however many; from then on no epsilon
         holds for these data.

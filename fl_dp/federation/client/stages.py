@@ -65,9 +65,7 @@ class AcceptedRound:
         """
         plan = self.plan
         rate = self.sample_rate if plan.copies == 1 else max(self.sample_rate, plan.most_rate)
-        return Entry(
-            rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies, plan.pass_steps
-        )
+        return Entry(rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies)
 
     @property
     def listed(self) -> tuple[Entry, ...]:

@@ -242,7 +242,6 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
         scaled=verdict.scaled,
         shares=asked.shares if asked else 1,
         copies=asked.copies if asked else 1,
-        pass_steps=asked.pass_steps if asked else 1,
         this_run=client.run_cost(),
     )
 

@@ -18,7 +18,6 @@ from fl_dp.records import (
     MOST_EPSILON,
     MOST_MEMBERS,
     MOST_NOISE,
-    MOST_PAID_PASS_STEPS,
     MOST_RECORDS,
     ClientProfile,
     Entry,
@@ -47,7 +46,6 @@ class Spent:
     steps: Annotated[tuple[int, ...], _MANY, Range(1, MOST_STEPS)]
     shares: Annotated[tuple[int, ...], _MANY, Range(1, MOST_MEMBERS)]
     copies: Annotated[tuple[int, ...], _MANY, Range(1, MOST_MEMBERS)]
-    pass_steps: Annotated[tuple[int, ...], _MANY, Range(1, MOST_PAID_PASS_STEPS)]
 
 
 def check_profile(profile: ClientProfile) -> None:

@@ -152,11 +152,11 @@ def timings_of(runs: Sequence[RequestedRun], ledger: Path | None) -> list[Timing
 def noise_for_all(runs: Sequence[RequestedRun], costs: SweepCost) -> float | None:
     """The noise multiplier with which all runs together stay within the smallest of their budgets.
 
-    None if they differ in rate, if no noise is enough, if the data have spent before, if a person is at
-    several members of a sum, or for random allocation.
+    None if they differ in rate, if no noise is enough, if the data have spent before, or if a
+    person is at several members of a sum.
     """
     configs = [one.config for one in runs]
-    if any((one.secure and one.clients_per_person > 1) or one.allocates for one in configs):
+    if any(one.secure and one.clients_per_person > 1 for one in configs):
         return None
     found, delta = 0.0, costs.delta / max(one.clients_per_person for one in configs)
     for size in sorted({size for one in runs for size in one.sizes}):

@@ -98,7 +98,6 @@ def mechanisms(run: RunFacts) -> Table:
     return _of_clients(
         "mechanisms",
         "Noise, sample rate, batch and steps of each client"
-        + _of_allocation(run)
         + (": planned, not run" if run.released_nothing else ""),
         (
             "client",
@@ -131,13 +130,6 @@ def _noise(one: Client) -> str:
     if len(found) > 1:
         return f"{number(max(found))} to {number(min(found))}"
     return number(one.noise_multiplier)
-
-
-def _of_allocation(run: RunFacts) -> str:
-    """How records were drawn, where it was not by Poisson sampling."""
-    if not any(entry.pass_steps > 1 for one in run.clients for entry in one.own_charges or one.charges):
-        return ""
-    return f"; every {run.unit} in one step of each pass (random allocation)"
 
 
 def ranked(run: RunFacts) -> tuple[Table, ...]:

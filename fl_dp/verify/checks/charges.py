@@ -77,7 +77,6 @@ class _Growth:
         try:
             own = Entry(
                 client.sample_rate, client.noise_multiplier, client.own_steps, client.shares, client.copies,
-                client.pass_steps,
             )  # fmt: skip
         except ConfigError as error:
             self._found.differs(
@@ -207,8 +206,6 @@ def _pairs(summary: Claim, growth: _Growth) -> Iterator[tuple[ClientClaim, _Know
 def _in_words(charges: Charges) -> str:
     one = charges[0]
     words = f"{counted(one.steps, 'step')} at rate {one.sample_rate:.4g} and noise {one.noise_multiplier:g}"
-    if one.pass_steps > 1:
-        words += f", in passes of {one.pass_steps}"
     if one.shared:
         words += f", shares {one.shares} and copies {one.copies}"
     return words if len(charges) == 1 else f"{words}, and others"

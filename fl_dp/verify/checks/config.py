@@ -108,7 +108,6 @@ def _check_client(asked: Mapping[str, Any], client: ClientClaim, most: float, fo
             client.where,
             "the size or the rate was changed: a lower rate makes a lower epsilon",
         )  # fmt: skip
-    _check_scheme(asked, client, found)
 
 
 def _schedule(asked: Mapping[str, Any]) -> str:
@@ -136,33 +135,11 @@ def _check_listed(asked: Mapping[str, Any], evidence: Evidence, found: Found) ->
                 )  # fmt: skip
 
 
-def _check_scheme(asked: Mapping[str, Any], client: ClientClaim, found: Found) -> None:
-    """This run's charges are passes of the steps that config.toml asks for, or Poisson steps."""
-    asked_for = _pass_steps(asked, client)
-    wrong = [one for one in client.cost.charges or () if one.pass_steps != asked_for]
-    if client.rounds and len(wrong) == len(client.cost.charges or ()) > 0:
-        found.differs(
-            f"its steps were charged in passes of {wrong[0].pass_steps}, and config.toml asks for passes of "
-            f"{asked_for} (1: Poisson sampling)",
-            client.where,
-            "how records were drawn was changed: random allocation makes a lower epsilon",
-        )
-
-
 def _own_rate(asked: Mapping[str, Any], client: ClientClaim) -> float | None:
     batch = asked.get("expected-batch-size")
     if not client.public_size or batch is None:
         return None
-    passes = _pass_steps(asked, client)
-    return 1 / passes if passes > 1 else min(_number(batch), client.public_size) / client.public_size
-
-
-def _pass_steps(asked: Mapping[str, Any], client: ClientClaim) -> int:
-    """The steps of a pass of random allocation, or 1 for Poisson sampling."""
-    batch = _number(asked.get("expected-batch-size", 0))
-    if asked.get("sampling-scheme") != "allocation" or not client.public_size or batch < 1:
-        return 1
-    return max(1, round(client.public_size / min(batch, client.public_size)))
+    return min(_number(batch), client.public_size) / client.public_size
 
 
 def _is_secure(asked: Mapping[str, Any]) -> bool:

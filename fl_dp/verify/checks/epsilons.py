@@ -19,7 +19,6 @@ from fl_dp.verify.independent import (
     ABSOLUTE,
     LOOSER,
     RELATIVE,
-    allocated,
     allowed,
     can_resolve,
     contradicts,
@@ -70,7 +69,6 @@ class _Recomputed:
         self._found = found
         self._histories: dict[_History, _Extremes] = {}
         self.without_charges = self.left_out = self.claims = 0
-        self.by_our_own = False
 
     def add(self, client: ClientClaim) -> None:
         if client.charges is None or client.delta is None:
@@ -133,9 +131,6 @@ class _Recomputed:
 
     def _compare(self, history: _History, claimed: _Extremes, looser: dict[str, float]) -> None:
         charges, delta, accountant = history
-        if allocated(charges):
-            self._compare_passes(charges, delta, claimed)
-            return
         if not can_resolve(charges, delta):
             self._found.not_given(
                 f"an answer of dp_accounting at delta {delta:g}", "so small a delta is lost in its rounding"
@@ -160,27 +155,8 @@ class _Recomputed:
         elif excess > LOOSER * truth + LOOSER:
             looser[accountant] = max(looser.get(accountant, 0.0), excess / max(truth, ABSOLUTE))
 
-    def _compare_passes(self, charges: Charges, delta: float, claimed: _Extremes) -> None:
-        """dp_accounting does not know random allocation: fl_dp's own accountant is asked once more."""
-        truth, self.by_our_own = _own(charges, delta), True
-        for epsilon, where, means, off in (
-            (claimed.lowest, claimed.lowest_at, _TOO_LOW, claimed.lowest < allowed(truth)),
-            (claimed.highest, claimed.highest_at, _TOO_HIGH, allowed(claimed.highest) > truth),
-        ):
-            if off and math.isfinite(epsilon):
-                self._found.differs(
-                    f"epsilon {epsilon:.4f}, and its charges cost {truth:.4f} at delta {delta:g}",
-                    where,
-                    means,
-                )
-
     def conclude(self) -> None:
         found = self._found
-        if self.by_our_own:
-            found.note(
-                "epsilons of random allocation were computed again by fl_dp's own accountant",
-                means="dp_accounting does not know it, so that there is no second opinion on these",
-            )
         if self.without_charges:
             found.not_given(
                 f"charges or delta beside {counted(self.without_charges, 'epsilon')}",
@@ -189,10 +165,9 @@ class _Recomputed:
         if self.left_out:
             found.not_given(f"time for {self.left_out} claims beyond {_MOST_HISTORIES} histories")
         if self.claims and not found.any_differ:
-            by = "" if self.by_our_own else " by dp_accounting"
             found.agrees(
                 f"{counted(self.claims, 'epsilon')} of clients, with {len(self._histories)} different "
-                f"histories, were computed again{by}: none here is lower by more than the "
+                f"histories, were computed again by dp_accounting: none here is lower by more than the "
                 f"allowed error ({100 * RELATIVE:g} % + {ABSOLUTE:g})"
             )
 
@@ -349,10 +324,8 @@ def _check_plan_ahead(
         return
     alike = [e for e in one.charges if (e.sample_rate, e.noise_multiplier) == (rate, noise)]
     copies = max((e.copies for e in alike), default=1)
-    pass_steps = min((e.pass_steps for e in alike), default=1)
-    own -= own % pass_steps
-    for steps in (ahead * own or pass_steps, pass_steps):
-        more = Entry(rate, noise, steps, copies=copies, pass_steps=pass_steps)
+    for steps in (ahead * own, 1):
+        more = Entry(rate, noise, steps, copies=copies)
         truth = _cost(merged((*one.charges, more)), one.delta)
         of_run = _cost(merged((*(one.cost.charges or ()), more)), one.delta) if one.this_run else truth
         if truth > _SURELY * one.budget or of_run > _SURELY * run_epsilon:
@@ -365,15 +338,7 @@ def _check_plan_ahead(
         return
 
 
-def _own(charges: Charges, delta: float) -> float:
-    from fl_dp.accounting.epsilon import compute_epsilon  # late: only for runs with random allocation
-
-    return compute_epsilon(charges, delta)
-
-
 def _cost(charges: Charges, delta: float) -> float:
-    if allocated(charges):
-        return _own(charges, delta)
     return epsilon_of(charges, delta) if can_resolve(charges, delta) else math.inf
 
 

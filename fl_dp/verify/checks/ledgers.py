@@ -13,7 +13,7 @@ from fl_dp.statements import Statement, commitment, stated_in
 from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.checks.site_metrics import is_of_test_records
 from fl_dp.verify.claims import Charges, Claim, ClientClaim, merged, missing
-from fl_dp.verify.independent import allocated, can_resolve, epsilon_of
+from fl_dp.verify.independent import can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import LedgerFile, read_ledger
 from fl_dp.verify.reading import is_there, read_json
 
@@ -211,8 +211,6 @@ def _epsilon(client: ClientClaim, since: _Since) -> str:
     delta = client.delta
     if delta is None or not 0.0 < delta < 1.0 or not can_resolve(since.spent, delta):
         return ""
-    if allocated(since.spent):
-        return ""  # dp_accounting has no answer for them
     epsilon = epsilon_of(since.spent, delta)
     costs = f"epsilon {epsilon:.4f}" if math.isfinite(epsilon) else "no epsilon"
     before = "none" if client.epsilon is None else f"{client.epsilon:.4f}"

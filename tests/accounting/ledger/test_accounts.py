@@ -36,9 +36,6 @@ ROUND = {
     "kind": "reserve", "run": "r", "round": 1, "sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 4,
     "arithmetic": "steady-rows",
 }  # fmt: skip
-PASSES = {  # a pass may have 10,000 steps now; 0.1.0 took more
-    "kind": "reserve-passes", "sample_rate": 1e-5, "steps": 200_000, "pass_steps": 100_000,
-}  # fmt: skip
 
 
 def written(path, **of_round):
@@ -52,11 +49,10 @@ def written(path, **of_round):
     return path
 
 
-@pytest.mark.parametrize("old", [{}, PASSES])
-def test_a_round_of_an_older_fl_dp_has_no_wall_but_is_spent(tmp_path, old):
-    with Ledger.open(written(tmp_path / "old.sqlite", **old)) as ledger:
+def test_a_round_of_an_older_fl_dp_has_no_wall_but_is_spent(tmp_path):
+    with Ledger.open(written(tmp_path / "old.sqlite")) as ledger:
         (account,) = ledger.accounts()
-    assert account.spent() == (Entry.from_dict(ROUND | old),)
+    assert account.spent() == (Entry.from_dict(ROUND),)
     assert account.last_budget() is None
 
 

@@ -20,40 +20,6 @@ def test_a_plan_at_the_limits_is_accepted():
     check_plan(replace(PLAN, steps=MAX_STEPS, momentum=0.99), CONFIG, public_size=64)
 
 
-PASSES = replace(PLAN, steps=10, pass_steps=5, expected_batch_size=13)  # of 64 records
-
-
-@pytest.mark.parametrize(
-    ("changes", "config", "words"),
-    [
-        ({"steps": 11}, {}, "11 steps in passes of 5: a round is whole passes"),
-        (
-            {"steps": 65, "pass_steps": 65, "expected_batch_size": 1},
-            {},
-            "passes of 65 steps, expected 1 to 64",
-        ),
-        ({"pass_steps": 0}, {}, "passes of 0 steps"),
-        ({"pass_steps": -5}, {}, "passes of -5 steps"),
-        ({"expected_batch_size": 12}, {}, "with 64 records a step has 13"),
-        (
-            {"private": False, "noise_multiplier": 0.0},
-            {"allow_unprotected": True},
-            "without protection or in",
-        ),
-        ({"shares": 3}, {"allow_secure_sum": True}, "without protection or in"),
-        ({"copies": 2}, {}, "without protection or in"),
-        ({}, {"accountant": "rdp"}, "kept by 'rdp', which does not account for it"),
-    ],
-)
-def test_random_allocation_is_of_whole_passes(changes, config, words):
-    check_plan(PASSES, CONFIG, public_size=64)
-    with pytest.raises(DeclinedError, match=words):
-        check_plan(replace(PASSES, **changes), replace(CONFIG, **config), public_size=64)
-    long = replace(PASSES, steps=10_001, pass_steps=10_001, expected_batch_size=2)
-    with pytest.raises(DeclinedError, match="expected 1 to 10000"):
-        check_plan(long, CONFIG, public_size=20_000)
-
-
 @pytest.mark.parametrize(
     ("field", "values"),
     [

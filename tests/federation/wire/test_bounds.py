@@ -22,7 +22,6 @@ NOISES = st.one_of(st.floats(-3, 6).map(lambda power: 10**power), st.sampled_fro
 
 
 def _entries(*columns):
-    columns = (*columns, [1] * len(columns[0]))[:6]
     names = (field.name for field in fields(bounds.Spent))
     return bounds.entries_of(decode(bounds.Spent, dict(zip(names, columns, strict=True))))
 
@@ -70,12 +69,11 @@ def test_numbers_that_no_client_has_are_refused(field, values):
         (2, (0, -5, 1.0, 10**9 + 1, 2**62, True)),
         (3, (0, 101, True, 2.0)),
         (4, (0, 101, True, "2")),
-        (5, (0, 10**6, True, 2.0)),
     ],
 )
 def test_spending_that_no_ledger_shows_is_refused(column, values):
     for value in values:
-        entry = [0.1, 1.0, 1, 1, 1, 1]
+        entry = [0.1, 1.0, 1, 1, 1]
         entry[column] = value
         with pytest.raises(ConfigError, match="Spent with an impossible"):
             _entries(*([one] for one in entry))

@@ -188,9 +188,6 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "no round": lambda make: untrained(make()),
     "no round, infinite": lambda make: untrained(make(), epsilon=None),
     "paid, no round": lambda make: untrained(make(), spent=12),
-    "allocated": lambda make: of_clients(
-        make(), charges=[Entry(0.25, 2.0, 12, pass_steps=4).to_dict()], steps=12
-    ),
     "nothing paid": lambda make: of_clients(make(), charges=[], steps=0),
     "all lost": lambda make: make(lost_rounds=3),
     "best": lambda make: make(model="best", model_round=2),

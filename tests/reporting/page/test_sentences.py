@@ -37,7 +37,6 @@ FOLLOWS = {
     "Each client's own budget holds in any case: epsilon": ("no plan", "below an old budget"),
     "A server may decide from what it sees whether to go on: against that": ("best", "unprotected"),
     # What was trained, how, and what is left of it.
-    "in one step of each pass (random allocation)": ("allocated", "plain"),
     "No round was run, and nothing was added to any account:": ("no round", "paid, no round"),
     "No round was run and no client had registered: there is no model": ("nobody came", "no round"),
     "Nothing was spent in this run: according to its files": ("of this run, all declined", "of this run"),

@@ -14,8 +14,8 @@ MOST_MEMBERS = 100  # of a secure sum
 MOST_LISTED = 1000  # rounds of a list of noise
 MOST_MULTIPLIERS = 50  # different ones in it: each is an entry of messages, and costs an accountant time
 
-# What identifies a mechanism: sample rate, noise multiplier, shares, copies.
-Mechanism = tuple[float, float, int, int]
+# What identifies a mechanism: sample rate, noise multiplier, shares.
+Mechanism = tuple[float, float, int]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,16 +26,14 @@ class Entry:
     noise_multiplier: standard deviation of the noise over the sensitivity; 0 for unprotected steps, whose
     epsilon is infinite.
     steps: number of steps, >= 1; an empty Poisson draw is still a step.
-    shares, copies: of steps in a secure sum, where only the clients' sum is seen; else 1. shares: the noise
-    is the sum of so many honest clients' shares. copies: a person may have a record at so many clients of the
-    sum; sample_rate is then the largest of any client.
+    shares: of steps in a secure sum, where only the clients' sum is seen; else 1. The noise is the sum of so
+    many honest clients' shares.
     """
 
     sample_rate: float
     noise_multiplier: float
     steps: int
     shares: int = 1
-    copies: int = 1
 
     def __post_init__(self) -> None:
         if not 0.0 < self.sample_rate <= 1.0:
@@ -44,11 +42,10 @@ class Entry:
             raise ConfigError(f"Expected noise_multiplier={self.noise_multiplier} >= 0 and finite.")
         if self.steps < 1:
             raise ConfigError(f"Expected steps={self.steps} >= 1.")
-        for name, value in (("shares", self.shares), ("copies", self.copies)):
-            if type(value) is not int or not 1 <= value <= MOST_MEMBERS:
-                raise ConfigError(f"Expected {name}={value!r}, an integer from 1 to {MOST_MEMBERS}.")
+        if type(self.shares) is not int or not 1 <= self.shares <= MOST_MEMBERS:
+            raise ConfigError(f"Expected shares={self.shares!r}, an integer from 1 to {MOST_MEMBERS}.")
         if not self.private and self.shared:
-            raise ConfigError("Expected shares=1 and copies=1 of steps without noise.")
+            raise ConfigError("Expected shares=1 of steps without noise.")
 
     @property
     def private(self) -> bool:
@@ -58,12 +55,12 @@ class Entry:
     @property
     def mechanism(self) -> Mechanism:
         """All but the steps. Entries may be merged only where this is equal."""
-        return self.sample_rate, self.noise_multiplier, self.shares, self.copies
+        return self.sample_rate, self.noise_multiplier, self.shares
 
     @property
     def shared(self) -> bool:
         """Whether the steps went into a secure sum, as far as accounting can tell."""
-        return self.shares > 1 or self.copies > 1
+        return self.shares > 1
 
     def taking(self, steps: int) -> Self:
         """The same mechanism with another number of steps."""
@@ -77,13 +74,12 @@ class Entry:
     def alone(self) -> Self:
         """The entry that holds if the assumption behind a secure sum fails.
 
-        The client's own share, with 1 / `shares` of the variance, is then all its noise. Each client's
-        update is seen separately, so a person with records at several clients pays a step at each.
+        The client's own share, with 1 / `shares` of the variance, is then all its noise.
         """
         if not self.shared:
             return self
         share = self.noise_multiplier / math.sqrt(self.shares)
-        return type(self)(self.sample_rate, share, self.steps * self.copies)
+        return type(self)(self.sample_rate, share, self.steps)
 
     def to_dict(self) -> dict[str, Any]:
         """As it is stored. What `more_fields` names is omitted where it is 1, as in older files."""
@@ -107,9 +103,12 @@ class Entry:
         )  # fmt: skip
 
 
-MORE_FIELDS = ("shares", "copies")  # of an `Entry`, after the first three
+MORE_FIELDS = ("shares",)  # of an `Entry`, after the first three
 # Keys of steps that fl_dp 1.0 paid for and whose cost we do not know. Without the key they would seem cheap.
-UNKNOWN_STEPS = {"pass_steps": "passes of random allocation"}
+UNKNOWN_STEPS = {
+    "pass_steps": "passes of random allocation",
+    "copies": "sums in which a person may have records at several clients",
+}
 
 
 def unknown_steps(found: Mapping[str, Any]) -> str:
@@ -231,8 +230,7 @@ class RoundPlan:
     `config/adaptive_clipping.py`; max_grad_norm is then the first bound. Empty: the bound stays.
     noise_multiplier covers all that a step releases. shares: 0: no secure sum; the client adds all of the
     noise. Otherwise the number of honest members whose shares add up to the noise of a secure sum, and
-    noise_multiplier is that of the sum. copies: at how many members of the sum a person may have records;
-    most_rate: the largest sample rate of any member, if copies is more than one. most_grad_norm: the largest
+    noise_multiplier is that of the sum. most_grad_norm: the largest
     clipping bound of any round of the run, if it changes from round to round; 0: it does not.
     noise_multipliers: of each round of the run, if they differ: a list that the client's ledger notes before
     its first step, and keeps to (`accounting/ledger/noise_list.py`); empty: every round has noise_multiplier.
@@ -266,8 +264,6 @@ class RoundPlan:
     seen: str = ""
     adaptive_clipping: str = ""
     shares: int = 0
-    copies: int = 1
-    most_rate: float = 0.0
     most_grad_norm: float = 0.0
     noise_multipliers: Annotated[tuple[float, ...], AtMost(MOST_LISTED)] = ()
 

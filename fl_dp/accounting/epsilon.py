@@ -47,11 +47,6 @@ def _compute(entries: tuple[Entry, ...], delta: float, accountant: str) -> float
     found = find_accountant(accountant)
     if not entries:
         return 0.0
-    if not found.copies and any(entry.copies > 1 for entry in entries):
-        raise AccountingError(
-            f"The accountant {accountant!r} cannot tell what it costs a person to be at several clients of "
-            "one secure sum; take 'pld'."
-        )
     if total_steps(entries) > MAX_STEPS:  # checked first: a product with 10^400 steps is no float
         return math.inf
     if any(order_two_divergence(entry) > _MAX_DIVERGENCE for entry in entries):

@@ -17,7 +17,7 @@ class Phase:
     """`rounds` equal rounds in which the client takes part, of `steps` steps each.
 
     batch_size: expected records of one Poisson draw, out of `records`; noise_multiplier: None if it is still
-    to be chosen. shares, copies: as in `Entry`. ConfigError for a number out of range.
+    to be chosen. shares: as in `Entry`. ConfigError for a number out of range.
     """
 
     records: int
@@ -26,7 +26,6 @@ class Phase:
     steps: int
     noise_multiplier: float | None = None
     shares: int = 1
-    copies: int = 1
 
     def __post_init__(self) -> None:
         for name in ("records", "batch_size", "rounds", "steps"):
@@ -53,7 +52,7 @@ class Phase:
         """The entry of one of its rounds; its noise multiplier must have been chosen."""
         if self.noise_multiplier is None:
             raise ConfigError("noise-multiplier: the plan has none; calibrate it first.")
-        return Entry(self.sample_rate, self.noise_multiplier, self.steps, self.shares, self.copies)
+        return Entry(self.sample_rate, self.noise_multiplier, self.steps, self.shares)
 
     def with_noise(self, noise_multiplier: float) -> "Phase":
         """The phase with this noise multiplier, unless it has its own."""

@@ -62,7 +62,6 @@ def _guarantee(result: Result) -> dict[str, Any]:
         **_alone(federation),
         "accountants": federation.get("accountants"),
         "arithmetic": federation.get("arithmetic"),
-        "clients-per-person": federation.get("clients_per_person"),
         "unit": federation.get("unit"),
         "promise": (PROMISE_OF_PERSONS if federation.get("unit") == PERSON else PROMISE) + WHERE,
     }

@@ -89,12 +89,6 @@ Dropouts = Annotated[int, typer.Option(metavar="D", help="Secure sums: number of
 Colluders = Annotated[
     int, typer.Option(metavar="C", help="Secure sums: number of members that may collude with the server.")
 ]
-ClientsPerPerson = Annotated[
-    int,
-    typer.Option(
-        metavar="M", help="Secure sums: number of clients in a sum that may have records of the same person."
-    ),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Budget = Annotated[float | None, typer.Option(metavar="X", help="Budget; says how much of the plan fits.")]
 Target = Annotated[float, typer.Option(metavar="X", help="Budget: epsilon.")]
@@ -122,11 +116,10 @@ def budget(
     members: Members = None,
     dropouts: Dropouts = 0,
     colluders: Colluders = 1,
-    clients_per_person: ClientsPerPerson = 1,
     as_json: Json = False,
 ) -> None:
     first = _first(batch_size, rounds, local_epochs, steps, noise_multiplier, members)
-    plan = _in_sums(_plan(records, first, then), members, dropouts, colluders, clients_per_person)
+    plan = _in_sums(_plan(records, first, then), members, dropouts, colluders)
     if any(phase.noise_multiplier is None for phase in plan.phases):
         raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the noise that a budget needs.")
     ACCOUNTANTS.check(accountant, "--accountant")
@@ -149,13 +142,12 @@ def calibrate(
     members: Members = None,
     dropouts: Dropouts = 0,
     colluders: Colluders = 1,
-    clients_per_person: ClientsPerPerson = 1,
     as_json: Json = False,
 ) -> None:
     from fl_dp.accounting.calibration import calibrate_plan
 
     first = _first(batch_size, rounds, local_epochs, steps, None, members)
-    plan = _in_sums(_plan(records, first, then), members, dropouts, colluders, clients_per_person)
+    plan = _in_sums(_plan(records, first, then), members, dropouts, colluders)
     ACCOUNTANTS.check(accountant, "--accountant")
     at = _delta(delta, records)
     _check_epsilon(epsilon)
@@ -219,29 +211,20 @@ def _read(part: str) -> tuple[str, int | float]:
         raise ConfigError(f"--then {part}: expected {expected}.") from None
 
 
-def _in_sums(
-    plan: "TrainingPlan", members: int | None, dropouts: int, colluders: int, clients_per_person: int
-) -> "TrainingPlan":
+def _in_sums(plan: "TrainingPlan", members: int | None, dropouts: int, colluders: int) -> "TrainingPlan":
     """The plan's rounds as secure sums of that many members; unchanged without members."""
     from fl_dp.accounting.shares import honest_shares
 
     if members is None:
-        if (dropouts, colluders, clients_per_person) != (0, 1, 1):
-            raise ConfigError(
-                "--members: missing; --dropouts, --colluders and --clients-per-person are for secure sums."
-            )
+        if (dropouts, colluders) != (0, 1):
+            raise ConfigError("--members: missing; --dropouts and --colluders are for secure sums.")
         return plan
     if any(phase.steps > 1 for phase in plan.phases):
         raise ConfigError(
             "--members: a round of a secure sum is one local step; give --steps 1, and the steps as --rounds."
         )
-    if not 1 <= clients_per_person <= members:
-        raise ConfigError(
-            f"--clients-per-person {clients_per_person}: expected an integer from 1 to {members}, the "
-            "number of members."
-        )
     shares = honest_shares(members, dropouts, colluders)
-    return type(plan)(tuple(replace(one, shares=shares, copies=clients_per_person) for one in plan.phases))
+    return type(plan)(tuple(replace(one, shares=shares) for one in plan.phases))
 
 
 def _answer(

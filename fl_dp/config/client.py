@@ -149,10 +149,6 @@ class ClientConfig(TaskSettings):
                       "fails",
         page="secure-aggregation.md",
     )  # fmt: skip
-    clients_per_person: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
-        1, _SECURE, "clients of a sum that may have records of one person; more cost more, and need pld",
-        page="accounting.md#a-person-at-several-clients-of-a-sum",
-    )  # fmt: skip
     max_lost_rounds: Annotated[int, Range(1, 10**6)] = setting(
         10, _SECURE, "number of sums paid for and never opened, over all runs, after which this client "
                      "joins no more sums",

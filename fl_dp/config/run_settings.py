@@ -265,11 +265,6 @@ class RunSettings(TaskSettings):
         "neighbours; proven: needs no such assumption, as every record has its own pass, which is slower",
         choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
-    clients_per_person: Clients = setting(
-        1,
-        _PRIVACY,
-        "clients that may have records of one person; their epsilons and deltas add up",
-    )
     device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
     clients_per_cpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
         "auto", _MACHINE, "simulated clients that train at a time on a core; auto: one, if memory allows",

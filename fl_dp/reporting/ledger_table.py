@@ -70,7 +70,7 @@ def _alone(report: AccountReport) -> tuple[str, str, str]:
 def print_spent(reports: Sequence[AccountReport]) -> None:
     """The steps that make up the epsilons; steps of equal mechanisms are added up."""
     sums = any(entry.shared for report in reports for entry in report.spent)
-    some = ("shares", "copies") if sums else ()
+    some = ("shares",) if sums else ()
     columns = ("data set", "state", "sample rate", "noise multiplier", *some, "steps")
     rows = [
         (

@@ -23,7 +23,6 @@ SIGNED = {
 # Fields of a `Summary`, a `RoundReport` and their parts; of a `ModelDescription`, as model.FIELD; or a file.
 UNSIGNED = {
     "which other clients took part": "clients",
-    "at how many clients a person may have records (clients-per-person)": "federation.clients_per_person",
     "what the server's operator calls the data": "model.data",
     "the data's columns, classes and form": "model.schema model.classes model.form",
     "the model's name, the loss, the task and the identity of its code": (
@@ -42,7 +41,7 @@ UNSIGNED = {
         "clients.scaled"
     ),
     "whether masks hid the parts of secure sums, and of how many clients each sum was": (
-        "masked secure_sum clients.shares clients.copies"
+        "masked secure_sum clients.shares"
     ),
     "how the run ended, and why": "status reason",
     "losses and metrics, and of which round the model is": (

@@ -74,7 +74,7 @@ class ClientClaim:
     """One client in a round, or at the end. epsilon: None if none holds.
 
     charges: None in a run of an older fl_dp, which did not write them; likewise delta. own_steps: the claimed
-    steps of its update in this round; 0 without one, and at the end. shares, copies: of these.
+    steps of its update in this round; 0 without one, and at the end. shares: of these.
     epsilon_alone: if the assumption behind secure sums fails, None if none holds; says_alone: whether the
     file has it at all.
     before, public_size, planned_epsilon, rounds, retired: only in summary.json. this_run: None if all of it
@@ -99,7 +99,6 @@ class ClientClaim:
     rounds: Count = 0
     retired: Count = 0
     shares: Count = 1
-    copies: Count = 1
     epsilon_alone: Number = None
     says_alone: bool = False
     this_run: Annotated[CostClaim | None, By(_cost)] = None
@@ -121,7 +120,6 @@ class Together:
     largest: Number
     median: Number
     least: Number
-    clients_per_person: Count
     rounds_ahead: Count
     epsilon_alone: Number = None
     says_alone: bool = False
@@ -238,8 +236,8 @@ def alone(spent: Iterable[Entry]) -> Charges:
         return max(other.shares for other in spent if (other.sample_rate, other.noise_multiplier) == key)
 
     return merged(
-        Entry(one.sample_rate, one.noise_multiplier / math.sqrt(most(one)), one.steps * one.copies)
-        if one.shares > 1 or one.copies > 1
+        Entry(one.sample_rate, one.noise_multiplier / math.sqrt(most(one)), one.steps)
+        if one.shares > 1
         else one
         for one in spent
     )

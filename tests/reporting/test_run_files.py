@@ -17,7 +17,7 @@ CLIENT = {
     "steps": 9, "rounds": 3, "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
 }  # fmt: skip
 FEDERATION = {
-    "largest": 1.0, "median": 1.0, "least": None, "accountants": ["pld"], "clients_per_person": 1,
+    "largest": 1.0, "median": 1.0, "least": None, "accountants": ["pld"],
     "rounds_ahead": 0, "running_out": [], "arithmetic": "steady-rows", "unit": "record", "scope": "this-run",
 }  # fmt: skip
 SUMMARY: dict[str, Any] = {

@@ -11,7 +11,7 @@ from fl_dp.records import Entry
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
 from fl_dp.reporting.run_results import RunResults, to_line
 
-FEDERATION = FederationBudget(1.5, 0.75, 0.0, ("pld", "rdp"), 1, 2, ("1",))
+FEDERATION = FederationBudget(1.5, 0.75, 0.0, ("pld", "rdp"), 2, ("1",))
 CLIENTS = {
     "0": ClientRound(
         1.5,
@@ -62,7 +62,7 @@ def test_a_line_of_rounds_jsonl(tmp_path):
         },
         "federation": {
             "largest": 1.5, "median": 0.75, "least": 0.0, "accountants": ["pld", "rdp"],
-            "clients_per_person": 1, "rounds_ahead": 2, "running_out": ["1"], "arithmetic": "steady-rows",
+            "rounds_ahead": 2, "running_out": ["1"], "arithmetic": "steady-rows",
             "unit": "record", "scope": "all-runs",
         },
         "loss": 0.4, "accuracy": 0.9, "seconds": 2.5, "metrics": {}, "lost": "", "lost_rounds": 0,

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dp_accounting.pld.pld_pmf import PLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    from fl_dp.accounting.mixture_loss import MixtureLoss
     from fl_dp.accounting.privacy_loss import Array, StepLoss
 
 # Interval of the loss grid, as a multiple of the standard deviation of one step's loss. Rounding adds at most
@@ -98,8 +97,6 @@ def _least_interval(entry: Entry) -> float:
 
 def _largest_loss(entry: Entry) -> float:
     """Privacy loss of one step at the end of the noise's tail; about the width of its distribution."""
-    if entry.copies > 1:
-        return _loss_of(entry.once).ends(_TAIL)[1]
     gaussian = (0.5 / entry.noise_multiplier + _TAIL) / entry.noise_multiplier
     if gaussian > 700.0:  # expm1 would overflow; without sampling the loss is larger
         return gaussian
@@ -116,8 +113,8 @@ def _entry_pld(entry: Entry, interval: float) -> "PrivacyLossDistribution":
 def _step_pld(once: Entry, interval: float) -> "PrivacyLossDistribution":
     """The distribution of one step on the grid, for removing and for adding a record.
 
-    It equals the result of dp_accounting's `from_gaussian_mechanism`, or with copies of its
-    `from_mixture_gaussian_mechanism`, in a tenth of the time: all grid points are computed at once.
+    It equals the result of dp_accounting's `from_gaussian_mechanism` in a tenth of the time: all grid points
+    are computed at once.
     """
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
@@ -130,17 +127,11 @@ def _step_pld(once: Entry, interval: float) -> "PrivacyLossDistribution":
     return PrivacyLossDistribution(removal, addition)
 
 
-def _loss_of(once: Entry) -> "StepLoss | MixtureLoss":
-    """The loss of one step. Without sampling all copies are in it: one person moves the sum by as much."""
-    from fl_dp.accounting.mixture_loss import MixtureLoss
+def _loss_of(once: Entry) -> "StepLoss":
+    """The loss of one step."""
     from fl_dp.accounting.privacy_loss import StepLoss
 
-    sample_rate, noise_multiplier, copies = once.sample_rate, once.noise_multiplier, once.copies
-    if copies == 1:
-        return StepLoss(sample_rate, noise_multiplier)
-    if sample_rate == 1.0:
-        return StepLoss(sample_rate, math.nextafter(noise_multiplier / copies, 0.0))
-    return MixtureLoss(sample_rate, noise_multiplier, copies)
+    return StepLoss(once.sample_rate, once.noise_multiplier)
 
 
 def _connect_dots(
@@ -161,4 +152,4 @@ def _connect_dots(
     return create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas).to_dense_pmf()
 
 
-ACCOUNTANT = Accountant(compute_pld_epsilon, upper_bound=True, copies=True)
+ACCOUNTANT = Accountant(compute_pld_epsilon, upper_bound=True)

@@ -15,7 +15,7 @@ from fl_dp.records import ARITHMETICS, UNKNOWN_STEPS, Entry, unknown_steps, weak
 # The kind of an entry that reserves a round without protection. Older ledgers have this word, so it stays.
 UNPROTECTED = "expose"
 # The kind of an entry that reserves steps of a secure sum. It is separate so that an fl_dp that does not know
-# shares and copies cannot read the entry, and so never takes it for less than it is.
+# shares cannot read the entry, and so never takes it for less than it is.
 SHARED = "reserve-shared"
 # Kinds of entries that fl_dp 1.0 wrote, and of whose steps we know no cost.
 _UNKNOWN_KINDS = {"reserve-passes": UNKNOWN_STEPS["pass_steps"]}

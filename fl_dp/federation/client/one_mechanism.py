@@ -48,11 +48,10 @@ def conflict(planned: Entry, spent: Iterable[Entry]) -> str:
     )
 
 
-def without_shares(entry: Entry) -> tuple[float, float, int]:
+def without_shares(entry: Entry) -> tuple[float, float]:
     """The mechanism as those see it who see no more than sums."""
-    return entry.sample_rate, entry.noise_multiplier, entry.copies
+    return entry.sample_rate, entry.noise_multiplier
 
 
-def _words(sample_rate: float, noise_multiplier: float, copies: int) -> str:
-    words = f"sample rate {sample_rate:.6g} with noise multiplier {noise_multiplier:.6g}"
-    return words if copies == 1 else f"{words}, a person at {copies} clients of one sum"
+def _words(sample_rate: float, noise_multiplier: float) -> str:
+    return f"sample rate {sample_rate:.6g} with noise multiplier {noise_multiplier:.6g}"

@@ -81,7 +81,7 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
     _check_way(plan)
     if plan.secure:
-        _check_secure(plan, config, public_size)
+        _check_secure(plan, config)
     if plan.private:
         _check_protection(plan, config)
     else:
@@ -226,10 +226,9 @@ def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
         f"asks for training without protection and for noise multiplier {plan.noise_multiplier:g}",
     )
     _require(not plan.adaptive_clipping, "asks for training without protection and for adaptive clipping")
-    _require(plan.copies == 1, "asks for training without protection for persons at several clients")
 
 
-def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
+def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
     """Allow one step only: by later steps a member could undo the noise of its first one, on which the others
     rely (docs/secure-aggregation.md).
     """
@@ -245,17 +244,6 @@ def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> No
     ):
         _require(asked == usual, f"asks for {what} {asked!r:.60} in a secure sum, expected {usual!r}")
     check_share(plan, config)
-    _require(
-        config.clients_per_person <= plan.copies <= MOST_MEMBERS,
-        f"is accounted for persons at {plan.copies} clients, this client's own settings have "
-        f"clients-per-person = {config.clients_per_person}: the server's clients-per-person and fit-clients "
-        f"must both be {config.clients_per_person} at least",
-    )
-    rate = plan.expected_batch_size / public_size
-    _require(
-        plan.copies == 1 or rate <= plan.most_rate <= 1,
-        f"asks for sample rate {rate:g} where no member's is to be above {plan.most_rate:g}",
-    )
 
 
 def _check_adaptive(plan: RoundPlan, config: ClientConfig) -> None:

@@ -284,8 +284,8 @@ def covered(asked: Iterable[Entry], shown: Iterable[Entry]) -> tuple[Entry, ...]
 
     A secure sum may have had fewer shares than requested; the ledger then says how many.
     """
-    room: Counter[tuple[float, float, int]] = Counter()
-    most: dict[tuple[float, float, int], int] = {}
+    room: Counter[tuple[float, float]] = Counter()
+    most: dict[tuple[float, float], int] = {}
     for one in asked:
         room[key := without_shares(one)] += one.steps
         most[key] = max(most.get(key, 0), one.shares)

@@ -54,10 +54,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     _check_budget(profile)
     if config.secure and not profile.allow_secure_sum:
         raise FederationError("gives to no secure sums: its operator has not set allow-secure-sum")
-    shares, copies = members_shares(config), copies_of(config)
-    rate = _charged_rate(sample_rate(config, size), profile, copies)
     noise = _noise_multiplier(profile, config, steps)
-    mechanism = Entry(rate, noise, steps, shares, copies)
+    mechanism = Entry(sample_rate(config, size), noise, steps, members_shares(config))
     if config.adaptive_clipping:
         try:
             split_noise(mechanism.noise_multiplier, batch)
@@ -105,15 +103,6 @@ def _most_of_list(profile: ClientProfile, config: RunConfig) -> float:
     return min(profile.epsilon, config.epsilon, profile.epsilon_alone or math.inf)
 
 
-def _charged_rate(own: float, profile: ClientProfile, copies: int) -> float:
-    """The sample rate to charge. If a person may be at several members, it is the largest rate of any member,
-    which the entries of a client's earlier steps show.
-    """
-    if copies == 1 or not profile.spent or profile.vary_mechanism:
-        return own
-    return max(own, profile.spent[0].sample_rate)
-
-
 def expected_batch(config: RunConfig, public_size: int) -> int:
     """A client's expected batch size: as configured, or all its records if it has fewer.
 
@@ -139,11 +128,6 @@ def members_shares(config: RunConfig) -> int:
     if not config.secure:
         return 1
     return honest_shares(config.fit_clients, config.secure_dropouts, config.secure_colluders)
-
-
-def copies_of(config: RunConfig) -> int:
-    """At how many members of one sum a person may have records; 1 without secure sums."""
-    return min(config.clients_per_person, config.fit_clients) if config.secure else 1
 
 
 def round_plan(
@@ -190,8 +174,6 @@ def round_plan(
         seen=config.seen,
         adaptive_clipping=config.adaptive_clipping,
         shares=mechanism.shares if config.secure else 0,
-        copies=mechanism.copies,
-        most_rate=mechanism.sample_rate if mechanism.copies > 1 else 0.0,
         most_grad_norm=0.0 if config.max_grad_norm_schedule == CONSTANT else config.max_grad_norm,
         origin="" if origin == run else origin,
         noise_multipliers=tuple(one.noise_multiplier for one in listed),
@@ -222,18 +204,18 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
     if config.lists_noise:
         return _first_of_list(profile, config, steps)
     rate = sample_rate(config, profile.public_size)
-    steps, copies, budget = steps * participations(config), copies_of(config), budget_of(profile)
-    noise = _calibrated(rate, steps, budget, profile.spent, copies)
+    steps, budget = steps * participations(config), budget_of(profile)
+    noise = _calibrated(rate, steps, budget, profile.spent)
     if profile.epsilon_alone:  # which a step into a sum reaches with the client's own share of the noise
         alone = Budget(profile.epsilon_alone, budget.delta, budget.accountant)
         try:
-            own = _calibrated(rate, steps * copies, alone, alone_of(profile.spent), 1)
+            own = _calibrated(rate, steps, alone, alone_of(profile.spent))
         except AccountingError as error:
             raise AccountingError(f"epsilon-alone: {error}") from error
         noise = max(noise, own * math.sqrt(members_shares(config)))
     if config.epsilon < budget.epsilon:
         of_run = replace(budget, epsilon=config.epsilon)
-        noise = max(noise, _calibrated(rate, steps, of_run, (), copies))
+        noise = max(noise, _calibrated(rate, steps, of_run, ()))
     return max(noise, profile.min_noise_multiplier)
 
 
@@ -259,9 +241,7 @@ def participations(config: RunConfig) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _calibrated(
-    sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...], copies: int
-) -> float:
+def _calibrated(sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...]) -> float:
     """The calibrated noise multiplier; cached for clients of equal size and history, the usual case.
 
     Also AccountingError if so little budget is left that an update would be mere noise: spending it would
@@ -274,9 +254,8 @@ def _calibrated(
         budget.delta,
         spent=spent,
         accountant=budget.accountant,
-        copies=copies,
     )
-    fresh = _calibrated(sample_rate, steps, budget, (), copies) if spent else noise
+    fresh = _calibrated(sample_rate, steps, budget, ()) if spent else noise
     if noise > MOST_NOISE_OVER_FRESH * fresh:
         raise AccountingError(
             f"{budget.in_words(spent)}; {steps} more steps would need noise multiplier {noise:g}, and teach "

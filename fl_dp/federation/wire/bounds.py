@@ -45,7 +45,6 @@ class Spent:
     noise_multiplier: Annotated[tuple[Annotated[float, By(_noise)], ...], _MANY]
     steps: Annotated[tuple[int, ...], _MANY, Range(1, MOST_STEPS)]
     shares: Annotated[tuple[int, ...], _MANY, Range(1, MOST_MEMBERS)]
-    copies: Annotated[tuple[int, ...], _MANY, Range(1, MOST_MEMBERS)]
 
 
 def check_profile(profile: ClientProfile) -> None:

@@ -47,8 +47,7 @@ def assumed(run: RunFacts) -> Clause:
 
 def _choices(run: RunFacts) -> tuple[str, ...]:
     mixed = sum(
-        len({(e.sample_rate, e.noise_multiplier, e.copies) for e in _told_charges(run, one)}) > 1
-        for one in run.clients
+        len({(e.sample_rate, e.noise_multiplier) for e in _told_charges(run, one)}) > 1 for one in run.clients
     )
     who = "Nobody" if run.local else "No site's operator"
     found = (
@@ -131,6 +130,4 @@ def _told_charges(run: RunFacts, one: Client) -> tuple[Entry, ...]:
 
 
 def _each_person(run: RunFacts) -> str:
-    if run.unit != PERSON and run.clients_per_person == 1:
-        return ""
-    return f"A person has records at {counted(run.clients_per_person, 'client')} at most."
+    return "A person has records at 1 client at most." if run.unit == PERSON else ""

@@ -114,7 +114,6 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         planned_rounds=_planned(settings),
         epsilon=epsilon_from_json(said["epsilon"]),
         unit=clean(federation.get("unit", "record")),
-        clients_per_person=federation.get("clients_per_person", 1),
         accountants=tuple(clean(one) for one in federation.get("accountants", ())),
         arithmetic=clean(federation.get("arithmetic", "")),
         kept=clean(said["model"]),

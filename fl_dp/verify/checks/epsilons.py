@@ -1,6 +1,5 @@
 """Every epsilon of each client after each round, recomputed from the charges by dp_accounting."""
 
-import heapq
 import math
 import statistics
 import time
@@ -91,7 +90,7 @@ class _Recomputed:
         self._hold(client, charges, claimed.epsilon)
         if claimed.says_alone:
             self._hold(client, alone(charges), claimed.epsilon_alone)
-        elif any(one.shares > 1 or one.copies > 1 for one in charges):
+        elif any(one.shares > 1 for one in charges):
             self._found.differs(
                 "its charges are of secure sums, and it does not say what holds if their assumption fails",
                 client.where,
@@ -204,37 +203,29 @@ def _note_last(evidence: Evidence, found: Found) -> None:
 def _check_together(claim: Claim, found: Found) -> None:
     """The federation's epsilon and delta: this run's cost to the clients that have paid for it.
 
-    Costs are added up for a person at that many clients. An older fl_dp added up all that any client had
-    shown.
+    An older fl_dp counted all that any client had shown.
     """
     together, clients = claim.together, claim.counted
     if together is None or not claim.clients:
         return
     costs = [one.cost for one in clients]
     epsilons = [epsilon_from_json(one.epsilon) for one in costs] or [0.0]
-    if not together.clients_per_person >= 1:
-        found.differs(
-            f"clients_per_person {together.clients_per_person}",
-            claim.where,
-            "a person is at one client at least",
-        )
-        return
     expected = {
         "largest": (max(epsilons), together.largest),
         "median": (statistics.median(epsilons), together.median),
         "least": (min(epsilons), together.least),
     }
     if claim.private:
-        expected["epsilon"] = sum(heapq.nlargest(together.clients_per_person, epsilons)), claim.epsilon
+        expected["epsilon"] = max(epsilons), claim.epsilon
     deltas = [one.delta for one in clients if one.delta is not None]
     if len(deltas) == len(clients):
-        expected["delta"] = min(1.0, sum(heapq.nlargest(together.clients_per_person, deltas))), claim.delta
+        expected["delta"] = max(deltas, default=0.0), claim.delta
     if together.says_alone or any(one.says_alone for one in costs):
         each = [
             epsilon_from_json(one.epsilon_alone) if one.says_alone else epsilon_from_json(one.epsilon)
             for one in costs
         ]
-        total = sum(heapq.nlargest(together.clients_per_person, each)) if claim.private else math.inf
+        total = max(each, default=0.0) if claim.private else math.inf
         claimed = together.epsilon_alone if together.says_alone else 0.0
         expected["alone"] = total, claimed
     for name, (truth, claimed) in expected.items():
@@ -285,7 +276,7 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], run_epsilon: f
         return
     _check_planned_costs(summary, found)
     plans: Sequence[float] = [float(one.cost.planned_epsilon or 0.0) for one in summary.counted]
-    total = sum(heapq.nlargest(summary.together.clients_per_person, plans))
+    total = max(plans, default=0.0)
     if not _same(total, summary.planned_epsilon):
         found.differs(
             f"the federation's planned epsilon is said to be {_shown(summary.planned_epsilon)}, and by its "
@@ -322,10 +313,8 @@ def _check_plan_ahead(
         return
     if one.accountant != "pld" or not 0.0 < one.delta < 1.0:
         return
-    alike = [e for e in one.charges if (e.sample_rate, e.noise_multiplier) == (rate, noise)]
-    copies = max((e.copies for e in alike), default=1)
     for steps in (ahead * own, 1):
-        more = Entry(rate, noise, steps, copies=copies)
+        more = Entry(rate, noise, steps)
         truth = _cost(merged((*one.charges, more)), one.delta)
         of_run = _cost(merged((*(one.cost.charges or ()), more)), one.delta) if one.this_run else truth
         if truth > _SURELY * one.budget or of_run > _SURELY * run_epsilon:

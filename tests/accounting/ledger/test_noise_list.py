@@ -103,7 +103,6 @@ def test_an_account_that_has_paid_takes_no_list(ledger, budget):
         Entry(0.1, 2.0, 6),
         Entry(0.2, 2.0, 5),
         Entry(0.1, 2.0, 5, shares=2),
-        Entry(0.1, 2.0, 5, copies=2),
     ],
 )
 def test_rounds_that_differ_in_more_than_noise_are_no_list(ledger, other):

@@ -181,7 +181,6 @@ def test_a_client_whose_count_would_say_nothing_takes_no_part():
 
 SECURE = replace(CONFIG, clients=5, min_clients=5, fit_clients=5, aggregation="secure", secure_dropouts=1)
 MEMBER = replace(PROFILE, allow_secure_sum=True, accountant="pld")
-TWICE = replace(SECURE, clients_per_person=2, accountant="pld")
 
 
 def test_a_round_of_sums_is_one_step_with_a_share_of_what_is_left():
@@ -190,20 +189,5 @@ def test_a_round_of_sums_is_one_step_with_a_share_of_what_is_left():
     mechanism = round_mechanism(MEMBER, SECURE)
     assert mechanism == Entry(0.1, 1.0, 1, shares=3)
     plan = round_plan(MEMBER, mechanism, SECURE, "run", 1)
-    assert (plan.steps, plan.shares, plan.copies, plan.most_rate) == (1, 3, 1, 0.0)
+    assert (plan.steps, plan.shares) == (1, 3)
     assert plan.secure
-
-
-def test_a_person_at_two_members_is_accounted_for_by_the_plan_and_fits_the_budget_of_both():
-    mechanism = round_mechanism(MEMBER, TWICE)
-    assert mechanism == Entry(0.1, 1.0, 1, shares=3, copies=2)
-    plan = round_plan(MEMBER, mechanism, TWICE, "run", 1)
-    assert (plan.copies, plan.most_rate) == (2, 0.1)
-    calibrated = round_mechanism(MEMBER, replace(TWICE, noise_multiplier="auto"))
-    assert 2.9 < compute_epsilon([calibrated.taking(TWICE.rounds)], 1e-5, "pld") <= 3.0
-
-
-def test_a_client_keeps_to_the_rate_that_it_was_charged_for_persons_at_several_members():
-    """Its ledger shows the largest rate of any member, which is not its own: it may go on in the next run."""
-    profile = replace(MEMBER, spent=(Entry(0.2, 5.0, 3, shares=3, copies=2),))
-    assert round_mechanism(profile, replace(TWICE, noise_multiplier=5.0)).sample_rate == 0.2

@@ -24,7 +24,7 @@ REPORT = RoundReport(
     private=True,
     epsilon=float("inf"),
     delta=1e-5,
-    federation=FederationBudget(float("inf"), 0.5, 0.0, ("pld", "rdp"), 1, 2, ("a",)),
+    federation=FederationBudget(float("inf"), 0.5, 0.0, ("pld", "rdp"), 2, ("a",)),
     noise_multiplier=1.1,
     clients={
         "a": ClientRound(

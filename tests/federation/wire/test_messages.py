@@ -130,7 +130,7 @@ def test_a_malformed_plan_is_refused(content, words):
 
 
 def test_an_impossible_profile_is_refused():
-    columns = {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [1], "shares": [1], "copies": [1]}
+    columns = {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [1], "shares": [1]}
     for spent in (columns | {"steps": []}, columns | {"steps": 1}, columns | {"steps": [-5]}):
         content = messages.profile_to_content(PROFILE)
         content["spent"] = ConfigRecord(spent)

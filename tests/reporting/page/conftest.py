@@ -94,7 +94,7 @@ def statement(clients: Sequence[str], **changed: Any) -> Stated:
 
 
 def _federation(epsilon: float, changed: Mapping[str, Any] | None) -> FederationBudget:
-    plain = {"clients_per_person": 1, "rounds_ahead": 0, "running_out": (), **(changed or {})}
+    plain = {"rounds_ahead": 0, "running_out": (), **(changed or {})}
     return FederationBudget(epsilon, epsilon, epsilon, ("pld",), **{"arithmetic": STEADY_ROWS, **plain})
 
 

@@ -28,12 +28,12 @@ def signed(one: Stated) -> Stated:
     return replace(one, key=key.public, signature=key.sign(PURPOSE, one.text.encode()).hex())
 
 
-def of_sums(folder: RunFolder, alone: float | None, shares: int = 8, copies: int = 1) -> RunFolder:
+def of_sums(folder: RunFolder, alone: float | None, shares: int = 8) -> RunFolder:
     """The run, as if its first client's steps had been of secure sums."""
 
     def change(summary: dict[str, Any]) -> None:
         first = next(iter(summary["clients"].values()))
-        first["charges"][0] |= {"shares": shares, "copies": copies}
+        first["charges"][0] |= {"shares": shares}
         first["epsilon_alone"] = summary["federation"]["epsilon_alone"] = alone
 
     return change_summary(folder, change)
@@ -90,7 +90,7 @@ def opened(folder: RunFolder, *, masked: bool, alone: float | None = 7.0) -> Run
     """With secure sums of its own."""
     opening = {"clients": 9, "shares": 8, "masked": masked}
     of_rounds(folder, lambda line: line.update(secure_sum=opening))
-    return of_sums(folder, alone, copies=2)
+    return of_sums(folder, alone)
 
 
 def evaluated(folder: RunFolder, **of_sum: Any) -> RunFolder:
@@ -223,8 +223,6 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
         federation={"unit": "person", "arithmetic": "proven"},
         settings={"unit": "person:p", "records-per-person": 4},
     ),
-    "persons at two": lambda make: make(federation={"unit": "person", "clients_per_person": 2}),
-    "records at two": lambda make: make(federation={"clients_per_person": 2}),
     "much": lambda make: make(rounds=30),
     "infinite": lambda make: change_summary(
         make(), lambda said: said.update(epsilon=None, planned_epsilon=None)

@@ -179,9 +179,9 @@ def test_what_is_signed_for_stands_on_the_page_itself(make: Make) -> None:
 
 
 def test_persons_and_proven_arithmetic_have_words_of_their_own(make: Make) -> None:
-    text = page_of(make(federation={"unit": "person", "arithmetic": "proven", "clients_per_person": 2})).text
+    text = page_of(make(federation={"unit": "person", "arithmetic": "proven"})).text
     assert "add or remove one person with all records" in text
-    assert "one person with data at up to 2 clients" in text
+    assert "one person at one client" in text
     assert "This mode is called proven." in text
     assert "k records of one person" not in text
 

@@ -6,7 +6,6 @@ PFL_PYTHON =
 TEST_PROCESSES = 2
 PARTS =
 QUICK =
-FROM =
 
 setup:
 	@scripts/setup.sh
@@ -38,13 +37,11 @@ docs: setup
 wheel: setup
 	.venv/bin/python -m scripts.build dist
 
-# All of a release but publishing it: dist/VERSION/, and a tag in this checkout. FROM: revision of the one before.
+# All of a release but publishing it: dist/VERSION/, and a tag in this checkout.
 release: release-ready check test test-all docs
-	.venv/bin/python -m scripts.samples.two_versions $(FROM)
 	.venv/bin/python -m scripts.release
 
 release-ready: setup
-	@git rev-parse --quiet --verify "$(FROM)^{commit}" >/dev/null || { echo "make release FROM=REVISION: of the version before, in this checkout" >&2; exit 1; }
 	.venv/bin/python -m scripts.release --ready
 
 figures: setup

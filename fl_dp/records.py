@@ -13,11 +13,9 @@ MOST_RECORDS = 10**15  # of one data set; with more, a delta below 1 / n cannot 
 MOST_MEMBERS = 100  # of a secure sum
 MOST_LISTED = 1000  # rounds of a list of noise
 MOST_MULTIPLIERS = 50  # different ones in it: each is an entry of messages, and costs an accountant time
-MOST_PASS_STEPS = 10_000  # that a plan may ask for, in one pass of random allocation: calibrating takes 3 s
-MOST_PAID_PASS_STEPS = 100_000  # of a pass that was paid for: 0.1.0 took so many
 
-# What identifies a mechanism: sample rate, noise multiplier, shares, copies, steps of a pass.
-Mechanism = tuple[float, float, int, int, int]
+# What identifies a mechanism: sample rate, noise multiplier, shares.
+Mechanism = tuple[float, float, int]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,20 +26,14 @@ class Entry:
     noise_multiplier: standard deviation of the noise over the sensitivity; 0 for unprotected steps, whose
     epsilon is infinite.
     steps: number of steps, >= 1; an empty Poisson draw is still a step.
-    shares, copies: of steps in a secure sum, where only the clients' sum is seen; else 1. shares: the noise
-    is the sum of so many honest clients' shares. copies: a person may have a record at so many clients of the
-    sum; sample_rate is then the largest of any client.
-    pass_steps: 1: every step draws by itself (Poisson sampling). t > 1: random allocation; every record is in
-    exactly one step of each pass of t steps (`accounting/pass_loss.py`). Then steps is a multiple of t, since
-    only whole passes are paid for, and sample_rate is 1 / t.
+    shares: of steps in a secure sum, where only the clients' sum is seen; else 1. The noise is the sum of so
+    many honest clients' shares.
     """
 
     sample_rate: float
     noise_multiplier: float
     steps: int
     shares: int = 1
-    copies: int = 1
-    pass_steps: int = 1
 
     def __post_init__(self) -> None:
         if not 0.0 < self.sample_rate <= 1.0:
@@ -50,27 +42,10 @@ class Entry:
             raise ConfigError(f"Expected noise_multiplier={self.noise_multiplier} >= 0 and finite.")
         if self.steps < 1:
             raise ConfigError(f"Expected steps={self.steps} >= 1.")
-        for name, value in (("shares", self.shares), ("copies", self.copies)):
-            if type(value) is not int or not 1 <= value <= MOST_MEMBERS:
-                raise ConfigError(f"Expected {name}={value!r}, an integer from 1 to {MOST_MEMBERS}.")
+        if type(self.shares) is not int or not 1 <= self.shares <= MOST_MEMBERS:
+            raise ConfigError(f"Expected shares={self.shares!r}, an integer from 1 to {MOST_MEMBERS}.")
         if not self.private and self.shared:
-            raise ConfigError("Expected shares=1 and copies=1 of steps without noise.")
-        if type(self.pass_steps) is not int or not 1 <= self.pass_steps <= MOST_PAID_PASS_STEPS:
-            raise ConfigError(
-                f"Expected pass_steps={self.pass_steps!r}, an integer from 1 to {MOST_PAID_PASS_STEPS}."
-            )
-        if self.pass_steps > 1:
-            self._check_passes()
-
-    def _check_passes(self) -> None:
-        if self.steps % self.pass_steps:
-            raise ConfigError(f"Expected steps={self.steps}, a multiple of pass_steps={self.pass_steps}.")
-        if self.sample_rate != 1 / self.pass_steps:
-            raise ConfigError(f"Expected sample_rate={self.sample_rate} to be 1 / {self.pass_steps}.")
-        if self.shared or not self.private:
-            raise ConfigError(
-                "Expected passes with noise, outside of secure sums: pass_steps=1 of all others."
-            )
+            raise ConfigError("Expected shares=1 of steps without noise.")
 
     @property
     def private(self) -> bool:
@@ -80,37 +55,31 @@ class Entry:
     @property
     def mechanism(self) -> Mechanism:
         """All but the steps. Entries may be merged only where this is equal."""
-        return self.sample_rate, self.noise_multiplier, self.shares, self.copies, self.pass_steps
-
-    @property
-    def draws(self) -> int:
-        """How many independent draws the steps are of: passes, or with Poisson sampling steps."""
-        return self.steps // self.pass_steps
+        return self.sample_rate, self.noise_multiplier, self.shares
 
     @property
     def shared(self) -> bool:
         """Whether the steps went into a secure sum, as far as accounting can tell."""
-        return self.shares > 1 or self.copies > 1
+        return self.shares > 1
 
     def taking(self, steps: int) -> Self:
-        """The same mechanism with another number of steps; ConfigError for a part of a pass."""
+        """The same mechanism with another number of steps."""
         return replace(self, steps=steps)
 
     @property
     def once(self) -> Self:
-        """The least of the mechanism that can be paid for: one step, or one whole pass."""
-        return self.taking(self.pass_steps)
+        """One step of the mechanism."""
+        return self.taking(1)
 
     def alone(self) -> Self:
         """The entry that holds if the assumption behind a secure sum fails.
 
-        The client's own share, with 1 / `shares` of the variance, is then all its noise. Each client's
-        update is seen separately, so a person with records at several clients pays a step at each.
+        The client's own share, with 1 / `shares` of the variance, is then all its noise.
         """
         if not self.shared:
             return self
         share = self.noise_multiplier / math.sqrt(self.shares)
-        return type(self)(self.sample_rate, share, self.steps * self.copies)
+        return type(self)(self.sample_rate, share, self.steps)
 
     def to_dict(self) -> dict[str, Any]:
         """As it is stored. What `more_fields` names is omitted where it is 1, as in older files."""
@@ -123,14 +92,28 @@ class Entry:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; KeyError or ConfigError if it does not fit. Other keys are ignored."""
+        """The inverse of `to_dict`; KeyError or ConfigError if it does not fit. Other keys are ignored,
+        except `UNKNOWN_STEPS`.
+        """
+        if what := unknown_steps(found):
+            raise ConfigError(f"paid for {what}, whose cost only fl_dp 1.0 knows.")
         return cls(
             found["sample_rate"], found["noise_multiplier"], found["steps"],
             *(found.get(name, 1) for name in MORE_FIELDS),
         )  # fmt: skip
 
 
-MORE_FIELDS = ("shares", "copies", "pass_steps")  # of an `Entry`, after the first three
+MORE_FIELDS = ("shares",)  # of an `Entry`, after the first three
+# Keys of steps that fl_dp 1.0 paid for and whose cost we do not know. Without the key they would seem cheap.
+UNKNOWN_STEPS = {
+    "pass_steps": "passes of random allocation",
+    "copies": "sums in which a person may have records at several clients",
+}
+
+
+def unknown_steps(found: Mapping[str, Any]) -> str:
+    """What an entry of `UNKNOWN_STEPS` paid for; empty for all others."""
+    return next((what for key, what in UNKNOWN_STEPS.items() if found.get(key, 1) != 1), "")
 
 
 def more_fields(entry: Entry) -> dict[str, int]:
@@ -173,24 +156,15 @@ def total_steps(entries: Iterable[Entry]) -> int:
     return sum(entry.steps for entry in entries)
 
 
-def total_draws(entries: Iterable[Entry]) -> int:
-    """Number of independent draws over all entries, see `Entry.draws`."""
-    return sum(entry.draws for entry in entries)
-
-
-# Why a record moves the sum only by its own gradient. "steady-rows": the gradient is assumed not to depend on
-# its place in a pass, the pass, threads or neighbours. "proven": the record is alone in its pass.
+# Why a record moves the sum only by its own gradient; the weakest first. "steady-rows": the gradient is
+# assumed not to depend on its place in a pass, the pass, threads or neighbours. "proven": the record is alone
+# in its pass.
 ARITHMETICS = STEADY_ROWS, PROVEN = ("steady-rows", "proven")
-# In ledgers and reports of fl_dp before 2026-11-24, which use this word or none: the assumption that rounding
-# moves a sum by at most 0.001 C. It was refuted (docs/advisories.md); nothing is paid under it any more.
-REFUTED = "assumed"
-# All claims under which rounds were ever paid, the weakest first.
-PAID_UNDER = (REFUTED, *ARITHMETICS)
 
 
 def weakest(arithmetics: Iterable[str]) -> str:
-    """The weakest of these claims of `PAID_UNDER`, which holds for all; "proven" if there are none."""
-    return min(arithmetics, key=PAID_UNDER.index, default=PROVEN)
+    """The weakest of these claims of `ARITHMETICS`, which holds for all; "proven" if there are none."""
+    return min(arithmetics, key=ARITHMETICS.index, default=PROVEN)
 
 
 # The client's outcome in a round: it trained, refused, failed, or was not asked.
@@ -256,10 +230,8 @@ class RoundPlan:
     `config/adaptive_clipping.py`; max_grad_norm is then the first bound. Empty: the bound stays.
     noise_multiplier covers all that a step releases. shares: 0: no secure sum; the client adds all of the
     noise. Otherwise the number of honest members whose shares add up to the noise of a secure sum, and
-    noise_multiplier is that of the sum. copies: at how many members of the sum a person may have records;
-    most_rate: the largest sample rate of any member, if copies is more than one. most_grad_norm: the largest
-    clipping bound of any round of the run, if it changes from round to round; 0: it does not. pass_steps: as
-    in `Entry`; with more than one, expected_batch_size is the largest that a step of the declared number has.
+    noise_multiplier is that of the sum. most_grad_norm: the largest
+    clipping bound of any round of the run, if it changes from round to round; 0: it does not.
     noise_multipliers: of each round of the run, if they differ: a list that the client's ledger notes before
     its first step, and keeps to (`accounting/ledger/noise_list.py`); empty: every round has noise_multiplier.
     """
@@ -292,10 +264,7 @@ class RoundPlan:
     seen: str = ""
     adaptive_clipping: str = ""
     shares: int = 0
-    copies: int = 1
-    most_rate: float = 0.0
     most_grad_norm: float = 0.0
-    pass_steps: int = 1
     noise_multipliers: Annotated[tuple[float, ...], AtMost(MOST_LISTED)] = ()
 
     @property
@@ -304,8 +273,8 @@ class RoundPlan:
         return self.shares > 0
 
     def sample_rate(self, public_size: int) -> float:
-        """At which each of so many records is drawn in a step; 1 / t in one of a pass of t steps."""
-        return 1 / self.pass_steps if self.pass_steps > 1 else self.expected_batch_size / public_size
+        """At which each of so many records is drawn in a step."""
+        return self.expected_batch_size / public_size
 
     @property
     def own_multiplier(self) -> float:
@@ -333,7 +302,7 @@ class ClientProfile:
     vary_mechanism: whether it lets sample rate and noise change after its data's first round;
     retired: how many accounts were retired in its ledger, whose spending no longer counts;
     allow_unprotected: whether it takes part in runs without privacy. arithmetic: the weakest claim under
-    which anything was spent, one of `PAID_UNDER`. allow_secure_sum: whether it takes part in secure sums;
+    which anything was spent, one of `ARITHMETICS`. allow_secure_sum: whether it takes part in secure sums;
     epsilon_alone: a second budget, for the epsilon if the assumption behind secure sums fails; 0: none.
     evaluate_epsilon: the budget of its test records; 0: it declares none.
     """

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 
 from fl_dp.decoding import By, Count, Digits, Range, UnfitError, decode, one_of
 from fl_dp.errors import ConfigError
-from fl_dp.records import PAID_UNDER, Entry, Leaves
+from fl_dp.records import ARITHMETICS, Entry, Leaves
 
 PURPOSE = "statement"  # of the signature
 SALT_BYTES = 32
@@ -44,7 +44,7 @@ class AccountStatement:
     delta: Annotated[NotNegative, Leaves("its operator's choice")]
     budget: Annotated[NotNegative, Leaves("its operator's choice")]
     accountant: Annotated[str, Leaves("its operator's choice")]
-    arithmetic: Annotated[str, By(one_of(PAID_UNDER)), Leaves("from plans, which servers chose")]
+    arithmetic: Annotated[str, By(one_of(ARITHMETICS)), Leaves("from plans, which servers chose")]
     epsilon_alone: Annotated[NotNegative | None, Leaves("computed from spent")] = None
     kind: Annotated[str, Leaves("of a file's name only the kind, of a task the name of its class")] = ""
     other_runs: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose")] = ()

@@ -69,7 +69,7 @@ def test_a_message_holds_its_types_fields_and_nothing_else(content, kind):
 
 def test_what_is_spent_is_entries_of_public_numbers():
     assert [field.name for field in dataclasses.fields(Entry)] == [
-        "sample_rate", "noise_multiplier", "steps", "shares", "copies", "pass_steps",
+        "sample_rate", "noise_multiplier", "steps", "shares",
     ]  # fmt: skip
 
 

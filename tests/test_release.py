@@ -14,8 +14,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """One that is ready for release 1.0.0."""
     monkeypatch.setattr(release, "ROOT", tmp_path)
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [1.0.0] - 2026-12-01\n")
-    (tmp_path / "tests" / "samples" / "1.0.0").mkdir(parents=True)
-    (tmp_path / "tests" / "samples" / "1.0.0" / "expected.json").write_text("{}")
     git(tmp_path, "init", "--quiet")
     commit(tmp_path)
     return tmp_path
@@ -40,19 +38,12 @@ def test_what_is_not_committed_is_no_part_of_a_release(checkout):
         release.check_ready("1.0.0")
 
 
-@pytest.mark.parametrize(
-    ("heading", "version", "words"),
-    [
-        ("## [Unreleased]", "1.0.0", r"expected a heading `## \[1.0.0\] - YYYY-MM-DD`"),
-        ("## [1.0.0] - soon", "1.0.0", "expected a heading"),
-        ("## [1.0.1] - 2026-12-01", "1.0.1", "python -m scripts.samples tests/samples/1.0.1"),
-    ],
-)
-def test_a_changelog_and_samples_come_first(checkout, heading, version, words):
+@pytest.mark.parametrize("heading", ["## [Unreleased]", "## [1.0.0] - soon"])
+def test_a_changelog_comes_first(checkout, heading):
     (checkout / "CHANGELOG.md").write_text(f"# Changelog\n\n{heading}\n")
     commit(checkout)
-    with pytest.raises(ReleaseError, match=words):
-        release.check_ready(version)
+    with pytest.raises(ReleaseError, match=r"expected a heading `## \[1.0.0\] - YYYY-MM-DD`"):
+        release.check_ready("1.0.0")
 
 
 def test_a_version_is_tagged_once(checkout):

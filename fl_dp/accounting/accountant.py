@@ -20,14 +20,10 @@ class Accountant:
     unprotected or hopelessly weak entries. AccountingError if it has no answer.
     upper_bound: whether it is proven that no true epsilon is larger, rounding errors included. Otherwise the
     accountant serves for planning and comparing, and never holds a budget.
-    copies, passes: whether it accounts for `Entry.copies` and `Entry.pass_steps`; if not, it never gets
-    entries with more than one.
     """
 
     compute: Callable[[tuple[Entry, ...], float], float]
     upper_bound: bool
-    copies: bool = False
-    passes: bool = False
 
 
 def find_accountant(name: str) -> Accountant:

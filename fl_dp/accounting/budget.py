@@ -1,6 +1,5 @@
 """Budgets: what one client may spend, and what all clients together guarantee for a record."""
 
-import heapq
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -79,20 +78,16 @@ class Budget:
         if self.epsilon_alone is None or fitting < 1 or not planned.private:
             return fitting
         *spent, one = with_least_shares((*spent, planned))
-        alone = one.alone().taking(fitting * planned.copies)
+        alone = one.alone().taking(fitting)
         before = alone_of(spent)
-        fitting = steps_that_fit(
-            alone, self.epsilon_alone, self.delta, spent=before, accountant=self.accountant
-        )
-        return fitting // planned.copies
+        return steps_that_fit(alone, self.epsilon_alone, self.delta, spent=before, accountant=self.accountant)
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetReport:
-    """The federation's guarantee: (epsilon, delta) for everything in which one person's records take part.
+    """The federation's guarantee: (epsilon, delta) for a record, or person, of one client.
 
-    largest, median, least: epsilons of single clients; clients_per_person: the number of clients at which one
-    person may have a record, the assumption behind epsilon and delta.
+    largest, median, least: epsilons of single clients.
     """
 
     epsilon: float
@@ -100,27 +95,22 @@ class BudgetReport:
     largest: float
     median: float
     least: float
-    clients_per_person: int
 
 
-def federation_budget(guarantees: Sequence[tuple[float, float]], clients_per_person: int = 1) -> BudgetReport:
+def federation_budget(guarantees: Sequence[tuple[float, float]]) -> BudgetReport:
     """Compose the clients' (epsilon, delta).
 
-    A record of one client: the clients' data are disjoint, so parallel composition gives the largest
-    epsilon and the largest delta (McSherry 2009, "Privacy Integrated Queries", theorem 4); what the other
-    clients do with the model in between is post-processing. A person with one record at each of m clients:
-    basic composition (Dwork, Roth 2014, theorem 3.16) adds up the m largest of each.
+    The clients' data are disjoint, so parallel composition gives the largest epsilon and the largest delta
+    (McSherry 2009, "Privacy Integrated Queries", theorem 4); what the other clients do with the model in
+    between is post-processing.
     """
     if not guarantees:
         raise ConfigError("Expected the (epsilon, delta) of at least one client, got none.")
-    if clients_per_person < 1:
-        raise ConfigError(f"Expected clients_per_person={clients_per_person} >= 1.")
     epsilons, deltas = zip(*guarantees, strict=True)
     return BudgetReport(
-        epsilon=sum(heapq.nlargest(clients_per_person, epsilons)),
-        delta=min(1.0, sum(heapq.nlargest(clients_per_person, deltas))),
+        epsilon=max(epsilons),
+        delta=max(deltas),
         largest=max(epsilons),
         median=statistics.median(epsilons),
         least=min(epsilons),
-        clients_per_person=clients_per_person,
     )

@@ -30,17 +30,15 @@ def calibrate_noise(
     rounds: int = 1,
     spent: Iterable[Entry] = (),
     accountant: str = DEFAULT_ACCOUNTANT,
-    copies: int = 1,
-    pass_steps: int = 1,
 ) -> float:
     """The smallest noise multiplier with which `spent` and the plan cost at most `epsilon` at `delta`.
 
-    The plan has `steps` steps in each of `rounds` rounds, those in which this client takes part; copies,
-    pass_steps: as in `Entry`. For the tolerance, the limits and the errors see `calibrate_parts`.
+    The plan has `steps` steps in each of `rounds` rounds, those in which this client takes part. For
+    the tolerance, the limits and the errors see `calibrate_parts`.
     """
     if rounds < 1:
         raise ConfigError(f"Expected rounds={rounds} >= 1.")
-    part = Entry(sample_rate, _ANY_NOISE, steps * rounds, copies=copies, pass_steps=pass_steps)
+    part = Entry(sample_rate, _ANY_NOISE, steps * rounds)
     return calibrate_parts([part], epsilon, delta, spent=spent, accountant=accountant)
 
 
@@ -58,7 +56,7 @@ def calibrate_parts(
     accountant computes their cost. The answer has 4 significant digits, so that equal clients get equal,
     short numbers; a thousandth less would not be enough. An infinite budget gets the least that is computed,
     1/32. A finite one that this would not use up, or above `MAX_EPSILON`, is refused with the largest.
-    It grows with copies, steps, rates and what is spent, and falls with epsilon and delta. An accountant
+    It grows with steps, rates and what is spent, and falls with epsilon and delta. An accountant
     whose grid changes with the history ("pld", "prv") keeps this order to a thousandth.
     Raises AccountingError if no noise multiplier up to 8192 is enough.
     """
@@ -109,15 +107,14 @@ def steps_that_fit(
 ) -> int:
     """The largest number of the planned steps with which the total stays within `epsilon` at `delta`.
 
-    Of passes (`Entry.pass_steps`) whole ones. It takes one computation if all fit, two if none does, else
-    about seven.
+    It takes one computation if all fit, two if none does, else about seven.
     """
     spent = merge(spent)
 
-    def history(draws: int) -> History:
-        return (*spent, planned.taking(draws * planned.pass_steps))
+    def history(steps: int) -> History:
+        return (*spent, planned.taking(steps))
 
-    return planned.pass_steps * _most_that_fit(history, planned.draws, epsilon, delta, accountant)
+    return _most_that_fit(history, planned.steps, epsilon, delta, accountant)
 
 
 def rounds_that_fit(
@@ -170,17 +167,12 @@ def _history(parts: Parts, noise_multiplier: float, spent: History) -> History:
 
 
 def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History) -> float:
-    """RDP's answer, times the copies: the start of the search with a slower accountant. RDP does not know
-    copies, but a sum that moves by as much more needs about as much more noise; nor passes, whose noise is
-    near that of Poisson sampling.
+    """RDP's answer: the start of the search with a slower accountant.
 
     It takes a hundredth of the time, and is usually a little larger than the final answer.
     """
-    copies = max(part.copies for part in parts)
-    plain, before = ([replace(one, copies=1, pass_steps=1) for one in some] for some in (parts, spent))
     try:
-        noise = calibrate_parts(plain, epsilon, delta, spent=before, accountant="rdp")
-        return min(copies * noise, _MOST_NOISE)
+        return calibrate_parts(parts, epsilon, delta, spent=spent, accountant="rdp")
     except AccountingError:  # RDP has no answer; the tighter accountant may still have one
         return 1.0
 

@@ -10,7 +10,7 @@ from fl_dp.accounting.events import merge, order_two_divergence
 from fl_dp.errors import AccountingError
 from fl_dp.records import Entry, total_steps
 
-# Limits on one draw's Renyi divergence of order 2 (that of noise 1/32 without sampling), and on steps: beyond
+# Limits on one step's Renyi divergence of order 2 (that of noise 1/32 without sampling), and on steps: beyond
 # either, too little privacy is left to compute.
 _MAX_DIVERGENCE = 1024.0
 MAX_STEPS = 1_000_000
@@ -47,16 +47,6 @@ def _compute(entries: tuple[Entry, ...], delta: float, accountant: str) -> float
     found = find_accountant(accountant)
     if not entries:
         return 0.0
-    if not found.copies and any(entry.copies > 1 for entry in entries):
-        raise AccountingError(
-            f"The accountant {accountant!r} cannot tell what it costs a person to be at several clients of "
-            "one secure sum; take 'pld'."
-        )
-    if not found.passes and any(entry.pass_steps > 1 for entry in entries):
-        raise AccountingError(
-            f"The accountant {accountant!r} cannot tell what passes of random allocation cost "
-            "(sampling-scheme = allocation); take 'pld'."
-        )
     if total_steps(entries) > MAX_STEPS:  # checked first: a product with 10^400 steps is no float
         return math.inf
     if any(order_two_divergence(entry) > _MAX_DIVERGENCE for entry in entries):
@@ -72,7 +62,5 @@ def _resolvable(entry: Entry) -> Entry:
     shares is irrelevant to an observer of the sum; reset to 1.
     """
     noise_multiplier = min(entry.noise_multiplier, _MAX_NOISE)
-    if entry.pass_steps > 1:  # its rate is at least 1e-5, and its loss resolved
-        return replace(entry, noise_multiplier=noise_multiplier)
     sample_rate = max(entry.sample_rate, _MIN_RATE_OVER_NOISE * noise_multiplier)
     return replace(entry, sample_rate=sample_rate, noise_multiplier=noise_multiplier, shares=1)

@@ -17,8 +17,7 @@ class Phase:
     """`rounds` equal rounds in which the client takes part, of `steps` steps each.
 
     batch_size: expected records of one Poisson draw, out of `records`; noise_multiplier: None if it is still
-    to be chosen. shares, copies: as in `Entry`. pass_steps: 1 for Poisson sampling, else the steps of a pass
-    of random allocation, `pass_steps_of` the records. ConfigError for a number out of range.
+    to be chosen. shares: as in `Entry`. ConfigError for a number out of range.
     """
 
     records: int
@@ -27,8 +26,6 @@ class Phase:
     steps: int
     noise_multiplier: float | None = None
     shares: int = 1
-    copies: int = 1
-    pass_steps: int = 1
 
     def __post_init__(self) -> None:
         for name in ("records", "batch_size", "rounds", "steps"):
@@ -49,15 +46,13 @@ class Phase:
 
     @property
     def sample_rate(self) -> float:
-        return self.batch_size / self.records if self.pass_steps == 1 else 1 / self.pass_steps
+        return self.batch_size / self.records
 
     def round(self) -> Entry:
         """The entry of one of its rounds; its noise multiplier must have been chosen."""
         if self.noise_multiplier is None:
             raise ConfigError("noise-multiplier: the plan has none; calibrate it first.")
-        return Entry(
-            self.sample_rate, self.noise_multiplier, self.steps, self.shares, self.copies, self.pass_steps
-        )
+        return Entry(self.sample_rate, self.noise_multiplier, self.steps, self.shares)
 
     def with_noise(self, noise_multiplier: float) -> "Phase":
         """The phase with this noise multiplier, unless it has its own."""
@@ -98,14 +93,6 @@ def steps_of_epochs(records: int, batch_size: int, local_epochs: float) -> int:
     if not math.isfinite(steps):
         raise ConfigError(f"local-epochs = {local_epochs} of records = {records}: too many steps to count.")
     return math.ceil(steps)
-
-
-def pass_steps_of(records: int, batch_size: int) -> int:
-    """Steps t of a pass of random allocation: the nearest integer to records / batch_size, at least 1.
-
-    records: the declared number, so that t is public. With 1 there is nothing to allocate.
-    """
-    return max(1, round(records / batch_size))
 
 
 def planned_participations(rounds: int, share: float) -> int:

@@ -12,9 +12,7 @@ from fl_dp.config.data import PERSON
 from fl_dp.config.run import PATHS
 from fl_dp.data.fixed_features import features_of
 from fl_dp.data.tables.parse import parse_schema
-from fl_dp.records import REFUTED
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS, WHERE
-from fl_dp.reporting.refuted import arithmetic_words
 from fl_dp.reporting.reports import ALL_RUNS
 from fl_dp.weights_digest import weights_digest
 
@@ -63,8 +61,7 @@ def _guarantee(result: Result) -> dict[str, Any]:
         "scope": federation.get("scope", ALL_RUNS),
         **_alone(federation),
         "accountants": federation.get("accountants"),
-        "arithmetic": arithmetic_words(federation.get("arithmetic", REFUTED)) if federation else None,
-        "clients-per-person": federation.get("clients_per_person"),
+        "arithmetic": federation.get("arithmetic"),
         "unit": federation.get("unit"),
         "promise": (PROMISE_OF_PERSONS if federation.get("unit") == PERSON else PROMISE) + WHERE,
     }

@@ -118,8 +118,7 @@ def run_audit(
     if plan.secure != (view is not None):
         raise ConfigError(f"Expected view={view!r} of a secure sum, and of nothing else.")
     sample_rate, shares = plan.sample_rate(canaries.public_size), plan.shares or 1
-    steps, passes = plan.steps * rounds, plan.pass_steps
-    whole = Entry(sample_rate, plan.noise_multiplier, steps, shares, pass_steps=passes)
+    whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds, shares)
     settings = _client_settings(canaries, plan, whole, delta, accountant, unit or DataSettings())
     plan = dataclasses.replace(plan, unit=settings.unit_of_all)
     server = _Server(plan, rounds, dict(state_arrays(canaries.model)), hostile)

@@ -15,7 +15,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.data.persons import Examples
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.registration import auto_size
-from fl_dp.federation.server.planning import expected_batch, members_shares, pass_steps_in, steps_of_round
+from fl_dp.federation.server.planning import expected_batch, members_shares, steps_of_round
 from fl_dp.records import RESET, RoundPlan
 from fl_dp.tasks.records import load_undivided
 
@@ -93,12 +93,7 @@ def _require_one_bound(config: RunConfig) -> None:
 
 
 def _hostile(plan: RoundPlan) -> RoundPlan:
-    """ConfigError for random allocation, whose rounds are whole passes: no server sees a step by itself."""
-    if plan.pass_steps > 1:
-        raise ConfigError(
-            "sampling-scheme = 'allocation': a hostile server's audit takes one step a round, and clients "
-            "take whole passes. Audit an honest server, or sampling-scheme = poisson."
-        )
+    """The plan of a hostile server: one step a round, along a loss that shows the canaries' gradients."""
     rate = hostile_learning_rate(plan.expected_batch_size)
     return dataclasses.replace(
         plan,
@@ -145,25 +140,20 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
             f"noise-multiplier-schedule = {config.noise_multiplier_schedule!r}: an audit takes rounds of one "
             "mechanism. Leave it out, and audit the noise multipliers of its rounds one by one."
         )
-    batch, passes = expected_batch(config, own_size), pass_steps_in(config, own_size)
+    batch = expected_batch(config, own_size)
     rate = batch / own_size if overrides.sample_rate is None else overrides.sample_rate
     steps = steps_of_round(config, own_size) if overrides.steps is None else overrides.steps
-    if passes > 1 and overrides.sample_rate is not None:
-        raise ConfigError("sample-rate: random allocation has that of its passes, 1 / steps; leave it out.")
-    if steps % passes:
-        raise ConfigError(f"steps = {steps}: expected a multiple of {passes}, as a round is whole passes.")
     if config.secure and steps != 1:
         raise ConfigError(f"steps = {steps}: a round into a secure sum is one step; give --rounds instead.")
-    expected_batch_size = max(1, round(rate * public_size)) if passes == 1 else -(-public_size // passes)
+    expected_batch_size = max(1, round(rate * public_size))
     noise = config.noise_multiplier
     if noise == AUTO:
         noise = calibrate_noise(
-            expected_batch_size / public_size if passes == 1 else 1 / passes,
+            expected_batch_size / public_size,
             steps * config.rounds,
             config.epsilon,
             _delta(config, own_size),
             accountant=config.accountant,
-            pass_steps=passes,
         )
     return RoundPlan(
         run="audit",
@@ -184,7 +174,6 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         precision=config.precision,
         adaptive_clipping=config.adaptive_clipping,
         shares=members_shares(config) if config.secure else 0,
-        pass_steps=passes,
     )
 
 

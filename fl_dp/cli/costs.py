@@ -30,8 +30,6 @@ How many of these rounds does a budget of epsilon 2 allow?
   ... --epsilon 2
 What do 10 more rounds with less noise cost?
   ... --then rounds=10,noise-multiplier=3
-What if every record is in exactly one step of an epoch (sampling-scheme = allocation)?
-  ... --allocation
 What do 400 steps cost in secure sums of 10 clients, one of which may drop out?
   ... --rounds 400 --steps 1 --members 10 --dropouts 1
 
@@ -91,19 +89,6 @@ Dropouts = Annotated[int, typer.Option(metavar="D", help="Secure sums: number of
 Colluders = Annotated[
     int, typer.Option(metavar="C", help="Secure sums: number of members that may collude with the server.")
 ]
-ClientsPerPerson = Annotated[
-    int,
-    typer.Option(
-        metavar="M", help="Secure sums: number of clients in a sum that may have records of the same person."
-    ),
-]
-Allocation = Annotated[
-    bool,
-    typer.Option(
-        "--allocation",
-        help="Random allocation: in each of the local epochs, a whole number, a record is in one step.",
-    ),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Budget = Annotated[float | None, typer.Option(metavar="X", help="Budget; says how much of the plan fits.")]
 Target = Annotated[float, typer.Option(metavar="X", help="Budget: epsilon.")]
@@ -131,12 +116,10 @@ def budget(
     members: Members = None,
     dropouts: Dropouts = 0,
     colluders: Colluders = 1,
-    clients_per_person: ClientsPerPerson = 1,
-    allocation: Allocation = False,
     as_json: Json = False,
 ) -> None:
     first = _first(batch_size, rounds, local_epochs, steps, noise_multiplier, members)
-    plan = _in_sums(_plan(records, first, then, allocation), members, dropouts, colluders, clients_per_person)
+    plan = _in_sums(_plan(records, first, then), members, dropouts, colluders)
     if any(phase.noise_multiplier is None for phase in plan.phases):
         raise ConfigError("--noise-multiplier: missing; fl-dp calibrate finds the noise that a budget needs.")
     ACCOUNTANTS.check(accountant, "--accountant")
@@ -159,14 +142,12 @@ def calibrate(
     members: Members = None,
     dropouts: Dropouts = 0,
     colluders: Colluders = 1,
-    clients_per_person: ClientsPerPerson = 1,
-    allocation: Allocation = False,
     as_json: Json = False,
 ) -> None:
     from fl_dp.accounting.calibration import calibrate_plan
 
     first = _first(batch_size, rounds, local_epochs, steps, None, members)
-    plan = _in_sums(_plan(records, first, then, allocation), members, dropouts, colluders, clients_per_person)
+    plan = _in_sums(_plan(records, first, then), members, dropouts, colluders)
     ACCOUNTANTS.check(accountant, "--accountant")
     at = _delta(delta, records)
     _check_epsilon(epsilon)
@@ -198,11 +179,9 @@ def _first(
     }
 
 
-def _plan(
-    records: int, first: Mapping[str, Any], then: Sequence[str] | None, allocation: bool
-) -> "TrainingPlan":
+def _plan(records: int, first: Mapping[str, Any], then: Sequence[str] | None) -> "TrainingPlan":
     """The first rounds, then those that each --then changes. Its steps or local epochs replace both."""
-    from fl_dp.accounting.training_plan import Phase, TrainingPlan, pass_steps_of, steps_of_epochs
+    from fl_dp.accounting.training_plan import Phase, TrainingPlan, steps_of_epochs
 
     wanted = [first]
     for text in then or ():
@@ -215,17 +194,9 @@ def _plan(
     phases = []
     for one in wanted:
         batch, steps = one["batch-size"], one["steps"]
-        passes = pass_steps_of(records, batch) if allocation and 1 <= batch <= records else 1
-        if steps is None and passes > 1:
-            steps = math.ceil(one["local-epochs"] * passes)
-        elif steps is None:
+        if steps is None:
             steps = steps_of_epochs(records, batch, one["local-epochs"])
-        if steps % passes:
-            raise ConfigError(
-                f"--allocation: {steps} steps a round, in passes of {passes}: expected whole passes, a whole "
-                "number of --local-epochs."
-            )
-        phases.append(Phase(records, batch, one["rounds"], steps, one["noise-multiplier"], 1, 1, passes))
+        phases.append(Phase(records, batch, one["rounds"], steps, one["noise-multiplier"]))
     return TrainingPlan(tuple(phases))
 
 
@@ -240,33 +211,20 @@ def _read(part: str) -> tuple[str, int | float]:
         raise ConfigError(f"--then {part}: expected {expected}.") from None
 
 
-def _in_sums(
-    plan: "TrainingPlan", members: int | None, dropouts: int, colluders: int, clients_per_person: int
-) -> "TrainingPlan":
+def _in_sums(plan: "TrainingPlan", members: int | None, dropouts: int, colluders: int) -> "TrainingPlan":
     """The plan's rounds as secure sums of that many members; unchanged without members."""
     from fl_dp.accounting.shares import honest_shares
 
     if members is None:
-        if (dropouts, colluders, clients_per_person) != (0, 1, 1):
-            raise ConfigError(
-                "--members: missing; --dropouts, --colluders and --clients-per-person are for secure sums."
-            )
+        if (dropouts, colluders) != (0, 1):
+            raise ConfigError("--members: missing; --dropouts and --colluders are for secure sums.")
         return plan
-    if any(phase.pass_steps > 1 for phase in plan.phases):
-        raise ConfigError(
-            "--members: steps into secure sums are drawn by themselves; leave --allocation out."
-        )
     if any(phase.steps > 1 for phase in plan.phases):
         raise ConfigError(
             "--members: a round of a secure sum is one local step; give --steps 1, and the steps as --rounds."
         )
-    if not 1 <= clients_per_person <= members:
-        raise ConfigError(
-            f"--clients-per-person {clients_per_person}: expected an integer from 1 to {members}, the "
-            "number of members."
-        )
     shares = honest_shares(members, dropouts, colluders)
-    return type(plan)(tuple(replace(one, shares=shares, copies=clients_per_person) for one in plan.phases))
+    return type(plan)(tuple(replace(one, shares=shares) for one in plan.phases))
 
 
 def _answer(

@@ -16,7 +16,6 @@ from fl_dp.launch.ledger_place import named_ledger
 from fl_dp.reporting import ledger_table
 from fl_dp.reporting.console import rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport, account_reports
-from fl_dp.reporting.refuted import arithmetic_words
 from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.wording import counted
 
@@ -127,7 +126,7 @@ def retire(
     report = _in_use(path, dataset)
     typer.echo(
         f"{dataset} has spent epsilon {rounded_up(report.epsilon)} at delta {report.delta:g}, by "
-        f"{report.accountant}, arithmetic {arithmetic_words(report.arithmetic)}; with the accounts before "
+        f"{report.accountant}, arithmetic {report.arithmetic}; with the accounts before "
         f"it {rounded_up(report.total_epsilon)}; {_before(report)}.\nRetiring it does not undo this. What "
         "is spent from now on is added to it, but reports of later runs count only from here. The old "
         "entries stay."

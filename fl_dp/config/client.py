@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS
-from fl_dp.config.data import GONE_ARITHMETICS, require_not_proven
+from fl_dp.config.data import require_not_proven
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Records, about, setting
 from fl_dp.config.task import TaskSettings
@@ -122,8 +122,7 @@ class ClientConfig(TaskSettings):
     )  # fmt: skip
     arithmetic: str = setting(
         STEADY_ROWS, _LIMITS, "proven: decline rounds that assume steady rows, see the run's arithmetic",
-        choices=ARITHMETICS, gone=GONE_ARITHMETICS,
-        page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
+        choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
     allow_secure_sum: bool = setting(
         False, _SECURE, "servers may add this client's steps, and histograms of its test records, each with "
@@ -149,10 +148,6 @@ class ClientConfig(TaskSettings):
         0.0, _SECURE, "least noise multiplier of this client's share, which protects it if the assumption "
                       "fails",
         page="secure-aggregation.md",
-    )  # fmt: skip
-    clients_per_person: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
-        1, _SECURE, "clients of a sum that may have records of one person; more cost more, and need pld",
-        page="accounting.md#a-person-at-several-clients-of-a-sum",
     )  # fmt: skip
     max_lost_rounds: Annotated[int, Range(1, 10**6)] = setting(
         10, _SECURE, "number of sums paid for and never opened, over all runs, after which this client "

@@ -7,23 +7,13 @@ from fl_dp.choices import FEATURES, PARTITIONS, SOURCES
 from fl_dp.config.flat import FlatConfig, require
 from fl_dp.config.setting import Seed, Side, setting
 from fl_dp.decoding import Range
-from fl_dp.records import PROVEN, REFUTED, STEADY_ROWS
+from fl_dp.records import PROVEN
 
 CLIENT = "{client}"  # in the path of the data: the client's name, or its number in a simulation
 IMAGE_MODES = ("", "L", "RGB")
 ENCODINGS = ("utf-8", "latin-1", "cp1252")
 RECORD, PERSON = "record", "person"  # what one example of a step is, and so what is protected
 MOST_RECORDS = 4096  # per person and step: memory is taken for all of them, whoever is drawn
-
-
-# What to say of `arithmetic` values under which nothing is paid any more.
-GONE_ARITHMETICS = (
-    (
-        REFUTED,
-        f"its assumption about rounding was refuted (docs/advisories.md); use {STEADY_ROWS!r}, whose "
-        f"rounding error has a proven bound, or {PROVEN!r}.",
-    ),
-)
 
 
 def require_not_proven(features: str, arithmetic: str) -> None:

@@ -22,7 +22,6 @@ def require_noise_schedule(flat: Mapping[str, Scalar]) -> None:
     )  # fmt: skip
     fitting: dict[str, tuple[Scalar, str]] = {
         "privacy": ("on", "on, as there is no noise without it"),
-        "sampling-scheme": ("poisson", "poisson, as passes of random allocation are paid for at one noise"),
         "adaptive-clipping": ("", "no value, as the bound then follows a count under this noise"),
         "participations": (0, "0, as the list of all rounds must fit each client's budget"),
         "strategy": ("", "no value, as fl_dp itself keeps to the list"),

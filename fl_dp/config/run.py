@@ -12,7 +12,6 @@ from fl_dp.config.flat import require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
 from fl_dp.config.noise_schedule import require_noise_schedule
 from fl_dp.config.run_settings import (
-    ALLOCATION,
     AVERAGE,
     BEST,
     BY_NOISE,
@@ -23,13 +22,9 @@ from fl_dp.config.run_settings import (
 )
 from fl_dp.config.schedule import CONSTANT, check_schedule, values_over
 from fl_dp.config.secure import SECURE, require_secure
-from fl_dp.config.setting import abouts_of, setting
+from fl_dp.config.setting import abouts_of
 from fl_dp.config.site_metrics import require_site_metrics
 from fl_dp.config.values import key_of
-from fl_dp.records import (
-    PAID_UNDER,
-    REFUTED,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +50,6 @@ class RunConfig(RunSettings):
     def secure(self) -> bool:
         """Whether clients contribute to secure sums, whose parts nobody sees alone."""
         return self.aggregation == SECURE
-
-    @property
-    def allocates(self) -> bool:
-        """Whether clients draw by random allocation; not without privacy, to which it makes no difference."""
-        return self.sampling_scheme == ALLOCATION and self.private
 
     @property
     def lists_noise(self) -> bool:
@@ -126,11 +116,6 @@ class RunConfig(RunSettings):
             adaptation_of(self.adaptive_clipping) is None or self.private, "adaptive-clipping",
             self.adaptive_clipping, "no value with privacy = off, as nothing is clipped",
         )  # fmt: skip
-        require(
-            self.sampling_scheme != ALLOCATION or self.local_epochs == round(self.local_epochs),
-            "local-epochs", self.local_epochs,
-            f"a whole number with sampling-scheme = {ALLOCATION}, as only whole passes are accounted for",
-        )  # fmt: skip
         if self.secure:
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
         if self.site_metrics_every:
@@ -158,13 +143,3 @@ class RunConfig(RunSettings):
 _ABOUTS = {key_of(name): about for name, about in abouts_of(RunConfig).items()}
 MAY_CHANGE = frozenset(key for key, about in _ABOUTS.items() if about.may_change)
 PATHS = frozenset(key for key, about in _ABOUTS.items() if about.path)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PastRunConfig(RunConfig):
-    """The config in the folder of a past run, even under an arithmetic that is no longer offered.
-
-    It is read and never run; an older fl_dp without that choice wrote none.
-    """
-
-    arithmetic: str = setting(REFUTED, "Privacy", "of the run's rounds", choices=PAID_UNDER)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
-from fl_dp.config.data import GONE_ARITHMETICS
 from fl_dp.config.flat import Auto
 from fl_dp.config.schedule import CONSTANT
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, setting
@@ -31,7 +30,6 @@ PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
 KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
 SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
-SAMPLING_SCHEMES = _, ALLOCATION = ("poisson", "allocation")
 
 _FEDERATION, _SERVER, _TRAINING = "Federation", "Server", "Training at the clients"
 _PRIVACY, _MACHINE = "Privacy", "Machine"
@@ -157,12 +155,6 @@ class RunSettings(TaskSettings):
     expected_batch_size: Examples = setting(
         64, _TRAINING, "logical batch size: the expected size of the Poisson draw of a step", common=True
     )
-    sampling_scheme: str = setting(
-        "poisson", _TRAINING,
-        "poisson: each step draws every record with one probability; allocation: in each of local-epochs "
-        "passes a record is in one step, by its own coin, which costs less where passes are few",
-        choices=SAMPLING_SCHEMES, page="privacy.md#random-allocation",
-    )  # fmt: skip
     physical_batch_size: Examples | Auto = setting(
         64, _TRAINING, "most examples in memory at once; a divisor of the logical batch size; auto: by "
                        "memory-mib",
@@ -264,14 +256,8 @@ class RunSettings(TaskSettings):
         STEADY_ROWS, _PRIVACY,
         "steady-rows: assumes that a record's gradient does not depend on its place in a pass or on its "
         "neighbours; proven: needs no such assumption, as every record has its own pass, which is slower",
-        choices=ARITHMETICS, gone=GONE_ARITHMETICS,
-        page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
+        choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
-    clients_per_person: Clients = setting(
-        1,
-        _PRIVACY,
-        "clients that may have records of one person; their epsilons and deltas add up",
-    )
     device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:1; auto: a GPU where there is one")
     clients_per_cpu: Annotated[float, Range(0, 1e6, open=True)] | Auto = setting(
         "auto", _MACHINE, "simulated clients that train at a time on a core; auto: one, if memory allows",

@@ -17,7 +17,6 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
     fitting: dict[str, tuple[tuple[Scalar, ...], str]] = {
         "privacy": (("on",), "on, as a sum without noise protects nobody"),
         "sampling": (("fixed", "budget"), "fixed or budget, as the number of members is public"),
-        "sampling-scheme": (("poisson",), "poisson, as each step into a sum is drawn by itself"),
         "weights": (("declared",), "declared, as each record counts equally in a sum"),
         "momentum": (
             (0.0,),

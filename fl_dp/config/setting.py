@@ -36,18 +36,16 @@ class About:
     """group: the heading that it is listed under. meaning: a phrase, without a full stop.
 
     choices: the possible values; for a `Choices`, the names of its files. checked: whether a config is
-    checked against them; if not, the code that uses the value checks it. gone: former choices, each with the
-    end of its error. own: why only our own files will do; empty: others will do too.
-    also: another accepted form besides the choices. page: of docs/, with more. common: most runs set it.
-    may_change: in a resumed run, as it says where and how long, not what is done. path: may name a file or
-    folder of this machine.
+    checked against them; if not, the code that uses the value checks it. own: why only our own files will
+    do; empty: others will do too. also: another accepted form besides the choices. page: of docs/, with more.
+    common: most runs set it. may_change: in a resumed run, as it says where and how long, not what is done.
+    path: may name a file or folder of this machine.
     """
 
     group: str
     meaning: str
     choices: Choices | tuple[str, ...] = ()
     checked: bool = True
-    gone: tuple[tuple[str, str], ...] = ()
     own: str = ""
     also: str = ""
     page: str = ""

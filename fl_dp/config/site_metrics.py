@@ -27,7 +27,6 @@ def require_site_metrics(flat: Mapping[str, Scalar]) -> None:
     )  # fmt: skip
     fitting: dict[str, tuple[Scalar, str]] = {
         "privacy": ("on", "on, as metrics are noised and paid for"),
-        "clients-per-person": (1, "1, as a person may be trained at one site and tested at another"),
         "personal": ("", "no value, as sites then have no common model to evaluate"),
         "strategy": ("", "no value, as fl_dp itself asks for the metrics"),
     }

@@ -125,9 +125,6 @@ def _text_problem(text: str) -> str:
 
 
 def _choice_problem(value: str, about: About) -> str:
-    for gone, words in about.gone:
-        if value == gone:
-            return words
     if not isinstance(about.choices, Choices):
         fits = not about.choices or value in about.choices
         return "" if fits else one_of(value, [one for one in about.choices if one])

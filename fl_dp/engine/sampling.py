@@ -1,10 +1,10 @@
-"""Logical batches of random size, by Poisson sampling or random allocation, and physical batches that fit."""
+"""Logical batches of random size, by Poisson sampling, and physical batches that fit."""
 
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
@@ -34,28 +34,6 @@ def poisson_draw(num_records: int, sample_rate: float, source: Randomness | torc
         return torch.arange(num_records)
     words = source.stream().words(num_records, np.uint64)
     return torch.from_numpy(np.flatnonzero(words < np.uint64(math.ldexp(sample_rate, 64))))
-
-
-def allocation_draw(num_records: int, pass_steps: int, step: int, source: Randomness) -> Tensor:
-    """Indices of the logical batch of a step, 0 <= step < pass_steps, of one pass of random allocation.
-
-    Each record is in exactly one step of the pass, by a coin of its own: 64 random bits modulo pass_steps,
-    drawn anew where they are among the last 2^64 mod pass_steps numbers. So all steps are equally likely,
-    with no bias to pay for. The coin follows from source and the record's place alone: one record more at
-    the end changes no other's step, which is what the theorem needs (`accounting/pass_loss.py`). Bins of
-    equal size would not do: there a record that enters moves others. source: of this pass alone, the same
-    for all its steps.
-    """
-    if not 0 <= step < pass_steps:
-        raise ConfigError(f"Expected step={step} in [0, {pass_steps}).")
-    last = np.uint64(2**64 - 1 - 2**64 % pass_steps)  # of the numbers that are used
-    words = source.stream().words(num_records, np.uint64)
-    for number in count(1):
-        late = words > last
-        if not late.any():
-            break
-        words = np.where(late, source.stream(number).words(num_records, np.uint64), words)
-    return torch.from_numpy(np.flatnonzero(words % np.uint64(pass_steps) == step))
 
 
 def physical_batches(indices: Tensor, physical_batch_size: int) -> Iterator[Tensor]:

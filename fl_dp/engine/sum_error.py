@@ -32,8 +32,7 @@ _SURPRISE = 111 * math.log(2)  # a draw is larger than `most_drawn` with probabi
 
 @functools.lru_cache(maxsize=1024)
 def most_drawn(expected: float) -> int:
-    """The most examples in a Poisson draw, or a step of random allocation, of so many expected ones, except
-    with a probability of 2^-111: either is a binomial.
+    """The most examples in a Poisson draw of so many expected ones, except with a probability of 2^-111.
 
     The least m with m ln(m / mu) - m + mu >= 111 ln 2: Chernoff's bound for a binomial of mean mu, whatever
     its rate (Boucheron, Lugosi, Massart 2013, section 2.2, whose h is convex, so that a smaller mean has a

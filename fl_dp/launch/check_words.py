@@ -120,7 +120,6 @@ def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
             "arithmetic": config.arithmetic,
             "unit": config.unit_name,
             "scope": THIS_RUN,
-            "clients_per_person": config.clients_per_person,
         }
         | ({} if forecast.epsilon_alone is None else {"epsilon_alone": forecast.epsilon_alone}),
     }

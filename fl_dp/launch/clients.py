@@ -37,7 +37,6 @@ def client_config(config: RunConfig, client: int, ledger: Path, *, one_run: bool
         allow_secure_sum=config.secure,
         secure_most_dropouts=config.secure_dropouts,
         secure_least_colluders=config.secure_colluders,
-        clients_per_person=config.clients_per_person,
         max_grad_norm=config.max_grad_norm * (REACH if config.adaptive_clipping else 1),
         **config.of_task(),
         **{key: getattr(config, key) for key in _SHARED},

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.config.run_settings import ALLOCATION
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import AccountingError, BudgetExhaustedError, ConfigError, DeclinedError, FederationError
 from fl_dp.launch.site_models import Weights, has_test_rows, measured, model_with, read_weights, with_own
@@ -126,7 +125,6 @@ def _run_config(settings: ClientConfig, recipe: Recipe, profile: "ClientProfile"
         clients=1, min_clients=1, fit_clients=1, rounds=1, evaluate="off",
         local_epochs=recipe.local_epochs, learning_rate=recipe.learning_rate,
         max_grad_norm=recipe.max_grad_norm, expected_batch_size=batch, physical_batch_size="auto",
-        sampling_scheme=ALLOCATION if any(one.pass_steps > 1 for one in profile.spent) else "poisson",
         noise_multiplier=recipe.noise_multiplier or "auto",
         epsilon=settings.epsilon, delta=settings.delta, accountant=settings.accountant,
         arithmetic=settings.arithmetic, **settings.of_task(),

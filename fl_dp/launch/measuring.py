@@ -82,7 +82,6 @@ def timing_of(
         return None
     assert first.mechanism is not None
     plan = round_plan(first.profile, first.mechanism, config, "check", 1, task_identity(config))
-    plan = replace(plan, pass_steps=1)  # one step of a pass takes as long as a Poisson step, and can be alone
     if known is not None and known.batch == _PART <= plan.expected_batch_size:
         found = replace(known, step=known.batch_seconds * _times_longer(plan, known.rows))
         return again(found, forecast, simulated=simulated)

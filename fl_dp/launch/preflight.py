@@ -208,7 +208,6 @@ def split(config: RunConfig) -> Parts:
     from fl_dp.federation.client.registration import auto_size
     from fl_dp.tasks.records import load_parts
 
-    _check_persons_of_a_sum(config)
     if config.site_metrics_every and not config.test:
         raise ConfigError(
             f"site-metrics-every = {config.site_metrics_every}: no client here has test records; set test to "
@@ -257,42 +256,16 @@ def check_budget(config: RunConfig, largest: int) -> None:
 
 def notes_of_served(config: RunConfig) -> tuple[str, ...]:
     """What a server should tell its user about remote clients, whose settings it cannot see."""
-    at, members = config.clients_per_person, config.fit_clients
-    declining = (
-        f"clients-per-person = {at}, but a sum has fit-clients = {members} members: a client whose own "
-        f"clients-per-person is above {members} declines every round"
-    )
-    return (*_of_settings(config), *([declining] if config.secure and at > members else []))
-
-
-def _check_persons_of_a_sum(config: RunConfig) -> None:
-    """Raise ConfigError if a sum has fewer members than a person has clients: each client would decline it.
-
-    This concerns clients whose settings come from the run. A client elsewhere may set a smaller number for
-    one sum than the server does for the federation; what it then declines, it declines by its own policy.
-    """
-    at, members = config.clients_per_person, config.fit_clients
-    if not config.secure or at <= members:
-        return
-    needed, least = min(at, config.clients), ""
-    if at > config.clients:
-        least = f"clients-per-person = {needed}, the number of clients"
-    if members < needed:
-        least += f"{', and ' if least else ''}fit-clients = {needed}"
-    raise ConfigError(
-        f'clients-per-person = {at}: expected at most fit-clients = {members} with aggregation = "secure": '
-        "a client declines sums that assume a person at fewer clients than its own settings say. Set "
-        f"{least}."
-    )
+    return tuple(_of_settings(config))
 
 
 def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str | int]]) -> None:
-    """Raise DataError if somebody has records at more clients than the run adds up epsilons for."""
+    """Raise DataError if somebody has records at several clients: no epsilon here counts them together."""
     most = max(Counter(person for one in persons for person in one).values())
-    if most > config.clients_per_person:
+    if most > 1:
         raise DataError(
             f"partition = {config.partition!r}: a person has records, and spends a budget, at up to {most} "
-            f"clients. Set clients-per-person = {most}, so that their epsilons are added up."
+            "clients, whose epsilons would add up. Take a partition that keeps persons together."
         )
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Self
 import tomli_w
 
 from fl_dp.config.files import read_toml
-from fl_dp.config.run import PastRunConfig, RunConfig
+from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.request import Engine
-from fl_dp.records import ARITHMETICS
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 
@@ -156,22 +155,18 @@ def interrupted_words(folder: RunFolder, over: int, rounds: int) -> str:
 def kept_config(folder: RunFolder) -> RunConfig:
     """The run's config. Its `out` is where the folder is now, which may have been moved.
 
-    It is a `PastRunConfig`, which cannot be run, if its arithmetic is no longer offered.
+    ConfigError if another version of fl_dp has written the folder.
     """
-    kept = dataclasses.replace(PastRunConfig.from_toml(folder.config), out=str(folder.path))
-    return _to_run(kept) if kept.arithmetic in ARITHMETICS else kept
+    Run(folder).summary()
+    return dataclasses.replace(RunConfig.from_toml(folder.config), out=str(folder.path))
 
 
 def to_resume(folder: RunFolder) -> "tuple[RunConfig, ServerState | None]":
     """The run's config and state; ConfigError if this fl_dp cannot resume from them."""
     from fl_dp.federation.server.run_record import kept_state
 
-    config, state = kept_config(folder), kept_state(folder.path)
+    state = kept_state(folder.path)  # first: its format says whether another version has written the config
+    config = kept_config(folder)
     if state:
         state.check_same(config)
-    return _to_run(config), state
-
-
-def _to_run(config: RunConfig) -> RunConfig:
-    """The same settings; SettingsError if no run can have them."""
-    return RunConfig.from_flat(config.to_flat())
+    return config, state

@@ -84,20 +84,16 @@ def spendings_of(
         for client in range(len(sizes))
     ]
     profiles = list(map(accounts.profile, settings, sizes))
-    common, rate = in_common(config, profiles)
+    common = in_common(config, profiles)
     return tuple(
-        replace(spending_of(profile, common, rounds or config.rounds, rate), dataset=dataset_name(one))
+        replace(spending_of(profile, common, rounds or config.rounds), dataset=dataset_name(one))
         for profile, one in zip(profiles, settings, strict=True)
     )
 
 
-def spending_of(
-    profile: ClientProfile, config: RunConfig, rounds: int, least_rate: float = 0.0
-) -> ClientSpending:
-    """What the client spends in `rounds` rounds of the run. least_rate: charged at least, see `in_common`."""
+def spending_of(profile: ClientProfile, config: RunConfig, rounds: int) -> ClientSpending:
+    """What the client spends in `rounds` rounds of the run."""
     record = record_of(profile, config)
-    if record.mechanism and record.mechanism.sample_rate < least_rate:
-        record.mechanism = replace(record.mechanism, sample_rate=least_rate)
     planned = record.mechanism
     if planned and record.listed:  # the noise with which the same rounds would have as much in all
         squares = [one.noise_multiplier**2 for one in record.listed]
@@ -113,21 +109,14 @@ def spending_of(
     )
 
 
-def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> tuple[RunConfig, float]:
-    """What the members of secure sums share, as the server computes it (`federation/server/ask.py`).
-
-    The config, with one noise if "auto" finds several, and the least sample rate that a member is charged
-    for: the largest of any member if persons may be at several, else 0.
+def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> RunConfig:
+    """The config, with the one noise of secure sums if "auto" finds several, as the server computes it
+    (`federation/server/ask.py`).
     """
-    if not config.secure:
-        return config, 0.0
+    if not config.secure or config.noise_multiplier != AUTO:
+        return config
     found = [one for one in (record_of(profile, config).mechanism for profile in profiles) if one]
-    if not found:
-        return config, 0.0
-    rate = max(one.sample_rate for one in found) if config.clients_per_person > 1 else 0.0
-    if config.noise_multiplier != AUTO:
-        return config, rate
-    return replace(config, noise_multiplier=max(one.noise_multiplier for one in found)), rate
+    return replace(config, noise_multiplier=max(one.noise_multiplier for one in found)) if found else config
 
 
 @lru_cache(maxsize=4096)  # most clients are alike

@@ -8,9 +8,8 @@ from typing import Any
 from rich.console import Console
 
 from fl_dp.clean_text import clean
-from fl_dp.records import REFUTED, Entry, total_steps
+from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.console import alone_words, marked, of_unit, rounded_up, times
-from fl_dp.reporting.refuted import ADVICE, arithmetic_words
 from fl_dp.reporting.reports import (
     BEYOND_USE,
     NOT_PRIVATE,
@@ -48,7 +47,9 @@ def print_budgets(summary: Mapping[str, Any], console: Console | None = None) ->
         lines += spread_lines(summary)
     if "claimed" in columns:
         lines.append("claimed: what the ledger shows of other runs, by its site's word; total: with this run")
-    lines += [*filter(None, (alone_line(summary), refuted_line(clients))), *retirement_lines(clients)]
+    if alone := alone_line(summary):
+        lines.append(alone)
+    lines += retirement_lines(clients)
     for line in lines:
         for part in folded(line, console.width - len(marked("", private=private))):
             console.print(marked(part, private=private), soft_wrap=True, markup=False, highlight=False)
@@ -83,7 +84,7 @@ def spread_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     clients = counted_clients(summary)
     ways: dict[tuple[str, ...], list[str]] = {}
     for name, one in sorted(clients.items(), key=lambda item: _natural(item[0])):
-        way = f"{one['delta']:g}", one["accountant"], arithmetic_words(one["arithmetic"])
+        way = f"{one['delta']:g}", one["accountant"], one["arithmetic"]
         ways.setdefault(way, []).append(name)
     for (delta, by, arithmetic), names in ways.items():
         whose = "" if len(ways) == 1 else f", {named(names)}"
@@ -92,12 +93,6 @@ def spread_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         spent = [epsilon_from_json(of_this_run(client)["epsilon"]) for client in clients.values()]
         values = {"largest": max(spent), "median": statistics.median(spent), "smallest": min(spent)}
         yield "epsilon: " + ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
-
-
-def refuted_line(clients: Mapping[str, Mapping[str, Any]]) -> str:
-    """Whose epsilons count payments made under a refuted assumption; empty if none do."""
-    names = [name for name in sorted(clients, key=_natural) if clients[name]["arithmetic"] == REFUTED]
-    return f"{named(names)}, arithmetic {arithmetic_words(REFUTED)}: {ADVICE}" if names else ""
 
 
 def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:

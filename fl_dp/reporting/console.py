@@ -11,7 +11,6 @@ from typing import Any
 from fl_dp.clean_text import clean
 from fl_dp.config.data import RECORD
 from fl_dp.records import CLIENT_STATUSES
-from fl_dp.reporting.refuted import arithmetic_words
 from fl_dp.reporting.reports import (
     BEYOND_USE,
     NOT_PRIVATE,
@@ -50,8 +49,6 @@ def epsilon_means(record: Mapping[str, Any]) -> str:
     if not together["accountants"]:
         return "eps: nothing was spent, because no client has trained"
     whose = f"one {together.get('unit', RECORD)}"  # older reports have none
-    if (count := together.get("clients_per_person", 1)) > 1:
-        whose = f"one person at up to {count} clients"
     what = f"the cost of this run for {whose}"
     if not counts_this_run(record):
         what = f"the cost of all runs in the clients' ledgers for {whose}"
@@ -61,7 +58,7 @@ def epsilon_means(record: Mapping[str, Any]) -> str:
 
 def _conditions(record: Mapping[str, Any]) -> str:
     by = ", ".join(record["federation"]["accountants"])
-    arithmetic = arithmetic_words(record["federation"]["arithmetic"])
+    arithmetic = record["federation"]["arithmetic"]
     return f"at delta {_number(record['delta'], 'g')}, by {by}, arithmetic {arithmetic}"
 
 
@@ -150,16 +147,15 @@ def privacy_words(record: Mapping[str, Any], budget: float) -> str:
 def _allowed(record: Mapping[str, Any], budget: float) -> float:
     """The budget to compare the record's epsilon with: that of the client whose epsilon it is.
 
-    Among equal epsilons, the one with the smallest budget. Where a person's epsilons at several clients are
-    added up, so are the budgets of these clients.
+    Among equal epsilons, the one with the smallest budget.
     """
     clients = counted_clients(record).values()  # a forecast has none
     if not clients or any(client.get("budget") is None for client in clients):
         return budget
-    most = sorted(
+    most = min(
         clients, key=lambda client: (-epsilon_from_json(of_this_run(client)["epsilon"]), client["budget"])
     )
-    return sum(float(client["budget"]) for client in most[: record["federation"]["clients_per_person"]])
+    return float(most["budget"])
 
 
 def of_unit(report: Mapping[str, Any]) -> str:

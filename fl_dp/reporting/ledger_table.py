@@ -3,10 +3,9 @@
 import shutil
 from collections.abc import Sequence
 
-from fl_dp.records import REFUTED, Entry
+from fl_dp.records import Entry
 from fl_dp.reporting.console import alone_words, rounded_up, times
 from fl_dp.reporting.ledger_report import AccountReport
-from fl_dp.reporting.refuted import ADVICE, arithmetic_words
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import folded
@@ -42,8 +41,6 @@ def print_accounts(reports: Sequence[AccountReport]) -> None:
     print_table("Data sets", columns, rows, left=_WORDS)
     if sums:
         _print_note(_WHICH)
-    if any(report.private and report.arithmetic == REFUTED for report in reports):
-        _print_note(f"{arithmetic_words(REFUTED)}: {ADVICE}")
     for report in reports:
         if report.listed and report.retired is None:
             noises = [entry.noise_multiplier for entry in report.listed]
@@ -73,11 +70,8 @@ def _alone(report: AccountReport) -> tuple[str, str, str]:
 def print_spent(reports: Sequence[AccountReport]) -> None:
     """The steps that make up the epsilons; steps of equal mechanisms are added up."""
     sums = any(entry.shared for report in reports for entry in report.spent)
-    passes = any(entry.pass_steps > 1 for report in reports for entry in report.spent)
-    more = {"shares": sums, "copies": sums, "pass_steps": passes}
-    some = [name for name, there in more.items() if there]
-    words = [name.replace("pass_steps", "steps of a pass") for name in some]
-    columns = ("data set", "state", "sample rate", "noise multiplier", *words, "steps")
+    some = ("shares",) if sums else ()
+    columns = ("data set", "state", "sample rate", "noise multiplier", *some, "steps")
     rows = [
         (
             report.dataset,
@@ -125,7 +119,7 @@ def _account(report: AccountReport) -> tuple[str, ...]:
         "-" if report.budget is None else rounded_up(report.budget),
         f"{report.delta:g}",
         report.accountant,
-        arithmetic_words(report.arithmetic) if report.private else "-",
+        report.arithmetic if report.private else "-",
         rounded_up(report.total_epsilon),
         _short(report.rounds[-1].time) if report.rounds else "-",
     )

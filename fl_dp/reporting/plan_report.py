@@ -24,7 +24,7 @@ def report_plan(plan: TrainingPlan, delta: float, accountant: str, budget: float
     upper_bound: whether epsilon is proven to be one. rdp: epsilon by RDP, for comparison; None if it has no
     answer. course: epsilon along the way, the last round last. budget: the requested epsilon, if any;
     fitting_rounds whole rounds stay within it, and fitting_steps of the round after them. epsilon_alone: if
-    the assumption behind secure sums fails; absent without them, as are shares and copies.
+    the assumption behind secure sums fails; absent without them, as are shares.
     """
     rounds = list(plan.rounds())
 
@@ -39,18 +39,13 @@ def report_plan(plan: TrainingPlan, delta: float, accountant: str, budget: float
         alone["epsilon_alone"] = compute_epsilon_alone(rounds, delta, accountant)
     else:
         for phase in phases:  # the form from before secure sums
-            del phase["shares"], phase["copies"]
-    for phase in phases:
-        if phase["pass_steps"] == 1:
-            del phase["pass_steps"]
+            del phase["shares"]
     return {
         "delta": delta,
         "accountant": accountant,
         "upper_bound": find_accountant(accountant).upper_bound,
         "epsilon": epsilon_after(len(rounds)),
-        "rdp": None
-        if any(one.copies > 1 or one.pass_steps > 1 for one in rounds)
-        else compute_epsilon(rounds, delta, "rdp"),
+        "rdp": compute_epsilon(rounds, delta, "rdp"),
         "course": [{"round": stop, "epsilon": epsilon_after(stop)} for stop in stops],
         "budget": budget,
         "fitting_rounds": fitting[0],
@@ -80,10 +75,7 @@ def print_plan(report: Mapping[str, Any]) -> None:
         "noise multiplier": "{noise_multiplier:g}",
     }
     if "epsilon_alone" in report:
-        columns |= {"shares": "{shares}", "clients of a person": "{copies}"}
-    if any("pass_steps" in phase for phase in phases):
-        columns |= {"steps a pass": "{pass_steps}"}
-        phases = [{"pass_steps": 1, **phase} for phase in phases]
+        columns |= {"shares": "{shares}"}
     rows = [[form.format(**phase) for form in columns.values()] for phase in phases]
     print_table("The plan, at one client", list(columns), rows)
     print()

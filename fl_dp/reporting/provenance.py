@@ -47,13 +47,29 @@ def code_digest() -> str:
     return found.hexdigest()
 
 
-def unreadable(summary: object, problem: str) -> str:
-    """What is wrong with a summary: damaged, or by its own words written by another fl_dp than this one."""
+def require_own(summary: object, where: str) -> None:
+    """ConfigError if, by its own words, a fl_dp of another major version wrote the summary."""
+    (version, _), ours = _written_by(summary), versions().get("fl-dp", "")
+    if version and version.partition(".")[0] != ours.partition(".")[0]:
+        raise ConfigError(
+            f"{where}: was written by fl-dp {version}, and fl-dp {ours} reads no runs of another major "
+            "version. Use the version that wrote it."
+        )
+
+
+def _written_by(summary: object) -> tuple[str, str]:
+    """The version and the start of the code's digest that the summary names; empty where it names none."""
     tables = [summary.get(name) if isinstance(summary, dict) else None for name in ("versions", "digests")]
     version, code = (
         clean(table.get(key, ""))[:_DIGITS] if isinstance(table, dict) else ""
         for table, key in zip(tables, ("fl-dp", "code"), strict=True)
     )
+    return version, code
+
+
+def unreadable(summary: object, problem: str) -> str:
+    """What is wrong with a summary: damaged, or by its own words written by another fl_dp than this one."""
+    version, code = _written_by(summary)
     ours = versions().get("fl-dp", ""), code_digest()[:_DIGITS]
     if (version, code) == ours or not version:
         return f"is damaged: {problem}."

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, Literal
 
-from fl_dp.records import REFUTED, ClientStatus, Entry
+from fl_dp.records import STEADY_ROWS, ClientStatus, Entry
 
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
 OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # statuses of runs with nothing left to do
@@ -55,8 +55,7 @@ class FederationBudget:
 
     largest, median, least: of the clients' epsilons. accountants: those that computed them, sorted.
     arithmetic: of this run's rounds; for ALL_RUNS the weakest of every client's.
-    clients_per_person: the number of clients at which one person may have a record; the report's epsilon and
-    delta hold for that. rounds_ahead: rounds still to come. running_out: the clients whose budgets end before
+    rounds_ahead: rounds still to come. running_out: the clients whose budgets end before
     these do, sorted. unit: "record" or "person", whom the epsilons protect.
     epsilon_alone: as the report's epsilon, if the assumption behind secure sums fails; None, and not written,
     if no client's data were in such sums.
@@ -66,10 +65,9 @@ class FederationBudget:
     median: float
     least: float
     accountants: tuple[str, ...]
-    clients_per_person: int
     rounds_ahead: int
     running_out: tuple[str, ...]
-    arithmetic: str = REFUTED
+    arithmetic: str = STEADY_ROWS
     unit: str = "record"
     epsilon_alone: float | None = None
     scope: str = ALL_RUNS
@@ -88,7 +86,7 @@ class ClientRound:
     delta.
     reported: the numbers of its update of this round that are shown (`LocalUpdate`), by name. scaled: the
     factor applied to its update; below 1 if it was longer than an honest one can be.
-    shares, copies, pass_steps: of this round's steps, see `Entry`; written unless they are 1. epsilon_alone:
+    shares: of this round's steps, see `Entry`; written unless it is 1. epsilon_alone:
     of the charges, if the assumption behind secure sums fails; None, and not written, if none were in them.
     this_run: this run's part of the cost; None, and not written, if that is all of it.
     """
@@ -101,15 +99,13 @@ class ClientRound:
     status: ClientStatus
     reason: str = ""
     reported: tuple[tuple[str, str | int | float | bool], ...] = ()
-    arithmetic: str = REFUTED
+    arithmetic: str = STEADY_ROWS
     scaled: float = 1.0
     delta: float | None = None
     budget: float | None = None
     noise_multiplier: float | None = None
     charges: tuple[Entry, ...] = ()
     shares: int = 1
-    copies: int = 1
-    pass_steps: int = 1
     epsilon_alone: float | None = None
     this_run: RunCost | None = None
 
@@ -130,7 +126,7 @@ class RoundReport:
     """One line of rounds.jsonl.
 
     epsilon, delta: the federation's: the largest that this run has cost one of its clients (their data are
-    disjoint), or with clients_per_person = m the sum of the m largest. federation: its clients' budgets.
+    disjoint). federation: its clients' budgets.
     private: whether the run is; if not, epsilon is infinite, whatever the clients' are.
     noise_multiplier: the least that a client of this round was asked for; None without privacy, and if none
     was asked.
@@ -198,7 +194,7 @@ class ClientBudget:
     status: ClientStatus
     reason: str = ""
     retired: int = 0
-    arithmetic: str = REFUTED
+    arithmetic: str = STEADY_ROWS
     rounds_beyond: int = 0
     public_size: int = 0
     sample_rate: float | None = None
@@ -268,7 +264,7 @@ class Summary:
 
 # Keys that only some runs and clients have, with the default for those that are not written.
 OF_SOME: dict[str, Any] = {
-    "shares": 1, "copies": 1, "pass_steps": 1, "epsilon_alone": None, "budget_alone": None,
+    "shares": 1, "epsilon_alone": None, "budget_alone": None,
     "secure_sum": None, "masked": None, "this_run": None, "constant": {}, "site_metrics": None, "nowhere": "",
     "outcomes": {}, "test_accounts": {},
 }  # fmt: skip

@@ -16,7 +16,7 @@ from fl_dp.config.files import DAMAGED, check_plain, no_constant, read_json
 from fl_dp.durable_files import is_held
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
-from fl_dp.reporting.provenance import unreadable
+from fl_dp.reporting.provenance import require_own, unreadable
 from fl_dp.reporting.reports import OF_SOME, OVER, ClientRound, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
 
@@ -37,13 +37,17 @@ class Run:
         self.folder = folder
 
     def summary(self, *, whole: bool = False) -> dict[str, Any] | None:
-        """summary.json; None without one. ConfigError, naming the file, if it is damaged.
+        """summary.json; None without one. ConfigError, naming the file, if it is damaged or of another
+        version.
 
         whole: a missing field also counts as damage; otherwise only the status is required.
         """
         path = self.folder.summary
         there = path.exists() or path.is_symlink()  # a link that leads nowhere is damage
-        return _as(Summary, read_json(path), str(path), whole) if there else None
+        if not there:
+            return None
+        require_own(found := read_json(path), str(path))
+        return _as(Summary, found, str(path), whole)
 
     @property
     def status(self) -> str:
@@ -96,7 +100,7 @@ def _as(kind: type, found: Any, where: str, whole: bool) -> dict[str, Any]:
 
 
 def _checked(found: Any, hint: Any, name: str, whole: bool) -> Any:
-    """`found`, with defaults for what older files lack; ValueError, with the place, for a wrong type."""
+    """`found`, with defaults for what is not there; ValueError, with the place, for a wrong type."""
     if dataclasses.is_dataclass(hint):
         return _fields(found, hint, name, whole)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
@@ -162,7 +166,7 @@ def _plain_types(hint: Any) -> frozenset[type]:
 
 
 def _default(field: Any, path: str) -> Any:
-    """The default for a field that an older fl_dp did not write; ValueError if it has none."""
+    """The default for a field that is not there; ValueError if it has none."""
     if field.default is not dataclasses.MISSING:
         return field.default
     if field.default_factory is dataclasses.MISSING:

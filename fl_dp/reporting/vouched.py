@@ -23,7 +23,6 @@ SIGNED = {
 # Fields of a `Summary`, a `RoundReport` and their parts; of a `ModelDescription`, as model.FIELD; or a file.
 UNSIGNED = {
     "which other clients took part": "clients",
-    "at how many clients a person may have records (clients-per-person)": "federation.clients_per_person",
     "what the server's operator calls the data": "model.data",
     "the data's columns, classes and form": "model.schema model.classes model.form",
     "the model's name, the loss, the task and the identity of its code": (
@@ -31,7 +30,7 @@ UNSIGNED = {
     ),
     "all settings of the server, and how the run was launched": "config.toml resolved.toml launch.toml",
     "noise, rates and clipping bound of this run by themselves, apart from all that was spent": (
-        "noise_multiplier max_grad_norm clients.sample_rate clients.noise_multiplier clients.pass_steps"
+        "noise_multiplier max_grad_norm clients.sample_rate clients.noise_multiplier"
     ),
     "what all planned rounds would spend": (
         "clients.planned_epsilon planned_epsilon clients.rounds_left clients.rounds_beyond "
@@ -42,7 +41,7 @@ UNSIGNED = {
         "clients.scaled"
     ),
     "whether masks hid the parts of secure sums, and of how many clients each sum was": (
-        "masked secure_sum clients.shares clients.copies"
+        "masked secure_sum clients.shares"
     ),
     "how the run ended, and why": "status reason",
     "losses and metrics, and of which round the model is": (

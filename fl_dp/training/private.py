@@ -22,7 +22,7 @@ from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.passes import count_of
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.one_by_one import OneByOneSum
-from fl_dp.engine.sampling import allocation_draw, physical_batches, poisson_draw
+from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.engine.steady_rows import check_steady
 from fl_dp.engine.sum_error import float32_rows, most_drawn
 from fl_dp.errors import ENDS, ConfigError, UnsteadyError
@@ -249,10 +249,6 @@ class PrivateTrainer:
 
     def draw(self, data: Examples, sample_rate: float) -> Tensor:
         """The next logical batch, as example numbers; the caller computes its sum, for `begin`."""
-        if (steps := self.plan.pass_steps) > 1:
-            number, step = divmod(self._steps, steps)
-            coins = self._randomness.child("pass", number)
-            return allocation_draw(len(data), steps, step, coins)[: self.most]
         return poisson_draw(len(data), sample_rate, self._of_step().child("draw"))[: self.most]
 
     def examples(self, data: Examples, indices: Tensor) -> Batch:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from fl_dp.clean_text import clean
 from fl_dp.decoding import By, Count, UnfitError, fields_of, one_of
 from fl_dp.errors import ConfigError
-from fl_dp.records import MORE_FIELDS, REFUTED, ClientStatus, Entry, Mechanism
-from fl_dp.reporting.provenance import unreadable
+from fl_dp.records import MORE_FIELDS, ClientStatus, Entry, Mechanism, unknown_steps
+from fl_dp.reporting.provenance import require_own, unreadable
 from fl_dp.reporting.reports import ALL_RUNS, SCOPES, THIS_RUN
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, whole
 
@@ -27,6 +27,9 @@ def charges(found: Any) -> Charges:
     """Sorted entries, with no mechanism twice; ValueError for anything else."""
     if type(found) is not list or len(found) > _MOST_MECHANISMS:
         raise ValueError("no list of charges")
+    for one in map(table, found):
+        if what := unknown_steps(one):
+            raise ValueError(f"charges for {what}, whose cost only fl_dp 1.0 knows")
     key = tuple(
         (
             number(one.get("sample_rate")),
@@ -71,10 +74,9 @@ class ClientClaim:
     """One client in a round, or at the end. epsilon: None if none holds.
 
     charges: None in a run of an older fl_dp, which did not write them; likewise delta. own_steps: the claimed
-    steps of its update in this round; 0 without one, and at the end. shares, copies, pass_steps: of these.
+    steps of its update in this round; 0 without one, and at the end. shares: of these.
     epsilon_alone: if the assumption behind secure sums fails, None if none holds; says_alone: whether the
     file has it at all.
-    arithmetic: as written, or `REFUTED`, for an older fl_dp, which wrote none.
     before, public_size, planned_epsilon, rounds, retired: only in summary.json. this_run: None if all of it
     is this run's, and in files of an older fl_dp.
     """
@@ -97,11 +99,8 @@ class ClientClaim:
     rounds: Count = 0
     retired: Count = 0
     shares: Count = 1
-    copies: Count = 1
-    pass_steps: Count = 1
     epsilon_alone: Number = None
     says_alone: bool = False
-    arithmetic: Annotated[object, By(lambda found: found)] = REFUTED
     this_run: Annotated[CostClaim | None, By(_cost)] = None
 
     @property
@@ -121,7 +120,6 @@ class Together:
     largest: Number
     median: Number
     least: Number
-    clients_per_person: Count
     rounds_ahead: Count
     epsilon_alone: Number = None
     says_alone: bool = False
@@ -163,7 +161,8 @@ def round_claims(path: Path) -> Iterator[Claim]:
 
 def summary_claim(path: Path) -> Claim:
     """What summary.json says."""
-    return _claim(read_json(path), path.name, "rounds")
+    require_own(found := read_json(path), path.name)
+    return _claim(found, path.name, "rounds")
 
 
 def _claim(found: Any, where: str, counter: str) -> Claim:
@@ -237,8 +236,8 @@ def alone(spent: Iterable[Entry]) -> Charges:
         return max(other.shares for other in spent if (other.sample_rate, other.noise_multiplier) == key)
 
     return merged(
-        Entry(one.sample_rate, one.noise_multiplier / math.sqrt(most(one)), one.steps * one.copies)
-        if one.shares > 1 or one.copies > 1
+        Entry(one.sample_rate, one.noise_multiplier / math.sqrt(most(one)), one.steps)
+        if one.shares > 1
         else one
         for one in spent
     )

@@ -7,7 +7,6 @@ or rounds share is computed once.
 
 import math
 import sys
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,6 @@ _COARSE, _FINE = 0.1, 0.02  # grid interval over the deviation of one step's los
 _STEP_POINTS, _TOTAL_POINTS = 100_000, 1_000_000
 _ROUNDINGS, _LEAST_DELTA = 20.0, 1e-13
 _TAIL = 12.0  # deviations of the noise
-_HARDLY_EVER = 1e-15  # a probability
 # Beyond these fl_dp gives no epsilon either: steps, and smallest noise.
 _MOST_STEPS, _LEAST_NOISE = 1_000_000, 0.03
 
@@ -36,7 +34,6 @@ def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) 
 
     fine: on a grid of a fifth of the interval, which takes several times as long.
     """
-    assert not allocated(charges), "dp_accounting has no answer for them"
     if not charges:
         return 0.0
     if _is_hopeless(charges):
@@ -50,11 +47,6 @@ def epsilon_of(charges: tuple[Entry, ...], delta: float, *, fine: bool = False) 
         composed = composed.compose(_composed(entry, interval))
     with np.errstate(over="ignore"):  # where epsilon is infinite
         return float(composed.get_epsilon_for_delta(delta))
-
-
-def allocated(charges: Iterable[Entry]) -> bool:
-    """Whether any are of passes of random allocation, which dp_accounting does not know."""
-    return any(entry.pass_steps > 1 for entry in charges)
 
 
 def can_resolve(charges: tuple[Entry, ...], delta: float) -> bool:
@@ -90,7 +82,7 @@ def grid_interval(charges: tuple[Entry, ...], fine: bool = False) -> float:
 
 def _is_hopeless(charges: tuple[Entry, ...]) -> bool:
     return (
-        any(entry.noise_multiplier < _LEAST_NOISE * entry.copies for entry in charges)
+        any(entry.noise_multiplier < _LEAST_NOISE for entry in charges)
         or sum(entry.steps for entry in charges) > _MOST_STEPS
     )
 
@@ -100,39 +92,13 @@ def _divergence(entry: Entry) -> float:
 
     Mironov, Talwar, Zhang 2019, section 3.3. At least that of the smallest rate that a grid can show.
     """
-    if entry.copies > 1:
-        return max(math.log1p(_divergence_of_copies(entry)), 1e-24)
     gaussian = min(1.0 / entry.noise_multiplier**2, 700.0)
     return max(math.log1p(entry.sample_rate**2 * math.expm1(gaussian)), 1e-24)
 
 
-def _divergence_of_copies(entry: Entry) -> float:
-    """The mean of exp(i j / s^2) - 1 over two draws i and j, leaving out negligible numbers."""
-    chances, some = _binomial(entry.copies, entry.sample_rate), range(1, _reach(entry) + 1)
-    return math.fsum(
-        chances[i] * chances[j] * math.expm1(min(i * j / entry.noise_multiplier**2, 700.0))
-        for i in some
-        for j in some
-    )
-
-
-def _reach(entry: Entry) -> int:
-    """How many copies of a person occur at once, in all but a fraction 1e-15 of draws."""
-    if entry.copies == 1:
-        return 1
-    chances = _binomial(entry.copies, entry.sample_rate)
-    return max(i for i in range(1, entry.copies + 1) if i == 1 or math.fsum(chances[i:]) > _HARDLY_EVER)
-
-
-def _binomial(copies: int, rate: float) -> list[float]:
-    """The probability of each number of copies in a draw."""
-    return [math.comb(copies, i) * rate**i * (1.0 - rate) ** (copies - i) for i in range(copies + 1)]
-
-
 def _least_interval(entry: Entry) -> float:
     """The smallest interval at which neither a step nor all of them need too many grid points."""
-    reach = _reach(entry)
-    gaussian = reach * (0.5 * reach / entry.noise_multiplier + _TAIL) / entry.noise_multiplier
+    gaussian = (0.5 / entry.noise_multiplier + _TAIL) / entry.noise_multiplier
     loss = math.log1p(entry.sample_rate * math.expm1(min(gaussian, 700.0)))
     loss = max(loss, gaussian - 700.0)
     variance = entry.steps * _divergence(entry)
@@ -142,25 +108,13 @@ def _least_interval(entry: Entry) -> float:
 
 @lru_cache(maxsize=8)  # a distribution may take 16 MB
 def _composed(entry: Entry, interval: float) -> "PrivacyLossDistribution":
-    return _step(entry.sample_rate, entry.noise_multiplier, entry.copies, interval).self_compose(entry.steps)
+    return _step(entry.sample_rate, entry.noise_multiplier, interval).self_compose(entry.steps)
 
 
 @lru_cache(maxsize=8)
-def _step(
-    sample_rate: float, noise_multiplier: float, copies: int, interval: float
-) -> "PrivacyLossDistribution":
-    from dp_accounting.pld.privacy_loss_distribution import (
-        from_gaussian_mechanism,
-        from_mixture_gaussian_mechanism,
-    )
+def _step(sample_rate: float, noise_multiplier: float, interval: float) -> "PrivacyLossDistribution":
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
-    if copies > 1:
-        return from_mixture_gaussian_mechanism(
-            noise_multiplier,
-            list(range(copies + 1)),
-            _binomial(copies, sample_rate),
-            value_discretization_interval=interval,
-        )
     return from_gaussian_mechanism(
         noise_multiplier, value_discretization_interval=interval, sampling_prob=sample_rate
     )

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from fl_dp.clean_text import clean
-from fl_dp.reporting.refuted import ADVICE
 from fl_dp.reporting.vouched import LISTED, OTHERWISE, UNSIGNED
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Checked, Evidence, Outcome
@@ -34,7 +33,7 @@ def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
     checked = any(one.outcome is Outcome.AGREES for result in results for one in result.findings)
     if not checked:
         return f"{unchecked}Nothing could be checked: the files that say something were not given."
-    known = f"{_authenticity(results, evidence)}{_otherwise(results)}{_refuted(results)}"
+    known = f"{_authenticity(results, evidence)}{_otherwise(results)}"
     return f"{_mark(evidence)}{unchecked}{known}"
 
 
@@ -47,12 +46,6 @@ def unsigned(results: Sequence[Checked], evidence: Evidence) -> tuple[str, ...]:
 def _otherwise(results: Sequence[Checked]) -> str:
     found = any(OTHERWISE in one.means for result in results for one in result.findings)
     return f" Mind that {OTHERWISE}." if found else ""
-
-
-def _refuted(results: Sequence[Checked]) -> str:
-    """A warning that what agrees may still not hold."""
-    found = any(ADVICE in one.what for result in results for one in result.findings)
-    return f" Some of it was {ADVICE}." if found else ""
 
 
 def _mark(evidence: Evidence) -> str:

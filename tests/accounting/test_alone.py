@@ -26,7 +26,6 @@ def test_shares_that_come_to_one_noise_are_one_mechanism_alone():
     assert alone_of((Entry(0.1, 4.0, 3, 4), Entry(0.1, 2.0, 5))) == (Entry(0.1, 2.0, 8),)
     assert not any_shared((PLAIN,))
     assert any_shared((PLAIN, SHARED))
-    assert any_shared((Entry(0.1, 4.0, 1, 1, 2),))
 
 
 def test_the_least_share_counts_for_every_step_of_a_mechanism():
@@ -51,27 +50,26 @@ def test_the_second_wall_counts_what_a_larger_group_makes_of_the_steps_before():
     assert plain[0] == plain[1]  # plain steps count at it too
 
 
-@pytest.mark.parametrize(("shares", "copies"), [(1, 1), (3, 1), (3, 2), (3, 3), (50, 1), (50, 3)])
-def test_alone_is_never_less_than_with_the_assumption(shares, copies):
-    entry = Entry(0.1, 6.0, 40, shares, copies)
+@pytest.mark.parametrize("shares", [1, 3, 50])
+def test_alone_is_never_less_than_with_the_assumption(shares):
+    entry = Entry(0.1, 6.0, 40, shares)
     assert compute_epsilon_alone((entry,), 1e-5) >= compute_epsilon((entry,), 1e-5) * (1 - 1e-3)
 
 
 def test_what_no_accountant_can_resolve_is_infinite():
-    assert compute_epsilon_alone((Entry(0.1, 1.0, 10**6, 100, 2),), 1e-5) == math.inf
+    assert compute_epsilon_alone((Entry(0.1, 1.0, 10**6, 100),), 1e-5) == math.inf
     assert compute_epsilon_alone((SHARED,), 1e-17) == math.inf
 
 
 @pytest.mark.parametrize("kind", [Budget, OneMechanismBudget])
-@pytest.mark.parametrize("copies", [1, 2])
-def test_both_walls_hold_and_the_nearer_one_decides(kind, copies):
-    spent = (Entry(0.1, 4.0, 10, 8, copies),)
+def test_both_walls_hold_and_the_nearer_one_decides(kind):
+    spent = (Entry(0.1, 4.0, 10, 8),)
 
     def fitting(*wall: float) -> int:
-        return kind(3.0, 1e-5, "pld", *wall).steps_that_fit(Entry(0.1, 4.0, 2000, 8, copies), spent)
+        return kind(3.0, 1e-5, "pld", *wall).steps_that_fit(Entry(0.1, 4.0, 2000, 8), spent)
 
     def is_within(wall: float, more: int) -> bool:
-        entries = (*spent, Entry(0.1, 4.0, more, 8, copies))
+        entries = (*spent, Entry(0.1, 4.0, more, 8))
         return compute_epsilon(entries, 1e-5) <= 3.0 and compute_epsilon_alone(entries, 1e-5) <= wall
 
     for wall in (1.0, 2.5, 6.0, 1000.0):

@@ -1,4 +1,4 @@
-"""Shares and copies of an entry: no place merges, matches or writes mechanisms as if they were not there."""
+"""Shares of an entry: no place merges, matches or writes mechanisms as if they were not there."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
-from fl_dp.errors import AccountingError, ConfigError, DeclinedError
+from fl_dp.errors import ConfigError
 from fl_dp.federation.client.one_mechanism import OneMechanismBudget, conflict
 from fl_dp.federation.server.client_record import ClientRecord, client_of, shows_less
 from fl_dp.federation.server.history import History
@@ -20,28 +20,33 @@ from fl_dp.reporting.page.client_facts import own_charges
 from fl_dp.statements import AccountStatement, Statement
 from fl_dp.verify import claims
 
-PLAIN, SHARED, COPIED = Entry(0.1, 2.0, 5), Entry(0.1, 2.0, 5, 8), Entry(0.1, 2.0, 5, 8, 2)
-ALL = (PLAIN, SHARED, COPIED)
+PLAIN, SHARED, MORE = Entry(0.1, 2.0, 5), Entry(0.1, 2.0, 5, 8), Entry(0.1, 2.0, 5, 9)
+ALL = (PLAIN, SHARED, MORE)
 BUDGET = Budget(3.0, 1e-5, "rdp")
 
 
 @pytest.mark.parametrize(
-    ("noise", "fields", "words"),
+    ("noise", "shares", "words"),
     [
-        *((1.0, (wrong, 1), "an integer from 1 to 100") for wrong in (0, 101, True, 2.0)),
-        *((1.0, (1, wrong), "an integer from 1 to 100") for wrong in (0, 101, "2")),
-        (0.0, (2, 1), "without noise"),
-        (0.0, (1, 2), "without noise"),
+        *((1.0, wrong, "an integer from 1 to 100") for wrong in (0, 101, True, 2.0, "2")),
+        (0.0, 2, "without noise"),
     ],
 )
-def test_an_entry_has_whole_shares_and_copies_of_noise(noise, fields, words):
+def test_an_entry_has_whole_shares_of_noise(noise, shares, words):
     with pytest.raises(ConfigError, match=words):
-        Entry(0.1, noise, 1, *fields)
+        Entry(0.1, noise, 1, shares)
+
+
+@pytest.mark.parametrize("key", ["copies", "pass_steps"])
+def test_steps_that_fl_dp_1_0_paid_for_are_never_read_as_cheaper_ones(key):
+    assert Entry.from_dict(PLAIN.to_dict() | {key: 1}) == PLAIN
+    for read in (Entry.from_dict, lambda found: claims.charges([found])):
+        with pytest.raises(ValueError, match=r"whose cost only fl_dp 1\.0 knows"):
+            read(PLAIN.to_dict() | {key: 2})
 
 
 def test_alone_is_the_own_share_and_plain_steps_as_they_are():
     assert SHARED.alone() == Entry(0.1, 2.0 / math.sqrt(8), 5)
-    assert COPIED.alone() == Entry(0.1, 2.0 / math.sqrt(8), 10)  # each client's part is seen
     assert PLAIN.alone() is PLAIN
 
 
@@ -62,7 +67,7 @@ def test_what_is_missing_is_looked_for_by_all_fields():
 
 def test_they_are_written_only_where_they_are_not_one():
     assert PLAIN.to_dict() == {"sample_rate": 0.1, "noise_multiplier": 2.0, "steps": 5}
-    assert COPIED.to_dict() == {**PLAIN.to_dict(), "shares": 8, "copies": 2}
+    assert SHARED.to_dict() == {**PLAIN.to_dict(), "shares": 8}
     assert [Entry.from_dict(one.to_dict()) for one in ALL] == list(ALL)
     assert claims.charges([one.to_dict() for one in ALL]) == ALL
     with pytest.raises(ValueError, match="charged twice"):
@@ -77,18 +82,17 @@ def test_a_statement_states_them_and_keeps_its_old_spelling_without():
     account = AccountStatement("a", "d", "record", 9, (PLAIN,), 1.0, 1e-5, 3.0, "pld", "steady-rows")
     old = Statement("7", "ab" * 32, "cd" * 32, 0, "2026", "0.1", (account,))
     assert "shares" not in old.to_text()
-    assert "copies" not in old.to_text()
     assert "alone" not in old.to_text()
     new = replace(old, accounts=(replace(account, spent=ALL),))
     assert Statement.from_text(new.to_text()) == new
-    spelt_out = new.to_text().replace('"noise_multiplier":2.0,', '"copies":1,"noise_multiplier":2.0,', 1)
+    spelt_out = new.to_text().replace('"noise_multiplier":2.0,', '"noise_multiplier":2.0,"shares":1,', 1)
     with pytest.raises(ConfigError, match="another spelling"):
         Statement.from_text(spelt_out)
 
 
 def test_a_server_keeps_them_between_rounds():
     record = ClientRecord(
-        ClientProfile("a", 640, 3.0, 1e-5, ALL, "rdp"), 1, ALL, COPIED, unconfirmed=(SHARED,), before=(PLAIN,)
+        ClientProfile("a", 640, 3.0, 1e-5, ALL, "rdp"), 1, ALL, MORE, unconfirmed=(SHARED,), before=(PLAIN,)
     )
     assert client_of(json.loads(record.row)) == record
     of_old = ClientRecord(ClientProfile("a", 640, 3.0, 1e-5, (PLAIN,), "rdp"), 1, (PLAIN,), PLAIN)
@@ -107,28 +111,22 @@ def test_the_ledger_keeps_them(tmp_path):
         rows = [json.loads(row.content) for row in ledger.rows()]
     assert [row["kind"] for row in rows] == ["register", "reserve", "reserve-shared"]
     assert rows[2]["shares"] == 8
-    assert not {"shares", "copies"} & rows[1].keys()
-    assert "copies" not in rows[2]
+    assert "shares" not in rows[1]
     with Ledger.open(tmp_path / "l.sqlite") as ledger:
         assert ledger.spent("data") == (PLAIN, SHARED)
         assert ledger.accounts()[0].rounds[1].entry == SHARED
 
 
-def test_rdp_and_prv_refuse_a_person_at_several_clients():
-    for accountant in ("rdp", "prv"):
+def test_of_whose_shares_the_noise_is_changes_nothing_for_who_sees_the_sum():
+    for accountant in ("pld", "rdp"):
         assert compute_epsilon((SHARED,), 1e-5, accountant) == compute_epsilon((PLAIN,), 1e-5, accountant)
-        with pytest.raises(AccountingError, match="several clients of one secure sum; take 'pld'"):
-            compute_epsilon((COPIED,), 1e-5, accountant)
 
 
-def test_one_mechanism_lets_shares_vary_and_copies_not():
+def test_one_mechanism_lets_shares_vary():
     budget = OneMechanismBudget(3.0, 1e-5)
     assert budget.steps_that_fit(Entry(0.1, 2.0, 3, 1), (SHARED,)) == 3
     assert budget.steps_that_fit(Entry(0.1, 2.0, 3, 50), (PLAIN,)) == 3
-    with pytest.raises(DeclinedError, match="a person at 2 clients of one sum"):
-        budget.steps_that_fit(Entry(0.1, 2.0, 3, 8, 2), (SHARED,))
-    assert "at 2 clients of one sum" in conflict(PLAIN, (COPIED,))
-    assert not conflict(COPIED, (COPIED,))
+    assert not conflict(PLAIN, (SHARED, MORE))
 
 
 def test_a_history_tells_other_mechanisms_from_its_own():

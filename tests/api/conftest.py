@@ -25,7 +25,7 @@ ROUND = {
     "noise_multiplier": 1.1, "metrics": {"accuracy": 0.75}, "federation": {"largest": 1.5},
     "clients": {"a": {"status": "trained"}, "b": {"status": "declined"}},
 }  # fmt: skip
-FEDERATION = {"accountants": ["pld"], "arithmetic": "steady-rows", "clients_per_person": 1}
+FEDERATION = {"accountants": ["pld"], "arithmetic": "steady-rows"}
 CLIENTS = {"secret-name": {"epsilon": 1.5, "budget": 3.0, "delta": 1e-5, "accountant": "pld"}}
 
 MakeRun = Callable[..., Path]

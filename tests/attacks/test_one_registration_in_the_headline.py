@@ -15,7 +15,7 @@ from federation.server.short_run import left, serve
 from rich.console import Console
 
 from fl_dp.federation.server.registration import REVOKED
-from fl_dp.records import REFUTED, Entry
+from fl_dp.records import Entry
 from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.page.meaning import amount, meaning
@@ -30,7 +30,7 @@ LIES = {
     "gross": {"epsilon": 99999.0, "spent": (Entry(0.1, 0.5, 2_000_000),)},
     # noise that is not the run's: a client keeps to its own, so it is never asked
     "mild": {
-        "epsilon": 10.0, "spent": (Entry(0.1, 1.0, 300),), "delta": 0.05, "arithmetic": REFUTED,
+        "epsilon": 10.0, "spent": (Entry(0.1, 1.0, 300),), "delta": 0.05, "arithmetic": "steady-rows",
     },
 }  # fmt: skip
 FATES = ("stays", "leaves", "is revoked")

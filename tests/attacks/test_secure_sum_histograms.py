@@ -167,23 +167,6 @@ def test_who_would_not_join_says_so_before_the_others_begin(federation, member, 
     assert {stage for _, stage, _ in below.seen} == {OFFER}
 
 
-def test_a_site_whose_persons_may_be_at_other_members_adds_no_histogram(federation, member):
-    """A person at two members moves the sum twice as far as each account would pay for, and a plan of
-    histograms cannot say so: the site declines by its own settings, whatever the server's are."""
-    alone, reasons = member.config, []
-    shared = replace(alone, clients_per_person=2)
-
-    def attack(asked):
-        member.config = shared
-        reasons.append(told(member, asked))
-
-    federation.metrics(at(wire.ADVERTISE, attack))
-    found, below = federation.metrics()
-    assert {stage for _, stage, _ in below.seen} == {OFFER}  # it says so before the others begin
-    for reason in (*reasons, found["sites"][f"site-{VICTIM}"]["reason"]):
-        assert "clients-per-person = 2" in reason
-
-
 def test_one_site_does_not_drown_the_metrics_of_all_for_ever(tmp_path):
     """An account keeps the noise of its first evaluation. A member that asks for a thousand times what the
     others need is left out; a server that asks for it is declined, unpaid."""

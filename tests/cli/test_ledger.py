@@ -9,12 +9,10 @@ import pytest
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.cli.common import run_command
 from fl_dp.cli.ledger import ledger_app
-from fl_dp.records import REFUTED, Entry
+from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.refuted import ADVICE
 
 BUDGET = Budget(epsilon=3.0, delta=1e-5, accountant="rdp")
 
@@ -51,26 +49,6 @@ def test_show_prints_what_was_spent(path, capsys, monkeypatch):
     (account,) = json.loads(capsys.readouterr().out)["accounts"]
     assert (account["epsilon"], account["fingerprint"]) == (exact, "f1")
     assert [paid["committed"] for paid in account["rounds"]] == [True, False]
-
-
-def test_what_was_paid_under_a_refuted_assumption_is_marked_and_priced_as_before(path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    with Ledger.open(path) as opened:
-        before = opened.spent("digits")
-        opened.register("images", "f2", 1000)
-        old = ReservationRequest("images", "run-0", 1, Entry(0.05, 1.5, 8), BUDGET, arithmetic=REFUTED)
-        opened.reserve_all([old])
-    assert ledger("show", path) == 0
-    lines = capsys.readouterr().out.splitlines()
-    digits, images = ([*line.split(), ""] for line in lines[2:4])
-    assert "steady-rows" in digits
-    assert "(refuted)" in images
-    assert lines[4] == f"assumed (refuted): {ADVICE}"
-    epsilon = rounded_up(BUDGET.epsilon_of(before))
-    assert [digits[7], images[7]] == [epsilon, epsilon]
-    assert ledger("show", "--json", path) == 0
-    accounts = json.loads(capsys.readouterr().out)["accounts"]
-    assert [one["arithmetic"] for one in accounts] == ["steady-rows", REFUTED]
 
 
 COMMANDS = pytest.mark.parametrize(

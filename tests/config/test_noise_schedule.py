@@ -11,7 +11,6 @@ from fl_dp.errors import ConfigError
     [
         ({"privacy": "off"}, "privacy = 'off': expected on"),
         ({"aggregation": "secure", "clients": 3, "fit_clients": 3}, "the members of a secure sum have one"),
-        ({"sampling_scheme": "allocation", "local_epochs": 2}, "sampling-scheme = 'allocation': expected po"),
         ({"adaptive_clipping": "quantile:0.5"}, "adaptive-clipping = 'quantile:0.5': expected no value"),
         ({"participations": 2}, "participations = 2: expected 0, as the list of all rounds must fit"),
         ({"strategy": "parts.py"}, "strategy = 'parts.py': expected no value"),

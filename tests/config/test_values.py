@@ -5,7 +5,6 @@ import pickle
 import pytest
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.config.data import GONE_ARITHMETICS
 from fl_dp.config.flat import places_in
 from fl_dp.config.run import RunConfig
 from fl_dp.config.values import SettingsError
@@ -51,7 +50,7 @@ from fl_dp.errors import ConfigError
             (
                 kind,
                 {"arithmetic": "assumed"},
-                f"arithmetic = 'assumed': {GONE_ARITHMETICS[0][1]}",
+                "arithmetic = 'assumed': expected steady-rows or proven.",
             )
             for kind in (RunConfig, ClientConfig)
         ),

@@ -2,13 +2,12 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from fl_dp.engine.noise.randomness import ByteStream, Randomness
-from fl_dp.engine.sampling import PoissonSampler, allocation_draw, physical_batches, poisson_draw
+from fl_dp.engine.noise.randomness import Randomness
+from fl_dp.engine.sampling import PoissonSampler, physical_batches, poisson_draw
 from fl_dp.errors import ConfigError
 
 
@@ -23,49 +22,6 @@ def test_each_record_enters_with_the_rate_and_independently(keyed):
     assert (member.mean(0) - rate).abs().max() < 5 * deviation
     sizes = member.sum(1)
     assert abs(float(sizes.var()) / (n * rate * (1 - rate)) - 1) < 0.2  # binomial: no fixed size
-
-
-def _steps_of(n, pass_steps, key):
-    """(n,) the step of each record in one pass."""
-    found = torch.full((n,), -1)
-    for step in range(pass_steps):
-        drawn = allocation_draw(n, pass_steps, step, Randomness(key.to_bytes(32, "big")))
-        assert (found[drawn] == -1).all()
-        found[drawn] = step
-    assert (found >= 0).all()  # in exactly one step each
-    return found
-
-
-def test_a_record_is_in_one_step_of_a_pass_by_a_coin_of_its_own():
-    """Equal bins fail here: sizes of steps vary as those of independent coins, and pairs meet as often."""
-    n, pass_steps, passes = 60, 5, 1500
-    steps = torch.stack([_steps_of(n, pass_steps, key) for key in range(passes)])  # (passes, n)
-    for step in range(pass_steps):
-        members = (steps == step).double()
-        assert (members.mean(0) - 0.2).abs().max() < 5 * math.sqrt(0.2 * 0.8 / passes)
-        assert abs(float(members.sum(1).var()) / (n * 0.2 * 0.8) - 1) < 0.2
-    together = (steps[:, 0::2] == steps[:, 1::2]).double().mean()
-    assert abs(float(together) - 0.2) < 5 * math.sqrt(0.2 * 0.8 / (passes * n / 2))
-
-
-def test_one_record_more_leaves_the_step_of_every_other():
-    """The coupling that the theorem needs; shuffled bins of equal size have none."""
-    for key in range(20):
-        assert torch.equal(_steps_of(41, 7, key)[:40], _steps_of(40, 7, key))
-
-
-def test_numbers_that_would_favour_a_step_are_drawn_anew(monkeypatch):
-    """2^64 is no multiple of 3: its last number would make step 0 likelier."""
-    biased = np.array([2**64 - 1, 2**64 - 2, 1], dtype=np.uint64)
-    again = np.array([1, 0, 0], dtype=np.uint64)
-    streams = {0: biased, 1: again}
-    monkeypatch.setattr(ByteStream, "__init__", lambda self, key, number, block=0: setattr(self, "n", number))
-    monkeypatch.setattr(ByteStream, "words", lambda self, count, dtype: streams[self.n])
-    source = Randomness(bytes(32))
-    assert allocation_draw(3, 3, 1, source).tolist() == [0, 2]
-    assert allocation_draw(3, 3, 2, source).tolist() == [1]
-    with pytest.raises(ConfigError, match=r"step=3 in \[0, 3\)"):
-        allocation_draw(3, 3, 3, source)
 
 
 def test_physical_batches_hold_every_index_once_and_no_more_than_their_size():

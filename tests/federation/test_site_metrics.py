@@ -276,7 +276,6 @@ def test_sites_with_other_subgroups_add_up_in_what_they_have_in_common():
     ("changes", "words"),
     [
         ({"privacy": "off"}, "privacy = 'off'"),
-        ({"clients_per_person": 2}, "clients-per-person = 2"),
         ({"personal": "head.*", "evaluate": "off"}, "personal = "),
         ({"strategy": "x.py:F"}, "strategy = "),
         ({"site_metrics_bins": 6}, "site-metrics-bins = 6"),

@@ -56,7 +56,6 @@ def test_no_client_accepts_it_unless_its_own_settings_say_so(real_client):
         (PLAN, replace(own, allow_unprotected=False), "operator has not allowed"),
         (replace(PLAN, private=True), own, "noise multiplier 0"),  # it must be asked for by its name
         (replace(PLAN, noise_multiplier=1.0), own, "without protection and for noise multiplier 1"),
-        (replace(PLAN, copies=2), own, "without protection for persons at several clients"),
     ):
         with pytest.raises(DeclinedError, match=words):
             check_plan(plan, settings, public_size=100)

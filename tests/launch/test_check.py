@@ -174,16 +174,6 @@ def test_a_servers_config_needs_no_records_here(tmp_path, capsys):
     assert "patients.csv: no such file" in refused.problems[0]
 
 
-def test_a_server_of_sums_says_which_clients_would_decline(capsys):
-    sums = replace(CONFIG, aggregation="secure", rounds=30, clients=4, fit_clients=3, clients_per_person=4)
-    served = check_served(RunRequest(sums, ()))
-    assert (served.exit_code, len(served.notes)) == (ExitCode.TRAINED, 1)
-    assert "a client whose own clients-per-person is above 3 declines every round" in said(served, capsys)
-    assert check_served(RunRequest(replace(sums, clients_per_person=3), ())).notes == ()
-    (problem,) = checked(sums).problems  # of clients that have the run's own settings
-    assert problem.startswith("clients-per-person = 4: expected at most fit-clients = 3")
-
-
 def test_a_mistake_that_two_steps_meet_is_told_once(tmp_path):
     schema = '[columns.a]\nkind = "number"\nrange = [0, 1]\n[columns.y]\nkind = "label"\nclasses = [0, 1]\n'
     for client in ("0", "1", "server"):

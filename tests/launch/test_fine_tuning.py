@@ -9,7 +9,7 @@ from federation.client.sites import MODEL, PLAN, Site
 
 from fl_dp.errors import BudgetExhaustedError, ConfigError
 from fl_dp.launch.fine_tuning import Recipe, fine_tune
-from fl_dp.records import Entry, LocalUpdate
+from fl_dp.records import LocalUpdate
 
 pytestmark = pytest.mark.usefixtures("flower_task")
 
@@ -43,17 +43,6 @@ def test_its_steps_are_paid_for_by_the_mechanism_of_earlier_rounds(tmp_path, mod
     tuned, before = weights(tmp_path / "ours.pt"), MODEL.state_dict()
     assert tuned.keys() == before.keys()
     assert not any(torch.equal(tuned[name], before[name]) for name in tuned)
-
-
-def test_data_of_random_allocation_are_tuned_in_whole_passes(tmp_path, model):
-    site = Site(tmp_path, accountant="pld")
-    size = site.register().public_size
-    passes = replace(PLAN, steps=11, pass_steps=11, expected_batch_size=-(-size // 11), noise_multiplier=2.0)
-    assert isinstance(site.train(passes), LocalUpdate)
-    fine_tune(site.config, model, Recipe(local_epochs=2.0), tmp_path / "ours.pt")
-    assert site.register().spent == (Entry(1 / 11, 2.0, 33, pass_steps=11),)
-    with pytest.raises(ConfigError, match="a whole number with sampling-scheme = allocation"):
-        fine_tune(site.config, model, Recipe(local_epochs=0.5), tmp_path / "other.pt")
 
 
 def test_it_stops_where_the_budget_ends(tmp_path, model):

@@ -65,13 +65,6 @@ def test_of_a_long_step_a_part_is_measured_once(privacy, monkeypatch):
         timing_of(forecast(CONFIG, 5000, 5000), simulated=True, test_records=0, known=found)
 
 
-def test_a_pass_of_random_allocation_is_timed_by_single_steps(monkeypatch):
-    monkeypatch.setattr(measuring, "SECONDS", 0.0)
-    config = replace(CONFIG, sampling_scheme="allocation", accountant="pld", local_epochs=2)
-    found = timing_of(forecast(config, 640, 640), simulated=True, test_records=0)
-    assert 0 < found.step < found.rounds
-
-
 def test_of_a_short_step_all_is_measured(monkeypatch):
     monkeypatch.setattr(measuring, "SECONDS", 1e9)
     monkeypatch.setattr(measuring, "_MOST_STEPS", 5)

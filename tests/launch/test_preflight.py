@@ -205,34 +205,15 @@ class Ours(Task):
 """
 
 
-def test_who_is_at_several_clients_is_counted(tmp_path):
+def test_who_is_at_several_clients_is_refused(tmp_path):
     (tmp_path / "ours.py").write_text(AT_TWO_SITES)
     config = RunConfig(
         task=str(tmp_path / "ours.py"), partition="by:site", unit="person:who", records_per_person=1,
-        clients_per_person=2, expected_batch_size=4, physical_batch_size=4, evaluate="off",
+        expected_batch_size=4, physical_batch_size=4, evaluate="off",
     )  # fmt: skip
-    assert check_parts(config) == ()
-    with pytest.raises(DataError, match=r"at up to 2 clients. Set clients-per-person = 2"):
-        check_parts(replace(config, clients_per_person=1))
-    check_parts(replace(config, unit="record", records_per_person=0, clients_per_person=1))
-
-
-@pytest.mark.parametrize(
-    ("clients", "members", "persons", "remedy"),
-    [
-        (5, 3, 4, "Set fit-clients = 4."),
-        (4, 3, 9, "Set clients-per-person = 4, the number of clients, and fit-clients = 4."),
-        (3, 3, 9, "Set clients-per-person = 3, the number of clients."),
-    ],
-)
-def test_persons_at_more_clients_than_a_sum_has_are_refused(clients, members, persons, remedy):
-    sums = {"aggregation": "secure", "accountant": "pld"}
-    config = RunConfig(clients=clients, fit_clients=members, clients_per_person=persons, **sums)
-    words = f"^clients-per-person = {persons}: expected at most fit-clients = {members} .*{remedy}$"
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(DataError, match=r"at up to 2 clients, whose epsilons would add up"):
         check_parts(config)
-    check_parts(replace(config, clients_per_person=members))
-    check_parts(replace(config, aggregation="mean"))  # a client's budget counts its own rounds alone
+    check_parts(replace(config, unit="record", records_per_person=0))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from fl_dp.federation.server.state import STATE, ServerState, write_state
 from fl_dp.launch import launcher
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch, kept_config
-from fl_dp.records import NUMERICS, REFUTED, STEADY_ROWS
+from fl_dp.records import NUMERICS
 from fl_dp.reporting.run_folder import RunFolder
 
 
@@ -144,35 +144,15 @@ def test_a_cluster_may_have_another_address_now(folder, run):
         resume(folder.path, "head:6379")
 
 
-def refuted(folder: RunFolder, *, numerics: int | None) -> None:
-    """As an older fl_dp leaves it; numerics: of its state, None: it was killed before there was one."""
-    folder.config.write_text(folder.config.read_text().replace(STEADY_ROWS, REFUTED))
-    (folder.path / STATE).unlink()
-    if numerics is not None:
-        settings = kept_config(folder).to_flat()
-        state = ServerState("r", settings, 2, 1.0, "", b"s" * 32, [], frozenset(), {}, numerics=numerics)
-        write_state(folder.path / STATE, state)
-
-
-@pytest.mark.parametrize(
-    ("numerics", "words"),
-    [
-        (2, "started with numerics 2, this fl_dp has"),
-        (NUMERICS, "was refuted"),
-        (None, "use 'steady-rows'"),
-    ],
-)
-def test_what_began_under_a_refuted_assumption_is_read_and_does_not_go_on(folder, run, numerics, words):
-    refuted(folder, numerics=numerics)
-    assert kept_config(folder).arithmetic == REFUTED
-    with pytest.raises(ConfigError, match=words):
+def test_a_run_of_another_version_is_declined_by_name(folder, run):
+    (folder.path / "summary.json").write_text('{"status": "failed", "versions": {"fl-dp": "0.1.0"}}')
+    for declined in (lambda: kept_config(folder), lambda: resume(folder.path)):
+        with pytest.raises(ConfigError, match=r"summary\.json: was written by fl-dp 0\.1\.0"):
+            declined()
+    (folder.path / "summary.json").unlink()
+    folder.config.write_text("a-key-of-then = 3\n")
+    state = ServerState("r", {}, 2, 1.0, "", b"s" * 32, [], frozenset(), {}, numerics=NUMERICS - 1)
+    write_state(folder.path / STATE, state)
+    with pytest.raises(ConfigError, match="a-key-of-then"):
         resume(folder.path)
     assert run == []
-
-
-def test_a_config_that_could_not_choose_is_of_the_refuted_assumption(folder):
-    """And one that can be run is one that can be given to a run."""
-    assert type(kept_config(folder)) is RunConfig
-    lines = folder.config.read_text().splitlines(keepends=True)
-    folder.config.write_text("".join(line for line in lines if not line.startswith("arithmetic")))
-    assert kept_config(folder).arithmetic == REFUTED

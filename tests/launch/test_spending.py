@@ -178,14 +178,17 @@ def test_members_of_a_sum_have_in_common_the_largest_of_what_each_needs(tmp_path
     config = RunConfig(clients=4, min_clients=4, fit_clients=4, aggregation="secure", noise_multiplier=6.0)
     accounts, settings = ForeseenAccounts(None), settings_of(config, tmp_path)
     profiles = [accounts.profile(settings, size) for size in (640, 128, 256)]
-    assert in_common(config, profiles) == (config, 0.0)
-    persons = replace(config, clients_per_person=2)
-    assert in_common(persons, profiles) == (persons, 0.5)
+    assert in_common(config, profiles) == config
+    auto = replace(config, noise_multiplier="auto")
+    settings = settings_of(auto, tmp_path)
+    profiles = [accounts.profile(settings, size) for size in (640, 128, 256)]
+    each = [in_common(auto, [one]).noise_multiplier for one in profiles]
+    assert in_common(auto, profiles).noise_multiplier == max(each) > min(each)
     closed = [replace(one, allow_secure_sum=False) for one in profiles]  # they take no part
-    assert in_common(persons, [closed[1], profiles[0]]) == (persons, 0.1)
-    assert in_common(persons, closed) == (persons, 0.0)
-    plain = replace(persons, aggregation="mean", noise_multiplier="auto")
-    assert in_common(plain, profiles) == (plain, 0.0)
+    assert in_common(auto, [closed[1], profiles[0]]).noise_multiplier == each[0]
+    assert in_common(auto, closed) == auto
+    plain = replace(auto, aggregation="mean")
+    assert in_common(plain, profiles) == plain
 
 
 @pytest.mark.slow

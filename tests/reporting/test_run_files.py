@@ -13,12 +13,12 @@ from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 
 CLIENT = {
-    "epsilon": 1.0, "accountant": "pld", "arithmetic": "assumed", "budget": 3.0, "delta": 1e-5, "steps": 9,
-    "rounds": 3, "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
+    "epsilon": 1.0, "accountant": "pld", "arithmetic": "steady-rows", "budget": 3.0, "delta": 1e-5,
+    "steps": 9, "rounds": 3, "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
 }  # fmt: skip
 FEDERATION = {
-    "largest": 1.0, "median": 1.0, "least": None, "accountants": ["pld"], "clients_per_person": 1,
-    "rounds_ahead": 0, "running_out": [],
+    "largest": 1.0, "median": 1.0, "least": None, "accountants": ["pld"],
+    "rounds_ahead": 0, "running_out": [], "arithmetic": "steady-rows", "unit": "record", "scope": "this-run",
 }  # fmt: skip
 SUMMARY: dict[str, Any] = {
     "status": "completed", "private": True, "rounds": 3, "epsilon": 1.0, "delta": 1e-5, "accuracy": 0.5,
@@ -42,14 +42,13 @@ def write(path: Path, content: Any) -> Path:
     return path
 
 
-def test_a_whole_summary_is_as_it_was_written_and_what_is_newer_has_its_default(tmp_path: Path) -> None:
+def test_a_whole_summary_is_as_it_was_written(tmp_path: Path) -> None:
     assert (run_in(tmp_path).summary(), run_in(tmp_path).status) == (None, "")
     write(tmp_path / "summary.json", SUMMARY)
     assert (run_in(tmp_path).summary(), run_in(tmp_path).status) == (SUMMARY, "completed")
     whole = run_in(tmp_path).summary(whole=True)
     assert whole
-    added = {"arithmetic": "assumed", "unit": "record", "scope": "all-runs"}
-    assert whole["federation"] == {**FEDERATION, **added}
+    assert whole["federation"] == FEDERATION
 
 
 @pytest.mark.parametrize(
@@ -66,9 +65,13 @@ def test_what_is_damaged_is_refused_by_its_name(tmp_path: Path, content: Any) ->
 
 
 def test_a_summary_of_another_version_says_which_wrote_it(tmp_path: Path) -> None:
-    strange = {"status": "won", "versions": {"fl-dp": "9.1\x1b"}, "digests": {"code": "ab" * 32}}
+    major = versions()["fl-dp"].partition(".")[0]
+    strange = {"status": "won", "versions": {"fl-dp": f"{major}.99\x1b"}, "digests": {"code": "ab" * 32}}
     write(tmp_path / "summary.json", strange)
-    with pytest.raises(ConfigError, match=r"by fl-dp 9\.1\\u001b, code abababababab, and .* status has the"):
+    with pytest.raises(ConfigError, match=r"by fl-dp .\.99\\u001b, code abababababab, and .* status has the"):
+        run_in(tmp_path).summary()
+    write(tmp_path / "summary.json", {**SUMMARY, "versions": {"fl-dp": "0.1.0"}})
+    with pytest.raises(ConfigError, match=r"by fl-dp 0\.1\.0, and fl-dp .* of another major version"):
         run_in(tmp_path).summary()
     ours = {"versions": versions(), "digests": {"code": code_digest()}}
     write(tmp_path / "summary.json", strange | ours)

@@ -11,7 +11,7 @@ from fl_dp.records import Entry
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
 from fl_dp.reporting.run_results import RunResults, to_line
 
-FEDERATION = FederationBudget(1.5, 0.75, 0.0, ("pld", "rdp"), 1, 2, ("1",))
+FEDERATION = FederationBudget(1.5, 0.75, 0.0, ("pld", "rdp"), 2, ("1",))
 CLIENTS = {
     "0": ClientRound(
         1.5,
@@ -50,19 +50,19 @@ def test_a_line_of_rounds_jsonl(tmp_path):
         "clients": {
             "0": {
                 "epsilon": 1.5, "accountant": "pld", "steps": 10, "sample_rate": 0.1, "rounds_left": 2,
-                "status": "trained", "reason": "", "reported": {}, "arithmetic": "assumed",
+                "status": "trained", "reason": "", "reported": {}, "arithmetic": "steady-rows",
                 "scaled": 1.0, "delta": 1e-5, "budget": 3.0, "noise_multiplier": 1.1,
                 "charges": [{"sample_rate": 0.1, "noise_multiplier": 1.1, "steps": 10}],
             },
             "1": {
                 "epsilon": 0.0, "accountant": "rdp", "steps": 0, "sample_rate": None, "rounds_left": 0,
-                "status": "idle", "reason": "why", "reported": {}, "arithmetic": "assumed",
+                "status": "idle", "reason": "why", "reported": {}, "arithmetic": "steady-rows",
                 "scaled": 1.0, "delta": None, "budget": None, "noise_multiplier": None, "charges": [],
             },
         },
         "federation": {
             "largest": 1.5, "median": 0.75, "least": 0.0, "accountants": ["pld", "rdp"],
-            "clients_per_person": 1, "rounds_ahead": 2, "running_out": ["1"], "arithmetic": "assumed",
+            "rounds_ahead": 2, "running_out": ["1"], "arithmetic": "steady-rows",
             "unit": "record", "scope": "all-runs",
         },
         "loss": 0.4, "accuracy": 0.9, "seconds": 2.5, "metrics": {}, "lost": "", "lost_rounds": 0,

@@ -39,10 +39,8 @@ def client(name: str, spent: tuple[Entry, ...], next_step: Entry = SHARED, **pro
     )  # fmt: skip
 
 
-def report_of(
-    *clients: ClientRecord, persons: int = 1, private: bool = True, step: Entry = SHARED
-) -> RoundReport:
-    config = RunConfig(clients_per_person=persons, privacy="on" if private else "off", arithmetic="proven")
+def report_of(*clients: ClientRecord, private: bool = True, step: Entry = SHARED) -> RoundReport:
+    config = RunConfig(privacy="on" if private else "off", arithmetic="proven")
     cost = cost_of_run(clients, config)
     verdict = Verdict("trained", reported=(("steps", 1),), mechanism=step.taking(1))
     lines = {one.name: client_round(one, verdict, 2) for one in clients}
@@ -62,7 +60,6 @@ def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
     assert line["clients"]["a"]["epsilon_alone"] == line["federation"]["epsilon_alone"] == alone
     assert line["clients"]["a"]["shares"] == 8
     assert line["clients"]["a"]["charges"][0]["shares"] == 8
-    assert "copies" not in line["clients"]["a"]
     assert "epsilon_alone" not in line["clients"]["b"]
     assert _report(line) == report
     assert f" (alone {alone_words(alone)}) of 3.00 " in round_line(line, rounds=3, budget=3.0)
@@ -71,19 +68,12 @@ def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
 def test_a_run_without_secure_sums_is_written_as_before(tmp_path):
     plain = client("a", (PLAIN,), PLAIN)
     line = to_line(report_of(plain, step=PLAIN))
-    for word in ("alone", "shares", "copies"):
+    for word in ("alone", "shares"):
         assert word not in line + summary_of(plain)
     assert "alone" not in round_line(json.loads(line), rounds=3, budget=3.0)
     (tmp_path / "rounds.jsonl").write_text(f"{line}\n")
     (found,) = Run(RunFolder(tmp_path)).rounds(whole=True)
     assert "epsilon_alone" not in found["federation"]
-
-
-def test_of_a_person_at_several_clients_both_epsilons_add_up():
-    one, other = client("a", (SHARED,)), client("b", (PLAIN,))
-    found = report_of(one, other, persons=2)
-    assert found.federation.epsilon_alone == pytest.approx(one.epsilon_alone() + other.epsilon())
-    assert found.federation.epsilon_alone > found.epsilon
 
 
 def test_where_no_epsilon_holds_none_holds_alone():
@@ -164,13 +154,12 @@ def test_budget_and_calibrate_answer_for_secure_sums(capsys):
     entry = Entry(0.05, 2.0, 50, 8)
     assert found["epsilon"] == compute_epsilon((entry,), 1e-5)
     assert found["epsilon_alone"] == compute_epsilon_alone((entry,), 1e-5)
-    words = ["calibrate", *PLAN, "--epsilon", "2", "--members", "10", "--clients-per-person", "2", "--json"]
+    words = ["calibrate", *PLAN, "--epsilon", "2", "--members", "10", "--json"]
     assert run_command(app, words) == 0
     found = json.loads(capsys.readouterr().out)
     noise = found["phases"][0]["noise_multiplier"]
-    assert compute_epsilon((Entry(0.05, noise, 50, 9, 2),), 1e-5) <= 2.0
-    assert compute_epsilon((Entry(0.05, noise * 0.999, 50, 9, 2),), 1e-5) > 2.0 * 0.999
-    assert found["rdp"] is None
+    assert compute_epsilon((Entry(0.05, noise, 50, 9),), 1e-5) <= 2.0
+    assert compute_epsilon((Entry(0.05, noise * 0.999, 50, 9),), 1e-5) > 2.0 * 0.999
     assert run_command(app, ["budget", *PLAN, "--noise-multiplier", "0.6", "--members", "100"]) == 0
     assert "epsilon is none (infinite, or above 20)" in capsys.readouterr().out
 
@@ -181,7 +170,6 @@ def test_budget_and_calibrate_answer_for_secure_sums(capsys):
         (["--dropouts", "1"], "--members: missing"),
         (["--members", "3", "--dropouts", "1"], "no threshold"),
         (["--members", "10", "--steps", "2"], "a round of a secure sum is one local step"),
-        (["--members", "10", "--clients-per-person", "11"], "expected an integer from 1 to 10"),
     ],
 )
 def test_sums_that_cannot_be_are_refused(words, reason, capsys):
@@ -193,5 +181,5 @@ def test_the_answer_without_secure_sums_is_as_it_was(capsys):
     assert run_command(app, ["budget", *PLAN, "--noise-multiplier", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert "epsilon_alone" not in found
-    assert found["phases"][0].keys().isdisjoint({"shares", "copies"})
+    assert "shares" not in found["phases"][0]
     assert compute_epsilon((Entry(0.05, 2.0, 1000),), 1e-5) == found["epsilon"]

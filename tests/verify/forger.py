@@ -165,19 +165,6 @@ def together(line: Json) -> None:
     line |= {"planned_epsilon": found[-1]} if "planned_epsilon" in line else {}
 
 
-def at_two_clients(run: MadeRun) -> None:
-    """A person may be at both clients: both epsilons add up, and both deltas. The way back needs no more."""
-
-    def change(line: Json) -> None:
-        both = sum(one["epsilon"] for one in line["clients"].values())
-        line |= {"epsilon": both, "delta": 2 * DELTA}
-        line |= {"planned_epsilon": both} if "planned_epsilon" in line else {}
-        line["federation"]["clients_per_person"] = 2
-
-    run.change_both(change)
-    of_settings(clients_per_person=2)(run)
-
-
 def half_before(run: MadeRun) -> None:
     """All that was spent stays as it is signed; each round has half its steps, the rest was there before."""
     final = json.loads(run.files.summary.read_text())["clients"]
@@ -315,9 +302,6 @@ FORGERIES = {
     "the last round": Forgery(cut_off, found=("charges", "rounds")),
     "max-grad-norm in the settings alone": Forgery(of_settings(max_grad_norm=9.0), found=("config",)),
     "a client, with all that it has said": Forgery(without_south, unsigned="which other clients took part"),
-    "at how many clients a person may be": Forgery(
-        at_two_clients, unsigned="at how many clients a person may have records (clients-per-person)"
-    ),
     "`data` and `data-name` in the settings, and model.json": Forgery(
         all_of(of_settings(data="mnist", data_name="Synthetic, no patients"), of_model_json(data="mnist")),
         unsigned="what the server's operator calls the data",

@@ -198,7 +198,6 @@ def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: 
         sum(epsilons) / 2,
         min(epsilons),
         ("pld",),
-        1,
         ROUNDS - number,
         (),
         arithmetic=STEADY_ROWS,

@@ -73,7 +73,6 @@ def test_a_claim_is_contradicted_on_the_fine_grid_only_if_it_is_on_the_coarse_on
         (Entry(0.5, 0.0, 1),),
         (Entry(1.0, 0.01, 1),),
         (Entry(0.1, 1.0, 10**7),),
-        (Entry(0.1, 0.05, 1, 2, 2),),  # of two copies at once half as much is left
     ],
 )
 def test_what_protects_nothing_is_infinite(charges: tuple[Entry, ...]) -> None:

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from fl_dp.accounting.accountant import Accountant
 from fl_dp.accounting.events import order_two_divergence
 from fl_dp.errors import AccountingError
-from fl_dp.records import Entry, total_draws, total_steps
+from fl_dp.records import Entry, total_steps
 
 if TYPE_CHECKING:
     from dp_accounting.pld.pld_pmf import PLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    from fl_dp.accounting.mixture_loss import MixtureLoss
-    from fl_dp.accounting.pass_loss import PassLoss
     from fl_dp.accounting.privacy_loss import Array, StepLoss
 
 # Interval of the loss grid, as a multiple of the standard deviation of one step's loss. Rounding adds at most
@@ -31,10 +29,10 @@ _TAIL = 9.0  # standard deviations of the noise; what lies beyond, 1e-19, counts
 def transform_error(entries: tuple[Entry, ...]) -> float:
     """Bound on the error in delta that the rounding of its Fourier transforms may make.
 
-    A transform is raised to the power `draws`, so its error grows with them. Compared with the exact
+    A transform is raised to the power `steps`, so its error grows with them. Compared with the exact
     delta of the Gaussian mechanism, for 10^2 to 10^7 steps, at most 0.18 machine epsilons per step were seen.
     """
-    return total_draws(entries) * sys.float_info.epsilon
+    return total_steps(entries) * sys.float_info.epsilon
 
 
 def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
@@ -73,7 +71,7 @@ def _evaluation_error(entries: tuple[Entry, ...]) -> float:
     The delta of a composition is a mean of the delta of any one of its steps over the losses of the others.
     So an error of that step's delta moves the mean by at most as much; replace the steps one after the other.
     """
-    return sum(e.draws * _loss_of(e.once).evaluation_error() for e in entries)
+    return sum(e.steps * _loss_of(e.once).evaluation_error() for e in entries)
 
 
 def _grid_interval(entries: tuple[Entry, ...]) -> float:
@@ -81,8 +79,8 @@ def _grid_interval(entries: tuple[Entry, ...]) -> float:
 
     It is a power of sqrt(2), so that a few more steps seldom change it, and `_step_pld` is seldom recomputed.
     """
-    variance = sum(entry.draws * order_two_divergence(entry) for entry in entries)
-    step_deviation = math.sqrt(variance / total_draws(entries))
+    variance = sum(entry.steps * order_two_divergence(entry) for entry in entries)
+    step_deviation = math.sqrt(variance / total_steps(entries))
     interval = max(_RESOLUTION * step_deviation, *map(_least_interval, entries))
     return math.sqrt(2.0) ** math.floor(2 * math.log2(interval))
 
@@ -90,7 +88,7 @@ def _grid_interval(entries: tuple[Entry, ...]) -> float:
 def _least_interval(entry: Entry) -> float:
     """The least interval with which one step, and all steps together, stay within their numbers of points."""
     loss = _largest_loss(entry)
-    variance = entry.draws * order_two_divergence(entry)
+    variance = entry.steps * order_two_divergence(entry)
     # The bell of the total: 8 standard deviations on either side. dp_accounting cuts it by a Chernoff bound,
     # which for very many steps is too wide by the second term.
     width = 16 * math.sqrt(variance) + variance / loss
@@ -99,8 +97,6 @@ def _least_interval(entry: Entry) -> float:
 
 def _largest_loss(entry: Entry) -> float:
     """Privacy loss of one step at the end of the noise's tail; about the width of its distribution."""
-    if entry.copies > 1 or entry.pass_steps > 1:
-        return _loss_of(entry.once).ends(_TAIL)[1]
     gaussian = (0.5 / entry.noise_multiplier + _TAIL) / entry.noise_multiplier
     if gaussian > 700.0:  # expm1 would overflow; without sampling the loss is larger
         return gaussian
@@ -110,15 +106,15 @@ def _largest_loss(entry: Entry) -> float:
 @lru_cache(maxsize=32)  # a distribution may take 6 MB
 def _entry_pld(entry: Entry, interval: float) -> "PrivacyLossDistribution":
     step = _step_pld(entry.once, interval)
-    return step if entry.draws == 1 else step.self_compose(entry.draws)
+    return step if entry.steps == 1 else step.self_compose(entry.steps)
 
 
 @lru_cache(maxsize=32)
 def _step_pld(once: Entry, interval: float) -> "PrivacyLossDistribution":
-    """The distribution of one step, or one pass, on the grid, for removing and for adding a record.
+    """The distribution of one step on the grid, for removing and for adding a record.
 
-    It equals the result of dp_accounting's `from_gaussian_mechanism`, or with copies of its
-    `from_mixture_gaussian_mechanism`, in a tenth of the time: all grid points are computed at once.
+    It equals the result of dp_accounting's `from_gaussian_mechanism` in a tenth of the time: all grid points
+    are computed at once.
     """
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
@@ -131,22 +127,11 @@ def _step_pld(once: Entry, interval: float) -> "PrivacyLossDistribution":
     return PrivacyLossDistribution(removal, addition)
 
 
-def _loss_of(once: Entry) -> "StepLoss | MixtureLoss | PassLoss":
-    """The loss of one step, or pass. Without sampling all copies are in it: one person moves the sum by as
-    much.
-    """
-    from fl_dp.accounting.mixture_loss import MixtureLoss
-    from fl_dp.accounting.pass_loss import pass_loss
+def _loss_of(once: Entry) -> "StepLoss":
+    """The loss of one step."""
     from fl_dp.accounting.privacy_loss import StepLoss
 
-    sample_rate, noise_multiplier, copies = once.sample_rate, once.noise_multiplier, once.copies
-    if once.pass_steps > 1:
-        return pass_loss(once.pass_steps, noise_multiplier)
-    if copies == 1:
-        return StepLoss(sample_rate, noise_multiplier)
-    if sample_rate == 1.0:
-        return StepLoss(sample_rate, math.nextafter(noise_multiplier / copies, 0.0))
-    return MixtureLoss(sample_rate, noise_multiplier, copies)
+    return StepLoss(once.sample_rate, once.noise_multiplier)
 
 
 def _connect_dots(
@@ -167,4 +152,4 @@ def _connect_dots(
     return create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas).to_dense_pmf()
 
 
-ACCOUNTANT = Accountant(compute_pld_epsilon, upper_bound=True, copies=True, passes=True)
+ACCOUNTANT = Accountant(compute_pld_epsilon, upper_bound=True)

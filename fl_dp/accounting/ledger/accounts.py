@@ -10,15 +10,17 @@ from fl_dp.accounting.ledger.identity import OF_THE_WHOLE, Identity, IdentityInd
 from fl_dp.accounting.ledger.noise_list import from_fields
 from fl_dp.accounting.ledger.requests import RECORD
 from fl_dp.errors import LedgerError
-from fl_dp.records import PAID_UNDER, REFUTED, Entry, weakest
+from fl_dp.records import ARITHMETICS, UNKNOWN_STEPS, Entry, unknown_steps, weakest
 
 # The kind of an entry that reserves a round without protection. Older ledgers have this word, so it stays.
 UNPROTECTED = "expose"
 # The kind of an entry that reserves steps of a secure sum. It is separate so that an fl_dp that does not know
-# shares and copies cannot read the entry, and so never takes it for less than it is.
+# shares cannot read the entry, and so never takes it for less than it is.
 SHARED = "reserve-shared"
-# The same of passes of random allocation, whose cost an older fl_dp would take for that of Poisson steps.
-PASSES = "reserve-passes"
+# Kinds of entries that fl_dp 1.0 wrote, and of whose steps we know no cost.
+_UNKNOWN_KINDS = {"reserve-passes": UNKNOWN_STEPS["pass_steps"]}
+# The arithmetic of fl_dp 0.1.0, which noted this word or none. Its claim was refuted (docs/privacy.md).
+_REFUTED = "assumed"
 # In every entry of a ledger that a run made for itself alone; an older fl_dp ignores it.
 ONE_RUN = "one_run"
 
@@ -44,7 +46,7 @@ class LedgerRound:
     id: number of the event that reserved it; time: of that event, UTC, ISO 8601. committed: whether its
     steps were taken and their result was about to leave; they are spent in either case.
     budget: None for a round without protection, which no budget covers, and for one paid for by an older
-    fl_dp that did not note it. inputs: as in its `ReservationRequest`. arithmetic: the same, or `REFUTED`.
+    fl_dp that did not note it. arithmetic, inputs: as in its `ReservationRequest`.
     """
 
     id: int
@@ -54,8 +56,8 @@ class LedgerRound:
     entry: Entry
     budget: NotedBudget | None
     committed: bool
+    arithmetic: str
     inputs: str = ""
-    arithmetic: str = REFUTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +121,11 @@ class AccountBook:
     def add(self, event: Event) -> None:
         """Apply the next event."""
         self.of_one_run = self.of_one_run and event.content.get(ONE_RUN) is True
+        _require_known_steps(event)
         match event.content["kind"]:
             case "register":
                 self._register(event)
-            case "reserve" | "expose" | "reserve-shared" | "reserve-passes":  # UNPROTECTED, SHARED, PASSES
+            case "reserve" | "expose" | "reserve-shared":  # UNPROTECTED, SHARED
                 self._reserve(event)
             case "list":  # LISTED
                 self._list(event)
@@ -290,6 +293,18 @@ class _Open:
         )
 
 
+def _require_known_steps(event: Event) -> None:
+    """LedgerError, with the entry's number and what to do, for steps whose cost we do not know."""
+    what = _UNKNOWN_KINDS.get(event.content["kind"]) or unknown_steps(event.content)
+    if what:
+        raise LedgerError(
+            f"entry {event.id} of the ledger paid for {what}, whose cost only fl_dp 1.0 knows. Nothing was "
+            "changed or paid. Go on with fl_dp 1.0; or keep this file, and begin another ledger elsewhere "
+            "(ledger, or --ledger): for records in both, epsilons and deltas add up. Those of this file are "
+            "said by fl-dp ledger show of fl_dp 1.0."
+        )
+
+
 def arithmetic_of(rounds: Iterable[LedgerRound]) -> str:
     """The weakest arithmetic of the rounds."""
     return weakest(paid.arithmetic for paid in rounds)
@@ -297,7 +312,7 @@ def arithmetic_of(rounds: Iterable[LedgerRound]) -> str:
 
 def kind_of(entry: Entry) -> str:
     """The kind of event that reserves these steps, which are protected."""
-    return PASSES if entry.pass_steps > 1 else SHARED if entry.shared else "reserve"
+    return SHARED if entry.shared else "reserve"
 
 
 def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
@@ -328,15 +343,22 @@ def _paid_round(event: Event) -> LedgerRound:
     noise_multiplier = 0.0 if c["kind"] == UNPROTECTED else c["noise_multiplier"]
     entry = Entry.from_dict({**c, "noise_multiplier": noise_multiplier})
     return LedgerRound(
-        event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, c.get("inputs", ""),
-        _arithmetic(event),
+        event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, _arithmetic(event),
+        c.get("inputs", ""),
     )  # fmt: skip
 
 
 def _arithmetic(event: Event) -> str:
-    """The noted arithmetic; entries from before there was a choice noted none, which means `REFUTED`."""
-    noted: str = event.content.get("arithmetic", REFUTED)
-    if noted not in PAID_UNDER:
+    """The noted arithmetic. No epsilon is known of steps under a claim that was refuted."""
+    noted: str = event.content.get("arithmetic", _REFUTED)
+    if noted == _REFUTED:
+        raise LedgerError(
+            f"entry {event.id} of the ledger paid for steps under an assumption about rounding that was "
+            "refuted since, so that no epsilon is known for these records (docs/privacy.md). Nothing was "
+            "changed or paid. Keep this file, and begin another ledger elsewhere (ledger, or --ledger), for "
+            "records that are not in this one. What was charged is said by fl-dp ledger show of fl_dp 1.0."
+        )
+    if noted not in ARITHMETICS:
         raise LedgerError(
             f"entry {event.id} of the ledger was paid under arithmetic {noted!r:.40}, which this fl_dp "
             "cannot read; take a newer one."

@@ -136,7 +136,7 @@ class Ledger:
         return self._one_run and self._read().of_one_run
 
     def arithmetics(self, datasets: Iterable[str]) -> list[str]:
-        """For each data set, the weakest of `PAID_UNDER` under which it has paid."""
+        """For each data set, the weakest of `ARITHMETICS` under which it has paid."""
         book = self._read()
         return [book.arithmetic(dataset) for dataset in datasets]
 
@@ -148,8 +148,7 @@ class Ledger:
         entry: Entry,
         budget: Budget | None,
     ) -> Reservation:
-        """Pay for as many of the entry's steps as still fit `budget`, in one transaction, on disk; of passes
-        (`Entry.pass_steps`) for whole ones only.
+        """Pay for as many of the entry's steps as still fit `budget`, in one transaction, on disk.
 
         budget None: training without protection. All steps are noted, however many; from then on no epsilon
         holds for these data.

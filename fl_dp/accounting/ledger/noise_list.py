@@ -49,8 +49,8 @@ def check_listed(
         )
     if from_fields(to_fields(listed)) != listed:
         raise DeclinedError(
-            "The round is of a list whose rounds differ in more than noise, or go into secure sums or passes "
-            "of random allocation: no account keeps to such a list. Ask for one noise multiplier."
+            "The round is of a list whose rounds differ in more than noise, or go into secure sums: no "
+            "account keeps to such a list. Ask for one noise multiplier."
         )
     if not last < number <= len(listed) or request.entry != listed[number - 1]:
         raise DeclinedError(

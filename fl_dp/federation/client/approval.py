@@ -88,7 +88,7 @@ def in_words(accepted: AcceptedRound, spent: Sequence[Entry]) -> list[str]:
     each = (
         f"each round: {counted(plan.steps, 'step')} of about {plan.expected_batch_size} of "
         f"{client.public_size} {client.settings.unit_name}s, "
-        f"optimizer {plan.optimizer}, precision {plan.precision}{_in_passes(plan)}"
+        f"optimizer {plan.optimizer}, precision {plan.precision}"
     )
     if not plan.private:
         return [asks, each, f"{NOT_PRIVATE}: no protection, and no epsilon holds for these data afterwards"]
@@ -100,13 +100,6 @@ def in_words(accepted: AcceptedRound, spent: Sequence[Entry]) -> list[str]:
         *_of_list(plan),
         _cost(accepted, spent),
     ]
-
-
-def _in_passes(plan: RoundPlan) -> str:
-    if plan.pass_steps == 1:
-        return ""
-    passes = counted(plan.steps // plan.pass_steps, "whole pass", "whole passes")
-    return f", in {passes} of {plan.pass_steps} steps: in each pass every record is in one step, by chance"
 
 
 def _of_sum(plan: RoundPlan) -> list[str]:

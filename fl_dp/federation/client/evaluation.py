@@ -79,11 +79,6 @@ class EvaluationRequest:
         """
         settings = self._client.settings
         check_sums_allowed(settings)
-        if settings.clients_per_person > self._plan.copies:  # one would move the sum further than is paid for
-            raise DeclinedError(
-                "the evaluation adds up histograms of sites that share no person, this client's own settings "
-                f"have clients-per-person = {settings.clients_per_person}."
-            )
         self._require_approval(rounds)
         spent = rounds.ledger.spent(self._account.dataset)
         least = noise_of(self._account, spent, self._plan.evaluations)

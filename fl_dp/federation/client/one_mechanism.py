@@ -5,7 +5,7 @@ clipping bound or learning rate that way, epsilon stays the same (Zhu, Dong, Wan
 theorem 10). If it chooses sample rate or noise that way, epsilon may be larger than what an accountant
 reports, because the accountant adds up the steps as if all had been planned beforehand. Adding up is sound
 if the compositions of all mechanisms are totally ordered (arXiv 2602.15815). Steps of one mechanism are,
-because more steps cost more; whole passes of one length and noise are, too. docs/privacy.md has the argument.
+because more steps cost more. docs/privacy.md has the argument.
 """
 
 from collections.abc import Iterable
@@ -48,13 +48,10 @@ def conflict(planned: Entry, spent: Iterable[Entry]) -> str:
     )
 
 
-def without_shares(entry: Entry) -> tuple[float, float, int, int]:
+def without_shares(entry: Entry) -> tuple[float, float]:
     """The mechanism as those see it who see no more than sums."""
-    return entry.sample_rate, entry.noise_multiplier, entry.copies, entry.pass_steps
+    return entry.sample_rate, entry.noise_multiplier
 
 
-def _words(sample_rate: float, noise_multiplier: float, copies: int, pass_steps: int) -> str:
-    words = f"sample rate {sample_rate:.6g} with noise multiplier {noise_multiplier:.6g}"
-    if pass_steps > 1:
-        words = f"passes of {pass_steps} steps with noise multiplier {noise_multiplier:.6g} (allocation)"
-    return words if copies == 1 else f"{words}, a person at {copies} clients of one sum"
+def _words(sample_rate: float, noise_multiplier: float) -> str:
+    return f"sample rate {sample_rate:.6g} with noise multiplier {noise_multiplier:.6g}"

@@ -3,7 +3,6 @@
 import math
 from typing import TYPE_CHECKING
 
-from fl_dp.accounting.accountant import find_accountant
 from fl_dp.accounting.noise_split import split_noise
 from fl_dp.choices import LOCAL_ALGORITHMS
 from fl_dp.config.adaptive_clipping import REACH, adaptation_of
@@ -17,7 +16,6 @@ from fl_dp.records import (
     MOST_MEMBERS,
     MOST_MULTIPLIERS,
     MOST_NOISE,
-    MOST_PASS_STEPS,
     MOST_PULL,
     NUMERICS,
     OPTIMIZER_STATES,
@@ -82,9 +80,8 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
     _check_same_results(plan, config, task)
     _require(0 <= plan.momentum < 1, f"asks for momentum {plan.momentum:g}, expected a number in [0, 1)")
     _check_way(plan)
-    _check_passes(plan, config, public_size)
     if plan.secure:
-        _check_secure(plan, config, public_size)
+        _check_secure(plan, config)
     if plan.private:
         _check_protection(plan, config)
     else:
@@ -118,37 +115,6 @@ def check_share(plan: "SumPlan", config: ClientConfig) -> None:
     _require(
         alone >= LEAST_NOISE,
         f"asks for a share of noise of multiplier {alone:g}, expected {LEAST_NOISE:g} at least",
-    )
-
-
-def _check_passes(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
-    """Passes of random allocation are whole, with no more steps than records. A step's expected records are
-    those that the plan says, as this number bounds its draw.
-    """
-    steps = plan.pass_steps
-    if steps == 1:
-        return
-    most = min(public_size, MOST_PASS_STEPS)
-    _require(1 <= steps <= most, f"asks for passes of {counted(steps, 'step')}, expected 1 to {most}")
-    _require(
-        plan.private and not plan.secure and plan.copies == 1,
-        "asks for random allocation without protection or in a secure sum, where there is none",
-    )
-    _require(
-        plan.steps % steps == 0,
-        f"asks for {counted(plan.steps, 'step')} in passes of {steps}: a round is whole passes, as a part of "
-        "one is not accounted for",
-    )
-    largest = math.ceil(public_size / steps)
-    _require(
-        plan.expected_batch_size == largest,
-        f"asks for an expected batch size of {plan.expected_batch_size} in passes of {steps} steps; with "
-        f"{public_size} {config.unit_name}s a step has {largest}",
-    )
-    _require(
-        find_accountant(config.accountant).passes,
-        f"asks for random allocation; this client's budget is kept by {config.accountant!r}, which does not "
-        "account for it (pld does)",
     )
 
 
@@ -260,10 +226,9 @@ def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
         f"asks for training without protection and for noise multiplier {plan.noise_multiplier:g}",
     )
     _require(not plan.adaptive_clipping, "asks for training without protection and for adaptive clipping")
-    _require(plan.copies == 1, "asks for training without protection for persons at several clients")
 
 
-def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> None:
+def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
     """Allow one step only: by later steps a member could undo the noise of its first one, on which the others
     rely (docs/secure-aggregation.md).
     """
@@ -279,17 +244,6 @@ def _check_secure(plan: RoundPlan, config: ClientConfig, public_size: int) -> No
     ):
         _require(asked == usual, f"asks for {what} {asked!r:.60} in a secure sum, expected {usual!r}")
     check_share(plan, config)
-    _require(
-        config.clients_per_person <= plan.copies <= MOST_MEMBERS,
-        f"is accounted for persons at {plan.copies} clients, this client's own settings have "
-        f"clients-per-person = {config.clients_per_person}: the server's clients-per-person and fit-clients "
-        f"must both be {config.clients_per_person} at least",
-    )
-    rate = plan.expected_batch_size / public_size
-    _require(
-        plan.copies == 1 or rate <= plan.most_rate <= 1,
-        f"asks for sample rate {rate:g} where no member's is to be above {plan.most_rate:g}",
-    )
 
 
 def _check_adaptive(plan: RoundPlan, config: ClientConfig) -> None:

@@ -174,8 +174,6 @@ def _check_head(head: Head, plan: SumPlan) -> None:
         ("clipping bound", head.max_grad_norm, plan.max_grad_norm),
         ("noise multiplier", head.noise_multiplier, plan.noise_multiplier),
         ("shares of noise", head.shares, plan.shares),
-        ("copies", head.clients_per_person, plan.copies),
-        ("largest sample rate", head.most_rate, plan.most_rate or 1.0),
     ):
         if found != asked:
             raise DeclinedError(

@@ -59,15 +59,9 @@ class AcceptedRound:
 
     @property
     def entry(self) -> Entry:
-        """The round as a ledger entry, with all its steps.
-
-        If a person may be at several members, the largest of their sample rates is charged.
-        """
+        """The round as a ledger entry, with all its steps."""
         plan = self.plan
-        rate = self.sample_rate if plan.copies == 1 else max(self.sample_rate, plan.most_rate)
-        return Entry(
-            rate, plan.noise_multiplier, plan.steps, max(1, plan.shares), plan.copies, plan.pass_steps
-        )
+        return Entry(self.sample_rate, plan.noise_multiplier, plan.steps, max(1, plan.shares))
 
     @property
     def listed(self) -> tuple[Entry, ...]:

@@ -41,8 +41,6 @@ def proposed_head(
         share_deviation=grid.share_deviation,
         modulus=MODULUS,
         sampler=SAMPLER,
-        most_rate=max(one.most_rate for one in plans) or 1.0,
-        clients_per_person=plan.copies,
         clients=members,
         dropouts=dropouts,
         colluders=colluders,

@@ -49,8 +49,7 @@ class Head(Message):
     attempt: fresh and random. plan: digest of all that members share of the round's plan; weights: digest of
     the model sent to them. sensitivity: S, by how much one example moves the sum, rounding included;
     noise_multiplier: sigma, the deviation of the whole noise over S. spacing, levels: of the grid. numbers:
-    the length of a vector. share_deviation: of one member's share of noise, not in grid units. most_rate: the
-    largest sample rate of any member; clients_per_person: the plan's copies, by the name used in digests.
+    the length of a vector. share_deviation: of one member's share of noise, not in grid units.
     clients, dropouts, colluders, threshold: K, d, c, t.
     """
 
@@ -68,8 +67,6 @@ class Head(Message):
     share_deviation: Annotated[float, Range(1e-100, 1e100)]
     modulus: Annotated[str, Range(1, 20)]
     sampler: Annotated[str, Range(1, 50)]
-    most_rate: Annotated[float, Range(1e-12, 1)]
-    clients_per_person: Annotated[int, Range(1, MOST_MEMBERS)]
     clients: Annotated[int, Range(1, MOST_MEMBERS)]
     dropouts: Annotated[int, Range(0, MOST_MEMBERS)]
     colluders: Annotated[int, Range(0, MOST_MEMBERS)]

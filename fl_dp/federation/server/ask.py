@@ -100,18 +100,14 @@ class RoundRequests:
 
         Of the clients that are there when the first round is requested, the one that needs most noise
         decides. Later rounds keep its multiplier, because a client's ledger allows one mechanism. A client
-        that joins later and would need more noise reaches its budget before the others. Where a person may be
-        at several members, the largest sample rate is kept in the same way; a client that joins later with a
-        larger rate declines.
+        that joins later and would need more noise reaches its budget before the others.
         """
         shares = honest_shares(len(clients), self._config.secure_dropouts, self._config.secure_colluders)
         known = self._registration.clients.values()
         begun = [one for one in known if one.mechanism and (one.rounds or one.unconfirmed)]
         mechanisms = [one.mechanism for one in begun or known if one.mechanism]
         noise = max(one.noise_multiplier for one in mechanisms)
-        rate = max(one.sample_rate for one in mechanisms)
         for client in clients:
             own = client.mechanism
             assert own is not None
-            rate_of_client = rate if own.copies > 1 else own.sample_rate
-            client.mechanism = replace(own, noise_multiplier=noise, shares=shares, sample_rate=rate_of_client)
+            client.mechanism = replace(own, noise_multiplier=noise, shares=shares)

@@ -102,7 +102,7 @@ class ClientRecord:
         if self._run_wall is None or self.exhausted or self.can_take_part():
             return False
         try:
-            return self.mechanism is not None and self._history.steps_left(self.mechanism.pass_steps) > 0
+            return self.mechanism is not None and self._history.steps_left(1) > 0
         except AccountingError:
             return False
 
@@ -118,7 +118,7 @@ class ClientRecord:
         if self._run_wall is None:
             return self.present or self.mechanism
         left = self._run_wall.steps_left(self.mechanism.steps)
-        return self.mechanism.taking(max(self.mechanism.pass_steps, left))
+        return self.mechanism.taking(max(1, left))
 
     @property
     def has_cost(self) -> bool:
@@ -284,8 +284,8 @@ def covered(asked: Iterable[Entry], shown: Iterable[Entry]) -> tuple[Entry, ...]
 
     A secure sum may have had fewer shares than requested; the ledger then says how many.
     """
-    room: Counter[tuple[float, float, int, int]] = Counter()
-    most: dict[tuple[float, float, int, int], int] = {}
+    room: Counter[tuple[float, float]] = Counter()
+    most: dict[tuple[float, float], int] = {}
     for one in asked:
         room[key := without_shares(one)] += one.steps
         most[key] = max(most.get(key, 0), one.shares)

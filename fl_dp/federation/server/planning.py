@@ -4,13 +4,12 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
-from fl_dp.accounting.accountant import find_accountant
 from fl_dp.accounting.alone import alone_of
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise, calibrate_parts
 from fl_dp.accounting.noise_split import split_noise
 from fl_dp.accounting.shares import honest_shares
-from fl_dp.accounting.training_plan import pass_steps_of, planned_participations, steps_of_epochs
+from fl_dp.accounting.training_plan import planned_participations, steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.schedule import CONSTANT, value_in
@@ -18,7 +17,7 @@ from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
 from fl_dp.models.names import common_name
-from fl_dp.records import MOST_PASS_STEPS, ClientProfile, Entry, RoundPlan
+from fl_dp.records import ClientProfile, Entry, RoundPlan
 
 UNPROTECTED = 0.0  # the noise multiplier of a run without privacy
 MOST_NOISE_OVER_FRESH = 10.0  # with "auto": the most noise, over what an unspent budget would need
@@ -55,15 +54,8 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     _check_budget(profile)
     if config.secure and not profile.allow_secure_sum:
         raise FederationError("gives to no secure sums: its operator has not set allow-secure-sum")
-    shares, copies, pass_steps = members_shares(config), copies_of(config), pass_steps_in(config, size)
-    if pass_steps > 1 and not find_accountant(profile.accountant).passes:
-        raise FederationError(
-            f"keeps its budget by {profile.accountant!r}, which does not account for sampling-scheme = "
-            "allocation (pld does)"
-        )
-    rate = _charged_rate(sample_rate(config, size), profile, copies)
     noise = _noise_multiplier(profile, config, steps)
-    mechanism = Entry(rate, noise, steps, shares, copies, pass_steps)
+    mechanism = Entry(sample_rate(config, size), noise, steps, members_shares(config))
     if config.adaptive_clipping:
         try:
             split_noise(mechanism.noise_multiplier, batch)
@@ -111,50 +103,23 @@ def _most_of_list(profile: ClientProfile, config: RunConfig) -> float:
     return min(profile.epsilon, config.epsilon, profile.epsilon_alone or math.inf)
 
 
-def _charged_rate(own: float, profile: ClientProfile, copies: int) -> float:
-    """The sample rate to charge. If a person may be at several members, it is the largest rate of any member,
-    which the entries of a client's earlier steps show.
-    """
-    if copies == 1 or not profile.spent or profile.vary_mechanism:
-        return own
-    return max(own, profile.spent[0].sample_rate)
-
-
 def expected_batch(config: RunConfig, public_size: int) -> int:
     """A client's expected batch size: as configured, or all its records if it has fewer.
 
     With all of them every step is a plain Gaussian mechanism: sound, but without amplification by sampling.
-    With random allocation it is the records of a step, rounded up.
     """
-    steps = pass_steps_in(config, public_size)
-    return math.ceil(public_size / steps) if steps > 1 else min(config.expected_batch_size, public_size)
+    return min(config.expected_batch_size, public_size)
 
 
 def sample_rate(config: RunConfig, public_size: int) -> float:
     """At which a client draws each of its records in a step; see `RoundPlan.sample_rate`."""
-    steps = pass_steps_in(config, public_size)
-    return 1 / steps if steps > 1 else expected_batch(config, public_size) / public_size
-
-
-def pass_steps_in(config: RunConfig, public_size: int) -> int:
-    """Steps of a pass of random allocation; 1 for Poisson sampling, with one step for all records, too."""
-    if not config.allocates:
-        return 1
-    steps = pass_steps_of(public_size, min(config.expected_batch_size, public_size))
-    if steps > MOST_PASS_STEPS:
-        raise FederationError(
-            f"declares {public_size} {config.unit_name}s: a pass would take {steps} steps, at most "
-            f"{MOST_PASS_STEPS} may be"
-        )
-    return steps
+    return expected_batch(config, public_size) / public_size
 
 
 def steps_of_round(config: RunConfig, public_size: int) -> int:
     """A client's local steps: one for a secure sum, otherwise as many as `local-epochs` takes."""
     if config.secure:
         return 1
-    if (pass_steps := pass_steps_in(config, public_size)) > 1:
-        return pass_steps * round(config.local_epochs)
     return steps_of_epochs(public_size, expected_batch(config, public_size), config.local_epochs)
 
 
@@ -163,11 +128,6 @@ def members_shares(config: RunConfig) -> int:
     if not config.secure:
         return 1
     return honest_shares(config.fit_clients, config.secure_dropouts, config.secure_colluders)
-
-
-def copies_of(config: RunConfig) -> int:
-    """At how many members of one sum a person may have records; 1 without secure sums."""
-    return min(config.clients_per_person, config.fit_clients) if config.secure else 1
 
 
 def round_plan(
@@ -214,10 +174,7 @@ def round_plan(
         seen=config.seen,
         adaptive_clipping=config.adaptive_clipping,
         shares=mechanism.shares if config.secure else 0,
-        copies=mechanism.copies,
-        most_rate=mechanism.sample_rate if mechanism.copies > 1 else 0.0,
         most_grad_norm=0.0 if config.max_grad_norm_schedule == CONSTANT else config.max_grad_norm,
-        pass_steps=mechanism.pass_steps,
         origin="" if origin == run else origin,
         noise_multipliers=tuple(one.noise_multiplier for one in listed),
     )
@@ -246,19 +203,19 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
         return profile.spent[0].noise_multiplier
     if config.lists_noise:
         return _first_of_list(profile, config, steps)
-    passes, rate = pass_steps_in(config, profile.public_size), sample_rate(config, profile.public_size)
-    steps, copies, budget = steps * participations(config), copies_of(config), budget_of(profile)
-    noise = _calibrated(rate, steps, budget, profile.spent, copies, passes)
+    rate = sample_rate(config, profile.public_size)
+    steps, budget = steps * participations(config), budget_of(profile)
+    noise = _calibrated(rate, steps, budget, profile.spent)
     if profile.epsilon_alone:  # which a step into a sum reaches with the client's own share of the noise
         alone = Budget(profile.epsilon_alone, budget.delta, budget.accountant)
         try:
-            own = _calibrated(rate, steps * copies, alone, alone_of(profile.spent), 1, passes)
+            own = _calibrated(rate, steps, alone, alone_of(profile.spent))
         except AccountingError as error:
             raise AccountingError(f"epsilon-alone: {error}") from error
         noise = max(noise, own * math.sqrt(members_shares(config)))
     if config.epsilon < budget.epsilon:
         of_run = replace(budget, epsilon=config.epsilon)
-        noise = max(noise, _calibrated(rate, steps, of_run, (), copies, passes))
+        noise = max(noise, _calibrated(rate, steps, of_run, ()))
     return max(noise, profile.min_noise_multiplier)
 
 
@@ -284,9 +241,7 @@ def participations(config: RunConfig) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _calibrated(
-    sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...], copies: int, pass_steps: int
-) -> float:
+def _calibrated(sample_rate: float, steps: int, budget: Budget, spent: tuple[Entry, ...]) -> float:
     """The calibrated noise multiplier; cached for clients of equal size and history, the usual case.
 
     Also AccountingError if so little budget is left that an update would be mere noise: spending it would
@@ -299,10 +254,8 @@ def _calibrated(
         budget.delta,
         spent=spent,
         accountant=budget.accountant,
-        copies=copies,
-        pass_steps=pass_steps,
     )
-    fresh = _calibrated(sample_rate, steps, budget, (), copies, pass_steps) if spent else noise
+    fresh = _calibrated(sample_rate, steps, budget, ()) if spent else noise
     if noise > MOST_NOISE_OVER_FRESH * fresh:
         raise AccountingError(
             f"{budget.in_words(spent)}; {steps} more steps would need noise multiplier {noise:g}, and teach "

@@ -3,7 +3,6 @@ ledger shows.
 """
 
 import dataclasses
-import heapq
 import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -189,14 +188,13 @@ def scalar(metrics: MetricRecord, name: str) -> float | None:
 
 
 def cost_of_run(clients: Collection[ClientRecord], config: RunConfig, rounds_more: int = 0) -> BudgetReport:
-    """What this run costs a person with a record at `clients-per-person` of `clients`, after `rounds_more`
-    more rounds; zero if there are no clients.
+    """What this run costs a record of one of `clients` after `rounds_more` more rounds; zero without clients.
 
     clients: those that have paid for it, or in a forecast those that will. What they claim to have spent
     before does not count. A run without privacy guarantees nothing, whoever took part.
     """
     spent = [(client.run_epsilon_after(rounds_more), client.profile.delta) for client in clients]
-    cost = federation_budget(spent or [(0.0, 0.0)], config.clients_per_person)
+    cost = federation_budget(spent or [(0.0, 0.0)])
     return cost if config.private else dataclasses.replace(cost, epsilon=math.inf)
 
 
@@ -214,7 +212,6 @@ def federation_of(
         accountants=tuple(sorted({client.accountant for client in clients.values()})),
         arithmetic=config.arithmetic,
         unit=config.unit_name,
-        clients_per_person=cost.clients_per_person,
         rounds_ahead=rounds_ahead,
         running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),
         epsilon_alone=_epsilon_alone(cost, clients.values()),
@@ -230,7 +227,7 @@ def _epsilon_alone(cost: BudgetReport, clients: Collection[ClientRound | ClientB
     if math.isinf(cost.epsilon):
         return math.inf
     each = (one.epsilon if one.epsilon_alone is None else one.epsilon_alone for one in costs)
-    return sum(heapq.nlargest(cost.clients_per_person, each))
+    return max(each)
 
 
 def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientRound:
@@ -241,8 +238,6 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
         reported=verdict.reported,
         scaled=verdict.scaled,
         shares=asked.shares if asked else 1,
-        copies=asked.copies if asked else 1,
-        pass_steps=asked.pass_steps if asked else 1,
         this_run=client.run_cost(),
     )
 

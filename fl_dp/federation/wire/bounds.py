@@ -12,14 +12,13 @@ from fl_dp.config.client import is_name
 from fl_dp.decoding import AtMost, By, Range, encoded, some_names
 from fl_dp.errors import ConfigError
 from fl_dp.records import (
+    ARITHMETICS,
     LEAST_EPSILON,
     LEAST_NOISE,
     MOST_EPSILON,
     MOST_MEMBERS,
     MOST_NOISE,
-    MOST_PAID_PASS_STEPS,
     MOST_RECORDS,
-    PAID_UNDER,
     ClientProfile,
     Entry,
 )
@@ -46,8 +45,6 @@ class Spent:
     noise_multiplier: Annotated[tuple[Annotated[float, By(_noise)], ...], _MANY]
     steps: Annotated[tuple[int, ...], _MANY, Range(1, MOST_STEPS)]
     shares: Annotated[tuple[int, ...], _MANY, Range(1, MOST_MEMBERS)]
-    copies: Annotated[tuple[int, ...], _MANY, Range(1, MOST_MEMBERS)]
-    pass_steps: Annotated[tuple[int, ...], _MANY, Range(1, MOST_PAID_PASS_STEPS)]
 
 
 def check_profile(profile: ClientProfile) -> None:
@@ -59,7 +56,7 @@ def check_profile(profile: ClientProfile) -> None:
         "epsilon_alone",
         f"0, or a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}",
     )
-    require(profile.arithmetic in PAID_UNDER, "arithmetic", " or ".join(PAID_UNDER))
+    require(profile.arithmetic in ARITHMETICS, "arithmetic", " or ".join(ARITHMETICS))
 
 
 def entries_of(columns: Spent) -> tuple[Entry, ...]:

@@ -81,9 +81,6 @@ class EvaluationPlan:
     sensitivity: Annotated[float, Range(0, MOST_COUNT)] = 0.0
     numbers: Annotated[int, Range(0, MOST_NUMBERS)] = 0
 
-    copies = 1  # a person may be at one member alone (`config/site_metrics.py`)
-    most_rate = 0.0
-
     @property
     def secure(self) -> bool:
         """Whether the histogram goes into a secure sum."""

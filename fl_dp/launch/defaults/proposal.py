@@ -184,8 +184,6 @@ def ruled(
         else rule.rounds_of(*clients, epochs, steps, most_rounds)
     )
     local_epochs = rule.local_epochs_of(epochs, *clients, rounds)
-    if config.allocates:
-        rounds, local_epochs = rule.in_whole_passes(epochs, *clients, rounds)
     draft = replace(
         config,
         rounds=rounds,
@@ -225,4 +223,4 @@ def typical(sizes: Sequence[int]) -> int:
 
 def _usual(mechanism: Entry | None, rounds: float) -> Entry | None:
     """A client's expected part in the rounds; chance may draw it more or less often."""
-    return mechanism and mechanism.taking(mechanism.pass_steps * max(1, round(mechanism.draws * rounds)))
+    return mechanism and mechanism.taking(max(1, round(mechanism.steps * rounds)))

@@ -95,13 +95,6 @@ def local_epochs_of(epochs: float, clients: int, in_a_round: int, rounds: int) -
     return float(f"{epochs / (rounds * in_a_round / clients):.4g}")
 
 
-def in_whole_passes(epochs: float, clients: int, in_a_round: int, rounds: int) -> tuple[int, float]:
-    """Rounds, and passes in one round of a client, for random allocation: a whole number, at least one."""
-    share = in_a_round / clients
-    rounds = max(1, min(rounds, math.floor(epochs / share)))
-    return rounds, float(max(1, round(epochs / (rounds * share))))
-
-
 @dataclass(frozen=True, slots=True)
 class MadeUp:
     """Of random examples with the form and unit of the data: their median gradient norm at the first

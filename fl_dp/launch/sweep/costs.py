@@ -78,7 +78,6 @@ def cost_of(
         clients = _paid(one.config, sizes, paying, rounds, vary=vary)
         profiles |= {cost.dataset: cost.record.profile for cost in clients}
         costs.append(max(clients, key=lambda cost: (bool(cost.conflict), bool(cost.problem), cost.alone)))
-    persons = max(one.config.clients_per_person for one in runs)
     delta = max(cost.record.profile.delta for cost in costs)
     if ledger:
         guarantees = [
@@ -87,8 +86,8 @@ def cost_of(
         ]
     else:
         costliest = [cost.entry for cost in costs if cost.entry and cost.entry.private]
-        guarantees = [(compute_epsilon(costliest, delta, runs[0].config.accountant), delta)] * persons
-    together = federation_budget(guarantees, persons)
+        guarantees = [(compute_epsilon(costliest, delta, runs[0].config.accountant), delta)]
+    together = federation_budget(guarantees)
     exactly = all(takes_every_round(one.config) for one in runs)
     before = any(map(ForeseenAccounts(ledger).spent, profiles))
     return SweepCost(tuple(costs), together.epsilon, together.delta, exactly, before)
@@ -99,7 +98,7 @@ def _paid(
 ) -> list[ClientSpending]:
     """What each client of a run spends; it is counted as paid."""
     clients = spendings_of(config, sizes, accounts, rounds=rounds, vary_mechanism=vary)
-    fresh, _ = in_common(config, [replace(one.record.profile, spent=()) for one in clients])
+    fresh = in_common(config, [replace(one.record.profile, spent=()) for one in clients])
     found = []
     for client, one in enumerate(clients):
         if one.entry is not None:
@@ -152,13 +151,10 @@ def timings_of(runs: Sequence[RequestedRun], ledger: Path | None) -> list[Timing
 def noise_for_all(runs: Sequence[RequestedRun], costs: SweepCost) -> float | None:
     """The noise multiplier with which all runs together stay within the smallest of their budgets.
 
-    None if they differ in rate, if no noise is enough, if the data have spent before, if a person is at
-    several members of a sum, or for random allocation.
+    None if they differ in rate, if no noise is enough, if the data have spent before,.
     """
     configs = [one.config for one in runs]
-    if any((one.secure and one.clients_per_person > 1) or one.allocates for one in configs):
-        return None
-    found, delta = 0.0, costs.delta / max(one.clients_per_person for one in configs)
+    found, delta = 0.0, costs.delta
     for size in sorted({size for one in runs for size in one.sizes}):
         rates = {expected_batch(one, size) / size for one in configs}
         if len(rates) > 1:

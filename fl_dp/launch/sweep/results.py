@@ -4,7 +4,6 @@ The rows are shown as a table over seeds with what choosing from them costs, res
 """
 
 import csv
-import heapq
 import io
 import math
 import statistics
@@ -122,7 +121,7 @@ def _total(found: Mapping[str, Any]) -> float:
     if not counts_this_run(found) or not found["private"]:  # an older fl_dp reported exactly that
         return epsilon_from_json(found.get("epsilon"))
     spent = (epsilon_from_json(one["epsilon"]) for one in found["clients"].values())
-    return sum(heapq.nlargest(found["federation"]["clients_per_person"], spent))
+    return max(spent, default=0.0)
 
 
 def _alone(
@@ -167,8 +166,7 @@ def total_epsilon(plan: SweepPlan, folder: SweepFolder) -> float:
 
     On a shared ledger it is what the accounts hold; otherwise it is computed as if the runs had shared one.
     """
-    accountant, persons = str(plan.runs[0].config["accountant"]), _persons(plan)
-    delta = plan.delta / persons  # for each of a person's accounts; together they have the plan's delta
+    accountant, delta = str(plan.runs[0].config["accountant"]), plan.delta
     if plan.ledger:
         accounts = ForeseenAccounts(Path(plan.ledger))
         configs = [RunConfig.from_flat(run.config) for run in plan.runs]
@@ -178,10 +176,10 @@ def total_epsilon(plan: SweepPlan, folder: SweepFolder) -> float:
             for client in range(config.clients)
         }
         spent = [(compute_epsilon(accounts.spent(name), delta, accountant), delta) for name in names]
-        return federation_budget(spent, persons).epsilon
+        return federation_budget(spent).epsilon
     begun = [place for run in plan.runs if (place := folder.run(run.name)).launch.exists()]
     charges = [entry for place in begun for entry in costliest(place) if entry.private]
-    return persons * compute_epsilon(charges, delta, accountant)
+    return compute_epsilon(charges, delta, accountant)
 
 
 def own_epsilon(plan: SweepPlan, rows: Sequence[Row]) -> float | None:
@@ -189,19 +187,15 @@ def own_epsilon(plan: SweepPlan, rows: Sequence[Row]) -> float | None:
 
     On a shared ledger a client has the same data in all runs; otherwise as `total_epsilon`.
     """
-    accountant, persons = str(plan.runs[0].config["accountant"]), _persons(plan)
-    delta, by_client = plan.delta / persons, dict[str, list[Entry]]()
+    accountant, delta = str(plan.runs[0].config["accountant"]), plan.delta
+    by_client = dict[str, list[Entry]]()
     for row in rows:
         for name, charges in row.own.items():
             if charges is None:
                 return None
             by_client.setdefault(name, []).extend(charges)
     spent = [(compute_epsilon(charges, delta, accountant), delta) for charges in by_client.values()]
-    return federation_budget(spent, persons).epsilon if spent else 0.0
-
-
-def _persons(plan: SweepPlan) -> int:
-    return max(int(run.config.get("clients-per-person", 1)) for run in plan.runs)
+    return federation_budget(spent).epsilon if spent else 0.0
 
 
 def print_results(plan: SweepPlan, rows: Sequence[Row]) -> None:

@@ -2,18 +2,17 @@
 
 from fl_dp.config.data import CLIENT, PERSON
 from fl_dp.config.schedule import CONSTANT
-from fl_dp.records import ARITHMETICS, PROVEN, STEADY_ROWS, Entry
+from fl_dp.records import PROVEN, Entry
 from fl_dp.reporting.page.facts import Client, RunFacts
 from fl_dp.reporting.page.over import only_of_one_run
 from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.page.secure_sums import if_parts_seen
-from fl_dp.reporting.refuted import arithmetic_words, sentence
 from fl_dp.reporting.wording import counted
 
 
 def arithmetic(run: RunFacts) -> Clause:
     """What is known about rounding, for everything that the accounts have paid."""
-    title, mode = "Rounding errors", f" This mode is called {arithmetic_words(run.arithmetic)}."
+    title, mode = "Rounding errors", f" This mode is called {run.arithmetic}."
     if not any(one.charges for one in run.clients):
         return Clause(title, "No account has paid for a step: nothing was added up, and nothing was rounded.")
     if run.arithmetic == PROVEN:
@@ -22,14 +21,7 @@ def arithmetic(run: RunFacts) -> Clause:
             "Each record had its own pass, so the rounding error has a proven bound. It is assumed that a "
             f"pass keeps no memory of earlier passes. {_TESTED}{mode}",
         )
-    if run.arithmetic == STEADY_ROWS or run.setting("arithmetic") in ARITHMETICS:
-        return Clause(title, f"{_STEADY}{mode}{sentence(run.arithmetic)}")
-    return Clause(
-        title,
-        "It is assumed, not proven, that rounding in floating point moves a sum by no more than 0.001 of "
-        "the clipping bound. The noise is wider by that. Searches for worse cases found smaller errors, "
-        f"which proves nothing.{mode}{sentence(run.arithmetic)}",
-    )
+    return Clause(title, f"{_STEADY}{mode}")
 
 
 _TESTED = "fl_dp tests this when a client starts; no file of this run shows that it did."
@@ -55,8 +47,7 @@ def assumed(run: RunFacts) -> Clause:
 
 def _choices(run: RunFacts) -> tuple[str, ...]:
     mixed = sum(
-        len({(e.sample_rate, e.noise_multiplier, e.copies) for e in _told_charges(run, one)}) > 1
-        for one in run.clients
+        len({(e.sample_rate, e.noise_multiplier) for e in _told_charges(run, one)}) > 1 for one in run.clients
     )
     who = "Nobody" if run.local else "No site's operator"
     found = (
@@ -139,6 +130,4 @@ def _told_charges(run: RunFacts, one: Client) -> tuple[Entry, ...]:
 
 
 def _each_person(run: RunFacts) -> str:
-    if run.unit != PERSON and run.clients_per_person == 1:
-        return ""
-    return f"A person has records at {counted(run.clients_per_person, 'client')} at most."
+    return "A person has records at 1 client at most." if run.unit == PERSON else ""

@@ -9,7 +9,7 @@ from fl_dp.config.data import PERSON
 from fl_dp.reporting.page.by_part import part_tables
 from fl_dp.reporting.page.described import SEEDS
 from fl_dp.reporting.page.facts import RunFacts
-from fl_dp.reporting.page.numbers import UNKNOWN, Shown, alone, charged, measured, number, seconds
+from fl_dp.reporting.page.numbers import UNKNOWN, Shown, alone, epsilon, measured, number, seconds
 from fl_dp.reporting.page.over import of_one_run, only_of_one_run
 from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.secure_sums import parts_hidden
@@ -281,7 +281,7 @@ def _epsilons(run: RunFacts, in_sums: bool) -> tuple[str, ...]:
     """in_sums: some run has two epsilons. A run without secure sums has one, whatever fails."""
     if not run.private:
         return (Shown(NOT_PRIVATE, math.inf),) * (1 + in_sums)
-    first = charged(run.epsilon, run.arithmetic)
+    first = epsilon(run.epsilon)
     return (first, *((first if run.epsilon_alone is None else alone(run.epsilon_alone),) if in_sums else ()))
 
 

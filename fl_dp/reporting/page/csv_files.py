@@ -16,7 +16,6 @@ from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import Shown, measured
 from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.read import read_run
-from fl_dp.reporting.refuted import is_marked
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.spreadsheet import disarmed
@@ -30,8 +29,6 @@ _OF_A_RUN = (
     about_data.columns,
     tables.settings,
 )
-_CHARGED = ("runs", "clients", "data")  # keys of tables whose refuted epsilons the page marks
-_REFUTED = "refuted"  # the mark, in a column of its own
 Row = Mapping[str, object]
 
 
@@ -56,7 +53,7 @@ def csv_texts(runs: Sequence[RunFacts]) -> dict[str, str]:
     """A CSV text for each table, by key. A table holds the rows of all runs, each with its run's marks."""
     of_all = (side_by_side(runs, groups_of(runs)), launches(runs), digests(runs))
     found = {table.key: [_row(table, row) for row in table.rows] for table in of_all}
-    heads = {table.key: _heads(table) for table in of_all}
+    heads = {table.key: list(table.columns) for table in of_all}
     for place, run in enumerate(runs, 1):
         for table in (*(make(run) for make in _OF_A_RUN), *outcome_tables(run), _parts(run)):
             marks = {
@@ -66,18 +63,13 @@ def csv_texts(runs: Sequence[RunFacts]) -> dict[str, str]:
             }
             found.setdefault(table.key, []).extend({**marks, **_row(table, row)} for row in table.rows)
             known = heads.setdefault(table.key, list(marks))
-            known += [head for head in _heads(table) if head not in known]
+            known += [head for head in table.columns if head not in known]
     return {key: _text(heads[key], rows) for key, rows in found.items()}
-
-
-def _heads(table: Table) -> list[str]:
-    return [*table.columns, *([_REFUTED] if table.key in _CHARGED else ())]
 
 
 def _row(table: Table, row: Sequence[str]) -> Row:
     bare = (cell.value if isinstance(cell, Shown) else cell for cell in row)
-    refuted = _REFUTED if any(map(is_marked, row)) else ""
-    return {**dict(zip(table.columns, bare, strict=True)), _REFUTED: refuted}
+    return dict(zip(table.columns, bare, strict=True))
 
 
 def _parts(run: RunFacts) -> Table:

@@ -237,7 +237,6 @@ class RunFacts:
     delta: float | None
     planned_epsilon: float | None
     unit: str
-    clients_per_person: int
     accountants: tuple[str, ...]
     arithmetic: str
     kept: str

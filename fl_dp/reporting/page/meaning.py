@@ -26,10 +26,7 @@ def amount(run: RunFacts) -> Clause:
         f"{' in this run' if run.of_this_run else ''}, computed by the accountant "
         f"{' and '.join(run.accountants) or UNKNOWN}. "
     )
-    several = min(run.clients_per_person, len(run.clients))
-    if several > 1:
-        text += f"Each is the sum over the {several} clients with the largest values."
-    elif len(run.clients) == 1:
+    if len(run.clients) == 1:
         text += "There was one client, and they are its values."
     elif len({one.delta for one in run.counted}) == 1:
         text += (

@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Self
 
 from fl_dp.reporting.console import alone_words, rounded_up
-from fl_dp.reporting.refuted import mark
 from fl_dp.reporting.wording import duration
 
 UNKNOWN = "not known"
@@ -31,12 +30,6 @@ def epsilon(value: float | None, *, private: bool = True) -> Shown:
     if not private or value is None or math.isinf(value):
         return Shown(INFINITE, math.inf)
     return Shown(rounded_up(value), value)
-
-
-def charged(value: float | None, arithmetic: str) -> Shown:
-    """`epsilon`, marked if a round was paid under a refuted arithmetic."""
-    text = epsilon(value)
-    return text if text == INFINITE else Shown(text + mark(arithmetic), text.value)
 
 
 def known_epsilon(value: float | None) -> Shown:

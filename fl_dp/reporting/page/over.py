@@ -1,9 +1,7 @@
 """Whom an epsilon protects and which runs it counts, worded once for every sentence that says it."""
 
-import heapq
 import math
 
-from fl_dp.config.data import PERSON
 from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import epsilon, known_epsilon
 from fl_dp.reporting.wording import counted
@@ -12,12 +10,8 @@ _ALL, _ALONE = "over all runs", "over this run alone"
 
 
 def whose(run: RunFacts) -> str:
-    """ "one record at one client", "one person with data at up to 2 clients"."""
-    one = f"one {run.unit}"
-    if run.clients_per_person == 1:
-        return f"{one} at one client"
-    what = "data" if run.unit == PERSON else "a record"
-    return f"one person with {what} at up to {run.clients_per_person} clients"
+    """ "one record at one client"."""
+    return f"one {run.unit} at one client"
 
 
 def whose_limit(run: RunFacts) -> str:
@@ -81,12 +75,10 @@ def with_other_runs(run: RunFacts) -> str:
 
 def together(run: RunFacts) -> str:
     """The most that ledgers show for this run and others, "up to 1.49 (budget 1.50)"."""
-    largest = heapq.nlargest(run.clients_per_person, run.counted, key=lambda one: one.epsilon)
-    most = sum(one.epsilon for one in largest)
-    if not math.isfinite(most):
+    most = max(run.counted, key=lambda one: one.epsilon)
+    if not math.isfinite(most.epsilon):
         return "no epsilon holds"
-    budgets = " and ".join(dict.fromkeys(known_epsilon(one.budget) for one in largest))
-    return f"up to {epsilon(most)} (budget {budgets}{' at each client' if len(largest) > 1 else ''})"
+    return f"up to {epsilon(most.epsilon)} (budget {known_epsilon(most.budget)})"
 
 
 def over_runs_in_short(*runs: RunFacts) -> str:

@@ -10,7 +10,7 @@ from fl_dp.reporting.console import alone_words
 from fl_dp.reporting.page.about_data import data_words, sizes
 from fl_dp.reporting.page.facts import Named, RunFacts, Site
 from fl_dp.reporting.page.figures.of_one import where_time_went
-from fl_dp.reporting.page.numbers import UNKNOWN, charged, epsilon, measured, moment, number, plain
+from fl_dp.reporting.page.numbers import UNKNOWN, epsilon, measured, moment, number, plain
 from fl_dp.reporting.page.over import only_of_one_run, over_runs, together, whose_limit
 from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.secure_sums import if_parts_seen
@@ -161,7 +161,7 @@ def _epsilon(run: RunFacts) -> str:
         return _NOTHING_TRAINED
     if not math.isfinite(run.epsilon) or not run.private:
         return "none holds: it is infinite"
-    return charged(run.epsilon, run.arithmetic)
+    return epsilon(run.epsilon)
 
 
 def results(run: RunFacts) -> Named:

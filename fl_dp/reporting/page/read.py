@@ -7,7 +7,6 @@ from fl_dp.clean_text import clean
 from fl_dp.config.files import read_json, read_toml
 from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import signature_of, speaks_of_another
-from fl_dp.records import REFUTED
 from fl_dp.reporting.console import constant_words
 from fl_dp.reporting.page.approval import read_approval
 from fl_dp.reporting.page.client_facts import as_written, clients_of, entries
@@ -115,9 +114,8 @@ def _run(folder: RunFolder, said: Mapping[str, Any], history: History, *, over: 
         planned_rounds=_planned(settings),
         epsilon=epsilon_from_json(said["epsilon"]),
         unit=clean(federation.get("unit", "record")),
-        clients_per_person=federation.get("clients_per_person", 1),
         accountants=tuple(clean(one) for one in federation.get("accountants", ())),
-        arithmetic=clean(federation.get("arithmetic", REFUTED)),
+        arithmetic=clean(federation.get("arithmetic", "")),
         kept=clean(said["model"]),
         kept_round=said["model_round"],
         metrics=metrics_of(said),

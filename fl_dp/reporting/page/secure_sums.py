@@ -67,6 +67,4 @@ def parts_hidden(run: RunFacts) -> bool:
 def _share(found: list[Entry]) -> str:
     least, most = min(one.shares for one in found), max(one.shares for one in found)
     parts = f"{'' if least == most else f'{least} to '}{counted(most, 'share')}"
-    copies = max(one.copies for one in found)
-    several = f", and a person may be at {copies} clients of a sum" if copies > 1 else ""
-    return f"the noise was made up of {parts}{several}, and then only a client's own share protects it."
+    return f"the noise was made up of {parts}, and then only a client's own share protects it."

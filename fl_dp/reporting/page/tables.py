@@ -11,7 +11,6 @@ from fl_dp.reporting.page.numbers import (
     NOT_USED,
     Shown,
     alone,
-    charged,
     epsilon,
     known_epsilon,
     measured,
@@ -23,7 +22,6 @@ from fl_dp.reporting.page.over import knows_others, of_one_run, whose_limit
 from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.page.round_facts import FEW, QUANTILES
 from fl_dp.reporting.page.secure_sums import parts_hidden
-from fl_dp.reporting.refuted import arithmetic_words
 
 _OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # unused without one
 _ALONE, _SEEN = "if the assumption fails", "against anyone who sees the parts"
@@ -57,7 +55,7 @@ def clients(run: RunFacts) -> Table:
         lambda one: (
             known_epsilon(one.own_epsilon),
             _claimed(run, one),
-            charged(one.epsilon, one.arithmetic),
+            epsilon(one.epsilon),
             _used(run, one, known_epsilon(one.budget)),
             _used(run, one, known_epsilon(one.planned_epsilon)),
             *((_alone(one),) if in_sums else ()),
@@ -100,7 +98,6 @@ def mechanisms(run: RunFacts) -> Table:
     return _of_clients(
         "mechanisms",
         "Noise, sample rate, batch and steps of each client"
-        + _of_allocation(run)
         + (": planned, not run" if run.released_nothing else ""),
         (
             "client",
@@ -122,7 +119,7 @@ def mechanisms(run: RunFacts) -> Table:
             number(None if one.own_charges is None else total_steps(one.own_charges)),
             number(one.steps),
             _used(run, one, one.accountant),
-            _used(run, one, arithmetic_words(one.arithmetic)),
+            _used(run, one, one.arithmetic),
         ),
     )
 
@@ -133,13 +130,6 @@ def _noise(one: Client) -> str:
     if len(found) > 1:
         return f"{number(max(found))} to {number(min(found))}"
     return number(one.noise_multiplier)
-
-
-def _of_allocation(run: RunFacts) -> str:
-    """How records were drawn, where it was not by Poisson sampling."""
-    if not any(entry.pass_steps > 1 for one in run.clients for entry in one.own_charges or one.charges):
-        return ""
-    return f"; every {run.unit} in one step of each pass (random allocation)"
 
 
 def ranked(run: RunFacts) -> tuple[Table, ...]:
@@ -160,7 +150,7 @@ def ranked(run: RunFacts) -> tuple[Table, ...]:
     rows = tuple(
         (
             one.name,
-            epsilon(_told(run, one)) if run.of_this_run else charged(one.epsilon, one.arithmetic),
+            epsilon(_told(run, one)) if run.of_this_run else epsilon(one.epsilon),
             known_epsilon(one.budget),
             str(one.steps),
             size(one.public_size),
@@ -236,7 +226,7 @@ def _account(run: RunFacts, one: Client | DataSet, unit: str) -> tuple[str, ...]
     return (
         size(one.public_size),
         unit,
-        charged(one.epsilon, one.arithmetic),
+        epsilon(one.epsilon),
         _used(run, one, known_epsilon(one.budget)),
         _used(run, one, number(one.delta)),
     )

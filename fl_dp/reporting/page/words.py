@@ -3,7 +3,6 @@
 Nothing here claims more than docs/privacy.md and docs/persons.md do.
 """
 
-import heapq
 import math
 
 from fl_dp.config.data import PERSON
@@ -23,7 +22,6 @@ from fl_dp.reporting.page.over import (
 from fl_dp.reporting.page.pieces import Clause
 from fl_dp.reporting.page.secure_sums import parts_hidden, second_epsilon, secure_sums
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
-from fl_dp.reporting.refuted import sentence
 from fl_dp.reporting.reports import BEYOND_USE, INTERRUPTED, NOT_PRIVATE
 from fl_dp.reporting.wording import counted
 
@@ -58,7 +56,7 @@ def headline(run: RunFacts) -> str:
     if not math.isfinite(run.epsilon):
         bound = "no epsilon holds (it is infinite)"
     alone = second_epsilon(run)
-    return f"For {whose(run)}: {bound}, {what}{retired}.{alone}{so_far}{sentence(run.arithmetic)}"
+    return f"For {whose(run)}: {bound}, {what}{retired}.{alone}{so_far}"
 
 
 def ending(run: RunFacts) -> str:
@@ -246,7 +244,7 @@ def _not_protected(run: RunFacts) -> Clause:
         f"Conclusions about people in general that would be the same without any one {run.unit}, such as a "
         "risk that a habit brings: they are what training is for, and may concern somebody who took no part.",
         f"A person {'with two ids, or ' if persons else ''}with data at more than "
-        f"{counted(run.clients_per_person, 'client')}: the epsilons of all these clients add up.",
+        "1 client: the epsilons of all these clients add up.",
         *(() if persons else (_SEVERAL,)),
         *(
             ("The server's own test data: the model is measured on them without noise.",)
@@ -280,7 +278,7 @@ def _accounts(run: RunFacts) -> Clause:
             f"According to their ledgers, the data of {counted(earlier, 'client')} had already spent "
             "before this run."
         )
-        alone = sum(heapq.nlargest(run.clients_per_person, own))
+        alone = max(own)
         if math.isfinite(alone) and not run.of_this_run:  # if it was not computed, it is not known
             text += f" This run alone costs at most epsilon {epsilon(alone)}, for {whose(run)}."
     if retired:

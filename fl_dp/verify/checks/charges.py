@@ -75,10 +75,7 @@ class _Growth:
             )  # fmt: skip
             return ()
         try:
-            own = Entry(
-                client.sample_rate, client.noise_multiplier, client.own_steps, client.shares, client.copies,
-                client.pass_steps,
-            )  # fmt: skip
+            own = Entry(client.sample_rate, client.noise_multiplier, client.own_steps, client.shares)
         except ConfigError as error:
             self._found.differs(
                 f"its own steps are no charge: {error}", client.where, "what the round has cost was changed"
@@ -207,10 +204,8 @@ def _pairs(summary: Claim, growth: _Growth) -> Iterator[tuple[ClientClaim, _Know
 def _in_words(charges: Charges) -> str:
     one = charges[0]
     words = f"{counted(one.steps, 'step')} at rate {one.sample_rate:.4g} and noise {one.noise_multiplier:g}"
-    if one.pass_steps > 1:
-        words += f", in passes of {one.pass_steps}"
     if one.shared:
-        words += f", shares {one.shares} and copies {one.copies}"
+        words += f", shares {one.shares}"
     return words if len(charges) == 1 else f"{words}, and others"
 
 

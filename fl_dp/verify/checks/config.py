@@ -28,9 +28,8 @@ def _run(evidence: Evidence, found: Found) -> None:
         found.not_given("resolved.toml", "what auto became is known from the rounds alone")
     if summary is not None:
         _check_summary(asked, summary, found)
-        rates = [_own_rate(asked, one) for one in summary.clients.values() if one.rounds]
         for client in summary.clients.values():
-            _check_client(asked, client, max(filter(None, rates), default=0.0), found)
+            _check_client(asked, client, found)
         keep.append("summary and clients")
     _check_sums(asked, evidence, found)
     _check_listed(asked, evidence, found)
@@ -71,7 +70,6 @@ def _check_summary(asked: Mapping[str, Any], summary: Claim, found: Found) -> No
     pairs = {
         "privacy": "on" if summary.private else "off",
         "max-grad-norm": summary.raw.get("max_grad_norm"),
-        "clients-per-person": together.clients_per_person if together else None,
         "rounds": summary.round + together.rounds_ahead if together else None,
     }
     for key, value in pairs.items():
@@ -85,12 +83,8 @@ def _check_summary(asked: Mapping[str, Any], summary: Claim, found: Found) -> No
             )
 
 
-def _check_client(asked: Mapping[str, Any], client: ClientClaim, most: float, found: Found) -> None:
-    """The noise is as requested, and the sample rate is the expected batch over the public size.
-
-    If persons are at several members of a sum, the rate is at least `most`, the largest of those that
-    trained.
-    """
+def _check_client(asked: Mapping[str, Any], client: ClientClaim, found: Found) -> None:
+    """The noise is as requested, and the sample rate is the expected batch over the public size."""
     noise = asked.get("noise-multiplier", AUTO) if _schedule(asked) == CONSTANT else AUTO
     if client.noise_multiplier is not None and noise != AUTO and client.noise_multiplier != _number(noise):
         found.differs(
@@ -100,15 +94,12 @@ def _check_client(asked: Mapping[str, Any], client: ClientClaim, most: float, fo
     expected = _own_rate(asked, client)
     if client.sample_rate is None or expected is None:
         return
-    if _is_secure(asked) and _number(asked.get("clients-per-person", 1)) > 1:
-        expected = max(expected, most, client.sample_rate)  # a larger rate from earlier runs costs more
     if not math.isclose(client.sample_rate, expected, rel_tol=ROUNDING):
         found.differs(
             f"sample rate {client.sample_rate:.6g}, and batch over public size is {expected:.6g}",
             client.where,
             "the size or the rate was changed: a lower rate makes a lower epsilon",
         )  # fmt: skip
-    _check_scheme(asked, client, found)
 
 
 def _schedule(asked: Mapping[str, Any]) -> str:
@@ -136,33 +127,11 @@ def _check_listed(asked: Mapping[str, Any], evidence: Evidence, found: Found) ->
                 )  # fmt: skip
 
 
-def _check_scheme(asked: Mapping[str, Any], client: ClientClaim, found: Found) -> None:
-    """This run's charges are passes of the steps that config.toml asks for, or Poisson steps."""
-    asked_for = _pass_steps(asked, client)
-    wrong = [one for one in client.cost.charges or () if one.pass_steps != asked_for]
-    if client.rounds and len(wrong) == len(client.cost.charges or ()) > 0:
-        found.differs(
-            f"its steps were charged in passes of {wrong[0].pass_steps}, and config.toml asks for passes of "
-            f"{asked_for} (1: Poisson sampling)",
-            client.where,
-            "how records were drawn was changed: random allocation makes a lower epsilon",
-        )
-
-
 def _own_rate(asked: Mapping[str, Any], client: ClientClaim) -> float | None:
     batch = asked.get("expected-batch-size")
     if not client.public_size or batch is None:
         return None
-    passes = _pass_steps(asked, client)
-    return 1 / passes if passes > 1 else min(_number(batch), client.public_size) / client.public_size
-
-
-def _pass_steps(asked: Mapping[str, Any], client: ClientClaim) -> int:
-    """The steps of a pass of random allocation, or 1 for Poisson sampling."""
-    batch = _number(asked.get("expected-batch-size", 0))
-    if asked.get("sampling-scheme") != "allocation" or not client.public_size or batch < 1:
-        return 1
-    return max(1, round(client.public_size / min(batch, client.public_size)))
+    return min(_number(batch), client.public_size) / client.public_size
 
 
 def _is_secure(asked: Mapping[str, Any]) -> bool:
@@ -170,13 +139,11 @@ def _is_secure(asked: Mapping[str, Any]) -> bool:
 
 
 def _check_sums(asked: Mapping[str, Any], evidence: Evidence, found: Found) -> None:
-    """Shares and copies of each round's steps: by the settings, and by the sum that its line says was opened.
+    """Shares of each round's steps: by the settings, and by the sum that its line says was opened.
 
-    Without shares there is no epsilon alone, and without copies one client's epsilon is too small.
+    Without shares there is no epsilon alone.
     """
-    masked, persons = set(), 1.0
-    if _is_secure(asked):
-        persons = min(_number(asked.get(key, 1)) for key in ("clients-per-person", "fit-clients"))
+    masked = set()
     for claim in evidence.rounds():
         opened = claim.raw.get("secure_sum")
         shares = 1.0 if opened is None else _shares_of(asked, opened, claim.where)
@@ -184,11 +151,11 @@ def _check_sums(asked: Mapping[str, Any], evidence: Evidence, found: Found) -> N
         lost = _is_secure(asked) and opened is None  # masks may or may not have come off then
         for client in claim.clients.values():
             fits = bool(claim.raw.get("lost")) if lost else client.shares == shares
-            if client.status == "trained" and not (fits and client.copies == persons):
+            if client.status == "trained" and not fits:
                 found.differs(
-                    f"shares {client.shares} and copies {client.copies} of its noise are not those of a sum "
-                    "that this round has opened by config.toml", client.where,
-                    "how the noise was made up was changed: more of either makes a larger epsilon",
+                    f"shares {client.shares} of its noise are not those of a sum that this round has opened "
+                    "by config.toml", client.where,
+                    "how the noise was made up was changed: more shares make a larger epsilon alone",
                 )  # fmt: skip
     if not all(masked):
         found.note(

@@ -1,6 +1,5 @@
 """Every epsilon of each client after each round, recomputed from the charges by dp_accounting."""
 
-import heapq
 import math
 import statistics
 import time
@@ -10,8 +9,7 @@ from dataclasses import dataclass
 
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.records import REFUTED, Entry
-from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
+from fl_dp.records import Entry
 from fl_dp.reporting.reports import THIS_RUN, epsilon_from_json
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
@@ -20,7 +18,6 @@ from fl_dp.verify.independent import (
     ABSOLUTE,
     LOOSER,
     RELATIVE,
-    allocated,
     allowed,
     can_resolve,
     contradicts,
@@ -71,7 +68,6 @@ class _Recomputed:
         self._found = found
         self._histories: dict[_History, _Extremes] = {}
         self.without_charges = self.left_out = self.claims = 0
-        self.by_our_own = False
 
     def add(self, client: ClientClaim) -> None:
         if client.charges is None or client.delta is None:
@@ -94,7 +90,7 @@ class _Recomputed:
         self._hold(client, charges, claimed.epsilon)
         if claimed.says_alone:
             self._hold(client, alone(charges), claimed.epsilon_alone)
-        elif any(one.shares > 1 or one.copies > 1 for one in charges):
+        elif any(one.shares > 1 for one in charges):
             self._found.differs(
                 "its charges are of secure sums, and it does not say what holds if their assumption fails",
                 client.where,
@@ -134,9 +130,6 @@ class _Recomputed:
 
     def _compare(self, history: _History, claimed: _Extremes, looser: dict[str, float]) -> None:
         charges, delta, accountant = history
-        if allocated(charges):
-            self._compare_passes(charges, delta, claimed)
-            return
         if not can_resolve(charges, delta):
             self._found.not_given(
                 f"an answer of dp_accounting at delta {delta:g}", "so small a delta is lost in its rounding"
@@ -161,27 +154,8 @@ class _Recomputed:
         elif excess > LOOSER * truth + LOOSER:
             looser[accountant] = max(looser.get(accountant, 0.0), excess / max(truth, ABSOLUTE))
 
-    def _compare_passes(self, charges: Charges, delta: float, claimed: _Extremes) -> None:
-        """dp_accounting does not know random allocation: fl_dp's own accountant is asked once more."""
-        truth, self.by_our_own = _own(charges, delta), True
-        for epsilon, where, means, off in (
-            (claimed.lowest, claimed.lowest_at, _TOO_LOW, claimed.lowest < allowed(truth)),
-            (claimed.highest, claimed.highest_at, _TOO_HIGH, allowed(claimed.highest) > truth),
-        ):
-            if off and math.isfinite(epsilon):
-                self._found.differs(
-                    f"epsilon {epsilon:.4f}, and its charges cost {truth:.4f} at delta {delta:g}",
-                    where,
-                    means,
-                )
-
     def conclude(self) -> None:
         found = self._found
-        if self.by_our_own:
-            found.note(
-                "epsilons of random allocation were computed again by fl_dp's own accountant",
-                means="dp_accounting does not know it, so that there is no second opinion on these",
-            )
         if self.without_charges:
             found.not_given(
                 f"charges or delta beside {counted(self.without_charges, 'epsilon')}",
@@ -190,10 +164,9 @@ class _Recomputed:
         if self.left_out:
             found.not_given(f"time for {self.left_out} claims beyond {_MOST_HISTORIES} histories")
         if self.claims and not found.any_differ:
-            by = "" if self.by_our_own else " by dp_accounting"
             found.agrees(
                 f"{counted(self.claims, 'epsilon')} of clients, with {len(self._histories)} different "
-                f"histories, were computed again{by}: none here is lower by more than the "
+                f"histories, were computed again by dp_accounting: none here is lower by more than the "
                 f"allowed error ({100 * RELATIVE:g} % + {ABSOLUTE:g})"
             )
 
@@ -225,45 +198,34 @@ def _note_last(evidence: Evidence, found: Found) -> None:
             "an older fl_dp wrote it so: a site that took no part can have raised it, and none can have "
             "lowered it",
         )
-    for client in last.clients.values() if last and last.private else ():
-        if client.arithmetic == REFUTED and client.charges != ():
-            found.note(ADVICE, client.where, HOLDS_NOT)
 
 
 def _check_together(claim: Claim, found: Found) -> None:
     """The federation's epsilon and delta: this run's cost to the clients that have paid for it.
 
-    Costs are added up for a person at that many clients. An older fl_dp added up all that any client had
-    shown.
+    An older fl_dp counted all that any client had shown.
     """
     together, clients = claim.together, claim.counted
     if together is None or not claim.clients:
         return
     costs = [one.cost for one in clients]
     epsilons = [epsilon_from_json(one.epsilon) for one in costs] or [0.0]
-    if not together.clients_per_person >= 1:
-        found.differs(
-            f"clients_per_person {together.clients_per_person}",
-            claim.where,
-            "a person is at one client at least",
-        )
-        return
     expected = {
         "largest": (max(epsilons), together.largest),
         "median": (statistics.median(epsilons), together.median),
         "least": (min(epsilons), together.least),
     }
     if claim.private:
-        expected["epsilon"] = sum(heapq.nlargest(together.clients_per_person, epsilons)), claim.epsilon
+        expected["epsilon"] = max(epsilons), claim.epsilon
     deltas = [one.delta for one in clients if one.delta is not None]
     if len(deltas) == len(clients):
-        expected["delta"] = min(1.0, sum(heapq.nlargest(together.clients_per_person, deltas))), claim.delta
+        expected["delta"] = max(deltas, default=0.0), claim.delta
     if together.says_alone or any(one.says_alone for one in costs):
         each = [
             epsilon_from_json(one.epsilon_alone) if one.says_alone else epsilon_from_json(one.epsilon)
             for one in costs
         ]
-        total = sum(heapq.nlargest(together.clients_per_person, each)) if claim.private else math.inf
+        total = max(each, default=0.0) if claim.private else math.inf
         claimed = together.epsilon_alone if together.says_alone else 0.0
         expected["alone"] = total, claimed
     for name, (truth, claimed) in expected.items():
@@ -314,7 +276,7 @@ def _check_planned(summary: Claim, last_steps: Mapping[str, int], run_epsilon: f
         return
     _check_planned_costs(summary, found)
     plans: Sequence[float] = [float(one.cost.planned_epsilon or 0.0) for one in summary.counted]
-    total = sum(heapq.nlargest(summary.together.clients_per_person, plans))
+    total = max(plans, default=0.0)
     if not _same(total, summary.planned_epsilon):
         found.differs(
             f"the federation's planned epsilon is said to be {_shown(summary.planned_epsilon)}, and by its "
@@ -351,12 +313,8 @@ def _check_plan_ahead(
         return
     if one.accountant != "pld" or not 0.0 < one.delta < 1.0:
         return
-    alike = [e for e in one.charges if (e.sample_rate, e.noise_multiplier) == (rate, noise)]
-    copies = max((e.copies for e in alike), default=1)
-    pass_steps = min((e.pass_steps for e in alike), default=1)
-    own -= own % pass_steps
-    for steps in (ahead * own or pass_steps, pass_steps):
-        more = Entry(rate, noise, steps, copies=copies, pass_steps=pass_steps)
+    for steps in (ahead * own, 1):
+        more = Entry(rate, noise, steps)
         truth = _cost(merged((*one.charges, more)), one.delta)
         of_run = _cost(merged((*(one.cost.charges or ()), more)), one.delta) if one.this_run else truth
         if truth > _SURELY * one.budget or of_run > _SURELY * run_epsilon:
@@ -369,15 +327,7 @@ def _check_plan_ahead(
         return
 
 
-def _own(charges: Charges, delta: float) -> float:
-    from fl_dp.accounting.epsilon import compute_epsilon  # late: only for runs with random allocation
-
-    return compute_epsilon(charges, delta)
-
-
 def _cost(charges: Charges, delta: float) -> float:
-    if allocated(charges):
-        return _own(charges, delta)
     return epsilon_of(charges, delta) if can_resolve(charges, delta) else math.inf
 
 

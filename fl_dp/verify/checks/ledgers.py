@@ -4,17 +4,16 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl_dp.accounting.ledger.accounts import Account, LedgerRound, arithmetic_of
+from fl_dp.accounting.ledger.accounts import Account, LedgerRound
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
-from fl_dp.records import REFUTED, total_steps
-from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
+from fl_dp.records import total_steps
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import Statement, commitment, stated_in
 from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.checks.site_metrics import is_of_test_records
 from fl_dp.verify.claims import Charges, Claim, ClientClaim, merged, missing
-from fl_dp.verify.independent import allocated, can_resolve, epsilon_of
+from fl_dp.verify.independent import can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import LedgerFile, read_ledger
 from fl_dp.verify.reading import is_there, read_json
 
@@ -37,8 +36,6 @@ def _run(evidence: Evidence, found: Found) -> None:
         return
     ledgers = [one for path in evidence.ledgers if (one := _sound(path, found)) is not None]
     for account in (account for one in ledgers for account in one.accounts()):
-        if account.private and arithmetic_of(account.rounds) == REFUTED:
-            found.note(f"{clean(account.dataset)}: {ADVICE}", means=HOLDS_NOT)
         if not account.listed and len({(e.sample_rate, e.noise_multiplier) for e in account.spent()}) > 1:
             found.note(
                 f"{clean(account.dataset)}: its rounds differ in rate or noise, by no list that was noted "
@@ -214,8 +211,6 @@ def _epsilon(client: ClientClaim, since: _Since) -> str:
     delta = client.delta
     if delta is None or not 0.0 < delta < 1.0 or not can_resolve(since.spent, delta):
         return ""
-    if allocated(since.spent):
-        return ""  # dp_accounting has no answer for them
     epsilon = epsilon_of(since.spent, delta)
     costs = f"epsilon {epsilon:.4f}" if math.isfinite(epsilon) else "no epsilon"
     before = "none" if client.epsilon is None else f"{client.epsilon:.4f}"

@@ -16,7 +16,6 @@ from fl_dp.kits.keys import fingerprint
 from fl_dp.reporting.page.about_data import operators_word, other_words
 from fl_dp.reporting.page.overview import any_signed
 from fl_dp.reporting.page.read import read_run
-from fl_dp.reporting.refuted import ADVICE, without_refutation
 from fl_dp.reporting.vouched import LISTED, OTHERWISE
 from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.reading import check_bounds, is_there, read_bytes
@@ -47,11 +46,6 @@ def _run(evidence: Evidence, found: Found) -> None:
         found.not_given("what draws a page", str(error))
         return
     again = _drawn_again(evidence)
-    if ADVICE in again and ADVICE not in page:
-        again = without_refutation(again)
-        found.note(
-            "report.html was drawn before its epsilon was refuted", means="draw it again: fl-dp report"
-        )
     if again == page:
         found.agrees(f"report.html is, byte for byte, what this folder's files make; {_of_it(evidence)}")
         return

@@ -18,7 +18,7 @@ _OF_A_CLIENT = (
 )  # fmt: skip
 _OF_ITS_SETTINGS = ("delta", "budget", "accountant", "sample_rate", "noise_multiplier")
 _OF_THE_SAME_CHARGES = ("epsilon", "epsilon_alone", "steps", "arithmetic", *_OF_ITS_SETTINGS)
-_OF_THE_PLAN = ("clients_per_person", "rounds_ahead", "unit")
+_OF_THE_PLAN = ("rounds_ahead", "unit")
 _OF_AN_ENDED_RUN = ("private", "lost_rounds")
 _OF_THE_RUN = ("private", "epsilon", "delta", "federation", "lost_rounds")
 _OF_THE_MODEL = ("accuracy", "loss", "metrics")

@@ -116,9 +116,9 @@ def _check(site: _Site, before: _Site | None, found: Found) -> None:
             words = f"epsilon {site.epsilon:.4f} of test records whose account is not known"
             found.differs(words, site.where, f"it may have spent all of its budget of {site.budget:g}")
         return
-    kinds = {(one.sample_rate, one.noise_multiplier, one.copies, one.pass_steps) for one in site.charges}
-    ((rate, noise, *more), *others) = kinds or ((0.0, 0.0),)
-    if others or rate != 1.0 or not noise or more != [1, 1]:
+    kinds = {(one.sample_rate, one.noise_multiplier) for one in site.charges}
+    ((rate, noise), *others) = kinds or ((0.0, 0.0),)
+    if others or rate != 1.0 or not noise:
         found.differs(
             "its account of test records holds something else than equal evaluations", site.where,
             "an evaluation sees every test record, and all of a site's have the same noise",

@@ -7,8 +7,7 @@ from typing import Any
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import Signature, signature_of, speaks_of_another
-from fl_dp.records import PAID_UNDER, REFUTED
-from fl_dp.reporting.refuted import ADVICE, HOLDS_NOT
+from fl_dp.records import ARITHMETICS
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
@@ -108,8 +107,6 @@ def _check_account(
     account: AccountStatement, said: Statement, where: str, summary: Claim | None, found: Found
 ) -> None:
     where = f"{where}, client {clean(account.client)}"
-    if account.arithmetic == REFUTED and account.spent:
-        found.note(ADVICE, where, HOLDS_NOT)
     client = summary.clients.get(account.client) if summary else None
     if summary is None:
         return
@@ -148,9 +145,9 @@ def _check_arithmetic(
 ) -> None:
     """A weaker word claims nothing: it may be about the run's own rounds, or another client."""
     word = said_there.get("arithmetic")
-    if word not in PAID_UNDER:
+    if word not in ARITHMETICS:
         found.differs("arithmetic is not said in summary.json", where, _CHANGED)
-    elif PAID_UNDER.index(word) > PAID_UNDER.index(account.arithmetic):
+    elif ARITHMETICS.index(word) > ARITHMETICS.index(account.arithmetic):
         found.differs(
             f"arithmetic is {word} in summary.json, and {account.arithmetic} is stated", where, _CHANGED
         )

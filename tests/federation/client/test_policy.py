@@ -20,40 +20,6 @@ def test_a_plan_at_the_limits_is_accepted():
     check_plan(replace(PLAN, steps=MAX_STEPS, momentum=0.99), CONFIG, public_size=64)
 
 
-PASSES = replace(PLAN, steps=10, pass_steps=5, expected_batch_size=13)  # of 64 records
-
-
-@pytest.mark.parametrize(
-    ("changes", "config", "words"),
-    [
-        ({"steps": 11}, {}, "11 steps in passes of 5: a round is whole passes"),
-        (
-            {"steps": 65, "pass_steps": 65, "expected_batch_size": 1},
-            {},
-            "passes of 65 steps, expected 1 to 64",
-        ),
-        ({"pass_steps": 0}, {}, "passes of 0 steps"),
-        ({"pass_steps": -5}, {}, "passes of -5 steps"),
-        ({"expected_batch_size": 12}, {}, "with 64 records a step has 13"),
-        (
-            {"private": False, "noise_multiplier": 0.0},
-            {"allow_unprotected": True},
-            "without protection or in",
-        ),
-        ({"shares": 3}, {"allow_secure_sum": True}, "without protection or in"),
-        ({"copies": 2}, {}, "without protection or in"),
-        ({}, {"accountant": "rdp"}, "kept by 'rdp', which does not account for it"),
-    ],
-)
-def test_random_allocation_is_of_whole_passes(changes, config, words):
-    check_plan(PASSES, CONFIG, public_size=64)
-    with pytest.raises(DeclinedError, match=words):
-        check_plan(replace(PASSES, **changes), replace(CONFIG, **config), public_size=64)
-    long = replace(PASSES, steps=10_001, pass_steps=10_001, expected_batch_size=2)
-    with pytest.raises(DeclinedError, match="expected 1 to 10000"):
-        check_plan(long, CONFIG, public_size=20_000)
-
-
 @pytest.mark.parametrize(
     ("field", "values"),
     [
@@ -189,16 +155,13 @@ def test_a_bound_that_follows_too_far_or_costs_too_much_is_declined(changes, wor
         check_plan(replace(FOLLOWING, **changes), replace(CONFIG, allow_unprotected=True), public_size=64)
 
 
-SUMS = replace(CONFIG, allow_secure_sum=True, clients_per_person=2)
-OF_SUM = replace(PLAN, steps=1, noise_multiplier=4.0, shares=4, copies=2, most_rate=1.0)
+SUMS = replace(CONFIG, allow_secure_sum=True)
+OF_SUM = replace(PLAN, steps=1, noise_multiplier=4.0, shares=4)
 
 
 def test_a_step_into_a_secure_sum_is_accepted():
     check_plan(OF_SUM, SUMS, public_size=64)
-    check_plan(replace(OF_SUM, copies=3), SUMS, public_size=64)
-    check_plan(replace(OF_SUM, copies=1, most_rate=0.0), replace(SUMS, clients_per_person=1), public_size=64)
     check_plan(OF_SUM, replace(SUMS, min_share_multiplier=2.0), public_size=64)  # 4 / sqrt(4)
-    check_plan(replace(OF_SUM, most_rate=0.5), SUMS, public_size=128)
 
 
 @pytest.mark.parametrize(
@@ -211,10 +174,6 @@ def test_a_step_into_a_secure_sum_is_accepted():
         ({"adaptive_clipping": "quantile:0.5"}, "asks for adaptive clipping 'quantile:0.5' in a secure sum"),
         ({"noise_multipliers": (4.0, 2.0)}, r"asks for noise multipliers \(4.0, 2.0\) in a secure sum"),
         ({"shares": 101}, "asks for a share in 101, expected 1 to 100"),
-        ({"copies": 1}, "persons at 1 clients, this client's own settings have clients-per-person = 2"),
-        ({"copies": 101}, "persons at 101 clients"),
-        ({"expected_batch_size": 32, "most_rate": 0.4}, "rate 0.5 where no member's is to be above 0.4"),
-        ({"most_rate": 1.5}, "rate 1 where no member's is to be above 1.5"),
         ({"noise_multiplier": 0.0015}, "share of noise of multiplier 0.00075, expected 0.001 at least"),
         ({"private": False, "noise_multiplier": 0.0}, "asks for a secure sum without protection"),
     ],

@@ -3,7 +3,6 @@
 import dataclasses
 import logging
 import math
-from itertools import chain
 
 import numpy as np
 import pytest
@@ -92,47 +91,6 @@ def test_a_round_ends_where_the_budget_does_and_the_next_is_declined(site, data,
     refusal = site.train(data, dataclasses.replace(PLAN, server_round=2), epsilon=2.9)
     assert (refusal.status, refusal.budget_exhausted) == ("declined", True)
     assert site.spent() == update.spent
-
-
-PASSES = dataclasses.replace(PLAN, steps=15, expected_batch_size=20, pass_steps=5)
-
-
-def test_a_pass_takes_every_record_once_and_another_one_by_other_coins(site, data, monkeypatch):
-    drawn, draw = [], private.PrivateTrainer.draw
-    monkeypatch.setattr(
-        private.PrivateTrainer, "draw", lambda *given: drawn.append(draw(*given)) or drawn[-1]
-    )
-    update = site.train(data, PASSES, accountant="pld")
-    assert (update.steps, len(drawn)) == (15, 15)
-    passes = [[one.tolist() for one in drawn[i : i + 5]] for i in (0, 5, 10)]
-    assert all(sorted(chain(*one)) == list(range(100)) for one in passes)
-    assert passes[0] != passes[1] != passes[2] != passes[0]
-    assert site.spent() == (Entry(0.2, 1.0, 15, pass_steps=5),)
-
-
-def test_a_budget_ends_between_two_passes(site, data):
-    update = site.train(data, PASSES, accountant="pld", epsilon=4.0)
-    assert update.steps in (5, 10)
-    assert site.spent() == (Entry(0.2, 1.0, update.steps, pass_steps=5),)
-    refusal = site.train(data, dataclasses.replace(PASSES, server_round=2), accountant="pld", epsilon=4.0)
-    assert (refusal.status, refusal.budget_exhausted) == ("declined", True)
-
-
-def test_a_pass_that_breaks_off_counts_whole_and_is_never_gone_on_with(site, data, monkeypatch):
-    step, taken = private.PrivateTrainer.step, []
-
-    def third_fails(*given):
-        taken.append(1)
-        if len(taken) == 3:
-            raise MemoryError
-        return step(*given)
-
-    monkeypatch.setattr(private.PrivateTrainer, "step", third_fails)
-    one = dataclasses.replace(PASSES, steps=5)
-    assert site.train(data, one, accountant="pld").status == "failed"
-    assert site.spent() == (Entry(0.2, 1.0, 5, pass_steps=5),)
-    assert "taken before" in site.train(data, one, accountant="pld").reason
-    assert len(taken) == 3
 
 
 def test_an_empty_draw_is_still_a_noised_step(site, data):

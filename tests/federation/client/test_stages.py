@@ -26,9 +26,6 @@ def client(tmp_path: Path) -> Client:
     [
         (PLAN, Entry(0.1, 2.0, 5)),
         (OF_SUM, Entry(0.1, 4.0, 1, shares=4)),
-        (replace(OF_SUM, copies=2, most_rate=0.3), Entry(0.3, 4.0, 1, shares=4, copies=2)),
-        (replace(OF_SUM, copies=2, most_rate=0.05), Entry(0.1, 4.0, 1, shares=4, copies=2)),
-        (replace(OF_SUM, most_rate=0.3), Entry(0.1, 4.0, 1, shares=4)),
     ],
 )
 def test_what_the_ledger_is_charged(plan: RoundPlan, entry: Entry, client: Client) -> None:

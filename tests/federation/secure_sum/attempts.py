@@ -46,8 +46,6 @@ def head(clients: int, dropouts: int = 1, numbers: int = 50, **changes: Any) -> 
         share_deviation=sensitivity / math.sqrt(shares) * (1 + 1e-9),
         modulus=MODULUS,
         sampler="discrete-gaussian",
-        most_rate=0.01,
-        clients_per_person=1,
         clients=clients,
         dropouts=dropouts,
         colluders=colluders,

@@ -163,10 +163,6 @@ def test_a_members_own_settings_decide_before_it_pays(tmp_path):
         ({"secure-least-clients": 5}, "ask for 5"),
         ({"secure-most-dropouts": 0}, "settings allow 0"),
         ({"secure-least-colluders": 2}, "ask for 2"),
-        (
-            {"clients-per-person": 2},
-            "clients-per-person = 2: the server's clients-per-person and fit-clients",
-        ),
         ({"min-noise-multiplier": 4.0}, "least is 4"),
         ({"min-share-multiplier": 1.74}, "multiplier 1.73205, this client's least is 1.74"),
     ):

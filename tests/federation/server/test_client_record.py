@@ -60,7 +60,6 @@ IN_SUM = Entry(0.1, 1.5, 10, 8)
         ((B,), (), (A,), (A,)),  # of a lost round as much as was paid for
         ((IN_SUM,), (), (Entry(0.1, 1.5, 10, 5),), (Entry(0.1, 1.5, 10, 5),)),  # members were gone
         ((IN_SUM,), (), (Entry(0.1, 1.5, 10, 9),), ()),  # fewer were asked for: the server plans no more
-        ((replace(IN_SUM, copies=2),), (), (IN_SUM,), ()),
     ],
 )
 def test_what_a_run_has_cost_is_what_it_asked_for_and_the_ledger_shows(asked, before, spent, cost):

@@ -6,10 +6,8 @@ import pytest
 
 from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, ConfigError, FederationError
-from fl_dp.federation.client.policy import check_plan
 from fl_dp.federation.server.planning import budget_of, listed_rounds, round_mechanism, round_plan
 from fl_dp.records import ClientProfile, Entry
 
@@ -113,45 +111,6 @@ def test_another_mechanism_than_before_is_for_clients_that_let_it_vary(spent):
     assert round_mechanism(replace(profile, vary_mechanism=True), CONFIG) == Entry(0.1, 1.0, 10)
 
 
-ALLOCATION = replace(CONFIG, sampling_scheme="allocation", local_epochs=2, accountant="pld")
-
-
-def test_random_allocation_has_whole_passes_of_the_declared_size():
-    profile = replace(PROFILE, accountant="pld")
-    for size, pass_steps, largest in ((640, 10, 64), (700, 11, 64), (100, 2, 50), (97, 2, 49)):
-        one = replace(profile, public_size=size)
-        mechanism = round_mechanism(one, ALLOCATION)
-        assert mechanism == Entry(1 / pass_steps, 1.0, 2 * pass_steps, pass_steps=pass_steps)
-        plan = round_plan(one, mechanism, ALLOCATION, "run", 1)
-        assert (plan.pass_steps, plan.steps, plan.expected_batch_size) == (
-            pass_steps,
-            2 * pass_steps,
-            largest,
-        )
-        check_plan(plan, ClientConfig(client="0", ledger="x", loss=plan.loss), size)
-    auto = round_mechanism(profile, replace(ALLOCATION, noise_multiplier="auto"))
-    assert compute_epsilon([auto.taking(60)], 1e-5) <= 3.0 < compute_epsilon([auto.taking(70)], 1e-5)
-    with pytest.raises(FederationError, match="a pass would take 10001 steps, at most 10000 may be"):
-        round_mechanism(replace(profile, public_size=64 * 10_001), ALLOCATION)
-
-
-def test_where_nothing_is_to_be_allocated_poisson_sampling_stays():
-    for size, config in ((90, ALLOCATION), (640, replace(ALLOCATION, privacy="off"))):
-        profile = replace(PROFILE, public_size=size, accountant="pld", allow_unprotected=True)
-        assert round_mechanism(profile, config).pass_steps == 1
-
-
-def test_random_allocation_that_cannot_be_accounted_for_is_refused():
-    with pytest.raises(FederationError, match="keeps its budget by 'rdp'"):
-        round_mechanism(PROFILE, ALLOCATION)
-    with pytest.raises(FederationError, match=r"passes of 10 steps .* \(allocation\)"):
-        round_mechanism(replace(PROFILE, spent=(Entry(0.1, 1.0, 10),), accountant="pld"), ALLOCATION)
-    with pytest.raises(ConfigError, match=r"local-epochs = 1\.5: expected a whole number"):
-        replace(ALLOCATION, local_epochs=1.5)
-    with pytest.raises(ConfigError, match="sampling-scheme = 'allocation': expected poisson"):
-        replace(ALLOCATION, aggregation="secure", clients=3, fit_clients=3)
-
-
 def test_an_absurd_number_of_steps_is_refused():
     with pytest.raises(FederationError, match="would take 15625000 steps"):
         round_mechanism(replace(PROFILE, public_size=10**9), CONFIG)
@@ -222,7 +181,6 @@ def test_a_client_whose_count_would_say_nothing_takes_no_part():
 
 SECURE = replace(CONFIG, clients=5, min_clients=5, fit_clients=5, aggregation="secure", secure_dropouts=1)
 MEMBER = replace(PROFILE, allow_secure_sum=True, accountant="pld")
-TWICE = replace(SECURE, clients_per_person=2, accountant="pld")
 
 
 def test_a_round_of_sums_is_one_step_with_a_share_of_what_is_left():
@@ -231,20 +189,5 @@ def test_a_round_of_sums_is_one_step_with_a_share_of_what_is_left():
     mechanism = round_mechanism(MEMBER, SECURE)
     assert mechanism == Entry(0.1, 1.0, 1, shares=3)
     plan = round_plan(MEMBER, mechanism, SECURE, "run", 1)
-    assert (plan.steps, plan.shares, plan.copies, plan.most_rate) == (1, 3, 1, 0.0)
+    assert (plan.steps, plan.shares) == (1, 3)
     assert plan.secure
-
-
-def test_a_person_at_two_members_is_accounted_for_by_the_plan_and_fits_the_budget_of_both():
-    mechanism = round_mechanism(MEMBER, TWICE)
-    assert mechanism == Entry(0.1, 1.0, 1, shares=3, copies=2)
-    plan = round_plan(MEMBER, mechanism, TWICE, "run", 1)
-    assert (plan.copies, plan.most_rate) == (2, 0.1)
-    calibrated = round_mechanism(MEMBER, replace(TWICE, noise_multiplier="auto"))
-    assert 2.9 < compute_epsilon([calibrated.taking(TWICE.rounds)], 1e-5, "pld") <= 3.0
-
-
-def test_a_client_keeps_to_the_rate_that_it_was_charged_for_persons_at_several_members():
-    """Its ledger shows the largest rate of any member, which is not its own: it may go on in the next run."""
-    profile = replace(MEMBER, spent=(Entry(0.2, 5.0, 3, shares=3, copies=2),))
-    assert round_mechanism(profile, replace(TWICE, noise_multiplier=5.0)).sample_rate == 0.2

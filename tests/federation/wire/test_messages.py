@@ -18,7 +18,7 @@ from fl_dp.records import ClientProfile, Entry, Refusal, RoundPlan
 AT_HOME = "its {} cannot be used; its own log says why"
 UNEXPECTED = "an unexpected error; its own log says which"
 PLAN = RoundPlan("run-1", 3, "linear", 12, 64, 0.5, 0.9, 1.25, 1.0)
-SPENT = (Entry(0.1, 1.5, 7), Entry(1e-5, 2.0, 100_000, pass_steps=100_000))
+SPENT = (Entry(0.1, 1.5, 7), Entry(1e-5, 2.0, 100_000))
 PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, SPENT, "pld", retired=2)
 ARRAYS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros((), np.float32)}
 UPDATE = local_update(arrays=ARRAYS, spent=SPENT, steps=7, epsilon=0.5, delta=1e-5)
@@ -130,7 +130,7 @@ def test_a_malformed_plan_is_refused(content, words):
 
 
 def test_an_impossible_profile_is_refused():
-    columns = {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [1], "shares": [1], "copies": [1]}
+    columns = {"sample_rate": [0.1], "noise_multiplier": [1.0], "steps": [1], "shares": [1]}
     for spent in (columns | {"steps": []}, columns | {"steps": 1}, columns | {"steps": [-5]}):
         content = messages.profile_to_content(PROFILE)
         content["spent"] = ConfigRecord(spent)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fl_dp.config.run import RunConfig
-from fl_dp.config.run_settings import SAMPLING_SCHEMES
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.launch import measuring
 from fl_dp.launch.check import check_run
@@ -47,17 +46,6 @@ def test_the_run_spends_its_budget_and_no_more(tmp_path):
     assert found.config.rounds * found.config.local_epochs == 40
     assert (found.config.momentum, found.config.optimizer_state) == (0.9, "keep")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_random_allocation_takes_whole_passes_with_less_noise():
-    poisson, allocation = (
-        proposed(replace(CONFIG, accountant="pld", sampling_scheme=scheme)) for scheme in SAMPLING_SCHEMES
-    )
-    checked = check_run(RunRequest(allocation.config, ()), engine="ray")
-    assert (checked.exit_code, checked.problems) == (ExitCode.TRAINED, ())
-    assert 2.98 < checked.forecast.epsilon <= 3.0
-    assert allocation.config.local_epochs == int(allocation.config.local_epochs)
-    assert allocation.run.forecast.noise_share < poisson.run.forecast.noise_share
 
 
 def test_what_the_config_says_of_chosen_settings_counts_for_nothing():

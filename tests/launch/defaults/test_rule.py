@@ -134,9 +134,6 @@ def test_epochs_moves_and_rates_by_hand():
     assert rule.local_epochs_of(40, 10, 10, 10) == 4.0
     assert rule.local_epochs_of(40, 100, 10, 40) == 10.0  # adds up to all passes in the mean
     assert rule.local_epochs_of(40, 3, 3, 7) == 5.714
-    assert rule.in_whole_passes(40, 10, 10, 12) == (12, 3.0)
-    assert rule.in_whole_passes(3, 10, 10, 12) == (3, 1.0)  # a round is a pass at least
-    assert rule.in_whole_passes(40, 100, 10, 40) == (40, 10.0)
     assert rule.noise_in_a_weight(10000, images=True) == pytest.approx(0.17)
     assert rule.noise_in_a_weight(100, images=False) == 0.6
     assert rule.noise_in_a_weight(160000, images=False) == pytest.approx(0.07)  # 28 long, all together

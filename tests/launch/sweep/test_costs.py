@@ -126,8 +126,6 @@ def test_one_noise_for_all_keeps_all_within_the_least_budget_at_each_clients_own
     assert 0.99 < epsilon(4 * STEPS, noise) <= 1.0
     other = [BUDGETS[0], looked_at("b", expected_batch_size=128)]
     assert noise_for_all(other, shared(*other)) is None
-    of_one, of_two = BUDGETS[0], looked_at("a", epsilon=1.0, clients_per_person=2)
-    assert noise_for_all([of_one], shared(of_one)) == noise_for_all([of_two], shared(of_two))
 
 
 def test_who_is_drawn_by_chance_costs_at_most_all_rounds_and_usually_fewer():
@@ -144,23 +142,19 @@ def test_without_privacy_nothing_holds_and_the_others_are_added_up():
 
 
 @pytest.mark.parametrize("cost", [shared, alone])
-def test_the_costliest_client_counts_and_one_person_at_several_adds_up(cost):
+def test_the_costliest_client_counts(cost):
     """Of public data, too, of which it is said what the sweep would cost on private ones."""
     one = cost(fixed("a"))
     assert one.epsilon < cost(fixed("a", sizes=(700, 100))).epsilon
-    several = cost(fixed("a", clients_per_person=2))
-    assert (several.epsilon, several.delta) == (one.epsilon * 2, one.delta * 2)
 
 
-def test_members_of_a_sum_are_charged_one_noise_and_of_persons_one_rate():
+def test_members_of_a_sum_are_charged_one_noise():
     def of_sums(**config):
         wanted = {"clients": 4, "min_clients": 4, "fit_clients": 4, "epsilon": 50.0, **config}
         return looked_at("s", sizes=(128, 256, 640, 640), aggregation="secure", **wanted)
 
-    run = of_sums(noise_multiplier=6.0, clients_per_person=2)
-    of_each = compute_epsilon([Entry(0.5, 6.0, 2, 3, 2)], 1e-5)
-    assert shared(run).epsilon == alone(run).epsilon == 2 * of_each
-    assert noise_for_all([run], shared(run)) is None
+    run = of_sums(noise_multiplier=6.0)
+    assert shared(run).epsilon == alone(run).epsilon == compute_epsilon([Entry(0.5, 6.0, 2, 3)], 1e-5)
     twice = shared(of_sums(epsilon=3.0), of_sums(epsilon=3.0, learning_rate=0.5))
     assert [("no room for another step" in one.problem) for one in twice.runs] == [False, True]
 

@@ -47,14 +47,6 @@ def test_what_was_spent_before_is_not_the_runs_own(plan, folder, before, alone):
     assert (row.status, row.epsilon, row.alone) == ("completed", 0.5, alone)
 
 
-def test_a_person_at_several_clients_has_spent_at_each(folder):
-    """The plan's delta is that of all of them together."""
-    config = {**CONFIG, "clients-per-person": 2}
-    plan = SweepPlan((PlannedRun("a", "a", 0, {}, config),), True, "", False, 1.0, 2e-5)
-    leave(folder, "a", "completed")
-    assert total_epsilon(plan, folder) == 2 * compute_epsilon([Entry(0.1, 4.0, 20)], 1e-5)
-
-
 def test_all_runs_together_are_composed(plan, folder):
     assert total_epsilon(plan, folder) == 0.0
     leave(folder, "a", "completed")

@@ -12,6 +12,7 @@ import tomli_w
 
 from fl_dp.config.run import RunConfig
 from fl_dp.records import STEADY_ROWS, Entry
+from fl_dp.reporting.provenance import versions
 from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults, to_line, write_statements
@@ -93,7 +94,7 @@ def statement(clients: Sequence[str], **changed: Any) -> Stated:
 
 
 def _federation(epsilon: float, changed: Mapping[str, Any] | None) -> FederationBudget:
-    plain = {"clients_per_person": 1, "rounds_ahead": 0, "running_out": (), **(changed or {})}
+    plain = {"rounds_ahead": 0, "running_out": (), **(changed or {})}
     return FederationBudget(epsilon, epsilon, epsilon, ("pld",), **{"arithmetic": STEADY_ROWS, **plain})
 
 
@@ -140,6 +141,6 @@ def _summary(
         "clients": budgets, "metrics": last.metrics, "model_round": rounds, "planned_epsilon": 2.5,
         "run": "17",
         "started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T01:00:00+00:00", "max_grad_norm": 1.0,
-        "versions": {"fl-dp": "0.1.0"}, "digests": {"model": WEIGHTS},
+        "versions": versions(), "digests": {"model": WEIGHTS},
     }  # fmt: skip
     return Summary(**{**plain, **changed})

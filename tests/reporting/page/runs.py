@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fl_dp.kits.keys import SigningKey
-from fl_dp.records import LEAST_CELL, REFUTED, Entry
+from fl_dp.records import LEAST_CELL, Entry
 from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.reports import INTERRUPTED, THIS_RUN
 from fl_dp.reporting.run_folder import RunFolder
@@ -28,12 +28,12 @@ def signed(one: Stated) -> Stated:
     return replace(one, key=key.public, signature=key.sign(PURPOSE, one.text.encode()).hex())
 
 
-def of_sums(folder: RunFolder, alone: float | None, shares: int = 8, copies: int = 1) -> RunFolder:
+def of_sums(folder: RunFolder, alone: float | None, shares: int = 8) -> RunFolder:
     """The run, as if its first client's steps had been of secure sums."""
 
     def change(summary: dict[str, Any]) -> None:
         first = next(iter(summary["clients"].values()))
-        first["charges"][0] |= {"shares": shares, "copies": copies}
+        first["charges"][0] |= {"shares": shares}
         first["epsilon_alone"] = summary["federation"]["epsilon_alone"] = alone
 
     return change_summary(folder, change)
@@ -90,7 +90,7 @@ def opened(folder: RunFolder, *, masked: bool, alone: float | None = 7.0) -> Run
     """With secure sums of its own."""
     opening = {"clients": 9, "shares": 8, "masked": masked}
     of_rounds(folder, lambda line: line.update(secure_sum=opening))
-    return of_sums(folder, alone, copies=2)
+    return of_sums(folder, alone)
 
 
 def evaluated(folder: RunFolder, **of_sum: Any) -> RunFolder:
@@ -188,9 +188,6 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "no round": lambda make: untrained(make()),
     "no round, infinite": lambda make: untrained(make(), epsilon=None),
     "paid, no round": lambda make: untrained(make(), spent=12),
-    "allocated": lambda make: of_clients(
-        make(), charges=[Entry(0.25, 2.0, 12, pass_steps=4).to_dict()], steps=12
-    ),
     "nothing paid": lambda make: of_clients(make(), charges=[], steps=0),
     "all lost": lambda make: make(lost_rounds=3),
     "best": lambda make: make(model="best", model_round=2),
@@ -226,9 +223,6 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
         federation={"unit": "person", "arithmetic": "proven"},
         settings={"unit": "person:p", "records-per-person": 4},
     ),
-    "persons at two": lambda make: make(federation={"unit": "person", "clients_per_person": 2}),
-    "records at two": lambda make: make(federation={"clients_per_person": 2}),
-    "refuted": lambda make: make(federation={"arithmetic": REFUTED}, settings={"arithmetic": REFUTED}),
     "much": lambda make: make(rounds=30),
     "infinite": lambda make: change_summary(
         make(), lambda said: said.update(epsilon=None, planned_epsilon=None)

@@ -112,8 +112,6 @@ def test_what_other_runs_have_spent_is_known_only_where_a_ledger_knows_of_them(
 def test_what_a_trainer_claims_stands_beside_the_epsilon_at_the_top(make: Make) -> None:
     run = read_run(RUNS["of this run, and others"](make))
     assert "Together with what the ledgers show of other runs: up to 0.76 (budget 3.00)." in headline(run)
-    two = dataclasses.replace(run, clients_per_person=2)
-    assert "up to 1.51 (budget 3.00 at each client)" in headline(two)
     none = dataclasses.replace(run.clients[0], epsilon=math.inf)
     assert ": no epsilon holds." in headline(dataclasses.replace(run, clients=(none, *run.clients[1:])))
     absent = dataclasses.replace(none, own_charges=())  # who never trained changes nothing

@@ -10,18 +10,16 @@ import pytest
 from fl_dp.durable_files import exclusive
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint
-from fl_dp.records import REFUTED
 from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.page.digest import page_digest
-from fl_dp.reporting.page.numbers import charged, measured
+from fl_dp.reporting.page.numbers import epsilon, measured
 from fl_dp.reporting.page.overview import glance
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
-from fl_dp.reporting.refuted import ADVICE, without_refutation
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.run_folder import RunFolder
 
-from .conftest import Make, change_summary, statement
+from .conftest import Make, change_summary
 from .reading import Page, page_of
 
 HOSTILE = (
@@ -98,7 +96,7 @@ def test_a_reader_first_sees_how_good_it_is_at_what_cost_and_both_over_the_round
     (quality,) = (value for name, value in seen.items() if name.startswith("accuracy"))
     assert quality == measured(run.metrics["accuracy"])
     (cost,) = (value for name, value in seen.items() if name.startswith("Epsilon"))
-    assert cost.startswith(charged(run.epsilon, run.arithmetic))
+    assert cost.startswith(epsilon(run.epsilon))
     assert " of " in cost  # the clients' budgets
     page = render_page([make("other")])
     assert page.index('class="glance"') < page.index('id="f-glance-title"') < page.index("<h2")
@@ -162,22 +160,6 @@ def test_words_of_the_guarantee(make: Make) -> None:
     assert "NOT PRIVATE" not in text
 
 
-def test_what_was_paid_under_a_refuted_assumption_says_so_for_each_client(make: Make) -> None:
-    """A run of today, on accounts of which one has older rounds."""
-    folder = make(federation={"arithmetic": REFUTED}, signed=[statement(["north"])])
-    change_summary(folder, lambda summary: summary["clients"]["north"].update(arithmetic=REFUTED))
-    page = render_page([folder])
-    text = Page(page).text
-    said = text.count(f"Steps on these data were {ADVICE}.")
-    assert said == 2  # at the top, and at what is known of rounding
-    assert "This mode is called assumed (refuted)." in text
-    assert "One thing is assumed: what a record adds" in text  # of this run's own rounds
-    assert "0.001 of the clipping bound" not in text
-    assert text.count("pld assumed (refuted)") == text.count("pld steady-rows") == 1  # of each client
-    assert text.count("0.75 (refuted)") == 1
-    assert "(refuted)" not in without_refutation(page)
-
-
 def test_what_is_signed_for_stands_on_the_page_itself(make: Make) -> None:
     """Conditions that not every run has are there only for those that have them."""
     always = (
@@ -197,9 +179,9 @@ def test_what_is_signed_for_stands_on_the_page_itself(make: Make) -> None:
 
 
 def test_persons_and_proven_arithmetic_have_words_of_their_own(make: Make) -> None:
-    text = page_of(make(federation={"unit": "person", "arithmetic": "proven", "clients_per_person": 2})).text
+    text = page_of(make(federation={"unit": "person", "arithmetic": "proven"})).text
     assert "add or remove one person with all records" in text
-    assert "one person with data at up to 2 clients" in text
+    assert "one person at one client" in text
     assert "This mode is called proven." in text
     assert "k records of one person" not in text
 

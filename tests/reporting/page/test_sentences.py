@@ -37,7 +37,6 @@ FOLLOWS = {
     "Each client's own budget holds in any case: epsilon": ("no plan", "below an old budget"),
     "A server may decide from what it sees whether to go on: against that": ("best", "unprotected"),
     # What was trained, how, and what is left of it.
-    "in one step of each pass (random allocation)": ("allocated", "plain"),
     "No round was run, and nothing was added to any account:": ("no round", "paid, no round"),
     "No round was run and no client had registered: there is no model": ("nobody came", "no round"),
     "Nothing was spent in this run: according to its files": ("of this run, all declined", "of this run"),
@@ -132,7 +131,6 @@ FOLLOWS = {
     "called neighbours. They differ in all records of one person": ("persons", "plain"),
     "Several records of one person at a client: they are protected less": ("plain", "persons"),
     "one record (not one person)": ("plain", "persons"),
-    "clients with the largest values.": ("records at two", "plain"),
     "There was one client, and they are its values.": ("one client", "plain"),
     "Each is the largest among the clients. The tables below": ("two deltas", "plain"),
     "Both are those of the client with the largest epsilon.": ("plain", "two deltas"),
@@ -208,7 +206,6 @@ FOLLOWS = {
     "No account has paid for a step: nothing was added up": ("nothing paid", "plain"),
     "Each record had its own pass, so the rounding error has a proven": ("persons", "nothing paid"),
     "The rounding error of a sum of clipped gradients has a proven bound": ("plain", "persons"),
-    "It is assumed, not proven, that rounding in floating point": ("refuted", "plain"),
     # What its files say of budgets and signatures.
     "of all runs in its ledger together": ("plain", "own ledgers"),
     "of this run, the only one that its ledger knows,": ("own ledgers", "plain"),
@@ -246,7 +243,7 @@ FOLLOWS = {
     "If the assumption behind secure sums fails: epsilon": ("masked sums", "plain"),
     ". It assumes that no more clients in a sum collude with the server": ("masked sums", "plain"),
     ", and then only a client's own share protects it.": ("masked sums", "plain"),
-    ", and a person may be at": ("masked sums", "plain"),
+    "A person has records at 1 client at most.": ("persons", "plain"),
     "Of secure sums it sees only the sums": ("masked sums", "simulated sums"),
     "In this run no mask hid a client's part of a sum from the server:": ("simulated sums", "masked sums"),
     ": whoever ran this saw each client's part; against them": ("open sums", "masked sums"),

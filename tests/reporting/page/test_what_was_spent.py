@@ -85,16 +85,12 @@ def test_what_was_spent_before_is_told_apart(make: Make) -> None:
     assert "nothing had been spent on these data when this run began" in plain
 
 
-def test_of_this_run_alone_it_is_for_the_same_person_as_the_whole(make: Make) -> None:
-    """The sum of as many clients as the headline's."""
+def test_of_this_run_alone_it_is_that_of_the_client_with_the_largest(make: Make) -> None:
     spent: dict[str, Any] = {"before": [Entry(0.1, 1.5, 30)]}
-    own = sorted(client.own_epsilon or 0.0 for client in read_run(make("one", **spent)).clients)
-    for name, total, whom, more in (
-        ("a", own[-1], "one record", {}),
-        ("b", sum(own), "one person with a record at up to 2", {"federation": {"clients_per_person": 2}}),
-    ):
-        text = page_of(make(name, **spent, **more)).text
-        assert f"This run alone costs at most epsilon {rounded_up(total)}, for {whom}" in text
+    folder = make(**spent)
+    most = max(client.own_epsilon or 0.0 for client in read_run(folder).clients)
+    said = f"This run alone costs at most epsilon {rounded_up(most)}, for one record"
+    assert said in page_of(folder).text
 
 
 def test_of_this_run_alone_nothing_is_said_where_one_clients_is_not_known(make: Make) -> None:

@@ -28,7 +28,6 @@ def test_what_is_not_there_agrees_with_nothing(made_run: MadeRun) -> None:
     [
         ("rounds = 3", "rounds = 30", "rounds is another one"),
         ("max-grad-norm = 1.0", "max-grad-norm = 2.0", "max-grad-norm is another one"),
-        ("clients-per-person = 1", "clients-per-person = 2", "clients-per-person is another one"),
         ('privacy = "on"', 'privacy = "off"', "privacy is another one"),
         ('noise-multiplier = "auto"', "noise-multiplier = 3.0", "the config asks for another"),
         ("expected-batch-size = 64", "expected-batch-size = 65", "batch over public size is 0.101562"),

@@ -1,1 +1,0 @@
-"""Small samples of the files that a version of fl_dp leaves: made once, then read by every later version."""

@@ -19,8 +19,6 @@ from fl_dp.cli.check import check
 from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
 from fl_dp.cli.costs import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
-from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
-from fl_dp.cli.fine_tune import fine_tune
 from fl_dp.cli.keys import init, keys
 from fl_dp.cli.kits import accept_roster, join_request, provision_federation
 from fl_dp.cli.ledger import ledger_app
@@ -41,7 +39,7 @@ from fl_dp.cli.verify import HELP as VERIFY_HELP
 from fl_dp.cli.verify import verify
 
 SECTIONS = {
-    "Train": ("run", "check", "plan", "sweep", "fine-tune"),
+    "Train": ("run", "check", "plan", "sweep"),
     "See": ("report", "verify", "predict", "export"),
     "Prepare": ("new", "init", "keys", "schema", "validate"),
     "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
@@ -89,7 +87,6 @@ app.add_typer(client_app, name="client")
 app.command("provision")(provision_federation)
 app.command("join-request")(join_request)
 app.command("accept")(accept_roster)
-app.command(help=FINE_TUNE_HELP)(fine_tune)
 app.command(help=PLAN_HELP)(plan)
 app.command()(new)
 app.command()(init)

@@ -62,6 +62,7 @@ GONE: dict[str, set[str]] = {
         "fl-dp fine-tune --set",
         "fl-dp fine-tune --trainable",
         "fl-dp fine-tune model",
+        "fl-dp run --baseline",
         "fl-dp server --log-json",
         "fl-dp server --metrics",
         "fl-dp watch ",

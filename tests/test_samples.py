@@ -62,9 +62,21 @@ GONE: dict[str, set[str]] = {
         "fl-dp fine-tune --set",
         "fl-dp fine-tune --trainable",
         "fl-dp fine-tune model",
+        "fl-dp report --csv",
+        "fl-dp report runs",
         "fl-dp run --baseline",
+        "fl-dp run --vary-mechanism",
         "fl-dp server --log-json",
         "fl-dp server --metrics",
+        "fl-dp sweep ",
+        "fl-dp sweep --jobs",
+        "fl-dp sweep --ledger",
+        "fl-dp sweep --out",
+        "fl-dp sweep --plan",
+        "fl-dp sweep --resume",
+        "fl-dp sweep --show",
+        "fl-dp sweep --yes",
+        "fl-dp sweep file",
         "fl-dp watch ",
         "fl-dp watch --once",
         "fl-dp watch run",
@@ -192,7 +204,7 @@ def test_an_interrupted_run_may_go_on_or_its_numerics_are_named(samples: Path) -
 
 
 def test_an_export_of_a_newer_format_is_declined(samples: Path) -> None:
-    """Other formats that have a number have this test beside their own: ledger, state, plan of a sweep."""
+    """Other formats that have a number have this test beside their own: ledger and state."""
     file = samples / "every-entry" / "export.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "format": "fl-dp ledger 2"}))
     with pytest.raises(LedgerError, match=r"not an export that this fl_dp can read \(fl-dp ledger 1\)"):
@@ -212,7 +224,7 @@ def test_what_0_1_0_has_paid_is_said_to_be_refuted(
     with Ledger.open_existing(named_ledger(folder / "ledgers" / "north")) as ledger:
         print_accounts(account_reports(ledger.accounts()))
     assert f"assumed (refuted): {ADVICE}" in " ".join(capsys.readouterr().out.split())
-    assert (page := render_page([run])) != run.report.read_text()
+    assert (page := render_page(run)) != run.report.read_text()
     assert page.count(ADVICE) == 2
     assert card_of(load_run(run.path), {})["guarantee"]["arithmetic"] == "assumed (refuted)"
     evidence = Evidence(run, None, (named_ledger(folder / "ledgers" / "north"),))

@@ -31,15 +31,13 @@ from fl_dp.cli.run import RUN_OPTIONS, run
 from fl_dp.cli.schema import HELP as SCHEMA_HELP
 from fl_dp.cli.schema import schema
 from fl_dp.cli.server import server_app
-from fl_dp.cli.sweep import HELP as SWEEP_HELP
-from fl_dp.cli.sweep import sweep
 from fl_dp.cli.validate import HELP as VALIDATE_HELP
 from fl_dp.cli.validate import validate
 from fl_dp.cli.verify import HELP as VERIFY_HELP
 from fl_dp.cli.verify import verify
 
 SECTIONS = {
-    "Train": ("run", "check", "plan", "sweep"),
+    "Train": ("run", "check", "plan"),
     "See": ("report", "verify", "predict", "export"),
     "Prepare": ("new", "init", "keys", "schema", "validate"),
     "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
@@ -101,7 +99,6 @@ app.command(help=APPROVE_HELP)(approve)
 app.command(help=VALIDATE_HELP)(validate)
 app.command(help=SCHEMA_HELP)(schema)
 app.command(help=VERIFY_HELP)(verify)
-app.command(help=SWEEP_HELP)(sweep)
 app.add_typer(ledger_app, name="ledger")
 for one in app.registered_commands:
     one.cls = PlainCommand

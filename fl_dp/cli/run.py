@@ -88,7 +88,6 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Resume the stopped run in DIR, with its own settings."),
     ] = None,
-    vary_mechanism: Annotated[bool, typer.Option("--vary-mechanism", hidden=True)] = False,  # for fl-dp sweep
 ) -> int:
     if resume:
         refuse_beside(context, "resume", "ray_address")
@@ -103,5 +102,5 @@ def run(
     with reporting_progress(say) as tell, naming_places(request):
         return launch(
             request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", tell=tell,
-            vary_mechanism=vary_mechanism, masks=secure, one_run_ledger=one_run_ledger,
+            masks=secure, one_run_ledger=one_run_ledger,
         )  # fmt: skip

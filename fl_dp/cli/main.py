@@ -18,7 +18,6 @@ from fl_dp.cli.check import OPTIONS as CHECK_OPTIONS
 from fl_dp.cli.check import check
 from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
-from fl_dp.cli.costs import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
 from fl_dp.cli.keys import init, keys
 from fl_dp.cli.kits import accept_roster, join_request, provision_federation
 from fl_dp.cli.ledger import ledger_app
@@ -41,7 +40,7 @@ SECTIONS = {
     "See": ("report", "verify", "predict", "export"),
     "Prepare": ("new", "init", "keys", "schema", "validate"),
     "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
-    "Account": ("ledger", "budget", "calibrate", "audit"),
+    "Account": ("ledger", "audit"),
 }
 
 
@@ -92,8 +91,6 @@ app.command()(keys)
 app.command(help=REPORT_HELP)(report)
 app.command()(predict)
 app.command()(export)
-app.command(help=BUDGET_HELP)(budget)
-app.command(help=CALIBRATE_HELP)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
 app.command(help=APPROVE_HELP)(approve)
 app.command(help=VALIDATE_HELP)(validate)

@@ -95,6 +95,8 @@ GONE: dict[str, set[str]] = {
         "fl-dp fine-tune --set",
         "fl-dp fine-tune --trainable",
         "fl-dp fine-tune model",
+        "fl-dp plan --minutes",
+        "fl-dp plan --simulate",
         "fl-dp report --csv",
         "fl-dp report runs",
         "fl-dp run --baseline",

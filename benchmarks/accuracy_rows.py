@@ -163,7 +163,7 @@ ROWS: Mapping[str, Row] = {
         },
         "59.2 (Tramer, Boneh 2021)", 60.0,
     ),
-    # Batch, bound and rate by `fl-dp plan --minutes 240` for one pass; the reference took hundreds.
+    # Batch, bound and rate by `fl-dp plan` for one pass; the reference took hundreds.
     "cifar10 one client wrn epsilon 8": Row(
         {
             **CIFAR, "model": "wrn-gn:16x4", "epsilon": 8.0, "rounds": 6, "local_epochs": 0.25,

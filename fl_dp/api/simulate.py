@@ -100,25 +100,23 @@ def plan(
     data: Data | None = None,
     test_data: Records | None = None,
     task: str | type[Task] = "",
-    minutes: float | None = None,
     most_rounds: int | None = None,
+    most_passes: int | None = None,
     **settings: Any,
 ) -> Proposal:
-    """Choose settings of a simulated run by the rule of docs/defaults.md, as `fl-dp plan --simulate`.
+    """Choose settings of a simulated run by the rule of docs/defaults.md, as `fl-dp plan`.
 
-        planned = fl_dp.plan(data="digits", epsilon=3, clients=10, minutes=10)
+        planned = fl_dp.plan(data="digits", epsilon=3, clients=10)
         result = fl_dp.simulate(planned.config)
 
     config, data, test_data, task, settings: as in `fl_dp.simulate`, which needs data in memory again;
-    settings that the rule chooses raise ConfigError. minutes:
-    time limit of the run; None: no limit. most_rounds: the most rounds allowed. `Proposal.run.reasons`
-    explains the choices.
+    settings that the rule chooses raise ConfigError. most_rounds: the most rounds allowed; most_passes: the
+    most passes over each client's records in all of them. `Proposal.run.reasons` explains the choices.
 
     Only the number and form of the records are used, and nothing is started or paid. Raises what `propose`
     raises.
     """
     check_open(name.replace("_", "-") for name in settings)
-    limit, base = None if minutes is None else 60 * minutes, _base(config)
+    base = _base(config)
     with named_data(data, test_data, settings, base) as named:
-        request = asked(base, task, named)
-        return propose(request, engine="ray", seconds=limit, most_rounds=most_rounds)
+        return propose(asked(base, task, named), most_rounds=most_rounds, most_passes=most_passes)

@@ -13,7 +13,7 @@ from fl_dp.launch.exit_codes import ExitCode
 
 HELP = """Say what a run would do and cost, without starting it.
 
-It names mistakes in the settings, the epsilon that each client would spend, and the time it would take.
+It names mistakes in the settings, the epsilon that each client would spend, its noise, and memory.
 
 \b
 Arguments and options are those of fl-dp run; the config may come first:

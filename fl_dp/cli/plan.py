@@ -1,26 +1,24 @@
-"""`fl-dp plan`: a run by a fixed rule, from data, model, budget, clients and a time limit."""
+"""`fl-dp plan`: a run by a fixed rule, from data, model, budget and clients."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fl_dp.cli.arguments import naming_places, read_request, simulation_engine
+from fl_dp.cli.arguments import naming_places, read_request
 from fl_dp.cli.common import SetOption, say, shipped, write_new
 from fl_dp.config.flat import Scalar
 from fl_dp.errors import ConfigError
 from fl_dp.launch.defaults import check_open
 
-MEASURING = "measuring steps on random numbers; this takes minutes for a large model"
 HELP = """Choose a run's settings by a fixed rule, and say why.
 
 \b
-Plan a run of two clients that takes ten minutes:
-  fl-dp plan --data digits --model linear --epsilon 3 --clients 2 --minutes 10 --out mine.toml
+Plan a run of two clients:
+  fl-dp plan --data digits --model linear --epsilon 3 --clients 2 --out mine.toml
   fl-dp run --config mine.toml
-Plan a simulation with 10 of 100 clients in a round, from a config with data and model:
-  fl-dp plan --config run.toml --simulate --clients 100 --fit-clients 10 --minutes 60
+Plan one with 10 of 100 clients in a round, from a config with data and model; at most 5 passes, to be quick:
+  fl-dp plan --config run.toml --clients 100 --fit-clients 10 --passes 5
 
 The rule chooses rounds, local epochs, batch sizes, learning rate, momentum, clipping bound and noise. It uses
 only the number and shape of the records, none of their values. No run is started, and nothing is spent.
@@ -49,14 +47,16 @@ def plan(
         int | None,
         typer.Option(help="Number of clients that train in a round [default: all].", show_default=False),
     ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(help="Longest time that the run may take [default: no limit].", show_default=False),
+    passes: Annotated[
+        int | None,
+        typer.Option(
+            help="Largest number of passes over each client's records [default: by the rule].",
+            show_default=False,
+        ),
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(help="Largest number of rounds [default: by the rule].", show_default=False)
     ] = None,
-    simulate: Annotated[bool, typer.Option("--simulate", help="Plan a simulation with Ray.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="New file for the run config; an existing one is not overwritten.")
     ] = None,
@@ -73,22 +73,16 @@ def plan(
     request = read_request(config, settings=settings or (), seed=seed, options=options)
     if out is not None and out.exists():
         raise ConfigError(f"--out {out}: already exists and is not overwritten; name a new file.")
-    if out is not None and not out.parent.is_dir():  # reported before everything is measured
+    if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out {out}: cannot be written: there is no folder {out.parent}.")
     from fl_dp.launch.defaults.proposal import propose  # late: imports torch
     from fl_dp.launch.defaults.words import print_proposal, run_file_text
 
     with naming_places(request):
-        found = propose(
-            request,
-            engine=simulation_engine(simulate, None),
-            seconds=None if minutes is None else 60 * minutes,
-            most_rounds=rounds,
-            begin=lambda: print(MEASURING, file=sys.stderr, flush=True),
-        )
-    print_proposal(found, say, simulated=simulate)
+        found = propose(request, most_rounds=rounds, most_passes=passes)
+    print_proposal(found, say)
     if out is None:
         say("to write this as a run config, give --out FILE")
         return
     write_new(out, run_file_text(found, request.config))
-    say(f"{out} is ready; to run it: fl-dp run --config {out}{' --simulate' if simulate else ''}")
+    say(f"{out} is ready; to run it: fl-dp run --config {out}")

@@ -84,7 +84,7 @@ _RUN_FILE = """\
 # A run config: what a federation trains, and at which cost. Every key is here, with its default.
 # A key behind "# " is not set: remove the "# " to set it.
 #
-#   fl-dp check {name}        what it would cost and how long it would take; starts nothing
+#   fl-dp check {name}        what is wrong, and what it would cost; starts nothing
 #   fl-dp run --config {name} --simulate
 """
 _CLIENT_FILE = """\

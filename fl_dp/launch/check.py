@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
     from fl_dp.launch.site_metrics import SiteMetricsForecast
 
-MARGIN = 2.0  # allowed time over forecast time: machines are seldom idle, see docs/planning.md
 _SERVER_ALONE = (
     "if the clients bring their own records, the server needs none of them here: fl-dp check --server"
 )
@@ -115,13 +114,12 @@ def check_run(
             if place.one_run:
                 check_no_ledger_yet(out)
             from fl_dp.launch.forecast import forecast_of
-            from fl_dp.launch.measuring import timing_of
+            from fl_dp.launch.measuring import memory_of
             from fl_dp.launch.site_metrics import forecast_site_metrics
 
             of_sites = forecast_site_metrics(config, parts.sizes)
             forecast = forecast_of(config, parts.sizes, place.folder)
-            timing = timing_of(forecast, simulated=engine is not None, reading=parts.seconds)
-            forecast = replace(forecast, timing=timing)
+            forecast = replace(forecast, memory=memory_of(forecast))
     return CheckResult(tuple(wrong.found), tuple(notes), forecast, site_metrics=of_sites)
 
 

@@ -1,4 +1,4 @@
-"""What `fl-dp check` prints: mistakes, what "auto" becomes, costs, time and memory."""
+"""What `fl-dp check` prints: mistakes, what "auto" becomes, costs and memory."""
 
 import statistics
 from collections.abc import Callable, Iterator
@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.launch.check import MARGIN, CheckResult
+from fl_dp.launch.check import CheckResult
+from fl_dp.launch.environment import cores
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.reporting.budget_table import named
 from fl_dp.reporting.console import alone_words, epsilon_means, privacy_words, rounded_up
 from fl_dp.reporting.reports import THIS_RUN
 from fl_dp.reporting.table import print_table
-from fl_dp.reporting.wording import counted, duration, folded, rough_duration
+from fl_dp.reporting.wording import counted, folded
 
 if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
@@ -31,7 +32,7 @@ def print_check(found: CheckResult, say: Say, *, simulated: bool) -> None:
         say(f"note: {note}")
     if found.forecast is not None:
         _print_forecast(found.forecast, say)
-        for line in cost_lines(found.forecast, simulated=simulated):
+        for line in memory_lines(found.forecast, simulated=simulated):
             say(line)
     if found.site_metrics is not None:
         for line in found.site_metrics.lines():
@@ -75,8 +76,8 @@ def _autos(forecast: "Forecast") -> Iterator[tuple[str, str]]:
             continue
         if found[key] != AUTO:
             yield key, f"{found[key]}"
-        elif key == "physical-batch-size" and forecast.timing is not None:
-            yield key, f"{forecast.timing.physical_batch_size} (on this machine)"
+        elif key == "physical-batch-size" and forecast.memory is not None:
+            yield key, f"{forecast.memory.physical_batch_size} (on this machine)"
         elif key == "noise-multiplier":
             yield key, _range([one.noise_multiplier for one in forecast.mechanisms])
         elif key == "delta":
@@ -163,39 +164,17 @@ def drowned_lines(forecast: "Forecast") -> Iterator[str]:
         )
 
 
-def cost_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
-    """Time and memory; nothing if no time was measured."""
-    config, timing, rounds = forecast.config, forecast.timing, forecast.rounds
-    if timing is None:
+def memory_lines(forecast: "Forecast", *, simulated: bool) -> Iterator[str]:
+    """The memory of a client's process; nothing if it was not measured."""
+    config, memory = forecast.config, forecast.memory
+    if memory is None:
         return
-    measured = f"{counted(timing.measured, 'step')} of {timing.batch_seconds:.3g} s"
-    if timing.step != timing.batch_seconds:
-        measured += f" with {timing.batch} {config.unit_name}s instead of {config.expected_batch_size}"
-    rest = "" if simulated else f", {timing.preparing:.2g} s for the rest of a client's round"
+    trainers = min(cores(), config.fit_clients) if simulated else config.clients
     yield (
-        f"estimated time: about {rough_duration(timing.around + timing.rounds)} in all: "
-        f"{duration(timing.rounds)} for {counted(rounds, 'round')}, the rest to start and finish. Measured "
-        f"with random numbers on this machine, {how_busy(timing.slowness)}: {measured}{rest} and "
-        f"{timing.evaluating:.2g} s for an evaluation; {timing.at_once} clients at a time"
+        f"memory: about {memory.resident_bytes + memory.step_bytes} bytes resident, as ps and top show it, "
+        f"for each process that trains, {memory.step_bytes} of them for a step; there are {trainers}, and "
+        "the server's. They share libraries, which are about half of a small model's process"
     )
-    step, process = timing.step_bytes / 2**20, timing.resident_bytes / 2**20
-    trainers = timing.at_once if simulated else config.clients
-    yield (
-        f"estimated memory: {process + step:.0f} MiB resident, as ps and top show it, for each process that "
-        f"trains, {step:.2g} MiB of it for a step; there are {trainers}, and the server's. They share "
-        "libraries, which are about half of a small model's process"
-    )
-    limit, seconds = config.round_timeout, timing.rounds / max(1, rounds)
-    if MARGIN * seconds > limit:
-        yield (
-            f"note: a round takes about {duration(seconds)}, but round-timeout = {limit:g} s: what a "
-            f"client sends later is lost, though paid for. Set it to {MARGIN * seconds:.0f} or more"
-        )
-
-
-def how_busy(slowness: float) -> str:
-    """slowness: as in `Timing`."""
-    return "which is idle" if slowness < 1.2 else f"so busy that work takes {slowness:.1f} times as long"
 
 
 def _verdict(found: CheckResult) -> str:

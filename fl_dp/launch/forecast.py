@@ -1,4 +1,4 @@
-"""Forecasts what a run costs each client, with the run's own functions, and how long it takes."""
+"""Forecasts what a run costs each client, with the run's own functions."""
 
 import math
 import statistics
@@ -24,35 +24,14 @@ from fl_dp.tasks.load import new_model, task_of
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """preparing: seconds of a client's round besides its steps: model, checks, payment. step: seconds of one.
-
-    measured: number of steps measured, of `batch` examples on average, which took `batch_seconds` each. If
-    the run's steps have more examples than that, `step` is extrapolated by the number of passes.
-    evaluating: seconds of one evaluation of the global model. at_once: clients that train at a time, with
-    `threads` threads each. physical_batch_size: most examples in memory; rows: of a pass. step_bytes: memory
-    that a step adds to its process; resident_bytes: of this process, which holds the data as a client's does.
-    rounds: seconds of all rounds together. reading: seconds in which a client reads its data, for each round
-    anew unless it is simulated. slowness: seconds for each second of this process's work; 1 on an idle
-    machine. around: seconds before the first round and after the last.
+class Memory:
+    """physical_batch_size: most examples in memory at once. step_bytes: what a step adds to its process;
+    resident_bytes: of this process, which holds the data as a client's does.
     """
 
-    preparing: float
-    step: float
-    measured: int
-    batch: int
-    batch_seconds: float
-    evaluating: float
-    at_once: int
-    threads: int
     physical_batch_size: int
-    rows: int
     step_bytes: int
     resident_bytes: int
-    rounds: float = 0.0
-    reading: float = 0.0
-    slowness: float = 1.0
-    around: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +39,7 @@ class Forecast:
     """clients: by number, if each takes part in all rounds that its budget allows.
 
     epsilon, delta: the run's cost at its end. epsilon_alone: the same if the assumption behind secure sums
-    fails; None if no client is in one. parameters: number of jointly trained values. timing: on this
+    fails; None if no client is in one. parameters: number of jointly trained values. memory: on this
     machine; None if it was not measured, or no client can take part.
     """
 
@@ -71,7 +50,7 @@ class Forecast:
     aggregator: Aggregator
     parameters: int
     epsilon_alone: float | None = None
-    timing: Timing | None = None
+    memory: Memory | None = None
 
     @property
     def resolved(self) -> RunConfig:

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import os
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -191,13 +190,10 @@ def check_parts(config: RunConfig) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """sizes: the declared, public number of records or persons of each client. notes: for the user. seconds:
-    in which one client's data were read.
-    """
+    """sizes: the declared, public number of records or persons of each client. notes: for the user."""
 
     sizes: tuple[int, ...]
     notes: tuple[str, ...]
-    seconds: float = 0.0
 
 
 def split(config: RunConfig) -> Parts:
@@ -213,9 +209,7 @@ def split(config: RunConfig) -> Parts:
             f"site-metrics-every = {config.site_metrics_every}: no client here has test records; set test to "
             'a share of the records, such as 0.2, or "own".'
         )
-    began = time.perf_counter()
     train, parts = load_parts(config)
-    seconds = (time.perf_counter() - began) / (config.clients if config.by_client else 1)
     whose = train.groups if config.unit != RECORD else range(len(train))
 
     if config.unit != RECORD:
@@ -224,7 +218,7 @@ def split(config: RunConfig) -> Parts:
     kept = 1 - config.test_share  # about: a secret hash decides
     units = [max(1, round(kept * len({whose[row] for row in part.tolist()}))) for part in parts]
     sizes = tuple(auto_size(number, config) for number in units)
-    return Parts(sizes, (*_notes(config, train, min(sizes)), *_of_settings(config)), seconds)
+    return Parts(sizes, (*_notes(config, train, min(sizes)), *_of_settings(config)))
 
 
 def check_budget(config: RunConfig, largest: int) -> None:

@@ -76,7 +76,7 @@ def test_what_is_said_of_signatures_is_true_to_what_is_there(made_run: MadeRun) 
         return " ".join(f"{one.what} {one.means}" for one in made_run.check(**given)[check].findings)
 
     def draw() -> None:
-        made_run.files.report.write_text(render_page([made_run.files]))
+        made_run.files.report.write_text(render_page(made_run.files))
 
     draw()
     assert LISTED in said("page")

@@ -8,7 +8,6 @@ from fl_dp.errors import ConfigError
 CHOSEN = (
     "rounds", "local_epochs", "expected_batch_size", "physical_batch_size", "learning_rate", "momentum",
     "server_optimizer", "optimizer_state", "max_grad_norm", "noise_multiplier", "participations",
-    "round_timeout",
 )  # fmt: skip
 
 

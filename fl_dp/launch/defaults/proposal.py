@@ -1,7 +1,6 @@
-"""Proposes a run by the rule that fits the time limit: as many passes over the records as it allows."""
+"""Proposes a run by the rule: settings with their reasons, and what it costs."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fl_dp.accounting.budget import auto_delta
@@ -12,12 +11,10 @@ from fl_dp.config.secure import SECURE
 from fl_dp.config.values import key_of
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.server.optimizers import MOMENTUM as FEDAVGM_MOMENTUM
-from fl_dp.launch.check import MARGIN
 from fl_dp.launch.defaults import CHOSEN, rule
 from fl_dp.launch.defaults.reasons import reasons_of
 from fl_dp.launch.files_first import check_clients_files
 from fl_dp.launch.forecast import Forecast, forecast_of
-from fl_dp.launch.measuring import timing_of
 from fl_dp.launch.preflight import (
     check_budget,
     check_choices,
@@ -26,10 +23,9 @@ from fl_dp.launch.preflight import (
     split,
     with_absolute_paths,
 )
-from fl_dp.launch.request import Engine, RunRequest
+from fl_dp.launch.request import RunRequest
 from fl_dp.launch.spending import takes_every_round
 from fl_dp.records import KEEP, RESET, Entry
-from fl_dp.reporting.wording import duration
 
 # What the rule was made for, and measured with.
 _ONLY: dict[str, Scalar] = {
@@ -39,8 +35,6 @@ _ONLY: dict[str, Scalar] = {
     "noise_multiplier_schedule": "constant",
 }  # fmt: skip
 _OF_SUMS: dict[str, Scalar] = {"aggregation": SECURE, "server_optimizer": "fedavgm"}
-START = 20.0  # seconds before the first round and after the last, at least
-_TRIES = 6  # forecasts of the time, each with fewer passes, the last with one
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +55,9 @@ class RuledRun:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """run: with reasons, and a forecast that includes time. seconds: time to allow, with start and margin;
-    limit: the seconds that were allowed. notes: for the user.
-    """
+    """run: with reasons and a forecast. notes: for the user."""
 
     run: RuledRun
-    seconds: float
-    limit: float | None
     notes: tuple[str, ...]
 
     @property
@@ -76,70 +66,32 @@ class Proposal:
 
 
 def propose(
-    request: RunRequest,
-    *,
-    engine: Engine | None = None,
-    seconds: float | None = None,
-    most_rounds: int | None = None,
-    begin: Callable[[], object] = lambda: None,
+    request: RunRequest, *, most_rounds: int | None = None, most_passes: int | None = None
 ) -> Proposal:
     """Choose settings for the request's data, model, budget and clients; its own values are ignored.
 
     As in `check_run`, only the number and form of the records are used; nothing is started, paid or written.
-    engine: as in a launch. seconds: time limit of the run; None: no limit. most_rounds: the most rounds
-    allowed. begin: called once everything is checked, before steps are measured, which may take minutes.
-    ConfigError, DataError or TaskError for what a launch refuses, for settings that the rule was not made
-    for, and for a limit too short for a single pass, with the seconds that one takes.
+    most_rounds: the most rounds allowed; most_passes: the most passes over each client's records in all of
+    them. ConfigError, DataError or TaskError for what a launch refuses, and for settings that the rule was
+    not made for.
     """
-    _check_ruled(request.config, seconds, most_rounds)
+    _check_ruled(request.config, most_rounds, most_passes)
     check_clients_files(request.config)
     check_names(request.config)
     check_choices(request.config)
     config = with_absolute_paths(request.config)
     check_server(config)
     parts = split(replace(config, expected_batch_size=1, physical_batch_size=1, rounds=rule.MOST_STEPS))
-    made_up = rule.made_up(config)
-    limit = math.inf if seconds is None else seconds
-    epochs, timing = rule.MOST_EPOCHS, None
-    begin()
-    for tried in range(1, _TRIES + 1):
-        run = ruled(config, parts.sizes, made_up, epochs, most_rounds)
-        timing = timing_of(run.forecast, simulated=engine is not None, known=timing, reading=parts.seconds)
-        if timing is None:
-            raise ConfigError(
-                f"epsilon = {config.epsilon:g}: no client can take part: "
-                f"{run.forecast.clients[0].record.reason}"
-            )
-        start = max(START, timing.around)
-        needed = start + MARGIN * timing.rounds
-        if needed <= limit:
-            # a generous timeout: an update that arrives after it is paid for and lost
-            longest = 600.0 * math.ceil(MARGIN * timing.rounds / run.config.rounds / 600)
-            patient = replace(run.config, round_timeout=max(RunConfig().round_timeout, longest))
-            whole = replace(run, forecast=replace(run.forecast, config=patient, timing=timing))
-            return Proposal(whole, needed, seconds, (*request.notes, *parts.notes))
-        if epochs == 1:
-            break
-        share = (limit - start) / (needed - start)
-        epochs = fewer(epochs, share) if tried < _TRIES - 1 else 1.0
-    raise _too_short(limit, needed, run.config)
+    epochs = min(rule.MOST_EPOCHS, float(most_passes or rule.MOST_EPOCHS))
+    run = ruled(config, parts.sizes, rule.made_up(config), epochs, most_rounds)
+    if not run.forecast.mechanisms:
+        raise ConfigError(
+            f"epsilon = {config.epsilon:g}: no client can take part: {run.forecast.clients[0].record.reason}"
+        )
+    return Proposal(run, (*request.notes, *parts.notes))
 
 
-def fewer(epochs: float, share: float) -> float:
-    """A whole number of passes, at least one, that takes about `share` of the time of `epochs`, and fewer."""
-    return max(1.0, float(min(int(epochs) - 1, int(0.95 * epochs * max(0.0, share)))))
-
-
-def _too_short(seconds: float, needed: float, config: RunConfig) -> ConfigError:
-    """needed: for one pass over the records, the least that was tried."""
-    return ConfigError(
-        f"the time limit, {duration(seconds)}, is too short: 1 pass over the records in "
-        f"{config.rounds} rounds with {config.fit_clients} clients each takes {needed:.0f} s on this "
-        "machine. Allow more time or fewer rounds, or choose a smaller model."
-    )
-
-
-def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | None) -> None:
+def _check_ruled(config: RunConfig, most_rounds: int | None, most_passes: int | None) -> None:
     for field, value in _ONLY.items():
         if (given := getattr(config, field)) != value and not (
             config.secure and given == _OF_SUMS.get(field)
@@ -148,15 +100,9 @@ def _check_ruled(config: RunConfig, seconds: float | None, most_rounds: int | No
                 f"{key_of(field)} = {given!r}: the rule works only for {value!r}; plan without it, and "
                 "change it in the file that is written."
             )
-    if seconds is not None and not 0 < seconds < math.inf:
-        raise ConfigError(f"minutes = {seconds / 60:g}: expected a finite number above 0, the time limit.")
-    if seconds is not None and seconds <= START:
-        raise ConfigError(
-            f"the time limit, {duration(seconds)}, is too short: a run needs {START:g} s before its first "
-            "round. Allow more than that."
-        )
-    if most_rounds is not None and most_rounds < 1:
-        raise ConfigError(f"rounds = {most_rounds}: expected an integer >= 1, the largest number of rounds.")
+    for name, most in (("rounds", most_rounds), ("passes", most_passes)):
+        if most is not None and most < 1:
+            raise ConfigError(f"{name} = {most}: expected an integer >= 1, the largest number of {name}.")
 
 
 def ruled(

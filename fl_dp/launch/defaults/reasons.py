@@ -2,7 +2,6 @@
 
 from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.config.run import RunConfig
-from fl_dp.launch.check import MARGIN
 from fl_dp.launch.defaults import rule
 from fl_dp.launch.spending import takes_every_round
 from fl_dp.reporting.wording import counted
@@ -22,7 +21,7 @@ def reasons_of(
     size: of the typical client; epochs, most: passes and most rounds, as in `ruled`.
     """
     steps = steps_of_epochs(size, min(config.expected_batch_size, size), epochs)
-    in_time = ", as many as the time allows" if epochs < rule.MOST_EPOCHS else ""
+    few = ", as many as are allowed" if epochs < rule.MOST_EPOCHS else ""
     allowed = ", as many as are allowed" if most == config.rounds else ""
     in_a_weight = rule.noise_in_a_weight(parameters, images=made_up.images)
     why_move = (
@@ -46,7 +45,7 @@ def reasons_of(
         "rounds": f"{why_rounds}{allowed}: then no single client's noise dominates the common model",
         "local_epochs": (
             f"{counted(round(epochs), 'pass', 'passes')} over a client's {size} {config.unit_name}s in all "
-            f"rounds{in_time}: at a fixed epsilon, more passes help (De et al. 2022, arXiv 2204.13650)"
+            f"rounds{few}: at a fixed epsilon, more passes help (De et al. 2022, arXiv 2204.13650)"
         ),
         "expected_batch_size": (
             f"{counted(steps, 'step')} for each client in total; larger batches hardly reduce the noise at "
@@ -59,10 +58,6 @@ def reasons_of(
         "max_grad_norm": f"gradients of made-up records have length {made_up.norm:.2g}; {why_bound}",
         "noise_multiplier": "calibrated for each client, so that the rounds spend its epsilon",
         "participations": "noise for the number of rounds that nine of ten clients do not exceed",
-        "round_timeout": (
-            f"{MARGIN:g} times the expected time of a round, at least an hour: what a client sends later "
-            "is lost, though paid for"
-        ),
     }
     if takes_every_round(config):
         reasons |= {

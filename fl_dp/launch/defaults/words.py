@@ -8,20 +8,18 @@ import tomli_w
 from fl_dp.config.flat import Scalar
 from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
-from fl_dp.launch.check import MARGIN
-from fl_dp.launch.check_words import cost_lines, drowned_lines, guarantee_lines
+from fl_dp.launch.check_words import drowned_lines, guarantee_lines
 from fl_dp.launch.defaults import CHOSEN
-from fl_dp.launch.defaults.proposal import START, Proposal
-from fl_dp.launch.forecast import Forecast
+from fl_dp.launch.defaults.proposal import Proposal
 from fl_dp.reporting.table import print_table
-from fl_dp.reporting.wording import counted, duration
+from fl_dp.reporting.wording import counted
 
 _WIDTH = 100
 _ALWAYS = ("data", "model", "clients", "min_clients", "fit_clients", "epsilon", "delta")
 _SOURCES = "fl-dp plan chose these settings; docs/defaults.md has the rule, its sources and its measurements."
 
 
-def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bool) -> None:
+def print_proposal(found: Proposal, say: Callable[[str], None]) -> None:
     for note in found.notes:
         say(f"note: {note}")
     config, forecast = found.config, found.run.forecast
@@ -36,7 +34,6 @@ def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bo
     print_table("Settings by the rule", ("key", "value", "why"), rows, left=("key", "value", "why"))
     noises = [one.noise_multiplier for one in forecast.mechanisms]
     becomes = " to ".join(f"{noise:g}" for noise in sorted({min(noises), max(noises)}))
-    limit = "" if found.limit is None else f" of {duration(found.limit)}"
     for line in (
         "",
         f"noise-multiplier auto becomes {becomes}",
@@ -44,15 +41,8 @@ def print_proposal(found: Proposal, say: Callable[[str], None], *, simulated: bo
         f"all noise together is {forecast.noise_share:.2g} times as long as a sum of gradients that all "
         "agree; the smaller, the better for the model",
         *drowned_lines(forecast),
-        *cost_lines(forecast, simulated=simulated),
-        f"allow {duration(found.seconds)}{limit}: {MARGIN:g} times the time of the rounds, because machines "
-        f"are seldom idle, and {_start(forecast):.0f} s to start and finish",
     ):
         say(line)
-
-
-def _start(forecast: Forecast) -> float:
-    return max(START, forecast.timing.around if forecast.timing else 0.0)
 
 
 def run_file_text(found: Proposal, base: RunConfig) -> str:

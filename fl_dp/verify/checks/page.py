@@ -153,7 +153,7 @@ def _check_plain(evidence: Evidence) -> None:
 def _drawn_again(evidence: Evidence) -> str:
     from fl_dp.reporting.page.render import render_page
 
-    return _made(lambda: render_page([evidence.folder]))
+    return _made(lambda: render_page(evidence.folder))
 
 
 def _made(make: Callable[[], _Made]) -> _Made:

@@ -1,4 +1,4 @@
-"""A proposal rests on public facts alone, fits the time, and is refused where no run would come of it."""
+"""A proposal rests on public facts alone, and is refused where no run would come of it."""
 
 import math
 from dataclasses import replace
@@ -10,10 +10,8 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, DataError
-from fl_dp.launch import measuring
 from fl_dp.launch.check import check_run
-from fl_dp.launch.defaults import proposal
-from fl_dp.launch.defaults.proposal import Proposal, fewer, propose, typical
+from fl_dp.launch.defaults.proposal import Proposal, propose, typical
 from fl_dp.launch.defaults.rule import noise_in_a_weight
 from fl_dp.launch.defaults.words import print_proposal
 from fl_dp.launch.exit_codes import ExitCode
@@ -23,13 +21,12 @@ CONFIG = RunConfig(accountant="rdp")
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(measuring, "SECONDS", 0.02)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
 def proposed(config: RunConfig = CONFIG, **more: object) -> Proposal:
-    return propose(RunRequest(config, ()), engine="ray", **more)
+    return propose(RunRequest(config, ()), **more)
 
 
 @cache
@@ -76,17 +73,6 @@ def test_records_of_other_values_have_the_same_plan(tmp_path):
     assert found["fewer"].config.max_grad_norm != found["a"].config.max_grad_norm
 
 
-def test_a_round_may_take_as_long_as_it_is_to_take(monkeypatch):
-    assert usual().config.round_timeout == 3600.0
-    real = proposal.timing_of
-    monkeypatch.setattr(
-        proposal, "timing_of", lambda *of, **more: replace(real(*of, **more), rounds=20_000.0)
-    )
-    found = proposed()
-    assert found.config.rounds == 8
-    assert found.config.round_timeout == found.run.forecast.config.round_timeout == 5400.0  # 9 times 600 s
-
-
 def test_a_larger_budget_takes_longer_steps():
     first, second = (proposed(replace(CONFIG, epsilon=one)).config.learning_rate for one in (1.0, 2.0))
     assert second == pytest.approx(2 * first, rel=0.3)
@@ -104,61 +90,20 @@ def test_where_chance_decides_the_noise_that_counts_is_that_of_a_mean_of_those_w
     assert run.config.learning_rate * run.config.max_grad_norm == pytest.approx(move, rel=0.08)
 
 
-def timed(monkeypatch, seconds_of, around=0.0):
-    """Configs that were timed; a run of one takes what seconds_of its passes says, and `around`."""
-    whole, asked = usual(), []
-
-    def timing_of(forecast, *, simulated, known, reading):
-        asked.append(forecast.config)
-        return replace(
-            whole.run.forecast.timing, rounds=seconds_of(passes_of(forecast.config)), around=around
-        )
-
-    monkeypatch.setattr(proposal, "timing_of", timing_of)
-    return asked
+def test_passes_may_be_limited():
+    many, few = usual(), proposed(most_passes=5)
+    assert (passes_of(many.config), passes_of(few.config)) == (40.0, 5.0)
+    assert "40 passes over a client's 721 records in all rounds: " in many.run.reasons["local_epochs"]
+    words = "5 passes over a client's 721 records in all rounds, as many as are allowed"
+    assert few.run.reasons["local_epochs"].startswith(words)
+    assert proposed(most_passes=90).config == many.config
 
 
 def passes_of(config: RunConfig) -> float:
     return config.local_epochs * config.rounds
 
 
-def test_a_limit_of_time_takes_fewer_passes(monkeypatch):
-    many = usual().run.reasons["local_epochs"]
-    assert "40 passes over a client's 721 records in all rounds: " in many
-    asked = timed(monkeypatch, lambda passes: passes + 4.0)  # a second a pass, and four in any case
-    assert proposed(seconds=proposal.START + 2 * 44.0).seconds == proposal.START + 2 * 44.0
-    found = proposed(seconds=proposal.START + 2 * 16.0)
-    assert 8 <= passes_of(found.config) <= 12
-    words = (
-        f"{passes_of(found.config):g} passes over a client's 721 records in all rounds, as many as the time"
-    )
-    assert found.run.reasons["local_epochs"].startswith(words)
-    assert found.seconds <= proposal.START + 2 * 16.0
-    with pytest.raises(
-        ConfigError, match=r"the time limit, 25 s, is too short: 1 pass over.* takes 30 s on this"
-    ):
-        proposed(seconds=25.0)
-    assert passes_of(asked[-1]) == 1.0
-    with pytest.raises(ConfigError, match=r"the time limit, 9\.0 s, is too short"):
-        proposed(seconds=9.0)
-
-
-def test_a_long_start_is_allowed_for(monkeypatch):
-    timed(monkeypatch, lambda passes: passes, around=100.0)
-    assert proposed().seconds == 100.0 + 2 * 40.0
-    assert passes_of(proposed(seconds=100.0 + 2 * 16.0).config) <= 16.0
-
-
-def test_a_machine_that_gets_slower_is_asked_for_one_pass_at_last(monkeypatch):
-    seconds = iter([100.0, 100.1, 100.2, 100.3, 100.4, 1.0])
-    asked = timed(monkeypatch, lambda passes: next(seconds))
-    found = proposed(seconds=proposal.START + 2 * 99.9)
-    assert found.config == asked[-1]
-    assert passes_of(found.config) == 1.0
-
-
-def test_fewer_passes_and_the_typical_client_by_hand():
-    assert [fewer(*one) for one in ((40.0, 0.5), (3.0, 0.99), (2.0, -3.0))] == [19.0, 2.0, 1.0]
+def test_the_typical_client_by_hand():
     # the client that has the median record
     assert [typical(sizes) for sizes in ([30, 85, 172, 199], [1] * 99 + [1000], [5, 5])] == [172, 1000, 5]
 
@@ -181,7 +126,7 @@ OTHERS = {
         ({"data": "npz:absent.npz"}, {}, r"absent\.npz"),
         ({"model": "tanh-cnn"}, {}, "tanh-cnn"),
         ({"epsilon": 1e-5}, {}, "epsilon = 1e-05"),
-        ({}, {"seconds": 0.0}, "minutes = 0: expected"),
+        ({}, {"most_passes": 0}, "passes = 0: expected"),
         ({}, {"most_rounds": 0}, "rounds = 0"),
     ],
 )
@@ -192,7 +137,7 @@ def test_what_no_run_comes_of_is_refused_by_name(change, more, words):
 
 def test_too_few_records_for_the_budget_are_told_with_the_number(capsys):
     drowned = proposed(replace(CONFIG, epsilon=0.02))
-    print_proposal(drowned, print, simulated=True)
+    print_proposal(drowned, print)
     out = capsys.readouterr().out
     share = drowned.run.forecast.noise_share
     assert share > 1

@@ -10,9 +10,7 @@ from fl_dp import Task
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.config.run import RunConfig
 from fl_dp.form import Form
-from fl_dp.launch.check import MARGIN
 from fl_dp.launch.defaults import rule
-from fl_dp.launch.defaults.proposal import START
 from fl_dp.records import Entry
 from fl_dp.tasks.load import give, task_of
 from fl_dp.training.optimizers import MomentumSGD
@@ -192,7 +190,5 @@ def test_the_rules_numbers_are_those_of_its_page():
         f"{100 * rule.MOST_NOISE_OF_MEAN:g} % of it",
         f"{rule._CONSTANT:g} / P^(1/4)",
         f"{rule.MOMENTUM:g}, kept from round to round",
-        f"Of a limit a plan takes { {1.0: 'all', 2.0: 'half'}[MARGIN] },",
-        f"leaves {START:g} s for the start",
     ):
         assert words in page

@@ -8,7 +8,6 @@ from fl_dp.records import REFUTED
 ADVICE = "paid under a rounding assumption that was refuted since: see docs/advisories.md"
 _CHARGED = "epsilon is as it was charged, and may be far below the true one"
 HOLDS_NOT = f"its {_CHARGED}"
-# On the page, as plain text that HTML does not escape, so that `without_refutation` finds it there.
 _SENTENCE = f" Steps on these data were {ADVICE}. The {_CHARGED}."
 _MARK = " (refuted)"
 
@@ -30,8 +29,3 @@ def arithmetic_words(arithmetic: str) -> str:
 def sentence(arithmetic: str) -> str:
     """A sentence to append on the page; empty as `mark`."""
     return _SENTENCE if arithmetic == REFUTED else ""
-
-
-def without_refutation(page: str) -> str:
-    """The page as it was drawn before the refutation."""
-    return page.replace(_SENTENCE, "").replace(_MARK, "")

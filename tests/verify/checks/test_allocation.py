@@ -1,4 +1,4 @@
-"""Random allocation in a run's files: its epsilons, its own steps, and that config.toml asks for it."""
+"""Random allocation in a run's files: its epsilons, and its own steps."""
 
 import pytest
 from verify.made_run import Json, MadeRun, add_up
@@ -25,13 +25,11 @@ def as_allocated(line: Json) -> None:
 @pytest.fixture
 def allocated(made_run: MadeRun) -> MadeRun:
     made_run.change_both(as_allocated)
-    for file in ("config", "resolved"):
-        made_run.change_settings('sampling-scheme = "poisson"', 'sampling-scheme = "allocation"', file)
     return made_run
 
 
 def test_a_run_of_passes_agrees_and_says_that_nobody_else_has_computed_it(allocated: MadeRun) -> None:
-    for check in ("epsilons", "charges", "config"):
+    for check in ("epsilons", "files"):
         assert allocated.words(check) == ""
     assert any("by fl_dp's own accountant" in note for note in allocated.notes("epsilons"))
 
@@ -41,21 +39,15 @@ def test_a_lowered_epsilon_of_passes_is_found(allocated: MadeRun) -> None:
     assert "epsilon 1.0000, and its charges cost" in allocated.words("epsilons")
 
 
-def test_poisson_steps_that_are_called_passes_are_found(made_run: MadeRun) -> None:
-    """They cost less as passes; config.toml says how records were drawn."""
-    made_run.change_both(as_allocated)
-    assert "charged in passes of 10, and config.toml asks for passes of 1" in made_run.words("config")
-
-
 def test_a_rounds_own_steps_are_passes_too(allocated: MadeRun) -> None:
     def take(line: Json) -> None:
         line["clients"]["south"].pop("pass_steps")
 
     allocated.change_rounds(take)
-    assert "the charges lack 20 steps" in allocated.words("charges")
+    assert "the charges lack 20 steps" in allocated.words("files")
 
     def torn(line: Json) -> None:
         line["clients"]["south"] |= {"pass_steps": 7}
 
     allocated.change_rounds(torn)
-    assert "its own steps are no charge" in allocated.words("charges")
+    assert "its own steps are no charge" in allocated.words("files")

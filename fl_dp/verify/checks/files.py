@@ -1,4 +1,4 @@
-"""summary.json, charges, rounds.jsonl and the model's digest: one comparison. Forgers can rewrite them all."""
+"""summary.json, charges, rounds.jsonl and the model's digest: one comparison, which a forger can satisfy."""
 
 import typing
 import zipfile

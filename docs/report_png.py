@@ -25,7 +25,7 @@ if browser is None:
 target = Path(__file__).parent / "report.png"
 with tempfile.TemporaryDirectory() as folder:
     page, drawn = Path(folder) / "report.html", Path(folder) / "report.png"
-    page.write_text(render_page([RunFolder(Path(run).absolute()) for run in sys.argv[1:]]), encoding="utf-8")
+    page.write_text(render_page(RunFolder(Path(sys.argv[1]).absolute())), encoding="utf-8")
     options = (
         "--headless",
         "--no-sandbox",

@@ -45,9 +45,68 @@ GONE: dict[str, set[str]] = {
     "1.0.0": {
         "fl-dp audit --own-model",
         "fl-dp audit --plot",
+        "fl-dp budget ",
+        "fl-dp budget --accountant",
+        "fl-dp budget --allocation",
+        "fl-dp budget --batch-size",
+        "fl-dp budget --clients-per-person",
+        "fl-dp budget --colluders",
+        "fl-dp budget --delta",
+        "fl-dp budget --dropouts",
+        "fl-dp budget --epsilon",
+        "fl-dp budget --json",
+        "fl-dp budget --local-epochs",
+        "fl-dp budget --members",
+        "fl-dp budget --noise-multiplier",
+        "fl-dp budget --records",
+        "fl-dp budget --rounds",
+        "fl-dp budget --steps",
+        "fl-dp budget --then",
+        "fl-dp calibrate ",
+        "fl-dp calibrate --accountant",
+        "fl-dp calibrate --allocation",
+        "fl-dp calibrate --batch-size",
+        "fl-dp calibrate --clients-per-person",
+        "fl-dp calibrate --colluders",
+        "fl-dp calibrate --delta",
+        "fl-dp calibrate --dropouts",
+        "fl-dp calibrate --epsilon",
+        "fl-dp calibrate --json",
+        "fl-dp calibrate --local-epochs",
+        "fl-dp calibrate --members",
+        "fl-dp calibrate --records",
+        "fl-dp calibrate --rounds",
+        "fl-dp calibrate --steps",
+        "fl-dp calibrate --then",
         "fl-dp doctor ",
+        "fl-dp fine-tune ",
+        "fl-dp fine-tune --config",
+        "fl-dp fine-tune --expected-batch-size",
+        "fl-dp fine-tune --learning-rate",
+        "fl-dp fine-tune --ledger",
+        "fl-dp fine-tune --local-epochs",
+        "fl-dp fine-tune --max-grad-norm",
+        "fl-dp fine-tune --noise-multiplier",
+        "fl-dp fine-tune --out",
+        "fl-dp fine-tune --own",
+        "fl-dp fine-tune --set",
+        "fl-dp fine-tune --trainable",
+        "fl-dp fine-tune model",
+        "fl-dp report --csv",
+        "fl-dp report runs",
+        "fl-dp run --baseline",
+        "fl-dp run --vary-mechanism",
         "fl-dp server --log-json",
         "fl-dp server --metrics",
+        "fl-dp sweep ",
+        "fl-dp sweep --jobs",
+        "fl-dp sweep --ledger",
+        "fl-dp sweep --out",
+        "fl-dp sweep --plan",
+        "fl-dp sweep --resume",
+        "fl-dp sweep --show",
+        "fl-dp sweep --yes",
+        "fl-dp sweep file",
         "fl-dp watch ",
         "fl-dp watch --once",
         "fl-dp watch run",
@@ -177,7 +236,7 @@ def test_an_interrupted_run_may_go_on_or_its_numerics_are_named(samples: Path) -
 
 
 def test_an_export_of_a_newer_format_is_declined(samples: Path) -> None:
-    """Other formats that have a number have this test beside their own: ledger, state, plan of a sweep."""
+    """Other formats that have a number have this test beside their own: ledger and state."""
     file = samples / "every-entry" / "export.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "format": "fl-dp ledger 2"}))
     with pytest.raises(LedgerError, match=r"not an export that this fl_dp can read \(fl-dp ledger 1\)"):
@@ -197,7 +256,7 @@ def test_what_0_1_0_has_paid_is_said_to_be_refuted(
     with Ledger.open_existing(named_ledger(folder / "ledgers" / "north")) as ledger:
         print_accounts(account_reports(ledger.accounts()))
     assert f"assumed (refuted): {ADVICE}" in " ".join(capsys.readouterr().out.split())
-    assert (page := render_page([run])) != run.report.read_text()
+    assert (page := render_page(run)) != run.report.read_text()
     assert page.count(ADVICE) == 2
     assert card_of(load_run(run.path), {})["guarantee"]["arithmetic"] == "assumed (refuted)"
     evidence = Evidence(run, None, (named_ledger(folder / "ledgers" / "north"),))

@@ -1,4 +1,4 @@
-"""Which noise keeps a plan within a budget, and how many of a plan's steps or rounds still fit one."""
+"""Which noise keeps a plan within a budget, and how many of a plan's steps still fit one."""
 
 import math
 from bisect import bisect_left
@@ -8,7 +8,6 @@ from dataclasses import replace
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
 from fl_dp.accounting.epsilon import MAX_EPSILON, MAX_STEPS, compute_epsilon
 from fl_dp.accounting.events import merge
-from fl_dp.accounting.training_plan import TrainingPlan
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
@@ -83,22 +82,6 @@ def calibrate_parts(
     return _noise(least_within(cost, epsilon, low, high, position=lambda number: math.log(_noise(number))))
 
 
-def calibrate_plan(
-    plan: TrainingPlan, epsilon: float, delta: float, *, accountant: str = DEFAULT_ACCOUNTANT
-) -> TrainingPlan:
-    """The plan; each phase without a noise multiplier gets the smallest that keeps all of them in budget.
-
-    Tolerance, limits and errors are those of `calibrate_parts`; ConfigError if every phase has a multiplier.
-    """
-    chosen, open_ = plan.split()
-    if not open_.phases:
-        raise ConfigError("noise-multiplier: every phase of the plan has one; nothing is left to calibrate.")
-    with_any = open_.with_noise(_ANY_NOISE).phases
-    parts = [phase.round().taking(phase.steps * phase.rounds) for phase in with_any]
-    noise = calibrate_parts(parts, epsilon, delta, spent=chosen.rounds(), accountant=accountant)
-    return plan.with_noise(noise)
-
-
 def steps_that_fit(
     planned: Entry,
     epsilon: float,
@@ -112,49 +95,21 @@ def steps_that_fit(
     Of passes (`Entry.pass_steps`) whole ones. It takes one computation if all fit, two if none does, else
     about seven.
     """
-    spent = merge(spent)
-
-    def history(draws: int) -> History:
-        return (*spent, planned.taking(draws * planned.pass_steps))
-
-    return planned.pass_steps * _most_that_fit(history, planned.draws, epsilon, delta, accountant)
-
-
-def rounds_that_fit(
-    rounds: Sequence[Entry],
-    epsilon: float,
-    delta: float,
-    *,
-    spent: Iterable[Entry] = (),
-    accountant: str = DEFAULT_ACCOUNTANT,
-) -> int:
-    """How many of the rounds, in order, stay within `epsilon` at `delta` after `spent`."""
-    spent = merge(spent)
-
-    def history(count: int) -> History:
-        return (*spent, *rounds[:count])
-
-    return _most_that_fit(history, len(rounds), epsilon, delta, accountant)
-
-
-def _most_that_fit(
-    history: Callable[[int], History], planned: int, epsilon: float, delta: float, accountant: str
-) -> int:
-    """The largest number from 0 to `planned` whose history stays within epsilon."""
+    _require_number(epsilon)
+    if planned.draws < 1 or epsilon == math.inf:
+        return max(planned.steps, 0)
+    most, spent = min(planned.draws, MAX_STEPS), merge(spent)  # with one step more, epsilon is infinite
 
     def cost(missing: int) -> float:
-        return compute_epsilon(history(planned - missing), delta, accountant)
+        taken = planned.taking((most - missing) * planned.pass_steps)
+        return compute_epsilon((*spent, taken), delta, accountant)
 
-    _require_number(epsilon)
-    if planned < 1 or epsilon == math.inf:
-        return max(planned, 0)
-    planned = min(planned, MAX_STEPS)  # with one step more, epsilon is infinite
     if cost(0) <= epsilon:
-        return planned
-    if cost(planned - 1) > epsilon:
+        return most * planned.pass_steps
+    if cost(most - 1) > epsilon:
         return 0
-    missing = least_within(cost, epsilon, 0, planned - 1, position=lambda i: -math.log(planned - i))
-    return planned - missing
+    missing = least_within(cost, epsilon, 0, most - 1, position=lambda i: -math.log(most - i))
+    return (most - missing) * planned.pass_steps
 
 
 def _require_number(epsilon: float) -> None:

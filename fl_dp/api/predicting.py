@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,12 +20,13 @@ from fl_dp.data.tables.files import write_frame
 from fl_dp.data.tensor_data import batch_inputs
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError, DataError, ModelError
-from fl_dp.reporting.spreadsheet import disarmed
 from fl_dp.tasks.load import in_task_code
 from fl_dp.tasks.task import Task
 
 _BATCH = 512
 _OF_ENCODING = ("columns", "image-size", "image-mode", "features", "tokens", "tokenizer", "encoding")
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet takes for a formula
+_NUMBER = re.compile(r"-(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|-inf")
 
 
 def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
@@ -72,6 +74,17 @@ def write_predictions(found: pd.DataFrame, out: Path) -> None:
     safe = found.assign(answer=found["answer"].map(disarmed)) if "answer" in found else found
     text = safe.to_csv(float_format="%.6g", lineterminator="\n")
     write_whole(out, lambda opened: opened.write(text.encode()))
+
+
+def disarmed(value: object) -> str:
+    """The cell, prefixed with an apostrophe if a spreadsheet might compute it; numbers stay numbers.
+
+    Spaces before a formula do not hide it. None is an empty cell.
+    """
+    text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if not text.startswith(_FORMULAS) and not text.lstrip().startswith(_FORMULAS):
+        return text
+    return text if _NUMBER.fullmatch(text) else f"'{text}"
 
 
 def _inputs_of(run: TaskSettings, data: Any, schema: str) -> Tensor:

@@ -153,7 +153,7 @@ class Result:
         if self.settings.personal:
             raise ConfigError(
                 f"personal = {self.settings.personal!r}: the run's model has no trained values of these "
-                "parameters. Use a client's model, model_of(CLIENT); at a site, fl-dp fine-tune --own."
+                "parameters. Use a client's model, model_of(CLIENT)."
             )
         return self._rebuilt
 

@@ -18,9 +18,6 @@ from fl_dp.cli.check import OPTIONS as CHECK_OPTIONS
 from fl_dp.cli.check import check
 from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
-from fl_dp.cli.costs import BUDGET_HELP, CALIBRATE_HELP, budget, calibrate
-from fl_dp.cli.fine_tune import HELP as FINE_TUNE_HELP
-from fl_dp.cli.fine_tune import fine_tune
 from fl_dp.cli.keys import init, keys
 from fl_dp.cli.kits import accept_roster, join_request, provision_federation
 from fl_dp.cli.ledger import ledger_app
@@ -33,19 +30,17 @@ from fl_dp.cli.run import RUN_OPTIONS, run
 from fl_dp.cli.schema import HELP as SCHEMA_HELP
 from fl_dp.cli.schema import schema
 from fl_dp.cli.server import server_app
-from fl_dp.cli.sweep import HELP as SWEEP_HELP
-from fl_dp.cli.sweep import sweep
 from fl_dp.cli.validate import HELP as VALIDATE_HELP
 from fl_dp.cli.validate import validate
 from fl_dp.cli.verify import HELP as VERIFY_HELP
 from fl_dp.cli.verify import verify
 
 SECTIONS = {
-    "Train": ("run", "check", "plan", "sweep", "fine-tune"),
+    "Train": ("run", "check", "plan"),
     "See": ("report", "verify", "predict", "export"),
     "Prepare": ("new", "init", "keys", "schema", "validate"),
     "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
-    "Account": ("ledger", "budget", "calibrate", "audit"),
+    "Account": ("ledger", "audit"),
 }
 
 
@@ -89,7 +84,6 @@ app.add_typer(client_app, name="client")
 app.command("provision")(provision_federation)
 app.command("join-request")(join_request)
 app.command("accept")(accept_roster)
-app.command(help=FINE_TUNE_HELP)(fine_tune)
 app.command(help=PLAN_HELP)(plan)
 app.command()(new)
 app.command()(init)
@@ -97,14 +91,11 @@ app.command()(keys)
 app.command(help=REPORT_HELP)(report)
 app.command()(predict)
 app.command()(export)
-app.command(help=BUDGET_HELP)(budget)
-app.command(help=CALIBRATE_HELP)(calibrate)
 app.command(help=AUDIT_HELP)(audit)
 app.command(help=APPROVE_HELP)(approve)
 app.command(help=VALIDATE_HELP)(validate)
 app.command(help=SCHEMA_HELP)(schema)
 app.command(help=VERIFY_HELP)(verify)
-app.command(help=SWEEP_HELP)(sweep)
 app.add_typer(ledger_app, name="ledger")
 for one in app.registered_commands:
     one.cls = PlainCommand

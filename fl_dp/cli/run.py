@@ -12,8 +12,6 @@ from fl_dp.cli.common import DEFAULT_CONFIG, ConfigOption, SetOption, TrackOptio
 from fl_dp.config.run import MAY_CHANGE
 from fl_dp.errors import ConfigError
 from fl_dp.launch.progress_reporter import reporting_progress
-from fl_dp.launch.request import RunRequest
-from fl_dp.reporting.run_folder import RunFolder
 
 _ARGUMENT_ROWS = "\n".join(f"  {one.name:<13} {one.help} ({one.key})" for one in ARGUMENTS)
 _RUN_HELP = f"""Train a federation privately, all on this machine.
@@ -90,11 +88,6 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Resume the stopped run in DIR, with its own settings."),
     ] = None,
-    baseline: Annotated[
-        bool,
-        typer.Option("--baseline", help="Then train on the same records without privacy; public ones only."),
-    ] = False,
-    vary_mechanism: Annotated[bool, typer.Option("--vary-mechanism", hidden=True)] = False,  # for fl-dp sweep
 ) -> int:
     if resume:
         refuse_beside(context, "resume", "ray_address")
@@ -104,22 +97,10 @@ def run(
             return launcher.resume(resume, ray_address=ray_address, tell=tell)
     request = read_request(config, words or (), with_track(settings, track), seed)
     kind = simulation_engine(simulate, ray_address)
-    from fl_dp.launch.baseline import compare, without_privacy
     from fl_dp.launch.launcher import launch  # late: errors in arguments need neither Flower nor torch
 
-    address, folders = ray_address or "", list[RunFolder]()
     with reporting_progress(say) as tell, naming_places(request):
-        plain = without_privacy(request.config) if baseline else None
-        code = launch(
-            request, engine=kind, out=out, ledger=ledger, ray_address=address, tell=tell,
-            claimed=folders.append, vary_mechanism=vary_mechanism, masks=secure,
-            one_run_ledger=one_run_ledger,
+        return launch(
+            request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", tell=tell,
+            masks=secure, one_run_ledger=one_run_ledger,
         )  # fmt: skip
-    if plain is not None:
-        with reporting_progress(say) as tell:
-            launch(
-                RunRequest(plain, ()), engine=kind, out=folders[0].without_privacy, ledger=None,
-                ray_address=address, tell=tell, one_run_ledger=kind is None,
-            )  # fmt: skip
-        compare(folders[0], say)
-    return code

@@ -296,7 +296,7 @@ class RunSettings(TaskSettings):
     )
     public_data: bool = setting(
         False, _MACHINE, "the records are public or synthetic: clients on this machine then use a ledger "
-                         "for this run alone, unless one is named; --baseline is allowed",
+                         "for this run alone, unless one is named",
         page="ledger.md#one-ledger-for-each-machine", may_change=True,
     )  # fmt: skip
     out: str = setting(

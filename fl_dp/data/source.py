@@ -180,7 +180,7 @@ def absolute_name(name: str) -> str:
     return f"{name.partition(':')[0]}:{Path(argument).expanduser().absolute()}"
 
 
-@lru_cache(maxsize=2)  # a sweep asks for the same splits again and again
+@lru_cache(maxsize=2)  # server, clients and checks of one process ask for the same splits
 def _load(source: Source, location: Location, split: Split, state: State) -> TensorData:
     """state: of all that may be read, by contents: a file may change and keep its time and size."""
     path, test = location.path, location.path / TEST  # a folder's test records may be a common set

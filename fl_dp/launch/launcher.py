@@ -59,7 +59,6 @@ def launch(
     tell: ProgressReporter,
     quiet: bool = False,
     claimed: Callable[[RunFolder], None] = lambda folder: None,
-    vary_mechanism: bool = False,
     masks: bool = False,
     one_run_ledger: bool = False,
 ) -> ExitCode:
@@ -71,15 +70,10 @@ def launch(
     empty if this machine alone simulates. tell: reports progress.
     quiet: a simulation shows no table. claimed: called with the run's folder once everything is
     checked.
-    vary_mechanism: for clients that are simulated; deployed ones have it in their own settings.
     masks: whether the simulation plays the masks of secure sums.
     """
     tell.doing(CHECKING)
     check_one_choice(ledger, one_run=one_run_ledger)
-    if vary_mechanism and engine is None:
-        raise ConfigError(
-            "--vary-mechanism: only for clients that Ray simulates; others have their own settings."
-        )
     if masks:
         require_masks(request.config, engine)
     check_names(request.config)
@@ -104,7 +98,7 @@ def launch(
             for line in (*notes, first, place.line(folder)):
                 tell.say(in_lines(line))
             ledgers = place.within(folder)
-            start = Launch(engine, ledgers, ray_address, vary_mechanism, masks, place.one_run)
+            start = Launch(engine, ledgers, ray_address, masks, place.one_run)
             start.write(folder)
             return _run(config, folder, start, ray, tell, resumed=False, quiet=quiet)
 

@@ -83,10 +83,6 @@ class Processes:
         """The exit code of process `name`; None while it runs, -N if signal N ended it."""
         return self._started[name].poll()
 
-    def interrupt(self, name: str) -> None:
-        """Ask process `name` to stop, as Ctrl-C does; it ends after it has cleaned up."""
-        self._started[name].send_signal(signal.SIGINT)
-
     def stop(self) -> None:
         """End every process of this launch: SIGTERM, then SIGKILL after GRACE_SECONDS."""
         ended = end_launch(self.launch_id)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from flwr.supercore.task_identity import TaskIdentity
 
@@ -55,8 +55,7 @@ def simulate(
         stated = Stated(grid.statement(run, weights_digest(arrays)).to_text())  # the clients have no keys
         write_statements(folder, [stated])
 
-    own = client_config(config, 0, start.ledgers, one_run=start.one_run_ledger)
-    client = replace(own, vary_mechanism=start.vary_mechanism)
+    client = client_config(config, 0, start.ledgers, one_run=start.one_run_ledger)
     simulation = Simulation(config, client, folder.clients, _noting(folder, tell), start.masks)
     # a separate log for the clients: a traceback of theirs may quote their data
     logs = {"fl_dp": folder.log(SERVER_LOG), CLIENTS_LOGGER: folder.log(CLIENTS_LOG)}

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DataError, FlDpError
-from fl_dp.federation.client.own_states import (
-    OwnModel,
-    own_model_file,
-    own_models,
-    read_own_model,
-    written_at,
-)
+from fl_dp.federation.client.own_states import own_model_file, read_own_model, written_at
 from fl_dp.federation.client.received import read_received, received_file
 from fl_dp.reporting.run_folder import RunFolder
 
@@ -48,28 +42,9 @@ def with_newest(settings: ClientConfig, weights: Weights) -> tuple[dict[str, Any
     They come from the newest run that has left some; None if there is none, or if they do not fit.
     """
     file = own_model_file(settings)
-    return None if file is None else _with(read_own_model(file), weights)
-
-
-def with_own(settings: ClientConfig, weights: Weights, run: str) -> tuple[dict[str, Any], str]:
-    """The same for a run given by name; ConfigError if it has left none that fit."""
-    models = own_models(settings)
-    if run not in models:
-        there = ", ".join(models) or "none"
-        raise ConfigError(
-            f"--own {run}: this site has no own parameters from that run; it has some from: {there}."
-        )
-    if not models[run].private:
-        raise ConfigError(
-            f"--own {run}: was trained without privacy, so no epsilon would hold for what follows."
-        )
-    found = _with(models[run], weights)
-    if found is None:
-        raise ConfigError(f"--own {run}: this site's own parameters from that run belong to another model.")
-    return found
-
-
-def _with(own: OwnModel, weights: Weights) -> tuple[dict[str, Any], str] | None:
+    if file is None:
+        return None
+    own = read_own_model(file)
     there = own.on(weights)
     words = f"with this site's own parameters, after round {own.server_round} of run {own.run}"
     return None if there is None else (there, words)

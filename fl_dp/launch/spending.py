@@ -7,19 +7,18 @@ from functools import lru_cache
 from pathlib import Path
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client.profile import profile_of
-from fl_dp.federation.client.registration import dataset_name, records_name, registered_cut
+from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.server.client_record import ClientRecord, record_of
 from fl_dp.federation.server.planning import sample_rate
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.ledger_place import NOWHERE
-from fl_dp.records import PROVEN, ClientProfile, Entry, weakest
+from fl_dp.records import PROVEN, ClientProfile, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +28,7 @@ class ClientSpending:
     record: as the server will see it. before, epsilon: of its account, now and at the end; rounds: those in
     which at least one step fits its budget; the last may be shortened. entry: rate, noise and all steps of
     these rounds; None if there are none, and `record.reason` says why it has no part in the run at all.
-    own_rate: at which its own records are drawn; in a secure sum it may be charged for a larger one. dataset:
-    the account that pays, if known. problem: why a run of a sweep would not be what its config says;
-    conflict: why a ledger would refuse its data beside those of the runs before. Both are empty if all is
-    well.
+    own_rate: at which its own records are drawn; in a secure sum it may be charged for a larger one.
     """
 
     record: ClientRecord
@@ -41,9 +37,6 @@ class ClientSpending:
     rounds: int
     entry: Entry | None
     own_rate: float
-    dataset: str = ""
-    problem: str = ""
-    conflict: str = ""
 
     @property
     def name(self) -> str:
@@ -54,11 +47,6 @@ class ClientSpending:
         """`entry` with the rate at which its own records are drawn."""
         return self.entry and replace(self.entry, sample_rate=self.own_rate)
 
-    @property
-    def alone(self) -> float:
-        """The epsilon of these rounds alone, without earlier spending."""
-        return _epsilon(self.record.budget, self.entry) if self.entry else 0.0
-
     def if_sums_fail(self, spent: tuple[Entry, ...] = ()) -> float | None:
         """The epsilon of `spent` and these rounds if the assumption behind secure sums fails; None if none of
         them are in a sum.
@@ -68,27 +56,16 @@ class ClientSpending:
 
 
 def spendings_of(
-    config: RunConfig,
-    sizes: Sequence[int],
-    accounts: "ForeseenAccounts",
-    *,
-    rounds: int = 0,
-    vary_mechanism: bool = False,
+    config: RunConfig, sizes: Sequence[int], accounts: "ForeseenAccounts"
 ) -> tuple[ClientSpending, ...]:
-    """What each client of the run spends, by client number. sizes: as each would declare.
+    """What each client of the run spends if it takes part in all rounds, by client number.
 
-    rounds: that each takes part in; 0: all of the run's. vary_mechanism: as in client settings.
+    sizes: as each would declare.
     """
-    settings = [
-        replace(client_config(config, client, NOWHERE), vary_mechanism=vary_mechanism)
-        for client in range(len(sizes))
-    ]
+    settings = [client_config(config, client, NOWHERE) for client in range(len(sizes))]
     profiles = list(map(accounts.profile, settings, sizes))
     common, rate = in_common(config, profiles)
-    return tuple(
-        replace(spending_of(profile, common, rounds or config.rounds, rate), dataset=dataset_name(one))
-        for profile, one in zip(profiles, settings, strict=True)
-    )
+    return tuple(spending_of(profile, common, config.rounds, rate) for profile in profiles)
 
 
 def spending_of(
@@ -131,11 +108,6 @@ def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> tuple[Run
 
 
 @lru_cache(maxsize=4096)  # most clients are alike
-def _epsilon(budget: Budget, entry: Entry) -> float:
-    return budget.epsilon_of((entry,))
-
-
-@lru_cache(maxsize=4096)
 def _if_sums_fail(budget: Budget, entries: tuple[Entry, ...]) -> float:
     return budget.epsilon_alone_of(entries)
 
@@ -152,7 +124,7 @@ def mean_rounds(config: RunConfig) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """spent: merged. arithmetic: the weakest in it. size: declared when it was opened; 0: no account yet."""
+    """spent: in all. arithmetic: the weakest in it. size: declared when it was opened; 0: no account yet."""
 
     spent: tuple[Entry, ...] = ()
     arithmetic: str = PROVEN
@@ -163,7 +135,7 @@ _UNKNOWN = _Account()
 
 
 class ForeseenAccounts:
-    """What data sets have spent, by name: from a ledger, plus what was forecast since.
+    """What data sets have spent, by name, from a ledger.
 
     Accounts are matched by name; whether the records are the same is not checked.
     """
@@ -173,7 +145,6 @@ class ForeseenAccounts:
         it, nothing is spent. LedgerError if a ledger cannot be read.
         """
         self._accounts: dict[str, _Account] = {}
-        self._cuts: dict[str, tuple[str, str]] = {}  # by source: the cut, and the data set that has it
         self._retired = 0
         file = None if ledgers is None else ledger_file(ledgers)
         if file is None or not file.exists():
@@ -184,30 +155,8 @@ class ForeseenAccounts:
             self._retired = opened.retirements()
         for account, arithmetic in zip(in_use, arithmetics, strict=True):
             self._accounts[account.dataset] = _Account(account.spent(), arithmetic, account.public_size)
-            self._cuts[account.identity.source] = account.identity.cut, account.dataset
-
-    def spent(self, dataset: str) -> tuple[Entry, ...]:
-        return self._accounts.get(dataset, _UNKNOWN).spent
 
     def profile(self, settings: ClientConfig, size: int) -> ClientProfile:
         """What the client would register with. size: as declared; a size in the ledger wins."""
         held = self._accounts.get(dataset_name(settings), _UNKNOWN)
         return profile_of(settings, held.size or size, held.spent, held.arithmetic, self._retired)
-
-    def conflict(self, settings: ClientConfig) -> str:
-        """Why a ledger would refuse the client's data; empty if it would not. Remembers their cut."""
-        source, cut, dataset = records_name(settings), registered_cut(settings), dataset_name(settings)
-        held, name = self._cuts.setdefault(source, (cut, dataset))
-        if held == cut:
-            return ""
-        return (
-            f"splits {source} as {dataset!r}, but the ledger has it as {name!r}: parts would share "
-            "records, and what these have spent would not count. Split the data in the same way in all "
-            "runs: same seed, clients and partition"
-        )
-
-    def pay(self, dataset: str, entry: Entry, arithmetic: str) -> None:
-        """Count the entry as spent from now on."""
-        held = self._accounts.get(dataset, _UNKNOWN)
-        together = weakest((held.arithmetic, arithmetic))
-        self._accounts[dataset] = replace(held, spent=merge((*held.spent, entry)), arithmetic=together)

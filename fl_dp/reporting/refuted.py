@@ -17,10 +17,6 @@ def mark(arithmetic: str) -> str:
     return _MARK if arithmetic == REFUTED else ""
 
 
-def is_marked(text: str) -> bool:
-    return text.endswith(_MARK)
-
-
 def arithmetic_words(arithmetic: str) -> str:
     """An account's arithmetic in words."""
     return arithmetic + mark(arithmetic)

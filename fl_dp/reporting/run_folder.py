@@ -44,8 +44,6 @@ class RunFolder:
     description = _Inside("model.json")  # what the model is, `tasks.description`
     statements = _Inside("statements.json")  # what sites stated of their ledgers, after the summary
     report = _Inside("report.html")  # the page for people
-    without_privacy = _Inside("without-privacy")  # the folder of its baseline, if it has one
-    baseline = _Inside("baseline.html")  # the page of both
     clients = _Inside("clients")
     ledgers = _Inside("ledgers")
     flower_home = _Inside("flower")

@@ -23,7 +23,7 @@ from fl_dp.training.trainer import Trainer
 _NAME = (
     "what this client has kept between rounds (the folder kept, beside its ledger; delete it to begin anew)"
 )
-_OPTIMIZER, OWN, RUN, PRIVATE, _BOUND = "optimizer", "own", "run", "private", "bound"
+_OPTIMIZER, OWN, RUN, _BOUND = "optimizer", "own", "run", "bound"
 
 
 def state_of(trainer: Trainer) -> bytes:
@@ -39,7 +39,7 @@ def state_of(trainer: Trainer) -> bytes:
         return b""
     content = io.BytesIO()
     plan = trainer.plan
-    torch.save(kept | {RUN: plan.origin or plan.run, PRIVATE: plan.private}, content)
+    torch.save(kept | {RUN: plan.origin or plan.run}, content)
     return content.getvalue()
 
 
@@ -67,7 +67,7 @@ def read_state(state: bytes) -> dict[str, Any]:
         isinstance(own, dict)
         and isinstance(found.get(_OPTIMIZER, {}), dict)
         and all(isinstance(one, torch.Tensor) for one in own.values())
-        and (type(found.get(RUN, "")), type(found.get(PRIVATE, True))) == (str, bool)
+        and isinstance(found.get(RUN, ""), str)
         and type(bound := found.get(_BOUND, 1.0)) is float
         and 0 < bound < math.inf
     )

@@ -9,18 +9,14 @@ from hypothesis import strategies as st
 from fl_dp.accounting.calibration import (
     calibrate_noise,
     calibrate_parts,
-    calibrate_plan,
     least_within,
-    rounds_that_fit,
     steps_that_fit,
 )
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.accounting.training_plan import Phase, TrainingPlan
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
 SPENT = (Entry(0.05, 2.0, 40),)
-OWN = Phase(1000, 50, 2, 20, 3.0)  # with a noise of its own
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
@@ -44,7 +40,6 @@ def test_the_noise_is_enough_and_a_thousandth_less_is_not(sample_rate, steps, ep
         (lambda: calibrate_noise(0.05, 10, 0.1, 1e-5, spent=SPENT), AccountingError, r"Plan fewer steps"),
         (lambda: calibrate_noise(1.0, 9, 1e-4, 1e-9, accountant="rdp"), AccountingError, "up to 8192"),
         (lambda: calibrate_noise(0.02, 20, 2.0, 1e-5, rounds=0), ConfigError, "rounds=0"),
-        (lambda: calibrate_plan(TrainingPlan((OWN,)), 2.0, 1e-5), ConfigError, "left to calibrate"),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused(calibrate, error, words):
@@ -81,15 +76,6 @@ def test_rounds_and_parts_of_a_plan_are_calibrated_for_together(accountant):
     assert enough <= 2.0 < less
 
 
-def test_phases_with_a_noise_of_their_own_keep_it():
-    phases = (Phase(1000, 50, 4, 20), OWN, Phase(1000, 100, 1, 10))
-    calibrated = calibrate_plan(TrainingPlan(phases), 2.0, 1e-5, accountant="rdp")
-    first, second, third = calibrated.phases
-    assert second == OWN
-    assert first.noise_multiplier == third.noise_multiplier
-    assert 1.99 < compute_epsilon(calibrated.rounds(), 1e-5, "rdp") <= 2.0
-
-
 @settings(max_examples=15, deadline=None)
 @given(
     sample_rate=st.floats(1e-4, 0.3),
@@ -108,16 +94,6 @@ def test_noise_is_monotone(sample_rate, steps, epsilon, data):
     assert noise() <= noise(rate_factor=data.draw(st.floats(1.0, 3.0)))
     assert noise() <= noise(more=data.draw(st.integers(0, 1000)))
     assert noise() >= noise(epsilon_factor=data.draw(st.floats(1.0, 3.0)))
-
-
-def test_rounds_fit_in_their_order():
-    rounds = [Entry(0.1, 2.0, 20), Entry(0.1, 1.0, 20), *[Entry(0.1, 2.5, 20)] * 30]
-    fitting = rounds_that_fit(rounds, 5.0, 1e-5, accountant="rdp")
-    assert 1 < fitting < len(rounds)
-    assert compute_epsilon(rounds[:fitting], 1e-5, "rdp") <= 5.0
-    assert compute_epsilon(rounds[: fitting + 1], 1e-5, "rdp") > 5.0
-    assert rounds_that_fit(rounds[:fitting], 5.0, 1e-5, accountant="rdp") == fitting
-    assert rounds_that_fit(rounds, 5.0, 1e-5, spent=[Entry(0.1, 0.5, 100)], accountant="rdp") == 0
 
 
 @given(

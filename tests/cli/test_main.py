@@ -26,7 +26,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[RunC
     seen: list[tuple[RunConfig, dict[str, Any]]] = []
 
     def launch(request: RunRequest, **options: Any) -> ExitCode:
-        del options["tell"], options["claimed"]
+        del options["tell"]
         seen.append((request.config, options))
         return ExitCode.BUDGET_EXHAUSTED
 

@@ -13,37 +13,29 @@ def typed(*words: object) -> int:
     return run_command(app, ["report", *map(str, words)])
 
 
-def test_a_page_where_it_belongs_and_of_several_runs_here(make, tmp_path, monkeypatch, capsys):
+def test_a_page_where_it_belongs(make, capsys):
     folder = make()
     assert typed(folder.path) == 0
     assert capsys.readouterr().out == f"report in {folder.report}\n"
     assert folder.report.read_text().startswith("<!doctype html>")
-    monkeypatch.chdir(tmp_path)
-    assert typed(make("a").path, make("b").path) == 0
-    assert "2 federated training runs side by side" in (tmp_path / "report.html").read_text()
 
 
 def test_who_approves_is_kept_and_shown(make, tmp_path):
-    folder, out, tables = make(), tmp_path / "page.html", tmp_path / "tables"
+    folder, out = make(), tmp_path / "page.html"
     words = ("--purpose", "Triage", "--approver", "Dr. Ng", "--date", "2024-02-29", "--operator", "Clinic N")
     more = ("--recipients", "both", "--retention", "a year", "--legal-basis", "Art. 9")
-    assert typed(folder.path, "--out", out, "--csv", tables, *words, *more) == 0
+    assert typed(folder.path, "--out", out, *words, *more) == 0
     assert all(word in out.read_text() for word in (*words[1::2], *more[1::2]))
-    assert (tables / "clients.csv").read_text("utf-8-sig").startswith("run,folder,private,client,this run")
     assert not folder.report.exists()
     assert typed(folder.path) == 0
     assert "Dr. Ng" in folder.report.read_text()
 
 
 def test_what_cannot_be_is_said(make, tmp_path, capsys):
-    one, other = make("a").path, make("b").path
+    one = make("a").path
     for words, said in (
         ((tmp_path / "nothing",), "no such folder"),
         ((tmp_path,), "holds no run"),
-        (
-            (one, other, "--purpose", "x", "--legal-basis", "y"),
-            "--purpose, --legal-basis: an approval is for one run",
-        ),
         ((one, "--out", tmp_path / "nowhere" / "page.html"), "name another with --out"),
     ):
         assert typed(*words) == ExitCode.USAGE

@@ -80,8 +80,12 @@ def _own_task(scene: Scene) -> None:
 
 
 def _python(scene: Scene) -> None:
-    """With the programs of docs/python.md and docs/training_loop.md."""
-    pages = {"python.md": ("mine.py", "frames.py"), "training_loop.md": ("loop.py", "several.py")}
+    """With the programs of docs/planning.md, docs/python.md and docs/training_loop.md."""
+    pages = {
+        "planning.md": ("noise.py",),
+        "python.md": ("mine.py", "frames.py"),
+        "training_loop.md": ("loop.py", "several.py"),
+    }
     for page, name in [(page, name) for page, names in pages.items() for name in names]:
         (scene.folder / name).write_text(file_in(ROOT / "docs" / page, name))
 

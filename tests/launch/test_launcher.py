@@ -12,20 +12,17 @@ from fl_dp.launch.launcher import launch
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.request import UNPROTECTED, RunRequest
 
-VARY, MASKS = {"vary_mechanism": True}, {"masks": True}
-
 
 @pytest.mark.parametrize(
-    ("engine", "aggregation", "asked", "words"),
+    ("engine", "aggregation", "words"),
     [
-        (None, "secure", MASKS, "--secure: runs the masking in a simulation; add --simulate"),
-        ("ray", "mean", MASKS, 'aggregation = .mean. uses no masks; set it to "secure"'),
-        (None, "mean", VARY, "others have their own settings"),
+        (None, "secure", "--secure: runs the masking in a simulation; add --simulate"),
+        ("ray", "mean", 'aggregation = .mean. uses no masks; set it to "secure"'),
     ],
 )
-def test_what_an_engine_cannot_is_refused_and_nothing_is_started(engine, aggregation, asked, words, tmp_path):
+def test_what_an_engine_cannot_is_refused_and_nothing_is_started(engine, aggregation, words, tmp_path):
     request = RunRequest(RunConfig(aggregation=aggregation), ())
-    options = {"out": tmp_path / "run", "ledger": None, "ray_address": "", **asked}
+    options = {"out": tmp_path / "run", "ledger": None, "ray_address": "", "masks": True}
     with pytest.raises(ConfigError, match=words):
         launch(request, engine=engine, tell=ProgressReporter(print, quiet=True), **options)
     assert not (tmp_path / "run").exists()

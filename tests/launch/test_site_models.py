@@ -18,7 +18,7 @@ from fl_dp.launch.site_models import OwnEvaluation, evaluate_file
 from fl_dp.models.build import build_model
 from fl_dp.records import LocalUpdate
 from fl_dp.tasks.load import new_model, task_of
-from fl_dp.training.kept import OWN, PRIVATE, RUN
+from fl_dp.training.kept import OWN, RUN
 
 pytestmark = pytest.mark.usefixtures("flower_task")
 
@@ -140,7 +140,7 @@ def test_a_tied_parameter_goes_by_its_first_name(tmp_path):
     task.form = Form((1, 8, 8), 10)
     model = new_model(task)
     zeros = {name: torch.zeros_like(one) for name, one in model.state_dict().items()}
-    kept = {RUN: "r", PRIVATE: True, OWN: {"a": model.state_dict()["a"] + 1.0}}
+    kept = {RUN: "r", OWN: {"a": model.state_dict()["a"] + 1.0}}
     states_folder(site.config).mkdir(parents=True)
     torch.save(kept, states_folder(site.config) / "model_x-3.pt")
     torch.save(zeros, tmp_path / "zeros.pt")

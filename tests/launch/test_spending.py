@@ -27,7 +27,7 @@ from fl_dp.launch.spending import (
     spending_of,
     takes_every_round,
 )
-from fl_dp.records import PROVEN, STEADY_ROWS, Entry, total_steps
+from fl_dp.records import PROVEN, Entry, total_steps
 from fl_dp.tasks.records import load_parts
 
 SIZE = 640  # records: 10 steps a round
@@ -96,7 +96,6 @@ def test_the_ledger_pays_for_what_was_foreseen(config, own, before, rounds, tmp_
     assert (found.rounds, found.entry.steps if found.entry else 0) == (taken, steps)
     assert total_steps(after) - total_steps(held) == steps
     assert found.epsilon == budget_of(settings, SIZE).epsilon_of(after) <= settings.epsilon
-    assert found.alone == budget_of(settings, SIZE).epsilon_of([found.entry])
     assert taken == rounds or steps % 10 > 0, "a case takes all rounds, or ends in a short one"
 
 
@@ -120,7 +119,7 @@ def test_a_list_of_noise_is_foreseen_as_the_ledger_pays_for_it(tmp_path):
 def test_where_nothing_fits_nothing_is_spent_and_the_reason_is_there(tmp_path):
     settings = settings_of(FIXED, tmp_path, epsilon=0.01)
     found = spending_of(ForeseenAccounts(None).profile(settings, SIZE), FIXED, 4)
-    assert (found.entry, found.rounds, found.epsilon, found.alone) == (None, 0, 0.0, 0.0)
+    assert (found.entry, found.rounds, found.epsilon) == (None, 0, 0.0)
     with open_with(settings, tmp_path) as ledger:
         assert really_spent(ledger, settings, FIXED, 4) == (0, 0)
         spend_before(ledger, settings, 5, noise=7.0)
@@ -135,37 +134,19 @@ def test_without_privacy_all_rounds_are_taken_and_no_epsilon_holds(tmp_path):
     settings = settings_of(config, tmp_path)
     found = spending_of(ForeseenAccounts(None).profile(settings, SIZE), config, 4)
     assert (found.entry, found.rounds) == (Entry(0.1, 0.0, 40), 4)
-    assert found.epsilon == found.alone == float("inf")
+    assert found.epsilon == float("inf")
 
 
-def test_what_is_foreseen_of_one_run_counts_in_the_next_and_a_retired_account_is_counted(tmp_path):
+def test_without_a_ledger_nothing_is_spent_and_a_retired_account_is_counted(tmp_path):
     settings = settings_of(FIXED, tmp_path)
-    accounts = ForeseenAccounts(tmp_path)  # no ledger is there yet
-    first = accounts.profile(settings, SIZE)
+    first = ForeseenAccounts(tmp_path).profile(settings, SIZE)  # no ledger is there yet
     assert (first.spent, first.arithmetic, first.retired) == ((), PROVEN, 0)
-    accounts.pay(dataset_name(settings), Entry(0.1, 2.0, 40), PROVEN)
-    assert accounts.profile(settings, SIZE).arithmetic == PROVEN
-    accounts.pay(dataset_name(settings), Entry(0.1, 2.0, 2), STEADY_ROWS)
-    second = accounts.profile(settings, SIZE)
-    assert (second.spent, second.arithmetic) == ((Entry(0.1, 2.0, 42),), STEADY_ROWS)
-    assert accounts.spent("another") == ()
     assert list(tmp_path.iterdir()) == []
     with open_with(settings, tmp_path) as ledger:
         spend_before(ledger, settings, 23)
         ledger.retire(dataset_name(settings))
     profile = ForeseenAccounts(tmp_path).profile(settings, SIZE)
     assert (profile.spent, profile.retired) == ((), 1)
-
-
-def test_parts_that_share_records_do_not_fit_one_ledger(tmp_path):
-    settings = settings_of(FIXED, tmp_path)
-    open_with(settings, tmp_path).close()
-    accounts = ForeseenAccounts(tmp_path)
-    assert accounts.conflict(settings) == ""
-    assert "seed 1" in accounts.conflict(replace(settings, seed=1))
-    fresh = ForeseenAccounts(None)
-    assert fresh.conflict(replace(settings, seed=1)) == ""
-    assert "same seed" in fresh.conflict(settings)
 
 
 def test_who_takes_part_by_chance():

@@ -111,7 +111,7 @@ class MadeRun:
 
     def draw(self) -> None:
         """The page, from the files as they are."""
-        self.files.report.write_text(render_page([self.files]))
+        self.files.report.write_text(render_page(self.files))
 
     def change_settings(self, before: str, after: str, *files: str) -> None:
         """Of config.toml, unless others are named; the digests are as a forger computes them."""

@@ -34,7 +34,6 @@ class OwnModel:
     run: str
     server_round: int
     parameters: Mapping[str, "Tensor"]
-    private: bool
 
     def on(self, weights: Mapping[str, Any]) -> dict[str, Any] | None:
         """The weights with these parameters in place; None if they belong to another model."""
@@ -49,15 +48,6 @@ def own_model_file(config: ClientConfig) -> Path | None:
     return max(states_folder(config).glob(f"{MODEL}_*"), key=written_at, default=None)
 
 
-def own_models(config: ClientConfig) -> dict[str, OwnModel]:
-    """The client's last own model of each run, by the run's first name."""
-    found: dict[str, OwnModel] = {}
-    for file in sorted(states_folder(config).glob(f"{MODEL}_*"), key=written_at):
-        own = read_own_model(file)
-        found[own.run] = own
-    return found
-
-
 def written_at(file: Path) -> int:
     """The modification time in nanoseconds; 0 for a file that has just been replaced by a newer one."""
     try:
@@ -68,11 +58,11 @@ def written_at(file: Path) -> int:
 
 def read_own_model(file: Path) -> OwnModel:
     """Read the file that `own_model_file` returns; ConfigError if it is damaged."""
-    from fl_dp.training.kept import OWN, PRIVATE, RUN, read_state
+    from fl_dp.training.kept import OWN, RUN, read_state
 
     try:
         state = read_state(file.read_bytes())
-        return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN], state[PRIVATE])
+        return OwnModel(state[RUN], int(file.stem.rpartition("-")[2]), state[OWN])
     except (KeyError, ValueError, OSError):  # ConfigError is a ValueError
         raise ConfigError(f"{file}: is no model of this site's own, or is damaged; delete it.") from None
 

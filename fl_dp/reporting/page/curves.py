@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from fl_dp.reporting.page.facts import Outcomes, RunFacts
 from fl_dp.reporting.page.intervals import Share
-from fl_dp.reporting.page.numbers import Shown
 from fl_dp.reporting.page.outcomes import calibration, confusion, curve
 from fl_dp.reporting.page.pieces import Table
 
@@ -30,13 +29,6 @@ def sources(run: RunFacts) -> tuple[Source, ...]:
             f"the sites' own test records after round {of_sites.number}" if of_sites else "",
             of_sites.outcomes if of_sites else Outcomes(),
         ),
-    )
-
-
-def outcome_tables(run: RunFacts) -> tuple[Table, ...]:
-    """Those of ROC, calibration and confusion, for each source, without rows if there is nothing."""
-    return tuple(
-        make(one) for one in sources(run) for make in (curve_table, calibration_table, confusion_table)
     )
 
 
@@ -86,14 +78,14 @@ def _interval(name: str) -> tuple[str, str, str]:
     return name, f"{name} from", f"{name} to"
 
 
-def _shown(found: Share) -> tuple[Shown, ...]:
+def _shown(found: Share) -> tuple[str, ...]:
     parts = (found.value, found.low, found.high)
-    return tuple(Shown(_TOO_FEW if one is None else f"{one:.4f}", one) for one in parts)
+    return tuple(_TOO_FEW if one is None else f"{one:.4f}" for one in parts)
 
 
-def _probability(value: float) -> Shown:
-    return Shown(f"{value:.3f}", value)
+def _probability(value: float) -> str:
+    return f"{value:.3f}"
 
 
-def _records(value: float) -> Shown:
-    return Shown(f"{max(0.0, value):,.0f}", value)
+def _records(value: float) -> str:
+    return f"{max(0.0, value):,.0f}"

@@ -13,7 +13,6 @@ from fl_dp.reporting.page.facts import DataFacts, Setting
 from fl_dp.reporting.run_folder import RunFolder
 
 _PLACES = ("out", "data-root", "engine", "ledgers", "ray-address")  # of the machine, not of the model
-SEEDS = ("seed",)
 _UNITS = {"round-timeout": "s", "client-timeout": "s", "approval-wait": "s", "memory-mib": "MiB"}
 _DESCRIBED = ("model", "loss", "data", "task", "identity")
 _MOST = 2000  # classes or columns to read

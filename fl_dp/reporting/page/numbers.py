@@ -2,7 +2,6 @@
 
 import math
 from decimal import Decimal
-from typing import Self
 
 from fl_dp.reporting.console import alone_words, rounded_up
 from fl_dp.reporting.refuted import mark
@@ -15,44 +14,33 @@ _LEAST_PLAIN = 1e-9
 _MOST_RATIO = 10**6
 
 
-class Shown(str):
-    """A cell as people see it. value: its number in full precision; None if it shows no number."""
-
-    value: float | None
-
-    def __new__(cls, text: str, value: float | None) -> Self:
-        made = super().__new__(cls, text)
-        made.value = value
-        return made
-
-
-def epsilon(value: float | None, *, private: bool = True) -> Shown:
+def epsilon(value: float | None, *, private: bool = True) -> str:
     """Two decimals, rounded up; INFINITE if none holds."""
     if not private or value is None or math.isinf(value):
-        return Shown(INFINITE, math.inf)
-    return Shown(rounded_up(value), value)
+        return INFINITE
+    return rounded_up(value)
 
 
-def charged(value: float | None, arithmetic: str) -> Shown:
+def charged(value: float | None, arithmetic: str) -> str:
     """`epsilon`, marked if a round was paid under a refuted arithmetic."""
     text = epsilon(value)
-    return text if text == INFINITE else Shown(text + mark(arithmetic), text.value)
+    return text if text == INFINITE else text + mark(arithmetic)
 
 
-def known_epsilon(value: float | None) -> Shown:
-    return Shown(UNKNOWN, None) if value is None else epsilon(value)
+def known_epsilon(value: float | None) -> str:
+    return UNKNOWN if value is None else epsilon(value)
 
 
-def alone(value: float) -> Shown:
+def alone(value: float) -> str:
     """The epsilon that holds if the assumption behind secure sums fails."""
-    return Shown(alone_words(value), value)
+    return alone_words(value)
 
 
-def number(value: float | None) -> Shown:
+def number(value: float | None) -> str:
     """Four digits, or a whole number."""
     if value is None:
-        return Shown(UNKNOWN, None)
-    return Shown(str(value) if isinstance(value, int) else f"{value:.4g}", value)
+        return UNKNOWN
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
 def plain(value: float | None) -> str:
@@ -61,18 +49,18 @@ def plain(value: float | None) -> str:
     return f"{Decimal(text):f}" if value is not None and _LEAST_PLAIN <= abs(value) < 1.0 else text
 
 
-def size(value: int) -> Shown:
+def size(value: int) -> str:
     """A declared size, which older files lack."""
-    return Shown(f"{value:,}", value) if value else Shown(UNKNOWN, None)
+    return f"{value:,}" if value else UNKNOWN
 
 
-def measured(value: float | None) -> Shown:
+def measured(value: float | None) -> str:
     """A metric or a loss."""
-    return Shown("not measured" if value is None else f"{value:.4f}", value)
+    return "not measured" if value is None else f"{value:.4f}"
 
 
-def seconds(value: float | None) -> Shown:
-    return Shown(UNKNOWN if value is None else duration(value), value)
+def seconds(value: float | None) -> str:
+    return UNKNOWN if value is None else duration(value)
 
 
 def moment(text: str) -> str:

@@ -8,7 +8,7 @@ from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import epsilon, known_epsilon
 from fl_dp.reporting.wording import counted
 
-_ALL, _ALONE = "over all runs", "over this run alone"
+_ALL = "over all runs"
 
 
 def whose(run: RunFacts) -> str:
@@ -89,13 +89,13 @@ def together(run: RunFacts) -> str:
     return f"up to {epsilon(most)} (budget {budgets}{' at each client' if len(largest) > 1 else ''})"
 
 
-def over_runs_in_short(*runs: RunFacts) -> str:
-    """A short form for an axis; of several runs what holds for all of them."""
-    if all(map(only_of_one_run, runs)):
-        return _ALONE
-    if all(run.of_this_run for run in runs):
+def over_runs_in_short(run: RunFacts) -> str:
+    """A short form for an axis."""
+    if only_of_one_run(run):
+        return "over this run alone"
+    if run.of_this_run:
         return "this run"
-    return "as each ledger has it" if any(map(of_one_run, runs)) else _ALL
+    return "as each ledger has it" if of_one_run(run) else _ALL
 
 
 def counted_runs(run: RunFacts) -> str:

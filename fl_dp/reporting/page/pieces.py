@@ -19,7 +19,7 @@ class Clause:
 class Table:
     """rows: a text for each of `columns`; the first is the row's heading. words: text columns.
 
-    The page says what it leaves out of a long table; the CSV files have all rows.
+    The page says what it leaves out of a long table.
     """
 
     key: str

@@ -1,22 +1,19 @@
-"""Renders the page of one run, or of several side by side, as one HTML text.
+"""Renders the page of a run as one HTML text.
 
 The same files and versions give the same bytes: no clock, no path of this machine, no randomness.
 """
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.clean_text import clean
-from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.records import LEAST_CELL
 from fl_dp.reporting.page import about_data, overview, signing, tables
 from fl_dp.reporting.page.assumptions import sizes_counted
 from fl_dp.reporting.page.by_part import part_tables
-from fl_dp.reporting.page.compare import of_several
 from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.outcomes import withheld_words
 from fl_dp.reporting.page.read import read_run
@@ -32,20 +29,13 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 80  # characters of the run's name in a footer
 
 
-def render_page(folders: Sequence[RunFolder], together: str = "") -> str:
-    """The page of the runs in `folders`; ConfigError if one cannot be read, or a package is missing.
-
-    together: see `write_page`.
-    """
-    if not folders:
-        raise ConfigError("a report needs the folder of at least one run.")
+def render_page(folder: RunFolder) -> str:
+    """The page of the run in `folder`; ConfigError if it cannot be read, or a package is missing."""
     versions = drawn_by()
-    runs = [read_run(folder) for folder in folders]
-    name, values = ("one.html", _of_one(runs[0])) if len(runs) == 1 else ("several.html", _of_several(runs))
-    return _environment().get_template(name).render(**values, together=together, drawn_by=versions)
+    return _environment().get_template("one.html").render(**_values(read_run(folder)), drawn_by=versions)
 
 
-def _of_one(run: RunFacts) -> dict[str, Any]:
+def _values(run: RunFacts) -> dict[str, Any]:
     approval, lines = signing.approval_lines(run), signing.site_lines(run)
     return {
         "private": run.private,
@@ -65,7 +55,7 @@ def _of_one(run: RunFacts) -> dict[str, Any]:
         "whole": tuple((name, value) for name, value in approval if signing.short(value) != value),
         "site_lines": lines[: signing.ONE_SHEET],
         "more_sites": lines[signing.ONE_SHEET :],
-        "part_tables": part_tables([run]),
+        "part_tables": part_tables(run),
         "digest": fingerprint(run.digest),
         "verdict": overview.verdict(run),
         "foot": f"Run {clean(run.called, _LONGEST_NAME)}",
@@ -88,26 +78,6 @@ def _of_one(run: RunFacts) -> dict[str, Any]:
         "any_signed": overview.any_signed(run),
         "signatures": any(site.signed is not Signature.NONE for site in run.sites),
         "ending": ending(run),
-    }
-
-
-def _of_several(runs: Sequence[RunFacts]) -> dict[str, Any]:
-    from fl_dp.reporting.page.figures.canvas import drawing
-    from fl_dp.reporting.page.figures.side_by_side import MOST, compared
-
-    values = of_several(runs)
-    groups = values["groups"]
-    with drawing():
-        figures = compared(groups)
-    names = ", ".join(run.name for run in runs)
-    return {
-        **values,
-        "figures": figures,
-        "most": MOST,
-        "hidden_groups": max(0, len(groups) - MOST),
-        "least_cell": LEAST_CELL,
-        "foot": clean(f"{len(runs)} runs side by side: {names}", _LONGEST_NAME),
-        "foot_digest": f"the digest of each run: in the last table, “{values['digests'].caption}”",
     }
 
 

@@ -9,7 +9,7 @@ from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.page.facts import AccountOfTests, Estimate, RunFacts, SiteMetrics
-from fl_dp.reporting.page.numbers import UNKNOWN, Shown, alone, epsilon, known_epsilon, number
+from fl_dp.reporting.page.numbers import UNKNOWN, alone, epsilon, known_epsilon, number
 from fl_dp.reporting.page.outcomes import read_outcomes
 from fl_dp.reporting.page.pieces import Table
 from fl_dp.reporting.reports import epsilon_from_json
@@ -110,26 +110,27 @@ def site_metric_tables(run: RunFacts) -> tuple[Table, ...]:
 def _row(one: AccountOfTests, in_sums: bool) -> tuple[str, ...]:
     if one.epsilon is None:
         return (one.client, one.status, *["none"] * (6 + in_sums), one.reason)
-    own = one.epsilon if one.epsilon_alone is None else one.epsilon_alone
+    own = epsilon_from_json(one.epsilon if one.epsilon_alone is None else one.epsilon_alone)
+    steps = total_steps(one.charges)
     return (
         one.client,
         one.status,
-        _most(one, epsilon(one.epsilon)),
-        *((_most(one, alone(epsilon_from_json(own))),) if in_sums else ()),
+        _most(one, one.epsilon, epsilon(one.epsilon)),
+        *((_most(one, own, alone(own)),) if in_sums else ()),
         known_epsilon(one.budget),
         number(one.delta),
-        _most(one, number(total_steps(one.charges))) if one.charges else UNKNOWN,
+        _most(one, steps, number(steps)) if one.charges else UNKNOWN,
         number(one.charges[0].noise_multiplier) if one.charges else UNKNOWN,
         one.accountant,
         one.reason,
     )
 
 
-def _most(one: AccountOfTests, shown: Shown) -> Shown:
+def _most(one: AccountOfTests, value: float, shown: str) -> str:
     """Named an upper bound, if it is one and there is one."""
-    return Shown(f"at most {shown}", shown.value) if one.unheard and shown.value != math.inf else shown
+    return f"at most {shown}" if one.unheard and value != math.inf else shown
 
 
-def _measured(name: str, value: float | None) -> Shown:
+def _measured(name: str, value: float | None) -> str:
     form = ".0f" if name in _COUNTS else ".4f"
-    return Shown("too few records" if value is None else f"{value:{form}}", value)
+    return "too few records" if value is None else f"{value:{form}}"

@@ -9,7 +9,6 @@ from fl_dp.reporting.page import about_data
 from fl_dp.reporting.page.facts import Client, DataSet, RunFacts, Setting, Site
 from fl_dp.reporting.page.numbers import (
     NOT_USED,
-    Shown,
     alone,
     charged,
     epsilon,
@@ -80,17 +79,17 @@ def _steps_in_all(run: RunFacts) -> str:
 
 def _used(run: RunFacts, one: Client | DataSet, cell: str) -> str:
     """Cells about epsilon say nothing of data that were trained without one."""
-    return cell if run.private or math.isfinite(one.epsilon) else Shown(NOT_USED, None)
+    return cell if run.private or math.isfinite(one.epsilon) else NOT_USED
 
 
-def _claimed(run: RunFacts, one: Client) -> Shown:
+def _claimed(run: RunFacts, one: Client) -> str:
     """0 if all that its ledger shows is this run's and the ledger knows of other runs."""
     if not run.of_this_run or one.own_charges != one.charges:
         return known_epsilon(one.claimed_epsilon)
     return known_epsilon(0.0 if knows_others(run)[one.name] else None)
 
 
-def _alone(one: Client) -> Shown:
+def _alone(one: Client) -> str:
     """Without secure sums both epsilons are the same."""
     return alone(one.epsilon if one.epsilon_alone is None else one.epsilon_alone)
 
@@ -269,7 +268,7 @@ def _stated_by(site: Site) -> str:
     }[site.signed]
 
 
-def _batch(one: Client) -> Shown:
+def _batch(one: Client) -> str:
     """Expected batch size: rate times units."""
     if one.sample_rate is None or not one.public_size:
         return number(None)

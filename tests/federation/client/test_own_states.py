@@ -11,7 +11,7 @@ import torch
 from federation.client.sites import MODEL, PLAN, Site
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.federation.client.own_states import OwnStates, own_models, states_folder
+from fl_dp.federation.client.own_states import OwnStates, read_own_model, states_folder
 from fl_dp.federation.client.received import read_received, received_file
 from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.wire.arrays import state_arrays
@@ -124,7 +124,7 @@ def test_models_of_earlier_runs_stay_under_the_name_of_the_run_that_began(site: 
     site.trained(ADAM, run="third")
     assert [file.name.partition("_")[0] for file in site.files()] == ["model"] * 3 + ["state"]
     assert all(file.stat().st_mode & 0o077 == 0 for file in site.files())
-    models = own_models(site.config)
+    models = {(own := read_own_model(file)).run: own for file in site.files()[:3]}
     assert {name: one.server_round for name, one in models.items()} == {"first": 2, "other": 1}
     weights = {name: one.detach() for name, one in MODEL.named_parameters()}
     there = models["first"].on(weights)

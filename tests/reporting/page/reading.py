@@ -47,5 +47,5 @@ class Page(HTMLParser):
             self._text.append(data)
 
 
-def page_of(*folders: RunFolder) -> Page:
-    return Page(render_page(folders))
+def page_of(folder: RunFolder) -> Page:
+    return Page(render_page(folder))

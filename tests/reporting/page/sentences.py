@@ -8,8 +8,8 @@ from pathlib import Path
 from fl_dp.reporting import page, promise
 
 _PAGE = Path(str(page.__file__)).parent
-# Of several runs; of no page; of pictures, which say numbers of their own tables.
-_NOT_HERE = {"compare.py", "curves.py", "write.py", "csv_files.py", "read.py", "digest.py", "several.html"}
+# Of no page; of pictures, which say numbers of their own tables.
+_NOT_HERE = {"curves.py", "write.py", "read.py", "digest.py"}
 _LEAST, _LEAST_ENDED = 5, 3  # words; what has fewer is the name of a row or column
 
 
@@ -17,8 +17,7 @@ def sentences() -> list[str]:
     """Each text as long as the code has it in one piece: its parts stand and fall together."""
     files = [one for one in sorted(_PAGE.glob("*.py")) if one.name not in _NOT_HERE]
     found = [text for file in (*files, Path(str(promise.__file__))) for text in _of_code(file)]
-    templates = sorted(one for one in (_PAGE / "templates").glob("*.html") if one.name not in _NOT_HERE)
-    found += [text for file in templates for text in _of_template(file)]
+    found += [text for file in sorted((_PAGE / "templates").glob("*.html")) for text in _of_template(file)]
     return [text for text in dict.fromkeys(map(_single_spaced, found)) if _is_sentence(text)]
 
 

@@ -54,7 +54,7 @@ def test_only_a_day_of_the_calendar_is_printed_above_a_signature(make: Make, tex
         write_approval(folder, date=text)
     assert not approval_file(folder).exists()
     approval_file(folder).write_text(f'date = "{text}"\n')  # by hand, or by an older fl_dp
-    assert f"NOT A DAY OF THE CALENDAR: {text.strip()}" in " ".join(Page(render_page([folder])).text.split())
+    assert f"NOT A DAY OF THE CALENDAR: {text.strip()}" in " ".join(Page(render_page(folder)).text.split())
 
 
 def test_no_day_to_come_is_printed_above_a_signature(make: Make) -> None:

@@ -70,13 +70,13 @@ def browse(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def looked_at(tmp_path: Path, folders: list[RunFolder], width: int) -> tuple[dict[str, object], str]:
+def looked_at(tmp_path: Path, folder: RunFolder, width: int) -> tuple[dict[str, object], str]:
     """What the frame found, and the console's lines."""
     import json
 
     # in a frame the page's own policy would forbid nothing more: the frame's script is outside of it
     frame = tmp_path / "frame.html"
-    frame.write_text(_FRAME.format(width=width, page=html.escape(render_page(folders))))
+    frame.write_text(_FRAME.format(width=width, page=html.escape(render_page(folder))))
     result = browse(tmp_path, "--dump-dom", f"--window-size={width + 50},1000", frame.as_uri())
     found = re.search(r"<title>(\{.*?\})</title>", result.stdout, re.DOTALL)
     assert found, result.stderr[-2000:]
@@ -84,35 +84,24 @@ def looked_at(tmp_path: Path, folders: list[RunFolder], width: int) -> tuple[dic
     return json.loads(html.unescape(found[1])), console
 
 
-def one_run(make: Make) -> list[RunFolder]:
+def one_run(make: Make) -> RunFolder:
     names = [f"a hospital with a very long name and number {number}" for number in range(30)]
-    return [make(clients=["x" * 250, r"$\frac$", "<script>alert(1)</script>", *names], reason="y" * 250)]
+    return make(clients=["x" * 250, r"$\frac$", "<script>alert(1)</script>", *names], reason="y" * 250)
 
 
-def several_runs(make: Make) -> list[RunFolder]:
-    runs = [
-        make(f"r{epsilon}-{seed}", settings={"epsilon": epsilon, "seed": seed}, gain=0.1 + epsilon / 100)
-        for epsilon in (1.0, 3.0, 8.0)
-        for seed in (0, 1)
-    ]
-    return [*runs, make("off", private=False)]
-
-
-def answered_run(make: Make) -> list[RunFolder]:
+def answered_run(make: Make) -> RunFolder:
     names = [f"hypercholesterolaemia with a very long name and number {number}" for number in range(20)]
     run = answered(make(), at_sites=True, classes=names, confusion=[[7] * 20] * 20, scores=[])
     women = {"auroc[sex = women of a very long name]": {"value": 0.7, "low": 0.6, "high": 0.75}}
-    return [of_rounds(run, lambda line: line["site_metrics"]["metrics"].update(women))]
+    return of_rounds(run, lambda line: line["site_metrics"]["metrics"].update(women))
 
 
 @pytest.mark.parametrize("width", [360, 1440])
-@pytest.mark.parametrize(
-    ("runs", "figures", "tables"), [(one_run, 7, 10), (several_runs, 3, 0), (answered_run, 12, 13)]
-)
-def test_runs_are_shown_whole(
-    make: Make, tmp_path: Path, width: int, runs: Callable[[Make], list[RunFolder]], figures: int, tables: int
+@pytest.mark.parametrize(("run", "figures", "tables"), [(one_run, 7, 10), (answered_run, 12, 13)])
+def test_a_run_is_shown_whole(
+    make: Make, tmp_path: Path, width: int, run: Callable[[Make], RunFolder], figures: int, tables: int
 ) -> None:
-    found, console = looked_at(tmp_path, runs(make), width)
+    found, console = looked_at(tmp_path, run(make), width)
     assert found["width"] <= width
     assert found["wide"] == []
     assert width > 400 or found["cut"] == []
@@ -122,16 +111,16 @@ def test_runs_are_shown_whole(
 
 
 def test_no_word_of_a_row_s_name_is_broken_in_a_table_of_many_columns(make: Make, tmp_path: Path) -> None:
-    folders, page, printed = answered_run(make), tmp_path / "report.html", tmp_path / "report.pdf"
-    assert looked_at(tmp_path, folders, 1440)[0]["broken"] == []
-    page.write_text(render_page(folders))
+    folder, page, printed = answered_run(make), tmp_path / "report.html", tmp_path / "report.pdf"
+    assert looked_at(tmp_path, folder, 1440)[0]["broken"] == []
+    page.write_text(render_page(folder))
     browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri())
     confusion = " ".join(printed_text(printed)).partition("records, and the share that is right")[2]
     assert confusion.count("hypercholesterolaemia") >= 2 * 20  # a row and a column of each class
 
 
 def test_on_a_phone_no_heading_stands_before_nothing(make: Make, tmp_path: Path) -> None:
-    found, _ = looked_at(tmp_path, [make(reason="not today")], 360)
+    found, _ = looked_at(tmp_path, make(reason="not today"), 360)
     assert found["hollow"] == []
 
 
@@ -140,7 +129,7 @@ def test_it_is_printed_on_a4_without_a_word_lost(make: Make, tmp_path: Path) -> 
     page, printed = tmp_path / "report.html", tmp_path / "report.pdf"
     called = 'night "9"; } <b>'
     folder = make(rounds=60, settings={"out": f"/x/{called}"})
-    page.write_text(render_page([folder]))
+    page.write_text(render_page(folder))
     browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri())
     content = printed.read_bytes()
     assert content.startswith(b"%PDF-")
@@ -180,7 +169,7 @@ def test_what_is_signed_is_on_the_first_sheet(make: Make, tmp_path: Path, privat
     fields = ("purpose", "approver", "operator", "recipients", "retention", "legal_basis")
     write_approval(folder, date="2026-01-02", **dict.fromkeys(fields, answer))
     page, printed = tmp_path / "report.html", tmp_path / "report.pdf"
-    page.write_text(render_page([folder]))
+    page.write_text(render_page(folder))
     browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri())
     sheets, run = printed_text(printed, "-layout"), read_run(folder)
     first = sheets[0].replace(" ", "")
@@ -196,16 +185,10 @@ def test_what_is_signed_is_on_the_first_sheet(make: Make, tmp_path: Path, privat
 
 
 def test_no_caption_or_head_is_alone_at_the_foot_of_a_sheet(make: Make, tmp_path: Path) -> None:
-    """A table at each height of a sheet; and no word of the table of several runs is broken."""
-    others = {"b": {"epsilon": 8.0}, "a folder of a night in May": {"model": "mlp", "epsilon": 2.0}}
-    folders = [
-        *(make(name, settings=settings) for name, settings in others.items()),
-        opened(make("sums"), masked=True),
-        make("off", private=False),
-    ]
-    whole = render_page(folders)
+    """A table at each height of a sheet."""
+    whole = render_page(make(clients=["a", "b", "c", "a site of a night in May"]))
     start, end = whole.index("<main"), whole.index("</main>")
-    (table,) = re.findall(r'<div class="scroll[^>]*aria-label="The runs".*?</div>', whole, re.DOTALL)
+    (table,) = re.findall(r'<div class="scroll[^>]*aria-label="What each client.*?</div>', whole, re.DOTALL)
     tall = [
         f'<div style="height: {height}mm"></div>{table}<hr style="break-after: page">'
         for height in range(200, 265, 3)
@@ -215,10 +198,9 @@ def test_no_caption_or_head_is_alone_at_the_foot_of_a_sheet(make: Make, tmp_path
     browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri())
     sheets = printed_text(printed, "-layout")
     assert len(sheets) > len(tall)
-    assert sum(sheet.count("The runs") for sheet in sheets) == len(tall)
-    assert [sheet for sheet in sheets if "The runs" in sheet and "run 2" not in sheet] == []
-    assert '<td data-head="ended as">' in table  # in a column of one line, whatever font there is
-    assert sum(sheet.count("completed") for sheet in sheets) == 4 * len(tall)
+    assert sum(sheet.count("What each client") for sheet in sheets) == len(tall)
+    assert [sheet for sheet in sheets if "What each client" in sheet and "trained" not in sheet] == []
+    assert sum(sheet.count("trained") for sheet in sheets) == 4 * len(tall)
 
 
 def numbers_of(one: Round) -> list[str]:
@@ -237,7 +219,7 @@ def test_the_browsers_own_header_with_the_place_of_the_file_is_not_printed(
     make: Make, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
-    page.write_text(render_page([make()]))
+    page.write_text(render_page(make()))
     found = []
     for name, options in (("plain", ["--no-pdf-header-footer"]), ("header", [])):
         printed = tmp_path / f"{name}.pdf"

@@ -31,9 +31,9 @@ def test_numbers_are_rounded_up_and_never_say_that_a_guess_is_sure() -> None:
 
 
 def test_the_page_says_factor_guess_formula_and_source(make: Make) -> None:
-    text = Page(render_page([make(rounds=8)])).text  # epsilon 2.001, shown as 2.01
+    text = Page(render_page(make(rounds=8))).text  # epsilon 2.001, shown as 2.01
     assert "by more than a factor of e^epsilon = 7.47" in text
     assert "right with a probability of at most 88.2 %." in text
     assert "(e^epsilon + delta) / (1 + e^epsilon), from Kairouz, Oh and Viswanath" in text
     assert "next to no limit" not in text
-    assert "almost no limit" in Page(render_page([make("much", rounds=30)])).text
+    assert "almost no limit" in Page(render_page(make("much", rounds=30))).text

@@ -39,7 +39,7 @@ HOSTILE = (
 
 
 def test_a_page_is_whole_and_loads_nothing(make: Make) -> None:
-    html = render_page([make()])
+    html = render_page(make())
     page = Page(html)
     assert page.open == []
     (policy,) = [one for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy"]
@@ -57,7 +57,7 @@ def test_title_and_footer_name_run_and_digest_whatever_it_is_called(make: Make) 
     """Of a folder that was moved it is the name that config.toml has: it stays, and the digest covers it."""
     called = 'a"; } <b> \\9 \u202e'
     folder = make(settings={"out": f"/home/mallory/{called}"})
-    page = render_page([folder])
+    page = render_page(folder)
     digest, shown = fingerprint(page_digest(folder)), called.replace("\u202e", "\\u202e")
     (title,) = re.findall("<title>(.*)</title>", page)
     assert html.unescape(title) == f"Run {shown}, SHA-256 {digest}"
@@ -65,7 +65,7 @@ def test_title_and_footer_name_run_and_digest_whatever_it_is_called(make: Make) 
     read = re.sub(r"\\([0-9a-f]{6})", lambda found: chr(int(found[1], 16)), foot)
     assert read == f"Run {shown}\nSHA-256 {digest}"
     assert "mallory" not in page
-    assert "<title>Run 17, " in render_page([make("older")])  # its files name no folder
+    assert "<title>Run 17, " in render_page(make("older"))  # its files name no folder
 
 
 def test_headings_are_in_order_and_every_section_has_one(make: Make) -> None:
@@ -100,7 +100,7 @@ def test_a_reader_first_sees_how_good_it_is_at_what_cost_and_both_over_the_round
     (cost,) = (value for name, value in seen.items() if name.startswith("Epsilon"))
     assert cost.startswith(charged(run.epsilon, run.arithmetic))
     assert " of " in cost  # the clients' budgets
-    page = render_page([make("other")])
+    page = render_page(make("other"))
     assert page.index('class="glance"') < page.index('id="f-glance-title"') < page.index("<h2")
     assert dict(glance(read_run(make("open", private=False))))["Epsilon"] == NOT_PRIVATE
 
@@ -110,7 +110,7 @@ def test_what_strangers_wrote_stays_text(make: Make, name: str) -> None:
     folder = make(clients=(name, "south"), reason=name, metrics={name: 0.5})
     if "\ud800" not in name:
         write_approval(folder, purpose=name, approver=name, operator=name)
-    html = render_page([folder])
+    html = render_page(folder)
     page = Page(html)
     assert page.open == []
     assert html.encode()  # no lone surrogates
@@ -122,19 +122,11 @@ def test_what_strangers_wrote_stays_text(make: Make, name: str) -> None:
     assert (name in page.text) is not any(ord(one) > 0x2FF or ord(one) < 32 for one in name)
 
 
-@pytest.mark.parametrize("name", [one for one in HOSTILE if one.isprintable()])
-def test_several_runs_with_hostile_settings(make: Make, name: str) -> None:
-    page = page_of(make("a", settings={"task": name}), make("b", settings={"task": "b"}))
-    assert page.open == []
-    assert not page.all("script")
-    assert not page.all("img")
-
-
 def test_the_same_files_give_the_same_bytes_wherever_they_lie(make: Make, tmp_path) -> None:
     folder = make()
     shutil.copytree(folder.path, tmp_path / "elsewhere")
-    html = render_page([folder])
-    assert html == render_page([RunFolder(tmp_path / "elsewhere")])
+    html = render_page(folder)
+    assert html == render_page(RunFolder(tmp_path / "elsewhere"))
     assert str(tmp_path) not in html
 
 
@@ -166,7 +158,7 @@ def test_what_was_paid_under_a_refuted_assumption_says_so_for_each_client(make: 
     """A run of today, on accounts of which one has older rounds."""
     folder = make(federation={"arithmetic": REFUTED}, signed=[statement(["north"])])
     change_summary(folder, lambda summary: summary["clients"]["north"].update(arithmetic=REFUTED))
-    page = render_page([folder])
+    page = render_page(folder)
     text = Page(page).text
     said = text.count(f"Steps on these data were {ADVICE}.")
     assert said == 2  # at the top, and at what is known of rounding
@@ -225,24 +217,24 @@ def test_numbers_of_single_classes_are_not_shown(make: Make) -> None:
 def test_lines_to_fill_in_by_hand_until_somebody_has(make: Make) -> None:
     folder = make()
     assert page_of(folder).text.count("to be filled in by hand") == 9
-    before = render_page([folder])
+    before = render_page(folder)
     write_approval(folder, purpose="Triage", approver="Dr. Ng")
     page = page_of(folder)
     assert page.text.count("to be filled in by hand") == 7
     assert "Dr. Ng" in page.text
-    assert render_page([folder]) != before
+    assert render_page(folder) != before
 
 
 def test_no_run_and_a_damaged_one_are_named(tmp_path, make: Make) -> None:
     with pytest.raises(ConfigError, match="holds no run"):
-        render_page([RunFolder(tmp_path)])
+        render_page(RunFolder(tmp_path))
     begun = RunFolder(tmp_path)
     begun.config.write_text("rounds = 3")
     with pytest.raises(ConfigError, match="no round of this run is over and nothing works on it"):
-        render_page([begun])
+        render_page(begun)
     with exclusive(begun.lock), pytest.raises(ConfigError, match="try again after the first one"):
-        render_page([begun])
+        render_page(begun)
     folder = make()
     folder.statements.write_text('{"statements": [1]}')
     with pytest.raises(ConfigError, match=r"statements\.json: is damaged"):
-        render_page([folder])
+        render_page(folder)

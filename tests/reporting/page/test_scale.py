@@ -11,7 +11,7 @@ from .reading import Page
 
 def test_three_thousand_clients_make_a_small_page(make: Make) -> None:
     folder = make(clients=[f"site {number}" for number in range(3000)], rounds=2, reason="no budget")
-    html = render_page([folder])
+    html = render_page(folder)
     page = Page(html)
     assert len(html) < 1_000_000
     assert page.text.count("site 2500") == 0

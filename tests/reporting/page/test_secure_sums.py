@@ -24,7 +24,7 @@ def test_both_epsilons_are_told_and_which_is_which(make: Make, alone: float | No
     place = table.columns.index("if the assumption fails")
     assert table.rows[0][place] == words
     assert table.rows[1][place] == table.rows[1][1]  # no secure sums: both are one
-    text = " ".join(Page(render_page([of_sums(make("again"), alone)])).text.split())
+    text = " ".join(Page(render_page(of_sums(make("again"), alone))).text.split())
     assert "Epsilon, if the assumption behind secure sums fails" in text
     assert "Of secure sums it sees only the sums" in text
     assert clause in clauses(run)
@@ -47,7 +47,7 @@ def test_shares_and_persons_are_told(make: Make, shares: int, copies: int, words
 def test_other_runs_say_nothing_of_it(make: Make) -> None:
     run = read_run(make())
     assert secure_sums(run) == ()
-    assert "secure sum" not in render_page([make("other")])
+    assert "secure sum" not in render_page(make("other"))
 
 
 @pytest.mark.parametrize(

@@ -304,9 +304,8 @@ JOINED = {
     "No useful epsilon holds": ("open sums", "simulated sums"),
 }  # fmt: skip
 
-# Of the page of several runs, and of the card beside a model.
+# Of pictures, and of the card beside a model.
 ELSEWHERE = (
-    "the digest of each run: in the last table,",
     "as each ledger has it",
     "Assumptions and theorems: docs/privacy.md and",
 )
@@ -340,7 +339,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     with pytest.MonkeyPatch.context() as without:
         without.setattr(render, "_figures", lambda run: [])
         folders = {name: made(maker(tmp_path_factory.mktemp("run"))) for name, made in RUNS.items()}
-        return {name: Page(render.render_page([folder])).text for name, folder in folders.items()}
+        return {name: Page(render.render_page(folder)).text for name, folder in folders.items()}
 
 
 @pytest.mark.parametrize("sentence", FOLLOWS | JOINED)

@@ -41,9 +41,7 @@ def test_what_the_first_sheet_has_no_room_for_is_whole_on_the_next(make: Make) -
     names = [f"site-{number}" for number in range(9)]
     folder = served(make(clients=names, signed=[statement([name]) for name in names]))
     write_approval(folder, purpose="why " * 40)
-    first, _, later = Page(render_page([folder])).text.partition(
-        "Purpose and approval, continued from sheet 1"
-    )
+    first, _, later = Page(render_page(folder)).text.partition("Purpose and approval, continued from sheet 1")
     assert "… (continued on sheet 2)" in first
     assert "Lines of the other sites: continued on sheet 2." in first
     assert "why " * 39 + "why" in later
@@ -51,7 +49,7 @@ def test_what_the_first_sheet_has_no_room_for_is_whole_on_the_next(make: Make) -
     assert "For the site of site-8" in later
     folder = make("few", clients=names[:8])
     write_approval(folder, purpose="why")
-    assert "sheet 2" not in Page(render_page([folder])).text
+    assert "sheet 2" not in Page(render_page(folder)).text
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_a_signature_that_fits_is_said_with_its_key(make: Make) -> None:
     run = read_run(folder)
     assert [site.signed for site in run.sites] == [Signature.HOLDS, Signature.NONE]
     assert stated(run).startswith("2 statements: 1 signed by the key beside it.")
-    text = Page(render_page([folder])).text
+    text = Page(render_page(folder)).text
     assert f"by the key with the fingerprint {fingerprint(said[0].key)}" in text
     assert "ask the site, for example by telephone" in text
     assert "a statement signed by nobody" in text
@@ -67,9 +67,9 @@ def test_a_signature_that_does_not_fit_is_said(make: Make, change: str) -> None:
     )
     folder = make(clients=["north"], signed=[bad])
     assert read_run(folder).sites[0].signed is Signature.WRONG
-    assert "1 statement cannot be relied on" in Page(render_page([folder])).text
+    assert "1 statement cannot be relied on" in Page(render_page(folder)).text
     assert verdict(read_run(folder)).endswith("Statements of sites do NOT agree with the run, see below.")
-    assert "WRONG SIGNATURE" in Page(render_page([folder])).text
+    assert "WRONG SIGNATURE" in Page(render_page(folder)).text
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_statement_of_another_run_or_model_is_said(
     make: Make, said: dict[str, str], summary: dict[str, object]
 ) -> None:
     folder = make(clients=["north"], signed=[signed(statement(["north"], **said))], **summary)
-    text = Page(render_page([folder])).text
+    text = Page(render_page(folder)).text
     assert f"NOT OF THIS RUN: it speaks of another {'' if 'run' in said else 'model'}" in text
     assert "1 statement: no valid signature for this run and model." in text
     assert "a statement, signed" not in text
@@ -92,7 +92,7 @@ def test_a_statement_of_another_run_or_model_is_said(
 
 def test_a_statement_that_cannot_be_read_is_no_end_of_the_page(make: Make) -> None:
     folder = make(clients=["north"], signed=[Stated("{}")])
-    text = Page(render_page([folder])).text
+    text = Page(render_page(folder)).text
     assert "no readable statement" in text
     assert "the server alone" in text
 
@@ -101,7 +101,7 @@ def test_beside_the_approval_it_says_whose_word_it_is(make: Make) -> None:
     """And beside the reason of a run that failed."""
     folder = make(status="failed", reason="", signed=[signed(statement(["north", "south"]))])
     change_summary(folder, lambda summary: summary.update(reason="by order of the board"))
-    text = " ".join(Page(render_page([folder])).text.split())
+    text = " ".join(Page(render_page(folder)).text.split())
     assert "Whoever wrote its folder says: by order of the board" in text
     after = text[text.index("Purpose and approval") : text.index("Results")]
     assert "is listed under “Signed by no site”, as the word of whoever wrote the run's folder" in after
@@ -109,6 +109,6 @@ def test_beside_the_approval_it_says_whose_word_it_is(make: Make) -> None:
     assert "Signed by no site On this page it is the word of whoever wrote the run's folder:" in later
     assert all(words in later for words in UNSIGNED)
     assert all(words in text for words in SIGNED)
-    unsigned = Page(render_page([make("unsigned")])).text
+    unsigned = Page(render_page(make("unsigned"))).text
     assert "No site has signed anything: this page is the word of whoever" in unsigned
     assert not any(words in unsigned for words in (*UNSIGNED, "A site has signed", "by telephone"))

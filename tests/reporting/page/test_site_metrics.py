@@ -52,14 +52,14 @@ def test_what_was_not_heard_is_an_upper_bound_and_the_end_of_the_run_counts(make
     )
     of_rounds(folder, lambda line: line.pop("site_metrics"))
     assert site_metric_tables(read_run(folder)) == (accounts,)
-    assert "at most 0.94" in render_page([folder])
+    assert "at most 0.94" in render_page(folder)
     change_summary(folder, lambda said: said["test_accounts"].update(sites=[1]))
     with pytest.raises(ConfigError, match=r"summary.json: its test_accounts are damaged"):
         read_run(folder)
 
 
 def test_words_of_sites_are_escaped(make: Make) -> None:
-    page = render_page([evaluated(make())])
+    page = render_page(evaluated(make()))
     assert "declares &lt;none&gt;" in page
     assert "<none>" not in page
     assert site_metric_tables(read_run(make("other"))) == ()

@@ -136,7 +136,7 @@ def test_an_epsilon_of_a_ledger_that_was_made_for_the_run_says_so_wherever_it_sa
     folder = make(signed=[own_ledger("north"), own_ledger("south")], over=over)
     if not over:
         folder.launch.write_text('engine = ""\nledgers = "ledgers"\none-run-ledger = true\n')
-    html = render_page([folder])
+    html = render_page(folder)
     text = Page(html).text
     assert f"in this run. {ALONE}: what other runs on the same data have spent is not known and adds" in text
     assert "Epsilon of other runs on the same data not known: the ledger was made for this run only" in text

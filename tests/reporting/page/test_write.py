@@ -44,7 +44,7 @@ def test_a_full_disk_is_said_and_leaves_the_old_page(make: Make, monkeypatch: py
     assert "No space left on device" in written_at_the_end(folder)
     assert folder.report.read_text() == "old"
     with pytest.raises(ConfigError, match="--out"):
-        write_page([folder])
+        write_page(folder)
 
 
 def test_what_nobody_thought_of_ends_no_run(

@@ -1,6 +1,6 @@
 import pytest
 
-from fl_dp.reporting.spreadsheet import disarmed
+from fl_dp.api.predicting import disarmed
 
 
 @pytest.mark.parametrize(

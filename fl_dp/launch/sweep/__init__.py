@@ -1,1 +1,0 @@
-"""Many runs that differ in settings and seeds: planned, costed, started and compared."""

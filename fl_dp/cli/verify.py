@@ -26,8 +26,8 @@ from fl_dp.verify.verdict import agrees, in_words, to_json, unsigned, verdict
 HELP = """Check a run from its files alone.
 
 It says what agrees, what differs, and what was not given. Every epsilon is computed again from the charges,
-by dp_accounting instead of fl_dp. The digests, the last line of rounds.jsonl and the summary, the page
-report.html and the sites' statements are compared. Nothing in DIR is executed, and nothing is written.
+by dp_accounting instead of fl_dp. Summary, charges, rounds and the model's digest are compared with each
+other, and with the sites' statements. Nothing in DIR is executed, and nothing is written.
 
 Exit code: 0 everything that was given agrees; 1 something differs; 2 bad arguments, or no run.
 

@@ -55,5 +55,4 @@ UNSIGNED = {
     ),
 }
 
-OTHERWISE = "the operator's words for the data are not the sites'"
 LISTED = "what no site has signed is listed last"  # by `fl-dp verify`, in the words of UNSIGNED

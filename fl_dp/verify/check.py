@@ -18,13 +18,10 @@ _MOST_OF_A_KIND = 5  # findings of one kind that are listed singly
 
 
 class Outcome(StrEnum):
-    """NOTE: something that an officer should know, but no contradiction. UNCHECKED: it was given, and cannot
-    be compared here, so that nothing may be concluded from it.
-    """
+    """NOTE: something that an officer should know, but no contradiction."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
-    UNCHECKED = "unchecked"
     NOT_GIVEN = "not given"
     NOTE = "note"
 
@@ -59,9 +56,6 @@ class Found:
 
     def note(self, what: str, where: str = "", means: str = "", kind: str = "") -> None:
         self._add(Finding(Outcome.NOTE, what, where, means), kind or means or what)
-
-    def unchecked(self, what: str, where: str, means: str) -> None:
-        self._add(Finding(Outcome.UNCHECKED, what, where, means), means)
 
     def not_given(self, what: str, means: str = "") -> None:
         self._add(Finding(Outcome.NOT_GIVEN, what, "", means), what)
@@ -101,14 +95,14 @@ class Evidence:
 
     @cached_property
     def summary(self) -> Claim | None:
-        """The summary; None if none can be read: the check `rounds` says why."""
+        """The summary; None if none can be read: the check `files` says why."""
         try:
             return summary_claim(self.folder.summary) if is_there(self.folder.summary) else None
         except ConfigError:
             return None
 
     def rounds(self) -> Iterator[Claim]:
-        """The rounds up to the first unreadable line; the check `rounds` says why it cannot be read."""
+        """The rounds up to the first unreadable line; the check `files` says why it cannot be read."""
         if is_there(self.folder.rounds):
             with suppress(ConfigError):
                 yield from round_claims(self.folder.rounds)

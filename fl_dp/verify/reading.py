@@ -1,6 +1,5 @@
 """Reads untrusted files: only plain ones, within bounds, and without ever waiting for one."""
 
-import hashlib
 import json
 import math
 import os
@@ -97,15 +96,6 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
                     raise ConfigError(f"{path.name}, line {number} is {why}.")
                 raise CutOffError(f"{path.name}, line {number} is cut off.")
             yield number, line
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of the file, in hex."""
-    with opened(path) as file:
-        found = hashlib.sha256()
-        while part := file.read(2**20):
-            found.update(part)
-        return found.hexdigest()
 
 
 def check_bounds(path: Path, *, by_line: bool = False) -> None:

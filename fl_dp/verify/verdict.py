@@ -6,21 +6,17 @@ from dataclasses import asdict
 from typing import Any
 
 from fl_dp.clean_text import clean
-from fl_dp.reporting.vouched import LISTED, OTHERWISE, UNSIGNED
+from fl_dp.reporting.vouched import LISTED, UNSIGNED
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Checked, Evidence, Outcome
 
 _WIDTH = 12
-_UNCHECKED = (
-    "UNCHECKED: not all that was given could be compared. Do not sign what is unchecked above. Of the rest:"
-)
 _MOST_OF_A_LINE = 4096  # characters; names in it are already cut, but a file's own is not
 
 
 def agrees(results: Sequence[Checked]) -> bool:
-    """Whether everything given was compared, and nothing differs."""
-    wrong = (Outcome.DIFFERS, Outcome.UNCHECKED)
-    return not any(one.outcome in wrong for result in results for one in result.findings)
+    """Whether nothing differs."""
+    return not any(one.outcome is Outcome.DIFFERS for result in results for one in result.findings)
 
 
 def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
@@ -29,23 +25,15 @@ def verdict(results: Sequence[Checked], evidence: Evidence) -> str:
     if wrong:
         do = "does" if wrong == 1 else "do"
         return f"DIFFERS: {counted(wrong, 'thing')} above {do} not agree. Do not sign."
-    unchecked = "" if agrees(results) else f"{_UNCHECKED} "
     checked = any(one.outcome is Outcome.AGREES for result in results for one in result.findings)
     if not checked:
-        return f"{unchecked}Nothing could be checked: the files that say something were not given."
-    known = f"{_authenticity(results, evidence)}{_otherwise(results)}"
-    return f"{_mark(evidence)}{unchecked}{known}"
+        return "Nothing could be checked: the files that say something were not given."
+    return f"{_mark(evidence)}{_authenticity(results, evidence)}"
 
 
 def unsigned(results: Sequence[Checked], evidence: Evidence) -> tuple[str, ...]:
-    """What no site signs, to be listed last where verdict or findings say so."""
-    said = [one.what for result in results for one in result.findings]
-    return tuple(UNSIGNED) if any(LISTED in one for one in (verdict(results, evidence), *said)) else ()
-
-
-def _otherwise(results: Sequence[Checked]) -> str:
-    found = any(OTHERWISE in one.means for result in results for one in result.findings)
-    return f" Mind that {OTHERWISE}." if found else ""
+    """What no site signs, to be listed last where the verdict says so."""
+    return tuple(UNSIGNED) if LISTED in verdict(results, evidence) else ()
 
 
 def _mark(evidence: Evidence) -> str:

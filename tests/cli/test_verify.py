@@ -68,7 +68,7 @@ def test_all_of_it_as_json(made, capsys):
     assert found["agrees"] is True
     assert found["authentic"] == ["north", "south"]
     assert found["authority"] == made.kits.authority.public
-    assert {check["check"] for check in found["checks"]} >= {"epsilons", "ledgers", "page"}
+    assert {check["check"] for check in found["checks"]} >= {"epsilons", "files", "ledgers"}
     assert found["checks"][0]["findings"][0]["outcome"] == "agrees"
 
 

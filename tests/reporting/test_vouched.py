@@ -21,9 +21,7 @@ FOLLOWS = {
         "epsilon delta federation.largest federation.median federation.least federation.accountants "
         "federation.epsilon_alone"
     ),
-    "charges": "clients.steps",
-    "protection": "private",
-    "page": "federation",  # by its parts
+    "files": "clients.steps private federation",  # of the last by its parts
 }  # fmt: skip
 
 

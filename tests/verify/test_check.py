@@ -8,8 +8,8 @@ from verify.forger import lowered, scaled, signed_by_the_forger
 from verify.made_run import RATE, STEPS, Json, MadeRun
 
 from fl_dp.choices import CHECKS
-from fl_dp.reporting.page.render import render_page
-from fl_dp.reporting.vouched import LISTED
+from fl_dp.errors import ConfigError
+from fl_dp.verify import reading
 from fl_dp.verify.check import Evidence, Outcome, checked
 from fl_dp.verify.verdict import verdict
 
@@ -25,7 +25,7 @@ def test_a_run_as_it_was_left_agrees(untouched: MadeRun) -> None:
     agreeing = {
         name for name, one in results.items() if any(f.outcome is Outcome.AGREES for f in one.findings)
     }
-    assert agreeing == set(CHECKS.built_in()) - {"page", "site-metrics"}  # of which it has none
+    assert agreeing == set(CHECKS.built_in()) - {"site-metrics"}  # of which it has none
 
 
 def test_without_a_roster_nothing_is_authentic(untouched: MadeRun) -> None:
@@ -75,18 +75,10 @@ def test_what_is_said_of_signatures_is_true_to_what_is_there(made_run: MadeRun) 
     def said(check: str, **given: bool) -> str:
         return " ".join(f"{one.what} {one.means}" for one in made_run.check(**given)[check].findings)
 
-    def draw() -> None:
-        made_run.files.report.write_text(render_page(made_run.files))
-
-    draw()
-    assert LISTED in said("page")
     assert "give --kit DIR or --roster FILE" in said("statements")
     made_run.files.launch.write_text('engine = ""\nledgers = "ledgers"\n')
-    draw()
     assert "the keys were made for one launch on one machine: no roster has them" in said("statements")
     made_run.write_statements([one | {"key": "", "signature": ""} for one in made_run.statements()])
-    draw()
-    assert "no site has signed any of it" in said("page")
     assert "sites have stated something, and signed nothing of it" in said("statements")
     made_run.files.launch.write_text('engine = "ray"\nledgers = "ledgers"\n')
     assert "the clients of a simulation have no keys" in said("statements")
@@ -94,13 +86,13 @@ def test_what_is_said_of_signatures_is_true_to_what_is_there(made_run: MadeRun) 
 
 def test_rounds_that_were_cut_off_are_found(made_run: MadeRun) -> None:
     first, second, third = made_run.files.rounds.read_text().splitlines(keepends=True)
-    for text, checks in (
-        (first + second, {"rounds"}),
-        ((first + second + third)[:-40], {"rounds"}),
-        (first + third, {"rounds", "charges"}),
+    for text, words in (
+        (first + second, "3 rounds in the summary, and 2 in rounds.jsonl"),
+        ((first + second + third)[:-40], "what follows in rounds.jsonl was not looked at"),
+        (first + third, "the rounds are counted from 1 without a gap"),
     ):
         made_run.files.rounds.write_text(text)
-        assert set(made_run.differs()) >= checks
+        assert words in " ".join(f"{one.what} {one.means}" for one in made_run.differs()["files"])
 
 
 def test_a_run_that_was_killed_is_checked_as_far_as_it_came(made_run: MadeRun) -> None:
@@ -109,7 +101,7 @@ def test_a_run_that_was_killed_is_checked_as_far_as_it_came(made_run: MadeRun) -
         path.unlink()
     made_run.files.rounds.write_bytes(made_run.files.rounds.read_bytes()[:-40])
     assert made_run.differs() == {}
-    assert any("begun since is paid for" in one.means for one in made_run.check()["rounds"].findings)
+    assert any("begun since is paid for" in one.means for one in made_run.check()["files"].findings)
     assert the_verdict(made_run).startswith("consistent, not authenticated")
 
 
@@ -124,11 +116,11 @@ def test_a_run_of_an_older_fl_dp_claims_no_check_that_was_not_made(made_run: Mad
 
     made_run.change_both(older)
     made_run.files.statements.unlink()
-    made_run.files.resolved.unlink()
     assert made_run.differs() == {}
     results = made_run.check()
-    for name in ("epsilons", "charges", "model"):
-        assert {one.outcome for one in results[name].findings} == {Outcome.NOT_GIVEN}
+    assert {one.outcome for one in results["epsilons"].findings} == {Outcome.NOT_GIVEN}
+    said = {one.what for one in results["files"].findings if one.outcome is Outcome.NOT_GIVEN}
+    assert said == {"charges in rounds.jsonl", "a digest of the model"}
 
 
 def test_a_run_without_privacy_says_so_in_the_verdict(made_run: MadeRun) -> None:
@@ -144,12 +136,11 @@ def test_a_run_without_privacy_says_so_in_the_verdict(made_run: MadeRun) -> None
     made_run.change_both(unprotected)
     made_run.files.statements.unlink()
     made_run.files.model(private=True).rename(made_run.files.model(private=False))
-    made_run.change_settings('privacy = "on"', 'privacy = "off"', "config", "resolved")
     assert made_run.differs() == {}
     assert the_verdict(made_run).startswith("NOT PRIVATE")
     for claimed in ({"epsilon": 1.0}, {"private": True}):
         made_run.change_summary(lambda summary, claimed=claimed: summary.update(claimed))
-        assert set(made_run.differs()) >= {"protection"}
+        assert set(made_run.differs()) >= {"files"}
 
 
 def test_whatever_stands_in_the_files_is_a_finding_and_no_traceback(made_run: MadeRun) -> None:
@@ -173,18 +164,48 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("name", ["summary", "rounds", "statements", "config", "resolved", "description"])
+@pytest.mark.parametrize("name", ["summary", "rounds", "statements"])
 def test_a_damaged_file_is_a_finding(name: str, damage: str, made_run: MadeRun) -> None:
     getattr(made_run.files, name).write_bytes(DAMAGE[damage])
     assert made_run.differs()
 
 
-@pytest.mark.parametrize("name", ["summary", "rounds", "statements", "config", "description"])
+@pytest.mark.parametrize("name", ["summary", "rounds", "statements", "config", "resolved", "description"])
 def test_a_folder_in_a_files_place_is_a_finding(name: str, made_run: MadeRun) -> None:
     path = getattr(made_run.files, name)
     path.unlink()
     path.mkdir()
     assert made_run.differs()
+
+
+@pytest.mark.parametrize("bound", ["MOST_LINE", "MOST_JSON"])
+def test_files_that_are_too_long_are_not_read(
+    made_run: MadeRun, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, bound, 100)
+    assert "longer than" in made_run.words("files")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rounds.jsonl", "summary.json", "statements.json", "config.toml", "resolved.toml", "launch.toml",
+     "model.json", "approval.toml"],
+)  # fmt: skip
+@pytest.mark.parametrize("itself", [True, False])
+def test_no_file_of_the_folder_is_a_link_out_of_it(made_run: MadeRun, name: str, itself: bool) -> None:
+    """Also not for the page: neither it nor a finding may show a file of the reader's machine."""
+    file = made_run.files.path / name
+    away = made_run.files.path.parent / f"away-{name}"
+    if file.exists():
+        file.rename(away)
+    else:
+        away.write_text('purpose = "secret of this machine"\n')
+    file.symlink_to(name if itself else away)
+    findings = [one for found in made_run.differs().values() for one in found]
+    assert any("link" in one.what for one in findings)
+    assert not any("secret" in one.what for one in findings)
+    with pytest.raises(ConfigError, match="it is a link"):
+        made_run.draw()
 
 
 def test_names_cannot_move_the_cursor(made_run: MadeRun) -> None:

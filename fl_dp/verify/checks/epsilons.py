@@ -245,7 +245,7 @@ def _run_epsilon(evidence: Evidence) -> float:
         return math.inf
     try:
         return number(read_toml(evidence.folder.config).get("epsilon", math.inf))
-    except (ConfigError, ValueError):  # the check `config` reports it
+    except (ConfigError, ValueError):  # it names no limit
         return math.inf
 
 

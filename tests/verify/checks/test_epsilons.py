@@ -81,7 +81,7 @@ def had_spent(line: Json, steps: int = 2 * STEPS) -> None:
 def test_what_was_spent_before_is_in_no_figure_of_the_federation(made_run: MadeRun) -> None:
     """And whoever counts it there, or lowers what it has cost or is claimed, is found."""
     made_run.change_both(had_spent)
-    for check in ("epsilons", "charges", "rounds"):
+    for check in ("epsilons", "files"):
         assert made_run.words(check) == ""
     made_run.change_summary(lambda one: one["clients"]["north"]["this_run"].update(claimed_epsilon=0.1))
     assert "and its charges cost" in made_run.words("epsilons")
@@ -89,7 +89,7 @@ def test_what_was_spent_before_is_in_no_figure_of_the_federation(made_run: MadeR
     assert made_run.words("epsilons") == ""
     made_run.change_client(this_run={**of_north(made_run), "epsilon": 0.5})
     assert "epsilon 0.5000, and its charges cost" in made_run.words("epsilons")
-    assert "this run's epsilon is another one" in made_run.words("rounds")
+    assert "this run's epsilon is another one" in made_run.words("files")
     assert "the federation's epsilon is" in made_run.words("epsilons")
 
 

@@ -33,15 +33,11 @@ def as_listed(line: Json) -> None:
 @pytest.fixture
 def listed(made_run: MadeRun) -> MadeRun:
     made_run.change_both(as_listed)
-    for file in ("config", "resolved"):
-        made_run.change_settings(
-            'multiplier-schedule = "constant"', f'multiplier-schedule = "{SCHEDULE}"', file
-        )
     return made_run
 
 
 def test_a_run_by_a_schedule_agrees(listed: MadeRun) -> None:
-    for check in ("epsilons", "charges", "config"):
+    for check in ("epsilons", "files"):
         assert listed.words(check) == ""
 
 
@@ -51,13 +47,7 @@ def test_a_round_with_less_noise_than_its_own_is_found(listed: MadeRun) -> None:
             line["clients"]["north"]["noise_multiplier"] = LIST[2].noise_multiplier
 
     listed.change_rounds(lower)
-    assert "noise multiplier 1.6, and by noise-multiplier-schedule it is 1.8" in listed.words("config")
-    assert "the charges lack 20 steps" in listed.words("charges")
-
-
-def test_another_first_noise_than_the_configs_is_found(listed: MadeRun) -> None:
-    listed.change_settings('noise-multiplier = "auto"', "noise-multiplier = 1.6")
-    assert "noise multiplier 2, and by noise-multiplier-schedule it is 1.6" in listed.words("config")
+    assert "the charges lack 20 steps" in listed.words("files")
 
 
 @pytest.mark.parametrize("noted", [True, False])

@@ -11,7 +11,6 @@ from fl_dp.records import Entry
 from fl_dp.verify.claims import alone as counted_alone
 
 SHARES = 3
-NOT_OF_A_SUM, NO_SUM = "of its noise are not those", "its secure sum is none that config.toml asks for"
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +76,12 @@ def test_shares_that_were_taken_out_of_charges_are_missed(run: MadeRun) -> None:
 
     run.change_both(take_out)
     found = run.differs(ledgers=True)
-    assert {"charges", "statements", "ledgers"} <= found.keys()
+    assert {"files", "statements", "ledgers"} <= found.keys()
 
 
 def no_word_of_authority(run: MadeRun) -> list[str]:
-    """What differs of a folder in which nobody has stated anything, and whose page is drawn anew."""
+    """What differs of a folder in which nobody has stated anything."""
     run.files.statements.unlink(missing_ok=True)
-    run.draw()
     return [f"{name}: {one.what} ({one.where})" for name, all_ in run.differs().items() for one in all_]
 
 
@@ -114,60 +112,26 @@ def lowered(found: Json, shares: int) -> None:
 
 @pytest.mark.parametrize("shares", [1, 2])
 def test_fewer_shares_everywhere_contradict_the_sums_that_were_opened(shares: int, run: MadeRun) -> None:
-    """Nothing else is left that could: charges, epsilons, statements and page all agree."""
+    """Nothing else is left that could: charges and epsilons agree, and the statements are gone."""
     run.change_both(lambda found: lowered(found, shares))
     words = no_word_of_authority(run)
     assert words
-    assert all(f"config: shares {shares} of its noise" in one for one in words[:-1])
-
-
-def test_fewer_shares_in_the_opened_sums_too_contradict_the_settings(run: MadeRun) -> None:
-    run.change_both(lambda found: lowered(found, 2) or found.get("secure_sum", {}).update(shares=2))
-    assert any(NO_SUM in one for one in no_word_of_authority(run))
-
-
-def test_a_run_of_sums_cannot_deny_them(run: MadeRun) -> None:
-    run.change_both(lambda found: lowered(found, 1))
-    run.change_both(lambda found: [found.pop(key, None) for key in ("secure_sum", "masked")])
-    assert any("shares 1 of its noise" in one for one in no_word_of_authority(run))
-
-
-@pytest.mark.parametrize(
-    "opened",
-    [
-        {"shares": 0, "clients": 1},
-        {"shares": 3, "clients": 3},  # with one that works with the server they are four
-        {"shares": 2, "clients": 4},  # no drop-out was allowed for
-        {"shares": 4, "clients": 5},  # four are asked
-        {"masked": 1},
-    ],
-)
-def test_a_sum_of_members_that_there_cannot_be_is_refused(opened: Json, run: MadeRun) -> None:
-    def change(line: Json) -> None:
-        line["secure_sum"].update(opened)
-        each_step(line, shares=line["secure_sum"]["shares"] or 1)
-
-    run.change_rounds(change)
-    assert NO_SUM in run.words("config")
+    said = f"files: shares {shares} of its noise, and the sum of this round has others"
+    assert all(said in one for one in words)
 
 
 def test_sums_in_the_clear_cannot_be_said_to_have_been_masked(run: MadeRun) -> None:
     run.change_summary(lambda summary: summary.update(masked=True))
-    assert "config: masked is another one in summary.json (summary.json)" in no_word_of_authority(run)
+    assert "files: masked is another one in summary.json (summary.json)" in no_word_of_authority(run)
 
 
 def test_sums_in_the_clear_are_noted_and_masked_ones_are_not(run: MadeRun) -> None:
     def noted() -> bool:
-        return any("no masks were used: whoever ran" in one.what for one in run.check()["config"].findings)
+        return any("no masks were used: whoever ran" in one.what for one in run.check()["files"].findings)
 
     assert noted()
     run.change_rounds(lambda line: line["secure_sum"].update(masked=True))
     assert not noted()
-
-
-def test_a_sum_in_a_run_without_them_is_refused(run: MadeRun) -> None:
-    run.change_settings('aggregation = "secure"', 'aggregation = "mean"')
-    assert any("its secure sum is none" in one for one in no_word_of_authority(run))
 
 
 def test_a_lost_round_has_paid_and_opened_nothing(run: MadeRun) -> None:
@@ -177,7 +141,7 @@ def test_a_lost_round_has_paid_and_opened_nothing(run: MadeRun) -> None:
             line["lost"] = "1 update left, 4 are needed"
 
     run.change_rounds(lose)
-    assert "config" not in run.differs()
+    assert "files" not in run.differs()
 
 
 def test_what_counts_alone_is_what_fl_dp_counts() -> None:

@@ -55,20 +55,20 @@ def of_run(steps: int) -> Json:
             (in_round(3, status=one), f"{one}, with 20 steps of its own")
             for one in ("declined", "failed", "idle")
         ),
-        (in_round(3, reported={}), "trained, without a step of its own"),
+        (in_round(3, reported={}), "trained, with 0 steps of its own"),
         (in_round(2, sample_rate=None), "its sample rate or noise multiplier is not there"),
         (in_round(2, noise_multiplier=None), "its sample rate or noise multiplier is not there"),
     ],
 )
 def test_what_differs(forge: Callable[[MadeRun], None], words: str, made_run: MadeRun) -> None:
     forge(made_run)
-    assert words in made_run.words("charges")
+    assert words in made_run.words("files")
 
 
 def test_where_no_round_was_left_none_more_can_have_been_accepted(made_run: MadeRun) -> None:
     made_run.change_client(rounds=4)
     made_run.change_summary(lambda summary: summary.update(status="failed"))
-    assert "4 rounds trained, and 3 in rounds.jsonl" in made_run.words("charges")
+    assert "4 rounds trained, and 3 in rounds.jsonl" in made_run.words("files")
 
 
 def test_charges_that_grow_without_a_round_are_a_note(made_run: MadeRun) -> None:
@@ -82,8 +82,8 @@ def test_charges_that_grow_without_a_round_are_a_note(made_run: MadeRun) -> None
 
     made_run.change_rounds(more)
     made_run.change_summary(lambda summary: more(summary | {"round": 3}))
-    assert made_run.words("charges") == ""
-    assert made_run.notes("charges") == [
+    assert made_run.words("files") == ""
+    assert made_run.notes("files")[1:] == [
         "the charges grew by 5 steps at rate 0.1 and noise 1.5 beside the round's own"
     ]
 
@@ -91,17 +91,17 @@ def test_charges_that_grow_without_a_round_are_a_note(made_run: MadeRun) -> None
 def test_a_round_that_failed_may_cost_less_in_the_end(made_run: MadeRun) -> None:
     """What was not confirmed counts in full, until the client shows its ledger again."""
     in_round(2, "south", status="failed", charges=charge(2 * STEPS), steps=2 * STEPS)(made_run)
-    assert made_run.words("charges") == ""
+    assert made_run.words("files") == ""
 
 
 def test_a_client_that_is_taken_out_of_later_rounds_is_missed(made_run: MadeRun) -> None:
     made_run.change_rounds(lambda line: line["round"] == 3 and line["clients"].pop("south"))
-    assert "client south is missing (rounds.jsonl, line 3)" in made_run.words("charges")
+    assert "client south is missing (rounds.jsonl, line 3)" in made_run.words("files")
 
 
 def test_a_budget_that_was_passed_before_the_run_is_a_note(made_run: MadeRun) -> None:
     idle = {"charges": charge(99), "steps": 99, "status": "idle", "reported": {}}
-    made_run.change_rounds(lambda line: line["clients"]["south"].update(idle))
+    made_run.change_rounds(lambda line: line["clients"]["south"].update(idle, budget=0.5))
     made_run.change_client("south", **idle, before=charge(99), budget=0.5, rounds=0)
-    assert made_run.words("charges") == ""
-    assert any("of a budget of 0.5" in one for one in made_run.notes("charges"))
+    assert made_run.words("files") == ""
+    assert any("of a budget of 0.5" in one for one in made_run.notes("files"))

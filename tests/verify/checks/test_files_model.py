@@ -1,11 +1,9 @@
 """The model's file: tensors with the right digest, and nothing else."""
 
-import json
 import pickle
 import zipfile
 from pathlib import Path
 
-import pytest
 import torch
 from verify.made_run import MadeRun
 
@@ -21,9 +19,9 @@ class Evil:
 def test_nothing_in_a_model_is_executed(made_run: MadeRun, tmp_path: Path) -> None:
     path, mark = made_run.files.model(private=True), tmp_path / "executed"
     torch.save(Evil(mark), path)
-    assert "cannot be read as weights" in made_run.words("model")
+    assert "cannot be read as weights" in made_run.words("files")
     path.write_bytes(pickle.dumps(Evil(mark)))
-    assert "is no model as fl_dp writes it" in made_run.words("model")
+    assert "is no model as fl_dp writes it" in made_run.words("files")
     assert not mark.exists()
 
 
@@ -31,7 +29,7 @@ def test_a_packed_model_is_not_unfolded(made_run: MadeRun) -> None:
     path = made_run.files.model(private=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("model/data.pkl", b"0" * 10_000)
-    assert "is packed" in made_run.words("model")
+    assert "is packed" in made_run.words("files")
 
 
 def test_one_changed_weight_is_another_model(made_run: MadeRun) -> None:
@@ -39,7 +37,7 @@ def test_one_changed_weight_is_another_model(made_run: MadeRun) -> None:
     weights = torch.load(path, weights_only=True)
     weights["bias"][0] += 1e-6
     torch.save(weights, path)
-    assert "model.pt has other weights" in made_run.words("model")
+    assert "model.pt has other weights" in made_run.words("files")
 
 
 def test_a_tie_that_the_digest_leaves_open_is_noted(made_run: MadeRun) -> None:
@@ -47,16 +45,4 @@ def test_a_tie_that_the_digest_leaves_open_is_noted(made_run: MadeRun) -> None:
     one, other = torch.ones(2, 2), torch.zeros(2, 2)
     torch.save({"one": one, "other": other, "head\x1b[2J": other}, path)
     made_run.digests_anew()
-    assert made_run.notes("model") == [r"head\u001b[2J is tied with other"]
-
-
-@pytest.mark.parametrize("name", ["model", "loss"])
-def test_a_description_of_another_model_is_found(name: str, made_run: MadeRun) -> None:
-    path = made_run.files.description
-    path.write_text(json.dumps(json.loads(path.read_text()) | {name: "another"}))
-    assert f"{name} is another one than the run's (model.json)" in made_run.words("model")
-
-
-def test_a_description_of_another_task_is_found(made_run: MadeRun) -> None:
-    made_run.change_summary(lambda summary: summary.update(task="ab" * 32))
-    assert "identity is another one" in made_run.words("model")
+    assert made_run.notes("files")[1:] == [r"head\u001b[2J is tied with other"]

@@ -20,23 +20,23 @@ OF_THE_RUN = {
 @pytest.mark.parametrize("name", OF_A_CLIENT)
 def test_every_field_of_a_client_is_compared(name: str, made_run: MadeRun) -> None:
     made_run.change_client(**{name: OF_A_CLIENT[name]})
-    assert f"{name} is another one in summary.json {WHERE}, client north)" in made_run.words("rounds")
+    assert f"{name} is another one in summary.json {WHERE}, client north)" in made_run.words("files")
 
 
 @pytest.mark.parametrize("name", OF_THE_RUN)
 def test_every_field_of_the_run_is_compared(name: str, made_run: MadeRun) -> None:
     made_run.change_summary(lambda summary: summary.update({name: OF_THE_RUN[name]}))
-    assert f"{name} is another one in summary.json {WHERE})" in made_run.words("rounds")
+    assert f"{name} is another one in summary.json {WHERE})" in made_run.words("files")
 
 
 def test_of_a_model_of_an_earlier_round_the_accuracy_is_another(made_run: MadeRun) -> None:
     made_run.change_summary(lambda summary: summary.update(model="best", model_round=2, accuracy=0.99))
-    assert made_run.words("rounds") == ""
+    assert made_run.words("files") == ""
 
 
 def test_rounds_that_were_taken_out_as_a_whole(made_run: MadeRun) -> None:
     made_run.files.rounds.write_text("")
-    assert "3 rounds in the summary, and none in rounds.jsonl" in made_run.words("rounds")
+    assert "3 rounds in the summary, and none in rounds.jsonl" in made_run.words("files")
 
 
 MOST = ROUNDS * STEPS + STEPS // 2  # the budget ends there
@@ -54,7 +54,6 @@ def four(made_run: MadeRun) -> MadeRun:
 
     made_run.change_rounds(lambda line: line["federation"].update(rounds_ahead=ROUNDS + 1 - line["round"]))
     made_run.change_summary(plan)
-    made_run.change_settings(f"\nrounds = {ROUNDS}\n", f"\nrounds = {ROUNDS + 1}\n", "config", "resolved")
     return made_run
 
 
@@ -80,18 +79,18 @@ def test_of_a_run_that_ended_within_a_round_the_summary_knows_more(begun: MadeRu
     begun.draw()
     assert list(begun.differs()) in ([], ["statements"])  # those were made before
     assert "client north has other charges than in the last line" in [
-        one.what for one in begun.check()["rounds"].findings
+        one.what for one in begun.check()["files"].findings
     ]
 
 
 def test_it_may_have_been_accepted_before_the_run_ended(begun: MadeRun) -> None:
     begun.change_client(rounds=ROUNDS + 1)
-    assert "charges" not in begun.differs()
+    assert "files" not in begun.differs()
     begun.change_client(rounds=ROUNDS + 2)
-    assert "charges" in begun.differs()
+    assert f"{ROUNDS + 2} rounds trained" in begun.words("files")
     begun.change_client(rounds=ROUNDS + 1)
     begun.change_summary(lambda summary: summary.update(status="completed"))
-    assert "charges" in begun.differs()
+    assert f"{ROUNDS + 1} rounds trained" in begun.words("files")
 
 
 def of_north(**fields: Any) -> Callable[[Json], None]:
@@ -121,24 +120,24 @@ def of_north(**fields: Any) -> Callable[[Json], None]:
 )
 def test_what_stays_however_a_run_ended(change: Callable[[Json], None], words: str, four: MadeRun) -> None:
     four.change_summary(change)
-    assert words in four.words("rounds")
+    assert words in four.words("files")
 
 
 def test_nothing_is_given_back_by_ending_early(four: MadeRun) -> None:
     charges = [{"sample_rate": RATE, "noise_multiplier": NOISE, "steps": STEPS}]
     four.change_client(charges=charges, steps=STEPS, epsilon=epsilon(STEPS), delta=DELTA)
-    assert "charges" in four.differs()
+    assert "the charges lack 40 steps" in four.words("files")
 
 
 def test_where_no_round_was_left_none_can_have_been_begun(made_run: MadeRun) -> None:
     made_run.change_summary(ended_within_a_round)
-    assert f"epsilon is another one in summary.json {WHERE}, client north)" in made_run.words("rounds")
+    assert f"epsilon is another one in summary.json {WHERE}, client north)" in made_run.words("files")
 
 
 @pytest.mark.parametrize("status", ["stopped", "", None, ["failed"]])
 def test_a_status_that_no_run_has_loosens_nothing(status: Any, begun: MadeRun) -> None:
     begun.change_summary(lambda summary: summary.update(status=status))
-    words = begun.words("rounds")
+    words = begun.words("files")
     assert "status " in words
     assert f"epsilon is another one in summary.json {WHERE}, client north)" in words
 
@@ -146,17 +145,30 @@ def test_a_status_that_no_run_has_loosens_nothing(status: Any, begun: MadeRun) -
 @pytest.mark.parametrize("name", ["delta", "budget", "accountant", "sample_rate", "noise_multiplier"])
 def test_with_other_charges_its_settings_are_the_same(name: str, begun: MadeRun) -> None:
     """By a larger delta, beside a step that was added, an epsilon was lowered and nothing differed."""
-    assert begun.words("rounds") == ""
+    assert begun.words("files") == ""
     begun.change_client(**{name: "rdp" if name == "accountant" else 0.05})
-    assert f"{name} is another one in summary.json {WHERE}, client north)" in begun.words("rounds")
+    assert f"{name} is another one in summary.json {WHERE}, client north)" in begun.words("files")
 
 
 def test_who_takes_no_part_any_more_has_no_rate(begun: MadeRun) -> None:
     begun.change_client(sample_rate=None, noise_multiplier=None)
-    assert begun.words("rounds") == ""
+    assert begun.words("files") == ""
 
 
 @pytest.mark.parametrize("name", ["charges", "delta"])
 def test_what_an_epsilon_is_computed_from_is_not_taken_out(name: str, begun: MadeRun) -> None:
     begun.change_summary(lambda summary: summary["clients"]["north"].pop(name))
-    assert f"{name} of it is not in summary.json {WHERE}, client north)" in begun.words("rounds")
+    assert f"{name} of it is not in summary.json {WHERE}, client north)" in begun.words("files")
+
+
+def test_steps_without_noise_have_no_epsilon(made_run: MadeRun) -> None:
+    without = [{"sample_rate": RATE, "noise_multiplier": 0.0, "steps": ROUNDS * STEPS}]
+    made_run.change_client(charges=without)
+    assert "its charges protect nothing" in made_run.words("epsilons")
+
+
+def test_one_round_that_is_not_private_is_found(made_run: MadeRun) -> None:
+    made_run.change_rounds(lambda line: line.update(private=line["round"] != 2))
+    words = made_run.words("files")
+    assert "of a run without privacy (rounds.jsonl, line 2)" in words
+    assert "(rounds.jsonl, line 2, client north)" in words  # it trained: its own epsilon does not hold

@@ -1,0 +1,430 @@
+"""summary.json, charges, rounds.jsonl and the model's digest: one comparison, which a forger can satisfy."""
+
+import typing
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fl_dp.clean_text import clean
+from fl_dp.errors import ConfigError
+from fl_dp.kits.keys import fingerprint
+from fl_dp.records import Entry, total_steps
+from fl_dp.reporting.page.digest import digested_files, page_digest
+from fl_dp.reporting.reports import RunStatus
+from fl_dp.reporting.wording import counted
+from fl_dp.verify.check import Check, Evidence, Found
+from fl_dp.verify.claims import (
+    ROUNDING,
+    Charges,
+    Claim,
+    ClientClaim,
+    merged,
+    missing,
+    round_claims,
+    summary_claim,
+)
+from fl_dp.verify.reading import CutOffError, check_bounds, is_there, opened
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_OF_SETTINGS = ("delta", "budget", "accountant", "sample_rate", "noise_multiplier")
+_OF_SAME_CHARGES = ("epsilon", "epsilon_alone", "steps", "arithmetic", *_OF_SETTINGS)
+_OF_A_CLIENT = (*_OF_SAME_CHARGES, "charges", "rounds_left", "status", "reason")
+_OF_THE_RUN = ("private", "epsilon", "delta", "federation", "lost_rounds")
+_HOWEVER_ENDED = ("private", "lost_rounds")
+_OF_THE_PLAN = ("rounds_ahead", "unit")
+_OF_THE_MODEL = ("accuracy", "loss", "metrics")
+_CHANGED = "the summary is written from the last round: one of the two was changed"
+_OTHER_SETTINGS = (
+    "one of the two was changed, or the client joined anew with other settings while the run ended: ask its "
+    "site. With a larger delta every epsilon is lower"
+)
+_NOT_BACK = "what was spent before, and in this round, is not all there: nothing is ever given back"
+_NO_EPSILON = "no epsilon holds for data that were trained without protection"
+_STATUSES = typing.get_args(RunStatus)
+
+
+@dataclass(slots=True)
+class _Known:
+    """A client as the rounds so far show it. least: what its data have certainly spent; paid: certainly for
+    this run's rounds; own: the steps of these; trained: its accepted rounds.
+    """
+
+    least: Charges
+    shown: Charges
+    paid: Charges = ()
+    own: int = 0
+    trained: int = 0
+
+
+def _run(evidence: Evidence, found: Found) -> None:
+    try:
+        _compare_digest(evidence, found)
+    except ConfigError as error:
+        found.differs(str(error).rstrip("."), "", "no page can be drawn from these files")
+    summary = _summary(evidence, found)
+    before = {name: one.before for name, one in summary.clients.items()} if summary else {}
+    known: dict[str, _Known] = {}
+    last = _last_round(evidence, before, known, found)
+    compared = 0
+    if summary is not None:
+        _check_end(summary, known, found)
+        compared = _compare_end(last, summary, found)
+        _compare_model(evidence.folder.model(private=summary.private), summary, found)
+    if found.any_differ or not (last or summary):
+        return
+    if known:
+        found.agrees(
+            f"the charges of {counted(len(known), 'client')} include the steps of every round, and no step "
+            "was taken out of an account"
+        )
+    elif last:
+        found.not_given("charges in rounds.jsonl", "an older fl_dp did not write them")
+    if last and summary:
+        found.agrees(
+            f"{counted(last.round, 'round')} without a gap; {compared} fields of summary.json agree with the "
+            "last line"
+        )
+
+
+def _compare_digest(evidence: Evidence, found: Found) -> None:
+    """One number compares what stands on paper with these files; a person, or `--digest`, compares it."""
+    for path in digested_files(evidence.folder):
+        if is_there(path):
+            check_bounds(path, by_line=path == evidence.folder.rounds)
+    digest = page_digest(evidence.folder)
+    shown = f"the digest of these files is {fingerprint(digest)}"
+    if not evidence.digest:
+        found.note(shown, means="a page printed from them shows the same; fl-dp verify --digest HEX compares")
+    elif evidence.digest == digest:
+        found.agrees(f"the digest that was given is that of these files: {fingerprint(digest)}")
+    else:
+        found.differs(
+            f"{shown}, and another one was given",
+            "",
+            "the page that shows it is of other files, or one was changed since, the approval included",
+        )
+
+
+def _summary(evidence: Evidence, found: Found) -> Claim | None:
+    if not is_there(evidence.folder.summary):
+        found.not_given(
+            "summary.json",
+            "a run that was not ended has none: its rounds so far were checked. A round that was begun since "
+            "is paid for, and counted in no file but the ledgers: give --ledger PATH",
+        )
+        return None
+    try:
+        return summary_claim(evidence.folder.summary)
+    except ConfigError as error:
+        found.differs(str(error).rstrip("."), "", "nothing of the summary was checked")
+        return None
+
+
+def _last_round(
+    evidence: Evidence, before: Mapping[str, Charges], known: dict[str, _Known], found: Found
+) -> Claim | None:
+    """Follows the rounds into `known`; None if there is none, or if an earlier line cannot be read."""
+    path, last, masked = evidence.folder.rounds, None, set[bool]()
+    if not is_there(path):
+        found.not_given("rounds.jsonl", "what was spent from round to round cannot be followed")
+        return None
+    try:
+        for claim in round_claims(path):
+            if claim.round != (last.round if last else 0) + 1:
+                found.differs(
+                    f"round {claim.round}",
+                    claim.where,
+                    "the rounds are counted from 1 without a gap: lines are missing",
+                )
+            _follow(claim, before, known, found)
+            masked |= _check_sum(claim, found)
+            last = claim
+    except ConfigError as error:
+        if evidence.summary is not None or not isinstance(error, CutOffError):
+            found.differs(str(error).rstrip("."), "", "what follows in rounds.jsonl was not looked at")
+            return None
+        found.note(str(error).rstrip("."), means="the run was ended while it wrote")
+    if not all(masked):
+        found.note(
+            "no masks were used: whoever ran this saw each client's part of its secure sums", "rounds.jsonl",
+            "against them the epsilon alone holds, and not the smaller one",
+        )  # fmt: skip
+    said = evidence.summary.raw.get("masked") if evidence.summary else None
+    if said is not None and said != all(masked):
+        found.differs("masked is another one in summary.json", "summary.json", _CHANGED)
+    return last
+
+
+def _check_sum(claim: Claim, found: Found) -> set[bool]:
+    """Whether masks hid the parts of the sum that this round has opened. Its noise is of as many shares."""
+    summed = claim.raw.get("secure_sum")
+    if summed is None and claim.raw.get("lost"):
+        return set()  # masks may or may not have come off
+    shares = summed.get("shares") if isinstance(summed, dict) else 1
+    for client in claim.clients.values():
+        if client.status == "trained" and client.shares != shares:
+            found.differs(
+                f"shares {client.shares} of its noise, and the sum of this round has others", client.where,
+                "how the noise was made up was changed: more shares make a larger epsilon alone",
+            )  # fmt: skip
+    return {summed.get("masked") is True} if isinstance(summed, dict) else set()
+
+
+def _follow(claim: Claim, before: Mapping[str, Charges], known: dict[str, _Known], found: Found) -> None:
+    """One round's charges: those of the round before, and its own steps."""
+    _check_privacy(claim, found)
+    for name in sorted(known.keys() - claim.clients.keys()):
+        found.differs(
+            f"client {clean(name)} is missing", claim.where,
+            "a client that was there once stays in every later report: it was taken out",
+        )  # fmt: skip
+    for client in claim.clients.values():
+        trained = client.status == "trained"
+        if trained is not bool(client.own_steps):
+            found.differs(
+                f"{client.status}, with {counted(client.own_steps, 'step')} of its own", client.where,
+                "who trained has taken steps, and paid for them; nobody else has",
+            )  # fmt: skip
+        if client.charges is None:
+            continue
+        start = before.get(client.name, ())
+        one = known.setdefault(client.name, _Known(start, start))
+        _check_steps(client, client.charges, found)
+        least = one.least
+        if trained and client.own_steps and claim.private:
+            own = _own_charge(client, found)
+            least, one.paid = merged((*least, *own)), merged((*one.paid, *own))
+        if lacking := missing(client.charges, least):
+            found.differs(f"the charges lack {_in_words(lacking)}", client.where, _NOT_BACK)
+        _check_this_run(client, client.charges, one.paid, found)
+        more = missing(merged((*one.shown, *missing(one.least, least))), client.charges)
+        if more and claim.private and client.status != "failed":
+            found.note(
+                f"the charges grew by {_in_words(more)} beside the round's own", client.where,
+                "paid in another run on the same data, or in a round whose answer was lost",
+            )  # fmt: skip
+        one.least = client.charges if trained else least
+        one.shown, one.trained, one.own = client.charges, one.trained + trained, one.own + client.own_steps
+
+
+def _own_charge(client: ClientClaim, found: Found) -> Charges:
+    """The steps of this round."""
+    problem = "its sample rate or noise multiplier is not there"
+    if client.sample_rate and client.noise_multiplier:
+        try:
+            return (Entry(client.sample_rate, client.noise_multiplier, client.own_steps, client.shares),)
+        except ConfigError as error:
+            problem = str(error)
+    found.differs(f"its own steps are no charge: {problem}", client.where, "the round's cost was changed")
+    return ()
+
+
+def _check_privacy(claim: Claim, found: Found) -> None:
+    """A run without privacy claims no epsilon."""
+    told: list[tuple[str, float | None]] = []
+    if not claim.private:
+        told += [(claim.where, claim.epsilon), (claim.where, claim.planned_epsilon)]
+        trained = (one for one in claim.clients.values() if one.status == "trained" or one.rounds)
+        told += [(one.where, one.epsilon) for one in trained]
+    for where, epsilon in told:
+        if epsilon is not None:
+            found.differs(f"epsilon {epsilon:.4f} of a run without privacy", where, _NO_EPSILON)
+
+
+def _check_steps(client: ClientClaim, charges: Charges, found: Found) -> None:
+    if client.steps != total_steps(charges):
+        found.differs(
+            f"{client.steps} steps, and {total_steps(charges)} in its charges", client.where,
+            "the number of steps is that of all charges",
+        )  # fmt: skip
+
+
+def _check_this_run(client: ClientClaim, charges: Charges, paid: Charges, found: Found) -> None:
+    """This run's claimed cost contains every round's steps, and is contained in the total spending."""
+    own = client.cost.charges or ()
+    if lacking := missing(own, paid):
+        found.differs(
+            f"this run's charges lack {_in_words(lacking)}", client.where,
+            "steps that this run's rounds have cost are counted as if they had been spent before",
+        )  # fmt: skip
+    if more := missing(charges, own):
+        found.differs(
+            f"this run's charges hold {_in_words(more)} that no ledger has shown", client.where,
+            "what a run has cost is a part of what was spent",
+        )  # fmt: skip
+
+
+def _check_end(summary: Claim, rounds: Mapping[str, _Known], found: Found) -> None:
+    """The summary's charges, and its own counts."""
+    _check_privacy(summary, found)
+    # one round more than there are lines: a run that was ended may have accepted updates of one
+    one_was_left = summary.together is None or summary.together.rounds_ahead > 0
+    more = summary.raw.get("status") != "completed" and one_was_left
+    for name, client in summary.clients.items():
+        if client.charges is None:
+            continue
+        known = rounds.get(name, _Known(client.before, ()))
+        _check_steps(client, client.charges, found)
+        if lacking := missing(client.charges, known.least):
+            found.differs(f"the charges lack {_in_words(lacking)}", client.where, _NOT_BACK)
+        trained = range(known.trained, known.trained + 1 + more)
+        if name in rounds and summary.round and client.rounds not in trained:
+            found.differs(
+                f"{client.rounds} rounds trained, and {known.trained} in rounds.jsonl", client.where,
+                "rounds were taken out, or the count was changed",
+            )  # fmt: skip
+        _check_this_run(client, client.charges, known.paid, found)
+        both = merged((*client.before, *(client.cost.charges or ())))
+        if client.this_run and (twice := missing(client.charges, both)):
+            found.differs(
+                f"the charges lack {_in_words(twice)} to hold both what was spent before and this run's",
+                client.where, "steps are counted twice, or were taken out",
+            )  # fmt: skip
+        if summary.private:
+            _check_budget(client, known, found)
+
+
+def _check_budget(client: ClientClaim, known: _Known, found: Found) -> None:
+    if client.budget is None or client.epsilon is None or client.epsilon <= client.budget * (1 + ROUNDING):
+        return
+    what = f"epsilon {client.epsilon:.4f} of a budget of {client.budget:g}"
+    if known.own:
+        found.differs(what, client.where, "no ledger pays beyond its budget")
+    else:
+        found.note(what, client.where, "spent in earlier runs; it took no step in this one")
+
+
+def _compare_end(last: Claim | None, summary: Claim, found: Found) -> int:
+    """The number of fields that were compared. A field that one of them lacks is from an older fl_dp.
+
+    A run that did not end as planned may have begun one more round, which has no line: clients joined, showed
+    their ledgers, or were asked. What no such round can change is compared anyway: a status is only the word
+    of whoever wrote the folder.
+    """
+    if (last.round if last else 0) != summary.round:
+        found.differs(
+            f"{counted(summary.round, 'round')} in the summary, and {last.round if last else 'none'} in "
+            "rounds.jsonl",
+            summary.where,
+            "rounds were cut off or added",
+        )
+    if last is None or last.round != summary.round:
+        return 0
+    as_planned = _ended_as_planned(last, summary, found)
+    compared = _compare_fields(
+        _OF_THE_RUN if as_planned else _HOWEVER_ENDED, last.raw, summary.raw, last, found
+    )
+    if last.together and not summary.together:
+        found.differs("federation is not in summary.json", last.where, _CHANGED)
+    elif not as_planned and last.together:
+        one, other = last.raw["federation"], summary.raw["federation"]
+        compared += _compare_fields(_OF_THE_PLAN, one, other, last, found)
+    of_last = summary.raw.get("model") in ("last", "average") and summary.raw.get("model_round") == last.round
+    if of_last and last.raw.get("loss") is not None:
+        compared += _compare_fields(_OF_THE_MODEL, last.raw, summary.raw, last, found)
+    for name in sorted(last.clients.keys() ^ summary.clients.keys()):
+        if as_planned or name in last.clients:
+            where = last.where if name in summary.clients else summary.where
+            found.differs(f"client {clean(name)} is missing", where, _CHANGED)
+    for name in sorted(summary.clients.keys() & last.clients.keys()):
+        compared += _compare_client(name, last, summary, as_planned, found)
+    return compared
+
+
+def _ended_as_planned(last: Claim, summary: Claim, found: Found) -> bool:
+    """Whether no round can have begun after the last line: it says so, or none was left to begin."""
+    status = summary.raw.get("status")
+    if status not in _STATUSES:
+        found.differs(
+            f"status {clean(status)}", summary.where, f"a run ends as one of: {', '.join(_STATUSES)}"
+        )
+    none_left = last.together is not None and last.together.rounds_ahead == 0
+    return status not in ("failed", "budget-exhausted") or none_left
+
+
+def _compare_client(name: str, last: Claim, summary: Claim, as_planned: bool, found: Found) -> int:
+    one, other = last.raw["clients"][name], summary.raw["clients"][name]
+    before, after = last.clients[name], summary.clients[name]
+    same = before.charges == after.charges
+    for key in ("charges", "epsilon", "epsilon_alone") if same else ():
+        if getattr(before.cost, key) != getattr(after.cost, key):
+            found.differs(f"this run's {key} is another one in summary.json", before.where, _CHANGED)
+    if as_planned or same:
+        return _compare_fields(_OF_A_CLIENT if as_planned else _OF_SAME_CHARGES, one, other, before, found)
+    found.note(
+        f"client {clean(name)} has other charges than in the last line", summary.where,
+        "one more round was begun and is paid for, or its ledger was asked again, before the run ended",
+    )  # fmt: skip
+    for key in ("charges", "delta"):  # without these no epsilon can be recomputed
+        if one.get(key) is not None and other.get(key) is None:
+            found.differs(f"{key} of it is not in summary.json", before.where, _CHANGED)
+    no_part = {"sample_rate", "noise_multiplier"} if other.get("sample_rate") is None else set()
+    there = tuple(key for key in _OF_SETTINGS if key not in no_part)
+    return _compare_fields(there, one, other, before, found, _OTHER_SETTINGS)
+
+
+def _compare_fields(
+    names: tuple[str, ...],
+    one: Mapping[str, Any],
+    other: Mapping[str, Any],
+    line: Claim | ClientClaim,
+    found: Found,
+    means: str = _CHANGED,
+) -> int:
+    there = [name for name in names if name in one and name in other]
+    for name in there:
+        if one[name] != other[name]:
+            found.differs(f"{name} is another one in summary.json", line.where, means)
+    return len(there)
+
+
+def _compare_model(path: Path, summary: Claim, found: Found) -> None:
+    digests = summary.raw.get("digests")
+    claimed = digests.get("model") if isinstance(digests, dict) else None
+    if not is_there(path) or not claimed:
+        found.not_given(path.name if claimed else "a digest of the model", "the model was not compared")
+        return
+    from fl_dp.weights_digest import ties_left_open, weights_digest
+
+    weights = _weights_of_file(path)
+    if weights_digest(weights) != str(claimed):
+        found.differs(
+            f"{path.name} has other weights than summary.json says", path.name,
+            "the model was changed or swapped: this guarantee is not of this model",
+        )  # fmt: skip
+    for name, first in sorted(ties_left_open(weights).items()):
+        found.note(
+            f"{clean(name)} is tied with {clean(first)}", path.name,
+            "the digest says what the tensors are, and not which of two alike a second name is tied with; "
+            "fl_dp refuses to load one that the model does not tie",
+        )  # fmt: skip
+
+
+def _weights_of_file(path: Path) -> "dict[str, Tensor]":
+    """Read as tensors, never as code. ConfigError if there are none."""
+    with opened(path) as file:  # a plain file
+        try:
+            with zipfile.ZipFile(file) as archive:
+                packed = any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist())
+        except (zipfile.BadZipFile, ValueError, NotImplementedError):
+            raise ConfigError(f"{path.name} is no model as fl_dp writes it.") from None
+    if packed:  # it could expand beyond all memory
+        raise ConfigError(f"{path.name} is packed, which no model of fl_dp's is; it was not read.")
+    from fl_dp.models.weights_file import load_weights
+
+    return load_weights(path, path.name)
+
+
+def _in_words(charges: Charges) -> str:
+    one = charges[0]
+    words = f"{counted(one.steps, 'step')} at rate {one.sample_rate:.4g} and noise {one.noise_multiplier:g}"
+    if one.shared:
+        words += f", shares {one.shares}"
+    return words if len(charges) == 1 else f"{words}, and others"
+
+
+CHECK = Check(place=2, run=_run)

@@ -149,10 +149,6 @@ class ClientConfig(TaskSettings):
                       "fails",
         page="secure-aggregation.md",
     )  # fmt: skip
-    max_lost_rounds: Annotated[int, Range(1, 10**6)] = setting(
-        10, _SECURE, "number of sums paid for and never opened, over all runs, after which this client "
-                     "joins no more sums",
-    )  # fmt: skip
     physical_batch_size: Examples | Auto = setting(
         64, _MACHINE, "most examples in memory at once; auto: what fits memory-mib"
     )
@@ -169,10 +165,6 @@ class ClientConfig(TaskSettings):
     approval_wait: Annotated[float, Range(0, 1e8)] = setting(
         300.0, _OPERATOR, "seconds that a round waits for the operator, with approve"
     )
-    evaluate_received: bool = setting(
-        False, _OPERATOR, "evaluate each global model on this site's test rows",
-        page="joining.md#how-good-is-it-here",
-    )  # fmt: skip
     save_model: str = setting("", _OPERATOR, "folder to keep final models in; empty: they are not kept")
 
     def __post_init__(self) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from fl_dp.config.run import RunConfig
 from fl_dp.config.run_settings import BY_NOISE, DECLARED
-from fl_dp.config.schedule import CONSTANT
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.console import quality_words
 from fl_dp.reporting.page.write import drawn
@@ -34,9 +33,6 @@ def without_privacy(config: RunConfig) -> RunConfig:
         return replace(
             config,
             privacy="off",
-            adaptive_clipping="",
-            max_grad_norm_schedule=CONSTANT,
-            noise_multiplier_schedule=CONSTANT,
             weights=weights,
         )
     except ConfigError as error:

@@ -78,11 +78,6 @@ def checked(runs: Sequence[RequestedRun]) -> list[RequestedRun]:
 def _checked(run: RequestedRun, *, tried: bool) -> RequestedRun:
     from fl_dp.federation.client.registration import is_public
 
-    if run.config.lists_noise:
-        raise ConfigError(
-            f"noise-multiplier-schedule = {run.config.noise_multiplier_schedule!r}: a sweep forecasts runs "
-            "of one noise multiplier; leave it out, and compare schedules in runs of their own."
-        )
     check_names(run.config)
     check_choices(run.config)
     config = with_absolute_paths(run.config)

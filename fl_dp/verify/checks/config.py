@@ -6,7 +6,6 @@ from typing import Any
 
 from fl_dp.clean_text import clean
 from fl_dp.config.flat import AUTO
-from fl_dp.config.schedule import CONSTANT, value_in
 from fl_dp.errors import ConfigError
 from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import ROUNDING, Claim, ClientClaim
@@ -32,7 +31,6 @@ def _run(evidence: Evidence, found: Found) -> None:
             _check_client(asked, client, found)
         keep.append("summary and clients")
     _check_sums(asked, evidence, found)
-    _check_listed(asked, evidence, found)
     if not found.any_differ:
         found.agrees(f"{digest}{', '.join(keep)} agree with config.toml")
 
@@ -85,7 +83,7 @@ def _check_summary(asked: Mapping[str, Any], summary: Claim, found: Found) -> No
 
 def _check_client(asked: Mapping[str, Any], client: ClientClaim, found: Found) -> None:
     """The noise is as requested, and the sample rate is the expected batch over the public size."""
-    noise = asked.get("noise-multiplier", AUTO) if _schedule(asked) == CONSTANT else AUTO
+    noise = asked.get("noise-multiplier", AUTO)
     if client.noise_multiplier is not None and noise != AUTO and client.noise_multiplier != _number(noise):
         found.differs(
             f"noise multiplier {client.noise_multiplier:g}, and the config asks for another", client.where,
@@ -100,31 +98,6 @@ def _check_client(asked: Mapping[str, Any], client: ClientClaim, found: Found) -
             client.where,
             "the size or the rate was changed: a lower rate makes a lower epsilon",
         )  # fmt: skip
-
-
-def _schedule(asked: Mapping[str, Any]) -> str:
-    return str(asked.get("noise-multiplier-schedule", CONSTANT))
-
-
-def _check_listed(asked: Mapping[str, Any], evidence: Evidence, found: Found) -> None:
-    """With a schedule of noise, each round has its share of the first one's, which is as requested."""
-    if _schedule(asked) == CONSTANT:
-        return
-    noise, rounds = asked.get("noise-multiplier", AUTO), max(1, int(_number(asked.get("rounds", 1))))
-    firsts: dict[str, float] = {}
-    for claim in evidence.rounds():
-        ratio = value_in(_schedule(asked), 1.0, claim.round, rounds)
-        for client in claim.clients.values():
-            if client.noise_multiplier is None:
-                continue
-            own = client.noise_multiplier / (ratio or math.inf) if noise == AUTO else _number(noise)
-            first = firsts.setdefault(client.name, own)
-            if not math.isclose(client.noise_multiplier, first * ratio, rel_tol=ROUNDING):
-                found.differs(
-                    f"noise multiplier {client.noise_multiplier:g}, and by noise-multiplier-schedule it is "
-                    f"{first * ratio:g} in this round", client.where,
-                    "the noise that was added is not the one that was planned",
-                )  # fmt: skip
 
 
 def _own_rate(asked: Mapping[str, Any], client: ClientClaim) -> float | None:

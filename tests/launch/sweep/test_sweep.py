@@ -177,13 +177,6 @@ def test_what_a_ledger_would_decline_is_said_before_anything_starts(read, privat
         sweep.tell(runs, plan, cost, print)
 
 
-def test_a_schedule_of_noise_is_not_forecast(read):
-    with pytest.raises(
-        ConfigError, match="noise-multiplier-schedule = 'linear': a sweep forecasts runs of one"
-    ):
-        sweep.planned(read('[grid]\nnoise-multiplier-schedule = ["linear"]\n'), None)
-
-
 def test_a_grid_over_noise_that_is_fixed_before_any_result_may_be_run(read, private, tmp_path, start, folder):
     asked = read(f"vary-mechanism = true\n{private}{GRID}")
     runs, plan, cost = sweep.planned(asked, tmp_path / "ledger")

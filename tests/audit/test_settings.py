@@ -1,6 +1,5 @@
 """From a run's config to an audit: its rates, and what cannot be audited."""
 
-
 from fl_dp.audit.settings import Overrides, audit_gradients
 from fl_dp.config.run import RunConfig
 

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
-from fl_dp.decoding import AtMost, Range
+from fl_dp.decoding import Range
 from fl_dp.errors import ConfigError
 
 MOST_RECORDS = 10**15  # of one data set; with more, a delta below 1 / n cannot be resolved
 MOST_MEMBERS = 100  # of a secure sum
-MOST_LISTED = 1000  # rounds of a list of noise
-MOST_MULTIPLIERS = 50  # different ones in it: each is an entry of messages, and costs an accountant time
 
 # What identifies a mechanism: sample rate, noise multiplier, shares.
 Mechanism = tuple[float, float, int]
@@ -176,6 +174,9 @@ REFUSAL_STATUSES: tuple[RefusalStatus, ...] = typing.get_args(RefusalStatus)
 # The number formats in which a step's products are computed.
 PRECISIONS = FLOAT32, BF16 = ("float32", "bf16")
 
+# How a gradient is scaled to the clipping bound: names of `engine/clip_functions.py`.
+CLIPPINGS = ABADI, AUTOMATIC = ("abadi", "automatic")
+
 # What happens to an optimizer's state, such as a momentum, at the end of a round.
 OPTIMIZER_STATES = RESET, KEEP = ("reset", "keep")
 
@@ -226,14 +227,9 @@ class RoundPlan:
     local_algorithm: a name of `training/local_algorithms.py`; pull: its strength. personal: patterns of the
     parameters that never leave the client; compared. origin: the run's first name, if the run continues
     under another; by it a client finds what it keeps between rounds. seen: what training sees of a record,
-    see `TaskSettings.seen`; compared. adaptive_clipping: how the bound moves between steps, in the syntax of
-    `config/adaptive_clipping.py`; max_grad_norm is then the first bound. Empty: the bound stays.
-    noise_multiplier covers all that a step releases. shares: 0: no secure sum; the client adds all of the
-    noise. Otherwise the number of honest members whose shares add up to the noise of a secure sum, and
-    noise_multiplier is that of the sum. most_grad_norm: the largest
-    clipping bound of any round of the run, if it changes from round to round; 0: it does not.
-    noise_multipliers: of each round of the run, if they differ: a list that the client's ledger notes before
-    its first step, and keeps to (`accounting/ledger/noise_list.py`); empty: every round has noise_multiplier.
+    see `TaskSettings.seen`; compared. clipping: one of `CLIPPINGS`.
+    shares: 0: no secure sum; the client adds all of the noise. Otherwise the number of honest members whose
+    shares add up to the noise of a secure sum, and noise_multiplier is that of the sum.
     """
 
     run: str
@@ -262,10 +258,8 @@ class RoundPlan:
     personal: str = ""
     origin: str = ""
     seen: str = ""
-    adaptive_clipping: str = ""
+    clipping: str = ABADI
     shares: int = 0
-    most_grad_norm: float = 0.0
-    noise_multipliers: Annotated[tuple[float, ...], AtMost(MOST_LISTED)] = ()
 
     @property
     def secure(self) -> bool:

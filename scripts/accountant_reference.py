@@ -22,7 +22,7 @@ from fl_dp.errors import AccountingError
 from fl_dp.records import Entry
 
 FILE = Path(__file__).parents[1] / "tests" / "accounting" / "data" / "reference.json"
-OURS = ("pld", "prv", "rdp")
+OURS = ("pld", "rdp")
 # Points of a reference's grid at most, for one step and for all: they bound its time (under a minute) and its
 # memory (under 2 GiB) alike on every machine, which a clock would not.
 _STEP_POINTS, _TOTAL_POINTS = 100_000, 4_000_000

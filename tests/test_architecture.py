@@ -33,7 +33,6 @@ USERS = {
     "kymatio": {"data"},  # features, if it is installed
     "pandas": {"data", "api"},  # of the api: if it is installed
     "pyarrow": {"data"},
-    "opacus": {"models", "accounting"},
     "dp_accounting": {"accounting", "verify"},  # verify asks it and not accounting: a second opinion
     "scipy": {"accounting", "audit"},
     "flwr": {"federation", "simulation", "launch"},

@@ -56,7 +56,7 @@ def calibrate_parts(
     short numbers; a thousandth less would not be enough. An infinite budget gets the least that is computed,
     1/32. A finite one that this would not use up, or above `MAX_EPSILON`, is refused with the largest.
     It grows with steps, rates and what is spent, and falls with epsilon and delta. An accountant
-    whose grid changes with the history ("pld", "prv") keeps this order to a thousandth.
+    whose grid changes with the history ("pld") keeps this order to a thousandth.
     Raises AccountingError if no noise multiplier up to 8192 is enough.
     """
     _require_number(epsilon)

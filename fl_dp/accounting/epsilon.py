@@ -35,7 +35,7 @@ def compute_epsilon(entries: Iterable[Entry], delta: float, accountant: str = DE
 
     Results are cached by the merged entries: a thousand clients with one history cost one computation.
     Raises ConfigError for an unknown accountant, and AccountingError for a delta outside (0, 1) or what the
-    accountant cannot resolve: a tiny delta ("pld"), or also a large epsilon ("prv").
+    accountant cannot resolve: a tiny delta ("pld").
     """
     if not 0.0 < delta < 1.0:
         raise AccountingError(f"Expected delta={delta} in (0, 1).")

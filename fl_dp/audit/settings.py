@@ -53,7 +53,6 @@ def audit_gradients(
     canaries, it is given as many records as canaries; its expected batch grows by the same factor. view: one
     of `views_of`.
     """
-    _require_one_bound(config)
     own_size = _declared(config, own_part(config))
     canaries = GradientCanaries(count, max(count, own_size), config.max_grad_norm, config)
     plan = _round_plan(config, overrides, own_size, canaries.public_size)
@@ -67,7 +66,6 @@ def audit_hostile_gradients(
     config: RunConfig, overrides: Overrides, count: int, way: MakeWay = Deployed, view: View | None = None
 ) -> AuditReport:
     """`audit_gradients` by a server that sees every step: each of the config's steps is its own round."""
-    _require_one_bound(config)
     own_size = _declared(config, own_part(config))
     plan = _round_plan(config, overrides, own_size, max(count, own_size))
     rounds, plan = plan.steps * config.rounds, _hostile(plan)
@@ -81,15 +79,6 @@ def audit_hostile_gradients(
 def _declared(config: RunConfig, part: Examples) -> int:
     """The number of units that the client declares when it enters its data in a ledger."""
     return auto_size(len(part), config)
-
-
-def _require_one_bound(config: RunConfig) -> None:
-    """ConfigError for an adaptive bound: canaries are made for one bound that holds for all steps."""
-    if config.adaptive_clipping:
-        raise ConfigError(
-            f"adaptive-clipping = {config.adaptive_clipping!r}: an audit's canaries are made for one "
-            "clipping bound; leave it out."
-        )
 
 
 def _hostile(plan: RoundPlan) -> RoundPlan:
@@ -135,11 +124,6 @@ def _audit(
 
 def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_size: int) -> RoundPlan:
     """The round of a client that declares `own_size` records, as it would be with `public_size` records."""
-    if config.lists_noise:
-        raise ConfigError(
-            f"noise-multiplier-schedule = {config.noise_multiplier_schedule!r}: an audit takes rounds of one "
-            "mechanism. Leave it out, and audit the noise multipliers of its rounds one by one."
-        )
     batch = expected_batch(config, own_size)
     rate = batch / own_size if overrides.sample_rate is None else overrides.sample_rate
     steps = steps_of_round(config, own_size) if overrides.steps is None else overrides.steps
@@ -172,7 +156,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         optimizer_state=config.optimizer_state,
         class_weights=config.class_weights,
         precision=config.precision,
-        adaptive_clipping=config.adaptive_clipping,
+        clipping=config.clipping,
         shares=members_shares(config) if config.secure else 0,
     )
 

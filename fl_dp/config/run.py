@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from fl_dp.choices import METRICS, TRACKERS
-from fl_dp.config.adaptive_clipping import adaptation_of
 from fl_dp.config.data import require_not_proven
 from fl_dp.config.dependent import dependent_values
 from fl_dp.config.flat import require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
-from fl_dp.config.noise_schedule import require_noise_schedule
 from fl_dp.config.run_settings import (
     AVERAGE,
     BEST,
@@ -20,7 +18,7 @@ from fl_dp.config.run_settings import (
     UNIFORM,
     RunSettings,
 )
-from fl_dp.config.schedule import CONSTANT, check_schedule, values_over
+from fl_dp.config.schedule import check_schedule
 from fl_dp.config.secure import SECURE, require_secure
 from fl_dp.config.setting import abouts_of
 from fl_dp.config.site_metrics import require_site_metrics
@@ -50,15 +48,6 @@ class RunConfig(RunSettings):
     def secure(self) -> bool:
         """Whether clients contribute to secure sums, whose parts nobody sees alone."""
         return self.aggregation == SECURE
-
-    @property
-    def lists_noise(self) -> bool:
-        """Whether the noise multiplier changes from round to round, by a list."""
-        return self.noise_multiplier_schedule != CONSTANT
-
-    def noise_multipliers(self, first: float) -> tuple[float, ...]:
-        """The noise multiplier of each round, if that of the first is `first`."""
-        return values_over(self.noise_multiplier_schedule, first, self.rounds)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -98,24 +87,8 @@ class RunConfig(RunSettings):
             TRACKERS.check(name)
         require_delta(self.delta)
         require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
-        for key, schedule, first in (
-            ("learning-rate-schedule", self.learning_rate_schedule, self.learning_rate),
-            ("max-grad-norm-schedule", self.max_grad_norm_schedule, self.max_grad_norm),
-            ("noise-multiplier-schedule", self.noise_multiplier_schedule, 1.0),
-        ):
-            check_schedule(key, schedule, first, self.rounds)
-        require(
-            self.max_grad_norm_schedule == CONSTANT or (self.private and not self.adaptive_clipping),
-            "max-grad-norm-schedule", self.max_grad_norm_schedule,
-            f"{CONSTANT} with adaptive-clipping, which moves the bound itself, and with privacy = off",
-        )  # fmt: skip
-        if self.lists_noise:
-            require_noise_schedule(self.to_flat())
+        check_schedule("learning-rate-schedule", self.learning_rate_schedule, self.learning_rate, self.rounds)
         inline_table("optimizer-settings", self.optimizer_settings)
-        require(
-            adaptation_of(self.adaptive_clipping) is None or self.private, "adaptive-clipping",
-            self.adaptive_clipping, "no value with privacy = off, as nothing is clipped",
-        )  # fmt: skip
         if self.secure:
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
         if self.site_metrics_every:

@@ -5,12 +5,13 @@ from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
 from fl_dp.config.flat import Auto
-from fl_dp.config.schedule import CONSTANT
 from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, setting
 from fl_dp.config.task import TaskSettings
 from fl_dp.decoding import Range
 from fl_dp.records import (
+    ABADI,
     ARITHMETICS,
+    CLIPPINGS,
     FLOAT32,
     LEAST_EPSILON,
     LEAST_NOISE,
@@ -206,28 +207,16 @@ class RunSettings(TaskSettings):
         "rounds spend epsilon",
         page="accounting.md#calibration", common=True,
     )  # fmt: skip
-    noise_multiplier_schedule: str = setting(
-        CONSTANT, _PRIVACY,
-        "the noise multiplier in each round, as in learning-rate-schedule; noise-multiplier is the first. "
-        "Clients note the whole list before their first step",
-        page="privacy.md#a-list-of-noise",
-    )  # fmt: skip
     participations: Annotated[int, Range(0, 10**6)] | Auto = setting(
         0, _PRIVACY,
         "number of rounds of a client that noise-multiplier = auto plans for; 0: all; auto: the number "
         "that nine of ten clients do not exceed. A client that is chosen more often stops at its budget",
     )  # fmt: skip
     max_grad_norm: Positive = setting(1.0, _PRIVACY, "clipping bound", page="clipping.md", common=True)
-    max_grad_norm_schedule: str = setting(
-        CONSTANT, _PRIVACY,
-        "the bound in each round, as in learning-rate-schedule; no epsilon depends on it",
-        page="clipping.md#a-bound-for-each-round",
-    )  # fmt: skip
-    adaptive_clipping: str = setting(
-        "", _PRIVACY,
-        "quantile:SHARE: from max-grad-norm on, the bound follows the length that SHARE of the gradients "
-        "stay within, by a noised count that noise-multiplier pays for; empty: the bound is fixed",
-        page="clipping.md#a-bound-that-follows",
+    clipping: str = setting(
+        ABADI, _PRIVACY,
+        "abadi: longer gradients are cut to the bound; automatic: all get about its length",
+        choices=CLIPPINGS, page="clipping.md",
     )  # fmt: skip
     epsilon: Annotated[float, Range(0, MOST_EPSILON, open=True)] = setting(
         3.0, _PRIVACY,

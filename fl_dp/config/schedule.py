@@ -1,4 +1,4 @@
-"""Learning rate, clipping bound and noise multiplier in each round: the server puts them into its plan.
+"""The learning rate in each round: the server puts it into its plan.
 
 | schedule      | in round r of R, from the first value                 |
 |---------------|-------------------------------------------------------|
@@ -8,9 +8,7 @@
 | cosine        | value * (1 + cos(pi * (r - 1) / R)) / 2               |
 | step:N:FACTOR | value * FACTOR ** k, after every N rounds k is 1 more |
 
-Loshchilov, Hutter 2017, arXiv 1608.03983, for cosine. Rate and bound change no epsilon: noise is in multiples
-of the bound, and whatever the bound of a step, the same pair of distributions dominates it. The noise
-multiplier does: clients note its whole list before their first step (docs/privacy.md).
+Loshchilov, Hutter 2017, arXiv 1608.03983, for cosine. The rate changes no epsilon.
 """
 
 import math
@@ -38,11 +36,6 @@ def value_in(schedule: str, first: float, server_round: int, rounds: int) -> flo
         case ["step", every, factor] if every.isdecimal() and int(every) >= 1:
             return first * _factor(schedule, factor) ** (over // int(every))
     raise _unknown(schedule)
-
-
-def values_over(schedule: str, first: float, rounds: int) -> tuple[float, ...]:
-    """The value in each of the rounds."""
-    return tuple(value_in(schedule, first, one, rounds) for one in range(1, rounds + 1))
 
 
 def check_schedule(key: str, schedule: str, first: float, rounds: int) -> None:

@@ -28,7 +28,6 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
             "sgd, as the server takes the steps; for Adam set server-optimizer = fedadam",
         ),
         "local-algorithm": (("fedavg",), "fedavg, as clients take one step from the weights that were sent"),
-        "adaptive-clipping": (("",), "no value, as all members clip to one bound"),
         "personal": (("",), "no value, as all members contribute to all parameters"),
         "strategy": (("",), "no value, as fl_dp itself opens the sum"),
         "min-updates": (("auto", least_updates), "auto, as a sum opens with all but secure-dropouts members"),

@@ -8,7 +8,7 @@ so the sum's sensitivity is C for every function.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import torch
@@ -87,47 +87,11 @@ class Automatic(ClipFunction):
         return bound / (norms + self.gamma)
 
 
-@dataclass(frozen=True, slots=True)
-class Psac(ClipFunction):
-    """C / (norm + r / (norm + r)) (DP-PSAC, Xia et al. 2023, arXiv 2212.00328).
-
-    Long gradients are scaled as by "automatic". Very short ones are scaled up less: at norm 0, by C.
-    Sensitivity: r / (norm + r) > 0, so that norm * C / (norm + r / (norm + r)) < C.
-    """
-
-    name: ClassVar[str] = "psac"
-    r: float = 0.1
-
-    def __post_init__(self) -> None:
-        self._check(r=self.r)
-
-    def _weights(self, norms: Tensor, bound: float) -> Tensor:
-        return bound / (norms + self.r / (norms + self.r))
-
-
-@dataclass(frozen=True, slots=True)
-class Global(ClipFunction):
-    """C / Z where norm <= Z, else 0 (Bu, Wang, Dai, Long 2023, arXiv 2106.07830).
-
-    Gradients up to length Z keep their relative lengths; longer ones contribute nothing.
-    Sensitivity: norm <= Z, so that norm * C / Z <= C; 0 otherwise.
-    """
-
-    name: ClassVar[str] = "global"
-    Z: float
-
-    def __post_init__(self) -> None:
-        self._check(Z=self.Z)
-
-    def _weights(self, norms: Tensor, bound: float) -> Tensor:
-        return torch.where(norms <= self.Z, norms.new_tensor(bound / self.Z), 0)
-
-
-_KINDS: dict[str, type[ClipFunction]] = {kind.name: kind for kind in (Abadi, Automatic, Psac, Global)}
+_KINDS: dict[str, type[ClipFunction]] = {kind.name: kind for kind in (Abadi, Automatic)}
 
 
 def clip_function(name: str, **settings: float) -> ClipFunction:
-    """The clipping function `name` with `settings`; "global" needs its Z, other settings have defaults.
+    """The clipping function `name` with `settings`.
 
     Raises ConfigError for a name or a setting that does not exist.
     """
@@ -139,11 +103,5 @@ def clip_function(name: str, **settings: float) -> ClipFunction:
             raise ConfigError(
                 f"Clipping function {name!r} has no setting {setting!r}; it has {', '.join(known) or 'none'}."
             )
-    needed = [field.name for field in fields(_KINDS[name]) if field.default is MISSING]
-    if absent := [setting for setting in needed if setting not in settings]:
-        raise ConfigError(
-            f"Clipping function {name!r} needs {', '.join(absent)}: "
-            f"clip_function({name!r}, {', '.join(f'{setting}=...' for setting in absent)})."
-        )
     make: Callable[..., ClipFunction] = _KINDS[name]
     return make(**settings)

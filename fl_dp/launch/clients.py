@@ -5,7 +5,6 @@ from pathlib import Path
 import tomli_w
 
 from fl_dp.accounting.ledger.files import ledger_file
-from fl_dp.config.adaptive_clipping import REACH
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
@@ -25,7 +24,7 @@ def client_config(config: RunConfig, client: int, ledger: Path, *, one_run: bool
     this run alone.
     """
     noise = config.noise_multiplier
-    least = 0.0 if noise == AUTO else min(config.noise_multipliers(float(noise)))
+    least = 0.0 if noise == AUTO else float(noise)
     return ClientConfig(
         client=str(client),
         ledger=str(ledger_file(ledger)),
@@ -37,7 +36,7 @@ def client_config(config: RunConfig, client: int, ledger: Path, *, one_run: bool
         allow_secure_sum=config.secure,
         secure_most_dropouts=config.secure_dropouts,
         secure_least_colluders=config.secure_colluders,
-        max_grad_norm=config.max_grad_norm * (REACH if config.adaptive_clipping else 1),
+        max_grad_norm=config.max_grad_norm,
         **config.of_task(),
         **{key: getattr(config, key) for key in _SHARED},
     )

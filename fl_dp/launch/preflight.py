@@ -226,7 +226,7 @@ def check_budget(config: RunConfig, largest: int) -> None:
 
     largest: declared number of records, or persons, of the largest client, whose steps cost least.
     """
-    if not config.private or (config.epsilon >= _ALWAYS_MET and not config.lists_noise):
+    if not config.private or config.epsilon >= _ALWAYS_MET:
         return
     from fl_dp.accounting.budget import Budget, auto_delta
     from fl_dp.federation.server.planning import round_mechanism
@@ -238,8 +238,9 @@ def check_budget(config: RunConfig, largest: int) -> None:
         budget = Budget(config.epsilon, delta, config.accountant)
         fits = budget.steps_that_fit(one.once, ())
     except AccountingError as error:
-        why = "" if config.lists_noise else "no noise is enough for this budget. "
-        raise ConfigError(f"epsilon = {config.epsilon:g}: {why}{error}") from None
+        raise ConfigError(
+            f"epsilon = {config.epsilon:g}: no noise is enough for this budget. {error}"
+        ) from None
     if not fits:
         raise ConfigError(
             f"epsilon = {config.epsilon:g}: the budget has no room for a step with noise-multiplier = "

@@ -1,6 +1,5 @@
 """What a client will spend in a run, by the functions that plan and pay it; nothing is started or written."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -72,9 +71,6 @@ def spending_of(profile: ClientProfile, config: RunConfig, rounds: int) -> Clien
     """What the client spends in `rounds` rounds of the run."""
     record = record_of(profile, config)
     planned = record.mechanism
-    if planned and record.listed:  # the noise with which the same rounds would have as much in all
-        squares = [one.noise_multiplier**2 for one in record.listed]
-        planned = replace(planned, noise_multiplier=math.sqrt(sum(squares) / len(squares)))
     steps = record.steps_left(rounds * planned.steps) if planned else 0
     return ClientSpending(
         record,

@@ -8,7 +8,7 @@ from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError, FlDpError
-from fl_dp.federation.server.planning import listed_rounds, round_mechanism
+from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.form import names_of
 from fl_dp.launch.files_first import clients_there
 from fl_dp.records import ClientProfile
@@ -166,9 +166,8 @@ def _cost(config: RunConfig, records: int) -> str:
     except FlDpError as error:
         return f"the run's cost cannot be computed: {error}"
     rounds = {1: "after one round", config.rounds: f"after all {config.rounds}"}
-    entries = listed_rounds(one, config) or (one,) * config.rounds
     spent = ", ".join(
-        f"{rounded_up(budget.epsilon_of(entries[:number]))} {words}" for number, words in rounds.items()
+        f"{rounded_up(budget.epsilon_of([one] * number))} {words}" for number, words in rounds.items()
     )
     return (
         f"a client with {records} records spends epsilon {spent}, out of {config.epsilon:g}, at delta "

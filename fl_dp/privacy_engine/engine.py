@@ -81,7 +81,7 @@ class PrivacyEngine(Fixed, Reports):
     None for all that require gradients.
 
     max_grad_norm: clipping bound; a mapping gives one for each group of parameters (see
-    `engine.bounds.grouped`). clipping: "abadi", "automatic", "psac", or made by `clip_function`.
+    `engine.bounds.grouped`). clipping: "abadi", "automatic", or made by `clip_function`.
     clipping_style: "all-layer" for one norm over all parameters, "layer-wise" or "param-wise" to split
     the bound equally over modules or parameters. Noise is scaled to `sensitivity`: max_grad_norm, or with
     several bounds the root of the sum of their squares.

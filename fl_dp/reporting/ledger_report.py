@@ -35,7 +35,6 @@ class AccountReport:
     total_epsilon: this account and all earlier ones of these data together; infinite if their units differ.
     epsilon_alone, total_alone: the same if the assumption behind secure sums fails, infinite if none then
     holds; None if the data were in no such sums. budget_alone: the limit for it, None if there is none.
-    listed: the rounds that it keeps to, if their noise differs; epsilon_listed: what all of them cost.
     """
 
     dataset: str
@@ -60,8 +59,6 @@ class AccountReport:
     epsilon_alone: float | None = None
     total_alone: float | None = None
     budget_alone: float | None = None
-    listed: tuple[Entry, ...] = ()
-    epsilon_listed: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; entries are written as by `Entry.to_dict`."""
@@ -73,9 +70,6 @@ class AccountReport:
                 del written["budget"]["epsilon_alone"]
         if self.total_alone is None:  # the form from before secure sums
             del found["epsilon_alone"], found["total_alone"], found["budget_alone"]
-        found["listed"] = [entry.to_dict() for entry in self.listed]
-        if not self.listed:
-            del found["listed"], found["epsilon_listed"]
         return found
 
 
@@ -123,8 +117,6 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         epsilon_alone=compute_epsilon_alone(spent, delta, accountant) if any_shared(spent) else None,
         total_alone=total_alone,
         budget_alone=budget.epsilon_alone if budget else None,
-        listed=account.listed,
-        epsilon_listed=compute_epsilon(account.listed, delta, accountant),
     )
 
 

@@ -41,14 +41,6 @@ def print_accounts(reports: Sequence[AccountReport]) -> None:
     print_table("Data sets", columns, rows, left=_WORDS)
     if sums:
         _print_note(_WHICH)
-    for report in reports:
-        if report.listed and report.retired is None:
-            noises = [entry.noise_multiplier for entry in report.listed]
-            _print_note(
-                f"{report.dataset}: keeps to a list of {len(noises)} rounds with noise multipliers from "
-                f"{max(noises):g} to {min(noises):g}; all of it costs epsilon "
-                f"{rounded_up(report.epsilon_listed)}, and nothing else is paid for."
-            )
     if old := [report.dataset for report in reports if not report.traced and report.retired is None]:
         _print_note(f"{', '.join(old)}: {_UNTRACED}")
 

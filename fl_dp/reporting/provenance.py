@@ -12,7 +12,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.optional import missing_words
 
 # What decides how a number comes about. Machine and user names are left out: they are private.
-_PACKAGES = ("fl-dp", "torch", "flwr", "dp-accounting", "numpy", "ray", "opacus", "torchvision")
+_PACKAGES = ("fl-dp", "torch", "flwr", "dp-accounting", "numpy", "ray", "torchvision")
 
 _OF_A_PAGE = ("fl-dp", "matplotlib", "jinja2")  # other versions may draw the page differently, byte by byte
 _CODE = ("*.py", "*.html", "*.css")

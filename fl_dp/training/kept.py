@@ -1,5 +1,4 @@
-"""What a client keeps between its rounds: the optimizer's state, an adaptive clipping bound, and the state of
-its local algorithm.
+"""What a client keeps between its rounds: the optimizer's state, and the state of its local algorithm.
 
 All of it follows from noised sums and received weights alone. It decides the next update. So it is written to
 disk before the next payment, and its digest is an input of that payment's key.
@@ -7,7 +6,6 @@ disk before the next payment, and its digest is an input of that payment's key.
 
 import hashlib
 import io
-import math
 from typing import Any
 
 import torch
@@ -17,13 +15,12 @@ from fl_dp.models.weights_file import load_saved
 from fl_dp.records import KEEP
 from fl_dp.training.local_algorithm import Arrays
 from fl_dp.training.optimizers import TorchDescent
-from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.trainer import Trainer
 
 _NAME = (
     "what this client has kept between rounds (the folder kept, beside its ledger; delete it to begin anew)"
 )
-_OPTIMIZER, OWN, RUN, _BOUND = "optimizer", "own", "run", "bound"
+_OPTIMIZER, OWN, RUN = "optimizer", "own", "run"
 
 
 def state_of(trainer: Trainer) -> bytes:
@@ -33,8 +30,6 @@ def state_of(trainer: Trainer) -> bytes:
         kept[_OPTIMIZER] = trainer.descent.state()
     if own := trainer.algorithm.kept():
         kept[OWN] = {name: tensor.cpu() for name, tensor in own.items()}
-    if isinstance(trainer, PrivateTrainer) and (bound := trainer.bound.kept()) is not None:
-        kept[_BOUND] = bound
     if not kept:
         return b""
     content = io.BytesIO()
@@ -52,8 +47,6 @@ def go_on_from(trainer: Trainer, start: Arrays, state: bytes) -> None:
     kept = read_state(state)
     if _OPTIMIZER in kept and isinstance(trainer.descent, TorchDescent):
         trainer.descent.load(kept[_OPTIMIZER])
-    if _BOUND in kept and isinstance(trainer, PrivateTrainer):
-        trainer.bound.go_on_from(kept[_BOUND])
     trainer.algorithm.begin(start, kept.get(OWN, {}))
 
 
@@ -68,8 +61,6 @@ def read_state(state: bytes) -> dict[str, Any]:
         and isinstance(found.get(_OPTIMIZER, {}), dict)
         and all(isinstance(one, torch.Tensor) for one in own.values())
         and isinstance(found.get(RUN, ""), str)
-        and type(bound := found.get(_BOUND, 1.0)) is float
-        and 0 < bound < math.inf
     )
     if not sound:
         raise ConfigError(f"{_NAME}: is damaged.")

@@ -27,7 +27,6 @@ from fl_dp.engine.steady_rows import check_steady
 from fl_dp.engine.sum_error import float32_rows, most_drawn
 from fl_dp.errors import ENDS, ConfigError, UnsteadyError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
-from fl_dp.training.clipping_bound import bound_of
 from fl_dp.training.examples import examples_of
 from fl_dp.training.local_algorithm import algorithm_of
 from fl_dp.training.mixing_watch import MixingWatch, words_of
@@ -74,11 +73,10 @@ class PrivateTrainer:
         )
         self._replicas = Replicas(self._passes, () if plan.one_by_one else more_devices)
         parameters = self._passes.parameters
-        # raises, before a payment, if no grid is fine enough; + 1 for the count of an adaptive bound
-        noise_grid(plan.max_grad_norm, plan.own_multiplier, count_of(parameters.values()) + 1)
+        # raises, before a payment, if no grid is fine enough
+        noise_grid(plan.max_grad_norm, plan.own_multiplier, count_of(parameters.values()))
         # A larger draw, of probability 2^-111, is cut: how far rounding moves a sum depends on this number.
         self.most = most_drawn(plan.expected_batch_size)
-        self.bound = bound_of(plan)
         check_precision(plan.precision, device)
         self.descent = descent_of(plan, list(parameters.values()), divisor=plan.expected_batch_size)
         self.algorithm = algorithm_of(plan, parameters)
@@ -197,12 +195,11 @@ class PrivateTrainer:
             self.share = self._share_of_sum(clipped)
             return
         noisy = add_gaussian_noise(
-            self.bound.to_noise(clipped),
+            clipped,
             noise_multiplier=self.plan.noise_multiplier,
             generator=self._of_step(),
         )
         self._steps += 1
-        noisy = self.bound.descended(noisy)
         # a sum of several passes has more digits than a parameter can use
         sums = [noisy[name].to(wide_type(p.dtype)) for name, p in self._passes.parameters.items()]
         with torch.no_grad():
@@ -284,7 +281,8 @@ class PrivateTrainer:
             kept,
             passes.parameters,
             [len(batch[0]) for batch in batches],
-            max_grad_norm=self.bound.value,
+            max_grad_norm=self.plan.max_grad_norm,
+            clipping=self.plan.clipping,
             most=self.most,
         )
         return [one.on(self.device) for one in sums]
@@ -342,7 +340,10 @@ class PrivateTrainer:
         An example that raises adds nothing, even if memory ran out: a pass of its shape was tried before the
         payment, so it is the record that needs more. With all_count its error is raised.
         """
-        total = OneByOneSum(self._passes.parameters, max_grad_norm=self.bound.value, most=self.most)
+        plan = self.plan
+        total = OneByOneSum(
+            self._passes.parameters, max_grad_norm=plan.max_grad_norm, clipping=plan.clipping, most=self.most
+        )
         for example in examples:
             try:
                 total.add(self._passes.losses_of(*example))
@@ -388,7 +389,8 @@ class PrivateTrainer:
 
     def nothing(self) -> ClippedSum:
         """The clipped sum of no examples."""
-        return empty_sum(self._passes.parameters, self.bound.value, most=self.most)
+        plan = self.plan
+        return empty_sum(self._passes.parameters, plan.max_grad_norm, plan.clipping, most=self.most)
 
 
 def _each(batch: Batch) -> Iterator[Batch]:

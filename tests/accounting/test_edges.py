@@ -32,7 +32,7 @@ deltas = st.sampled_from([5e-324, 1e-300, 1e-12, 1 / 60_000, 0.5, 1 - 1e-9, JUST
 # rounding, or another quadrature's ("rdp", over a million steps).
 SLACK = dict.fromkeys(BOUNDS, 1e-3) | {"rdp": 1e-6}
 # How many are tried: each takes 20 ms by PLD, by others more or less.
-EXAMPLES = dict.fromkeys(ACCOUNTANTS, 25) | {"prv": 4, "rdp": 50}
+EXAMPLES = dict.fromkeys(ACCOUNTANTS, 25) | {"rdp": 50}
 
 
 def epsilon_or_refusal(entry: Entry, delta: float, accountant: str) -> float | None:

@@ -64,8 +64,6 @@ def test_between_the_error_bounds_of_microsofts_prv_accountant(entry, published)
     """pytorch/opacus, prv_accountant.py of its tests: upper estimates at delta 1e-6, 0.01 above the best."""
     assert published - 0.0205 < compute_epsilon([entry], 1e-6, "pld") < published
     assert compute_epsilon([entry], 1e-6, "rdp") > published - 0.0205
-    if entry.steps <= 1000:  # beyond it takes seconds
-        assert published - 0.011 < compute_epsilon([entry], 1e-6, "prv") < published + 1e-3
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])

@@ -4,7 +4,6 @@
 """
 
 import json
-import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,8 @@ SAMPLE = SETTINGS[2::5]
 # another processor's FFT shows: up to 1.1e-5 was seen.
 SAME = 3e-5
 # How far above others ours are at most, over all settings. PLD above dp_accounting's pessimistic estimate on
-# a finer grid: 0.41 % was seen. RDP above Opacus', which has other orders: 1.1 %. PRV above the upper end of
-# Opacus' interval, whose error of epsilon is 0.01 where ours may be up to 0.1: 0.041.
-PLD_ABOVE, RDP_ABOVE, PRV_ABOVE = 5e-3, 0.012, 0.05
+# a finer grid: 0.41 % was seen. RDP above Opacus', which has other orders: 1.1 %.
+PLD_ABOVE, RDP_ABOVE = 5e-3, 0.012
 NEAR_ZERO = 1e-6
 
 
@@ -70,23 +68,15 @@ def test_the_file_has_all_kinds_of_settings_and_answers() -> None:
     "row", SETTINGS, ids=lambda row: "{sample_rate}-{noise_multiplier}-{steps}".format(**row)
 )
 def test_between_the_bounds_of_others(row: dict[str, Any]) -> None:
-    pld, rdp, prv = (row["ours"][name] for name in ("pld", "rdp", "prv"))
-    lower, pessimistic, interval = lower_bound(row), row["dp_accounting_pessimistic"], opacus_interval(row)
-    for epsilon in (pld, rdp, prv):
+    pld, rdp = row["ours"]["pld"], row["ours"]["rdp"]
+    lower, pessimistic = lower_bound(row), row["dp_accounting_pessimistic"]
+    for epsilon in (pld, rdp):
         assert not is_number(epsilon) or lower <= epsilon
     if is_number(pld) and is_number(pessimistic) and resolved_as_it_is(row):
         assert pld <= pessimistic * (1 + PLD_ABOVE) + NEAR_ZERO
         assert pld <= rdp
-    if is_number(prv) and interval and resolved_as_it_is(row):
-        assert prv <= interval[1] + PRV_ABOVE
     if is_number(rdp) and resolved_as_it_is(row):
         assert rdp <= row["opacus_rdp"] * (1 + RDP_ABOVE) + NEAR_ZERO
-
-
-def of_prv(number: int) -> list[dict[str, Any]]:
-    """So many, at random: each takes seconds."""
-    few = [row for row in SAMPLE if row["steps"] < 1000 and is_number(row["ours"]["prv"])]
-    return random.Random(0).sample(few, number)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +84,12 @@ def of_prv(number: int) -> list[dict[str, Any]]:
     [
         ("pld", SAMPLE),
         ("rdp", SAMPLE),
-        ("prv", of_prv(2)),
         *(
             pytest.param(name, SETTINGS, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])
-            for name in ("pld", "prv", "rdp")
+            for name in ("pld", "rdp")
         ),
     ],
-    ids=["pld", "rdp", "prv", "all of pld", "all of prv", "all of rdp"],
+    ids=["pld", "rdp", "all of pld", "all of rdp"],
 )
 def test_epsilons_are_those_of_the_file(accountant: str, rows: list[dict[str, Any]]) -> None:
     for row in rows:

@@ -17,7 +17,6 @@ SUMS = {"clients": 5, "min_clients": 5, "fit_clients": 5, "aggregation": "secure
         ({"momentum": 0.5}, "set server-optimizer = fedavgm, and for all settings of sums ask fl-dp plan"),
         ({"optimizer": "adam"}, "set server-optimizer = fedadam"),
         ({"local_algorithm": "fedprox"}, "clients take one step from the weights that were sent"),
-        ({"adaptive_clipping": "quantile:0.5"}, "all members clip to one bound"),
         ({"personal": "head.*"}, "all members contribute to all parameters"),
         ({"strategy": "own.py:PARTS"}, "fl_dp itself opens the sum"),
         ({"min_updates": 3}, "a sum opens with all but secure-dropouts members"),

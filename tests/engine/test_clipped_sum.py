@@ -18,8 +18,6 @@ from fl_dp.errors import ConfigError
 FUNCTIONS = [
     clip_function("abadi"),
     clip_function("automatic"),
-    clip_function("psac"),
-    clip_function("global", Z=0.8),
 ]
 BOUNDS = {
     "one": 0.3,

@@ -23,7 +23,7 @@ def test_a_plan_that_protects_nothing_is_declined_and_costs_nothing(real_client)
         ({"noise_multiplier": 0.01}, "Not one more step fits"),  # hardly any: more than any budget
         ({"max_grad_norm": 1e30}, "clipping bound 1e+30"),
         ({"max_grad_norm": 1e-45}, "clipping bound 1e-45"),  # float32 noise of this size rounds to zero
-        ({"adaptive_clipping": "quantile:0.5", "noise_multiplier": 4.0}, "batch of 10 is too small beside"),
+        ({"clipping": "none"}, "clipping 'none', expected abadi or automatic"),
         ({"steps": 10**12}, "asks for 1,000,000,000,000 steps"),
         ({"expected_batch_size": 101}, "declares 100 records"),
         ({"run": "x" * 10**6}, "names a run"),
@@ -90,43 +90,6 @@ def test_noise_and_rate_may_not_depend_on_what_was_seen(real_client):
     assert set(update.spent) == {ROUND, Entry(0.1, 3.0, 2)}
 
 
-def test_a_list_of_noise_is_kept_to_whatever_was_seen(real_client):
-    """Going back to a cheap round, twice the cheap one, two rounds swapped, another list, or none."""
-    client = real_client(**{"vary-mechanism": True})  # which lifts nothing here
-    noises = (6.0, 5.0, 4.0, 3.0)
-    first = replace(PLAN, noise_multiplier=6.0, noise_multipliers=noises)
-    client.train(first)
-    update = client.train(replace(first, server_round=2, noise_multiplier=5.0))
-    taken = (Entry(0.1, 5.0, 2), Entry(0.1, 6.0, 2))
-    assert update.spent == taken
-    for changes in (
-        {"run": "run-2", "server_round": 1},
-        {"run": "run-2", "server_round": 2, "noise_multiplier": 5.0},
-        {"server_round": 3, "noise_multiplier": 6.0},
-        {"server_round": 3, "noise_multiplier": 3.0},
-        {"server_round": 4, "noise_multiplier": 4.0},
-        {"server_round": 3, "noise_multiplier": 4.0, "steps": 1},
-        {"server_round": 3, "noise_multiplier": 4.0, "expected_batch_size": 5},
-        {"server_round": 3, "noise_multiplier": 7.0, "noise_multipliers": (6.0, 5.0, 7.0, 3.0)},
-        {"server_round": 5, "noise_multiplier": 9.0, "noise_multipliers": (*noises, 9.0)},
-        {"server_round": 3, "noise_multiplier": 5.0, "noise_multipliers": ()},
-    ):
-        refusal = client.train(replace(first, **changes))
-        assert (refusal.status, refusal.budget_exhausted) == ("declined", False)
-        assert "list" in refusal.reason
-    assert client.register().spent == taken
-    assert client.train(replace(first, server_round=4, noise_multiplier=3.0)).epsilon <= 2.0
-
-
-def test_of_a_list_beyond_the_budget_not_even_the_cheapest_round_is_paid_for(real_client):
-    client = real_client()
-    for number, noise in ((1, 9.0), (3, 9.0), (2, 0.3)):
-        listed = replace(PLAN, server_round=number, noise_multiplier=noise, noise_multipliers=(9.0, 0.3, 9.0))
-        refusal = client.train(listed)
-        assert (refusal.status, refusal.budget_exhausted) == ("declined", True)
-    assert client.register().spent == ()
-
-
 def test_weights_that_nothing_can_be_learnt_from_are_declined_before_data_are_touched(real_client):
     client = real_client()
     for value in (np.nan, np.inf, -np.inf, 3e38, -3e38, 1.1e6):
@@ -148,12 +111,3 @@ def test_a_model_whose_examples_mix_is_refused_before_data_are_touched(real_clie
     assert refusal.status == "failed"
     assert "example" in refusal.reason
     assert client.register().spent == ()
-
-
-@pytest.mark.parametrize("bound", [1e-8, 1e-3, 1.0, 1e8])
-def test_a_bound_that_follows_costs_what_one_that_stays_does_wherever_it_begins(real_client, bound):
-    """The count is paid for by the noise multiplier that is charged."""
-    client = real_client()
-    update = client.train(replace(PLAN, max_grad_norm=bound, adaptive_clipping="quantile:0.5:2"))
-    assert update.spent == (ROUND,)
-    assert all(np.isfinite(array).all() for array in update.arrays.values())

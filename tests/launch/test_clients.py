@@ -23,7 +23,5 @@ def test_a_client_accepts_what_the_run_announces_and_no_more(tmp_path):
     assert {name: getattr(config, name) for name in announced} == announced
     assert config.min_noise_multiplier == 1.5
     assert client_config(RunConfig(noise_multiplier="auto"), 0, tmp_path).min_noise_multiplier == 0.0
-    following = RunConfig(max_grad_norm=0.7, adaptive_clipping="quantile:0.5")
-    assert client_config(following, 0, tmp_path).max_grad_norm == 700.0
     assert not config.allow_unprotected
     assert client_config(RunConfig(privacy="off"), 0, tmp_path).allow_unprotected

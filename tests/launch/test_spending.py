@@ -12,7 +12,7 @@ from launch.commands import fl_dp, json_lines
 
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.accounting.ledger.requests import DataDeclaration, ReservationRequest
+from fl_dp.accounting.ledger.requests import DataDeclaration
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import BudgetExhaustedError
@@ -97,23 +97,6 @@ def test_the_ledger_pays_for_what_was_foreseen(config, own, before, rounds, tmp_
     assert total_steps(after) - total_steps(held) == steps
     assert found.epsilon == budget_of(settings, SIZE).epsilon_of(after) <= settings.epsilon
     assert taken == rounds or steps % 10 > 0, "a case takes all rounds, or ends in a short one"
-
-
-def test_a_list_of_noise_is_foreseen_as_the_ledger_pays_for_it(tmp_path):
-    config = replace(AUTO, noise_multiplier_schedule="linear:0.5")
-    settings = settings_of(config, tmp_path)
-    found = spending_of(ForeseenAccounts(None).profile(settings, SIZE), config, config.rounds)
-    listed, budget = found.record.listed, budget_of(settings, SIZE)
-    with open_with(settings, tmp_path) as ledger:
-        for number, entry in enumerate(listed, start=1):
-            request = ReservationRequest(dataset_name(settings), "r", number, entry, budget, listed=listed)
-            assert ledger.reserve_all([request])[0].entry == entry
-        assert found.epsilon == budget.epsilon_of(ledger.spent(dataset_name(settings))) <= 3.0
-    assert (found.rounds, found.entry.steps) == (4, 40)
-    squares = [one.noise_multiplier**2 * one.steps for one in listed]
-    assert found.entry.noise_multiplier**2 * 40 == pytest.approx(sum(squares))  # of `noise_share_of`
-    fixed = replace(config, noise_multiplier=4.0)
-    assert client_config(fixed, 0, tmp_path).min_noise_multiplier == 2.0
 
 
 def test_where_nothing_fits_nothing_is_spent_and_the_reason_is_there(tmp_path):

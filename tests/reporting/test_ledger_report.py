@@ -9,10 +9,8 @@ from rich.console import Console
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
-from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.records import Entry
 from fl_dp.reporting.ledger_report import account_reports
-from fl_dp.reporting.ledger_table import print_accounts
 from fl_dp.reporting.table import print_table
 
 BUDGET = Budget(epsilon=9.0, delta=1e-6, accountant="rdp")
@@ -78,18 +76,3 @@ def test_a_table_is_plain_on_a_pipe_and_takes_no_name_for_markup():
         "b                 23",
     ]
     assert "[red]a[/red]" in printed(terminal=True)
-
-
-def test_a_list_of_noise_is_shown_whole_with_all_that_it_costs(tmp_path, capsys):
-    listed = tuple(Entry(0.1, noise, 5) for noise in (3.0, 2.0, 1.5))
-    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
-        ledger.register("digits", "f1", 1000)
-        ledger.reserve_all([ReservationRequest("digits", "a", 1, listed[0], BUDGET, listed=listed)])
-        (report,) = account_reports(ledger.accounts())
-    assert report.epsilon == compute_epsilon(listed[:1], 1e-6, "rdp")
-    assert report.epsilon_listed == compute_epsilon(listed, 1e-6, "rdp")
-    assert report.to_dict()["listed"] == [entry.to_dict() for entry in listed]
-    print_accounts([report])
-    assert "a list of 3 rounds with noise multipliers from 3 to 1.5" in " ".join(
-        capsys.readouterr().out.split()
-    )

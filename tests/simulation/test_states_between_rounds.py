@@ -18,10 +18,7 @@ from fl_dp.training.kept import digest_of_state
 CLIENTS = 12
 ADAM = {"optimizer": "adam", "learning_rate": 0.05, "optimizer_state": "keep"}
 OWN_MODEL = {"local_algorithm": "mr-mtl", "pull": 0.3}
-FOLLOWING = {"adaptive_clipping": "quantile:0.5:1"}
-every_kind = pytest.mark.parametrize(
-    "kind", [ADAM, OWN_MODEL, FOLLOWING], ids=["adam", "mr-mtl", "adaptive clipping"]
-)
+every_kind = pytest.mark.parametrize("kind", [ADAM, OWN_MODEL], ids=["adam", "mr-mtl"])
 
 
 def keeping(federation: Any, **changes: Any) -> Any:

@@ -21,7 +21,6 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise import device, gaussian
 from fl_dp.engine.tracing.ownership import OwnerCheck
-from fl_dp.training import clipping_bound
 from fl_dp.training.examples import axes_of
 from fl_dp.training.mixing_watch import MixingWatch
 from fl_dp.training.private import PrivateTrainer
@@ -33,7 +32,7 @@ PLAN = plan_of(momentum=0.9)
 PLANS = {
     "sgd": PLAN,
     "adam": replace(PLAN, optimizer="adam", momentum=0.0),
-    "adaptive": replace(PLAN, adaptive_clipping="quantile:0.5"),
+    "automatic": replace(PLAN, clipping="automatic"),
 }
 
 
@@ -115,7 +114,6 @@ def on_meta(monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: False)  # it does not know "meta"
     monkeypatch.setattr(OwnerCheck, "begin", lambda *a: None)
     monkeypatch.setattr(MixingWatch, "look", lambda *a: False)
-    monkeypatch.setattr(clipping_bound, "_read", lambda count: 0.0)
     for owner in (torch.cuda, torch.cuda.Event, torch.cuda.Stream):
         monkeypatch.setattr(owner, "synchronize", wait)
     device._tables(META)  # sent once
@@ -212,7 +210,7 @@ def test_each_kind_of_read_is_seen(read, on_meta, monkeypatch, caplog):
     assert "an example contributes nothing" in caplog.text
     trainer = on_meta(MODELS["linear"](), PLAN, data)
     monkeypatch.setattr(
-        trainer.bound, "descended", lambda noisy: [READS[read](one.flatten()) for one in noisy.values()]
+        trainer.algorithm, "corrected", lambda sums, batch: [READS[read](one.flatten()) for one in sums]
     )
     with Waits(), pytest.raises((RuntimeError, NotImplementedError, TypeError)):
         trainer.step(data, 0.5, 8)

@@ -201,3 +201,20 @@ def test_with_proven_arithmetic_memory_is_a_records_own_fault(data, monkeypatch,
     found = trainer._clipped_sum(data, torch.arange(5), 64)
     assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
     assert "contributes nothing" in caplog.text
+
+
+@pytest.mark.parametrize("arithmetic", ["steady-rows", "proven"])
+def test_gradients_are_clipped_as_the_plan_says(data, arithmetic):
+    """By one backward pass per example."""
+    model, bound = linear(), 0.7
+    trainer = trainer_of(model, data, clipping="automatic", max_grad_norm=bound, arithmetic=arithmetic)
+    expected = torch.zeros(3, 5)
+    for i in range(6):
+        x, y = data.batch(torch.tensor([i]))
+        loss = nn.functional.cross_entropy(model(x), y)
+        grads = torch.autograd.grad(loss, list(model.parameters()))
+        norm = torch.cat([grad.flatten() for grad in grads]).norm()
+        expected += grads[0] * bound / (norm + 0.01)
+    found = trainer._clipped_sum(data, torch.arange(6), 8)
+    torch.testing.assert_close(found.grads["weight"].float(), expected, rtol=1e-4, atol=1e-6)
+    assert found.sensitivity == bound

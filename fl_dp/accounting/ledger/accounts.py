@@ -7,7 +7,6 @@ from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Content, Event
 from fl_dp.accounting.ledger.identity import OF_THE_WHOLE, Identity, IdentityIndex, kin_groups
-from fl_dp.accounting.ledger.noise_list import from_fields
 from fl_dp.accounting.ledger.requests import RECORD
 from fl_dp.errors import LedgerError
 from fl_dp.records import ARITHMETICS, UNKNOWN_STEPS, Entry, unknown_steps, weakest
@@ -17,8 +16,11 @@ UNPROTECTED = "expose"
 # The kind of an entry that reserves steps of a secure sum. It is separate so that an fl_dp that does not know
 # shares cannot read the entry, and so never takes it for less than it is.
 SHARED = "reserve-shared"
-# Kinds of entries that fl_dp 1.0 wrote, and of whose steps we know no cost.
-_UNKNOWN_KINDS = {"reserve-passes": UNKNOWN_STEPS["pass_steps"]}
+# Kinds of entries that fl_dp 1.0 wrote, and that bind or cost what we do not know.
+_UNKNOWN_KINDS = {
+    "reserve-passes": f"paid for {UNKNOWN_STEPS['pass_steps']}",
+    "list": "is a list of noise multipliers that its account keeps to",
+}
 # The arithmetic of fl_dp 0.1.0, which noted this word or none. Its claim was refuted (docs/privacy.md).
 _REFUTED = "assumed"
 # In every entry of a ledger that a run made for itself alone; an older fl_dp ignores it.
@@ -66,7 +68,7 @@ class Account:
 
     id: number of the event that registered it; public_size: its number of records, as declared then;
     rounds: in the order of their reservations.
-    registered, retired: times; retired is None for an account in use. listed: see `noise_list.py`.
+    registered, retired: times; retired is None for an account in use.
     """
 
     id: int
@@ -75,7 +77,6 @@ class Account:
     registered: str
     rounds: tuple[LedgerRound, ...]
     retired: str | None
-    listed: tuple[Entry, ...] = ()
 
     @property
     def dataset(self) -> str:
@@ -127,8 +128,6 @@ class AccountBook:
                 self._register(event)
             case "reserve" | "expose" | "reserve-shared":  # UNPROTECTED, SHARED
                 self._reserve(event)
-            case "list":  # LISTED
-                self._list(event)
             case "commit":
                 self._commit(event)
             case "retire":
@@ -160,13 +159,6 @@ class AccountBook:
         """All that the data set in use has paid for; None if there is no such data set."""
         held = self._in_use.get(dataset)
         return None if held is None else held.spent
-
-    def listed(self, dataset: str) -> tuple[tuple[Entry, ...], int]:
-        """The list of rounds that the data set in use keeps to, empty without one, and the largest number of
-        a round that it has paid for.
-        """
-        held = self._in_use[dataset]
-        return held.listed, held.last_round
 
     def spent_elsewhere(self, dataset: str, run: str) -> tuple[Entry, ...]:
         """What the data set in use has paid for in other runs than `run`."""
@@ -217,22 +209,8 @@ class AccountBook:
         found = _identity(content)
         return found.completed(self.part(found.source, found.cut))
 
-    def _list(self, event: Event) -> None:
-        held = self._in_use[event.content["dataset"]]
-        if held.listed or held.rounds:
-            raise LedgerError(
-                f"entry {event.id} of the ledger is a list that its account had no place for: something else "
-                "than fl_dp wrote it. Restore the ledger from a copy."
-            )
-        held.listed = from_fields(event.content)
-
     def _reserve(self, event: Event) -> None:
         paid, held = _paid_round(event), self._in_use[event.content["dataset"]]
-        if held.listed and paid.entry.private and not held.next_of_list(paid):
-            raise LedgerError(
-                f"entry {event.id} of the ledger is no round that its account's list has next: something "
-                "else than fl_dp wrote it. Restore the ledger from a copy."
-            )
         held.pay(paid)
         self._by_reservation[event.id] = held
         self._taken[held.identity.dataset, paid.run, paid.server_round] = paid
@@ -261,15 +239,6 @@ class _Open:
     rounds: dict[int, LedgerRound] = field(default_factory=dict)
     spent: tuple[Entry, ...] = ()
     unprotected_in: str = ""
-    listed: tuple[Entry, ...] = ()
-
-    @property
-    def last_round(self) -> int:
-        return max((paid.server_round for paid in self.rounds.values()), default=0)
-
-    def next_of_list(self, paid: LedgerRound) -> bool:
-        number = paid.server_round
-        return self.last_round < number <= len(self.listed) and paid.entry == self.listed[number - 1]
 
     def pay(self, paid: LedgerRound) -> None:
         self.rounds[paid.id] = paid
@@ -289,16 +258,17 @@ class _Open:
             self.registered,
             tuple(self.rounds.values()),
             self.retired,
-            self.listed,
         )
 
 
 def _require_known_steps(event: Event) -> None:
     """LedgerError, with the entry's number and what to do, for steps whose cost we do not know."""
-    what = _UNKNOWN_KINDS.get(event.content["kind"]) or unknown_steps(event.content)
+    what = _UNKNOWN_KINDS.get(event.content["kind"], "")
+    if steps := unknown_steps(event.content):
+        what = what or f"paid for {steps}"
     if what:
         raise LedgerError(
-            f"entry {event.id} of the ledger paid for {what}, whose cost only fl_dp 1.0 knows. Nothing was "
+            f"entry {event.id} of the ledger {what}, which only fl_dp 1.0 can account for. Nothing was "
             "changed or paid. Go on with fl_dp 1.0; or keep this file, and begin another ledger elsewhere "
             "(ledger, or --ledger): for records in both, epsilons and deltas add up. Those of this file are "
             "said by fl-dp ledger show of fl_dp 1.0."

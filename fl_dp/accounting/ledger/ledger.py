@@ -12,7 +12,7 @@ the round may be repeated, see `Reservation`.
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,6 @@ from fl_dp.accounting.ledger.accounts import ONE_RUN, UNPROTECTED, Account, Acco
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
 from fl_dp.accounting.ledger.identity import OF_THE_WHOLE, Identity
-from fl_dp.accounting.ledger.noise_list import LISTED, check_listed, to_fields
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
 from fl_dp.accounting.ledger.requests import (
     RECORD,
@@ -32,7 +31,7 @@ from fl_dp.accounting.ledger.requests import (
     Reservation,
     ReservationRequest,
 )
-from fl_dp.errors import AccountingError, BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
+from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
 from fl_dp.records import Entry, more_fields
 
 
@@ -168,10 +167,6 @@ class Ledger:
         `ReservationRequest`) whose key is still kept: that gets its original reservation and key.
         LedgerError if nothing can be written; then nothing is paid for.
         """
-        for one in requests:
-            if one.listed and one.budget is not None:
-                with suppress(AccountingError):  # cached: for up to a minute others may pay
-                    one.budget.epsilon_of(one.listed)
         with self._writing() as book:
             return [self._reserve_or_decline(book, request) for request in requests]
 
@@ -268,7 +263,7 @@ class Ledger:
                 f"These data were trained without protection in run {run}; no epsilon holds for them any "
                 "more. Their operator may begin anew (fl-dp ledger retire); what is spent cannot be undone."
             )
-        entry = self._of_list(book, request, budget, spent) or self._fitting(request, budget, spent)
+        entry = self._fitting(request, budget, spent)
         number = self._append(
             book, kind_of(entry), request.dataset,
             run=request.run, round=request.server_round,
@@ -277,21 +272,6 @@ class Ledger:
             arithmetic=request.arithmetic, **more_fields(entry), **_inputs(request),
         )  # fmt: skip
         return self._reservation(number, entry, request)
-
-    def _of_list(
-        self, book: AccountBook, request: ReservationRequest, budget: Budget, spent: tuple[Entry, ...]
-    ) -> Entry | None:
-        """The whole round, if it is of its account's list, which is noted before the first; None without."""
-        held, last = book.listed(request.dataset)
-        if not held and not request.listed:
-            return None
-        check_listed(request, budget, held, spent, last)
-        if not held:
-            self._append(
-                book, LISTED, request.dataset, run=request.run, budget=_noted(budget),
-                **to_fields(request.listed),
-            )  # fmt: skip
-        return request.entry
 
     def _fitting(self, request: ReservationRequest, budget: Budget, spent: tuple[Entry, ...]) -> Entry:
         steps = budget.steps_that_fit(request.entry, spent)

@@ -45,7 +45,6 @@ class ReservationRequest:
     inputs: a digest of all that decides the round's result, except the data and the key of its `Reservation`.
     A round that was already paid for with the same inputs gives the same result again as long as that key is
     kept, and need not be paid for again. Empty: the round is never repeated, and its key never kept.
-    listed: every round of the run, in order, if their noise differs: see `noise_list.py`.
     """
 
     dataset: str
@@ -55,7 +54,6 @@ class ReservationRequest:
     budget: Budget | None
     inputs: str = ""
     arithmetic: str = STEADY_ROWS
-    listed: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from fl_dp.engine.sum_error import MOST_ERROR
 from fl_dp.errors import ConfigError
 
 WIDENED = 1 + 1e-9
-# An adaptive bound may go a thousandth below the least that clients accept, and a thousand times beyond.
+# A thousandth of the least bound that clients accept, and a thousand times the largest.
 LEAST_SENSITIVITY, MOST_SENSITIVITY = 1e-15, 1e15
 _ROUNDING = 2.0**-8  # of the sensitivity: rounding to the grid may cost this much before the grid is refined
 

@@ -95,9 +95,8 @@ def in_words(accepted: AcceptedRound, spent: Sequence[Entry]) -> list[str]:
     return [
         asks,
         f"{each}, noise multiplier {plan.noise_multiplier:g}, clipping bound {plan.max_grad_norm:g}"
-        f"{_following(plan)}, arithmetic {plan.arithmetic}",
+        f" ({plan.clipping}), arithmetic {plan.arithmetic}",
         *_of_sum(plan),
-        *_of_list(plan),
         _cost(accepted, spent),
     ]
 
@@ -110,24 +109,6 @@ def _of_sum(plan: RoundPlan) -> list[str]:
         f"holds against all who see no more than sums; the multiplier of this client's own share is "
         f"{plan.own_multiplier:.3g}"
     ]
-
-
-def _of_list(plan: RoundPlan) -> list[str]:
-    if not (listed := plan.noise_multipliers):
-        return []
-    return [
-        f"its {counted(len(listed), 'round')} have noise multipliers from {max(listed):g} to "
-        f"{min(listed):g}, a list that the ledger notes before the first step; until the account is retired, "
-        "it pays for no others"
-    ]
-
-
-def _following(plan: RoundPlan) -> str:
-    if plan.most_grad_norm:
-        return f" in this round, in others of the run up to {plan.most_grad_norm:g}"
-    if not plan.adaptive_clipping:
-        return ""
-    return f" at first, then {plan.adaptive_clipping} by a noised count that this noise multiplier pays for"
 
 
 def _what(plan: RoundPlan) -> str:
@@ -143,12 +124,6 @@ def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
     budget, plan = accepted.client.budget, accepted.plan
     one = accepted.entry
     before = budget.epsilon_of(spent) if spent else 0.0
-    if listed := accepted.listed:
-        return (
-            f"cost: epsilon {rounded_up(before)} of {budget.epsilon:g} is spent, "
-            f"{rounded_up(budget.epsilon_of(listed))} after all rounds of the list, at delta "
-            f"{budget.delta:g}, by {budget.accountant}"
-        )
     after = budget.epsilon_of((*spent, one))
     fit = budget.steps_that_fit(one.taking(1000 * plan.steps), spent)
     rounds = (
@@ -161,18 +136,8 @@ def _cost(accepted: AcceptedRound, spent: Sequence[Entry]) -> str:
 
 
 def _id(accepted: AcceptedRound) -> str:
-    """A hash of the run and all that it asks for, except round number and learning rate, which may vary.
-
-    So may the clipping bound, if the plan says up to which, and the noise multiplier, if it has a list.
-    """
-    plan = accepted.plan
-    terms = replace(
-        plan,
-        server_round=0,
-        learning_rate=0.0,
-        max_grad_norm=0.0 if plan.most_grad_norm else plan.max_grad_norm,
-        noise_multiplier=0.0 if plan.noise_multipliers else plan.noise_multiplier,
-    )
+    """A hash of the run and all that it asks for, except round number and learning rate, which may vary."""
+    terms = replace(accepted.plan, server_round=0, learning_rate=0.0)
     return blake2b(f"{accepted.client.dataset}\0{terms}".encode(), digest_size=8).hexdigest()
 
 

@@ -98,11 +98,10 @@ class OwnStates:
 
 
 def _terms(plan: RoundPlan, shapes: str) -> str:
-    adaptive = (plan.adaptive_clipping, str(plan.max_grad_norm)) if plan.adaptive_clipping else ()
     return "\0".join(
         (
             plan.origin or plan.run, plan.optimizer, plan.optimizer_settings, plan.optimizer_state,
             plan.model, plan.task, plan.trained, plan.local_algorithm, plan.personal, plan.unit,
-            str(plan.private), shapes, *adaptive,
+            str(plan.private), shapes,
         )
     )  # fmt: skip

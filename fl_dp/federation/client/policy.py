@@ -3,18 +3,16 @@
 import math
 from typing import TYPE_CHECKING
 
-from fl_dp.accounting.noise_split import split_noise
 from fl_dp.choices import LOCAL_ALGORITHMS
-from fl_dp.config.adaptive_clipping import REACH, adaptation_of
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.models.names import common_name
 from fl_dp.records import (
     ARITHMETICS,
+    CLIPPINGS,
     LEAST_NOISE,
     MOST_BATCH,
     MOST_MEMBERS,
-    MOST_MULTIPLIERS,
     MOST_NOISE,
     MOST_PULL,
     NUMERICS,
@@ -184,21 +182,19 @@ def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:
         plan.arithmetic != PROVEN or not config.features,
         f"asks for arithmetic {PROVEN!r}, this client's records are brought to features, many at a time",
     )
-    different = set(plan.noise_multipliers)
+    noise = plan.noise_multiplier
     _require(
-        len(different) <= MOST_MULTIPLIERS and not (different and plan.adaptive_clipping),
-        f"asks for {len(different)} noise multipliers in its run, expected at most {MOST_MULTIPLIERS}, and "
-        "none with adaptive clipping",
+        LEAST_NOISE <= noise <= MOST_NOISE,
+        f"asks for noise multiplier {noise:g}, expected {LEAST_NOISE:g} to {MOST_NOISE:g}",
     )
-    for noise in (plan.noise_multiplier, *different):
-        _require(
-            LEAST_NOISE <= noise <= MOST_NOISE,
-            f"asks for noise multiplier {noise:g}, expected {LEAST_NOISE:g} to {MOST_NOISE:g}",
-        )
-        _require(
-            noise >= config.min_noise_multiplier,
-            f"asks for noise multiplier {noise:g}, this client's least is {config.min_noise_multiplier:g}",
-        )
+    _require(
+        noise >= config.min_noise_multiplier,
+        f"asks for noise multiplier {noise:g}, this client's least is {config.min_noise_multiplier:g}",
+    )
+    _require(
+        plan.clipping in CLIPPINGS,
+        f"asks for clipping {_short(plan.clipping)}, expected {' or '.join(CLIPPINGS)}",
+    )
     _require(
         LEAST_GRAD_NORM <= plan.max_grad_norm <= MOST_GRAD_NORM,
         f"asks for clipping bound {plan.max_grad_norm:g}, expected {LEAST_GRAD_NORM:g} to {MOST_GRAD_NORM:g}",
@@ -207,12 +203,6 @@ def _check_protection(plan: RoundPlan, config: ClientConfig) -> None:
         plan.max_grad_norm <= config.max_grad_norm,
         f"asks for clipping bound {plan.max_grad_norm:g}, this client's largest is {config.max_grad_norm:g}",
     )
-    _require(
-        not plan.most_grad_norm or plan.max_grad_norm <= plan.most_grad_norm,
-        f"asks for clipping bound {plan.max_grad_norm:g} in a run whose largest is {plan.most_grad_norm:g}",
-    )
-    if plan.adaptive_clipping:
-        _check_adaptive(plan, config)
 
 
 def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
@@ -225,7 +215,6 @@ def _check_unprotected(plan: RoundPlan, config: ClientConfig) -> None:
         plan.noise_multiplier == 0,
         f"asks for training without protection and for noise multiplier {plan.noise_multiplier:g}",
     )
-    _require(not plan.adaptive_clipping, "asks for training without protection and for adaptive clipping")
 
 
 def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
@@ -238,31 +227,10 @@ def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
         ("optimizer", plan.optimizer, "sgd"),
         ("momentum", plan.momentum, 0.0),
         ("local algorithm", plan.local_algorithm, "fedavg"),
-        ("adaptive clipping", plan.adaptive_clipping, ""),
         ("personal", plan.personal, ""),
-        ("noise multipliers", plan.noise_multipliers, ()),
     ):
         _require(asked == usual, f"asks for {what} {asked!r:.60} in a secure sum, expected {usual!r}")
     check_share(plan, config)
-
-
-def _check_adaptive(plan: RoundPlan, config: ClientConfig) -> None:
-    """The bound must be within the limits wherever it moves. The noised count that moves it must leave enough
-    of the noise to the sum.
-    """
-    try:
-        adaptation_of(plan.adaptive_clipping)
-        split_noise(plan.noise_multiplier, plan.expected_batch_size)
-    except ConfigError as error:
-        raise DeclinedError(f"the round asks for something that cannot be done: {error}") from error
-    _require(not plan.most_grad_norm, "asks for a bound that follows, and for one of each round")
-    least, most = plan.max_grad_norm / REACH, plan.max_grad_norm * REACH
-    at_most = min(MOST_GRAD_NORM, config.max_grad_norm)
-    _require(
-        least >= LEAST_GRAD_NORM and most <= at_most,
-        f"asks for a clipping bound that may move from {least:g} to {most:g}, expected "
-        f"{LEAST_GRAD_NORM:g} to {at_most:g}",
-    )
 
 
 def _require(condition: bool, reason: str) -> None:

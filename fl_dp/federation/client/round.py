@@ -210,7 +210,6 @@ class ClientRounds:
                 one.client.budget if one.plan.private else None,
                 inputs=repeats(one),
                 arithmetic=one.plan.arithmetic,
-                listed=one.listed,
             )
             for one in accepted
         ]

@@ -1,6 +1,6 @@
 """The stages of a round at a client: a client with registered data, an accepted round, a paid round."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -62,12 +62,6 @@ class AcceptedRound:
         """The round as a ledger entry, with all its steps."""
         plan = self.plan
         return Entry(self.sample_rate, plan.noise_multiplier, plan.steps, max(1, plan.shares))
-
-    @property
-    def listed(self) -> tuple[Entry, ...]:
-        """Every round of the run as an entry, if their noise differs; else empty."""
-        one = self.entry
-        return tuple(replace(one, noise_multiplier=noise) for noise in self.plan.noise_multipliers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,6 @@ class RoundRequests:
                 server_round,
                 self._task,
                 self.origin,
-                client.listed,
             )
             message = Message(
                 content(plan, weight),

@@ -16,7 +16,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FlDpError
 from fl_dp.federation.client.one_mechanism import without_shares
 from fl_dp.federation.server.history import History, history_of
-from fl_dp.federation.server.planning import budget_of, listed_rounds, round_mechanism
+from fl_dp.federation.server.planning import budget_of, round_mechanism
 from fl_dp.records import MORE_FIELDS, STEADY_ROWS, ClientProfile, Entry, more_fields, weakest
 from fl_dp.reporting.reports import RunCost
 
@@ -33,9 +33,7 @@ class ClientRecord:
     exhausted: it cannot take part because its budget is spent.
     before: what it claimed to have spent when it first registered in this run.
     asked: of the steps that this run has asked it for, those that it took or may have taken.
-    run_epsilon: the most that these steps may cost it, from the run's config. listed: every round of the run,
-    if their noise differs, of which `mechanism` is the first; round: the last that was begun. These three are
-    no part of `row`.
+    run_epsilon: the most that these steps may cost it, from the run's config; no part of `row`.
     rounds: the number of its accepted updates. arithmetic: the weakest claim under which anything counted as
     spent, or this run's rounds, was paid.
     """
@@ -52,8 +50,6 @@ class ClientRecord:
     before: tuple[Entry, ...] = ()
     asked: tuple[Entry, ...] = ()
     run_epsilon: float = math.inf
-    listed: tuple[Entry, ...] = ()
-    round: int = 0
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field and clear cached results. The values themselves are immutable."""
@@ -91,7 +87,7 @@ class ClientRecord:
     @cached_property
     def _run_wall(self) -> History | None:
         """What this run has cost it, with `run_epsilon` as the budget; None if its own is no larger."""
-        if self.run_epsilon >= self.budget.epsilon or self.listed:  # a list as a whole fits both
+        if self.run_epsilon >= self.budget.epsilon:
             return None
         wall = replace(self.budget, epsilon=self.run_epsilon, epsilon_alone=None)
         return history_of(wall, self.mechanism, self._of_run.spent)
@@ -107,16 +103,11 @@ class ClientRecord:
             return False
 
     @property
-    def present(self) -> Entry | None:
-        """The mechanism of the round that was begun last, or of the first."""
-        return self.listed[min(max(1, self.round), len(self.listed)) - 1] if self.listed else self.mechanism
-
-    @property
     def to_ask(self) -> Entry:
         """The mechanism of its next round, with fewer steps if the run's epsilon allows no more."""
         assert self.mechanism is not None  # only clients that can take a step are asked
         if self._run_wall is None:
-            return self.present or self.mechanism
+            return self.mechanism
         left = self._run_wall.steps_left(self.mechanism.steps)
         return self.mechanism.taking(max(1, left))
 
@@ -133,9 +124,8 @@ class ClientRecord:
         steps = self.steps_left(rounds * self.mechanism.steps) if self.mechanism and rounds else 0
         if not steps or self.mechanism is None:
             return history.epsilon
-        ahead = self.listed[-rounds:] or (self.mechanism.taking(steps),)
         try:
-            return self.budget.epsilon_of((*history.spent, *ahead))
+            return self.budget.epsilon_of((*history.spent, self.mechanism.taking(steps)))
         except AccountingError:  # its ledger will decline these steps, too
             return history.epsilon
 
@@ -169,7 +159,7 @@ class ClientRecord:
     def require_accountable(self) -> None:
         """AccountingError if the accountant cannot compute what it has spent, or what a round more costs."""
         _ = self._history.epsilon
-        if self.mechanism is not None and not self.listed:
+        if self.mechanism is not None:
             self._history.steps_left(self.mechanism.steps)
 
     def charges(self) -> tuple[Entry, ...]:
@@ -196,14 +186,10 @@ class ClientRecord:
         0 if it cannot take part, or if the accountant cannot resolve its delta over more steps: then its own
         ledger declines.
         """
-        if self.listed:  # all of it fits, see `round_mechanism`
-            return 0 if self.exhausted or self.round > len(self.listed) else planned
         return self._left(lambda history: history.steps_left(planned))
 
     def rounds_left(self, at_most: int) -> int:
         """In how many of the next `at_most` rounds it could take part; the last may have fewer steps."""
-        if self.listed:
-            return 0 if self.exhausted else min(at_most, len(self.listed) - self.round)
         return self._left(lambda history: history.rounds_left(at_most))
 
     def _left(self, of: Callable[[History], int]) -> int:
@@ -244,7 +230,6 @@ def record_of(profile: ClientProfile, config: RunConfig, node: int = 0, rounds: 
         arithmetic=total_arithmetic(profile, config),
         before=profile.spent,
         run_epsilon=config.epsilon,
-        listed=listed_rounds(mechanism, config),
     )
 
 
@@ -254,7 +239,7 @@ def total_arithmetic(profile: ClientProfile, config: RunConfig) -> str:
 
 
 _PROFILE = tuple(one.name for one in dataclasses.fields(ClientProfile))
-_NOT_IN_ROW = ("profile", "run_epsilon", "listed", "round")
+_NOT_IN_ROW = ("profile", "run_epsilon")
 _RECORD = tuple(one.name for one in dataclasses.fields(ClientRecord) if one.name not in _NOT_IN_ROW)
 _values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_RECORD)
 

@@ -28,9 +28,6 @@ Each of these events fails with probability at most p:
 - l = sqrt(d) + sqrt(2 ln(1/p)): the length is a 1-Lipschitz function of d Gaussian numbers, whose mean is at
   most sqrt(d) (Boucheron, Lugosi, Massart 2013, theorem 5.6; Laurent, Massart 2000, lemma 1, for its square).
 
-With adaptive clipping a step descends along the noised sum in multiples of its bound. So C = 1 above, for any
-bound, and sigma is what the count leaves to the sum (`accounting/noise_split.py`).
-
 p is such that the chance that any event fails, over all clients and rounds, is at most 1e-9. The factor LOOSE
 covers what a machine adds: noise is larger by up to 1.4 % (`engine/noise/grid.py`), a sum by 1 %. Rounding of
 the weights is added separately. n is the declared size; a client with more records would draw more.
@@ -42,7 +39,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from fl_dp.accounting.noise_split import split_noise
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.records import KEEP, MOST_WEIGHT, RoundPlan
 
@@ -74,8 +70,6 @@ def norm_bound(
     surprise = math.log(4 * chances / FAILURE)  # ln(1/p), for four events a step
     rate = plan.expected_batch_size / public_size
     bound, sigma = plan.max_grad_norm, plan.noise_multiplier
-    if plan.adaptive_clipping:
-        bound, sigma = 1.0, split_noise(sigma, plan.expected_batch_size).sum
     noise = sigma * (math.sqrt(numbers) + math.sqrt(2 * surprise))
     scale = plan.learning_rate / (1 - plan.momentum) * bound / plan.expected_batch_size
 

@@ -6,14 +6,13 @@ from functools import lru_cache
 
 from fl_dp.accounting.alone import alone_of
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.calibration import calibrate_noise, calibrate_parts
-from fl_dp.accounting.noise_split import split_noise
+from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.shares import honest_shares
 from fl_dp.accounting.training_plan import planned_participations, steps_of_epochs
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.config.schedule import CONSTANT, value_in
-from fl_dp.errors import AccountingError, ConfigError, FederationError
+from fl_dp.config.schedule import value_in
+from fl_dp.errors import AccountingError, FederationError
 from fl_dp.federation.client.one_mechanism import conflict
 from fl_dp.federation.client.policy import MAX_STEPS
 from fl_dp.models.names import common_name
@@ -24,8 +23,7 @@ MOST_NOISE_OVER_FRESH = 10.0  # with "auto": the most noise, over what an unspen
 
 
 def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
-    """The mechanism of one whole round, the same all run: sample rate, noise multiplier, steps. If the noise
-    changes from round to round, that of the first (`listed_rounds`).
+    """The mechanism of one whole round, the same all run: sample rate, noise multiplier, steps.
 
     If noise-multiplier is "auto", and the client insists on one mechanism and has trained before, the earlier
     multiplier stays. Otherwise it is calibrated for all rounds, or for `participations` of them:
@@ -38,7 +36,7 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
     Raises AccountingError if the budget is spent or no noise is enough, and FederationError if the client's
     data, history or policy do not suit the run.
     """
-    size, batch = profile.public_size, expected_batch(config, profile.public_size)
+    size = profile.public_size
     steps = steps_of_round(config, size)
     if steps > MAX_STEPS:
         raise FederationError(
@@ -56,51 +54,11 @@ def round_mechanism(profile: ClientProfile, config: RunConfig) -> Entry:
         raise FederationError("gives to no secure sums: its operator has not set allow-secure-sum")
     noise = _noise_multiplier(profile, config, steps)
     mechanism = Entry(sample_rate(config, size), noise, steps, members_shares(config))
-    if config.adaptive_clipping:
-        try:
-            split_noise(mechanism.noise_multiplier, batch)
-        except ConfigError as error:
-            raise FederationError(str(error).rstrip(".")) from error
-    if config.lists_noise:
-        _check_list(profile, mechanism, config)
-    elif not profile.vary_mechanism:
+    if not profile.vary_mechanism:
         reason = conflict(mechanism, profile.spent)
         if reason:
             raise FederationError(reason)
     return mechanism
-
-
-@lru_cache(maxsize=1024)
-def listed_rounds(mechanism: Entry | None, config: RunConfig) -> tuple[Entry, ...]:
-    """Every round of the run, if the noise changes from round to round; else empty.
-
-    mechanism: of the first round; None if the client cannot take part.
-    """
-    if mechanism is None or not config.lists_noise:
-        return ()
-    noises = config.noise_multipliers(mechanism.noise_multiplier)
-    return tuple(replace(mechanism, noise_multiplier=noise) for noise in noises)
-
-
-def _check_list(profile: ClientProfile, mechanism: Entry, config: RunConfig) -> None:
-    """As the client's ledger will decide; so that nobody is asked in vain, and no round is lost."""
-    if profile.spent:
-        raise FederationError(
-            "its data were trained before, and a list of noise (noise-multiplier-schedule) must be noted "
-            "before an account's first step. Its operator may begin anew (fl-dp ledger retire); what is "
-            "spent cannot be undone"
-        )
-    cost = budget_of(profile).epsilon_of(listed_rounds(mechanism, config))
-    if cost > (most := _most_of_list(profile, config)):
-        raise AccountingError(
-            f"all {config.rounds} rounds of noise-multiplier-schedule cost epsilon {cost:.4f} of {most:g}, "
-            "and a list fits whole, or none of it is taken: take more noise, noise-multiplier = auto, or "
-            "fewer rounds"
-        )
-
-
-def _most_of_list(profile: ClientProfile, config: RunConfig) -> float:
-    return min(profile.epsilon, config.epsilon, profile.epsilon_alone or math.inf)
 
 
 def expected_batch(config: RunConfig, public_size: int) -> int:
@@ -138,10 +96,9 @@ def round_plan(
     server_round: int,
     task: str = "",
     origin: str = "",
-    listed: tuple[Entry, ...] = (),
 ) -> RoundPlan:
     """The plan for the message of one round. task: identity of the server's task. origin: the run's first
-    name, if it has another now. listed: as `listed_rounds`.
+    name, if it has another now.
     """
     return RoundPlan(
         run=run,
@@ -155,9 +112,7 @@ def round_plan(
         ),
         momentum=config.momentum,
         noise_multiplier=mechanism.noise_multiplier,
-        max_grad_norm=value_in(
-            config.max_grad_norm_schedule, config.max_grad_norm, server_round, config.rounds
-        ),
+        max_grad_norm=config.max_grad_norm,
         private=mechanism.private,
         loss=config.loss,
         task=task,
@@ -172,11 +127,9 @@ def round_plan(
         pull=config.pull,
         personal=config.personal,
         seen=config.seen,
-        adaptive_clipping=config.adaptive_clipping,
+        clipping=config.clipping,
         shares=mechanism.shares if config.secure else 0,
-        most_grad_norm=0.0 if config.max_grad_norm_schedule == CONSTANT else config.max_grad_norm,
         origin="" if origin == run else origin,
-        noise_multipliers=tuple(one.noise_multiplier for one in listed),
     )
 
 
@@ -201,8 +154,6 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
         return float(config.noise_multiplier)
     if profile.spent and not profile.vary_mechanism:
         return profile.spent[0].noise_multiplier
-    if config.lists_noise:
-        return _first_of_list(profile, config, steps)
     rate = sample_rate(config, profile.public_size)
     steps, budget = steps * participations(config), budget_of(profile)
     noise = _calibrated(rate, steps, budget, profile.spent)
@@ -217,20 +168,6 @@ def _noise_multiplier(profile: ClientProfile, config: RunConfig, steps: int) -> 
         of_run = replace(budget, epsilon=config.epsilon)
         noise = max(noise, _calibrated(rate, steps, of_run, ()))
     return max(noise, profile.min_noise_multiplier)
-
-
-def _first_of_list(profile: ClientProfile, config: RunConfig, steps: int) -> float:
-    """The first round's noise, so that the whole list fits the budget and the run's epsilon."""
-    rate = sample_rate(config, profile.public_size)
-    ratios = config.noise_multipliers(1.0)
-    budget = replace(budget_of(profile), epsilon=_most_of_list(profile, config))
-    noise = _calibrated_list(tuple(Entry(rate, ratio, steps) for ratio in ratios), budget)
-    return max(noise, profile.min_noise_multiplier / min(ratios))
-
-
-@lru_cache(maxsize=1024)
-def _calibrated_list(parts: tuple[Entry, ...], budget: Budget) -> float:
-    return calibrate_parts(parts, budget.epsilon, budget.delta, accountant=budget.accountant)
 
 
 def participations(config: RunConfig) -> int:

@@ -14,7 +14,6 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.security import security_event
 from fl_dp.federation.server.client_record import ClientRecord, record_of, shows_less, total_arithmetic
-from fl_dp.federation.server.planning import listed_rounds
 from fl_dp.federation.wire.messages import profile_from_content
 from fl_dp.federation.wire.send_receive import (
     give_up,
@@ -93,14 +92,7 @@ class Registration:
 
     def restore(self, clients: Iterable[ClientRecord], registered: Collection[str]) -> None:
         """Restore the clients of a saved state; those not `registered` must register when they come back."""
-        self.clients = {
-            client.name: replace(
-                client,
-                run_epsilon=self._config.epsilon,
-                listed=listed_rounds(client.mechanism, self._config),
-            )
-            for client in clients
-        }
+        self.clients = {client.name: replace(client, run_epsilon=self._config.epsilon) for client in clients}
         self._registered = {client.node_id for client in self.clients.values() if client.name in registered}
 
     @property
@@ -111,8 +103,6 @@ class Registration:
     def begin(self, server_round: int) -> None:
         """Prepare this round."""
         self._first, self._round = self._round == 0, server_round
-        for client in self.clients.values() if self._config.lists_noise else ():
-            client.round = server_round
 
     def note(self, client: ClientRecord, *, answered: bool) -> None:
         """Note whether the client has answered this round's request, whatever it said."""
@@ -285,7 +275,6 @@ class Registration:
 
     def _new_record(self, node: int, profile: ClientProfile, rounds: int = 0) -> ClientRecord:
         client = record_of(profile, self._config, node, rounds)
-        client.round = self._round
         if client.reason:
             logger.warning("client %s cannot take part: %s", profile.client, client.reason)
         return client

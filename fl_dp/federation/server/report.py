@@ -252,7 +252,7 @@ def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rou
 
 def _in_both(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> dict[str, Any]:
     """The fields of a client that rounds.jsonl and summary.json share."""
-    mechanism = client.present if client.present and client.present.private else None
+    mechanism = client.mechanism if client.mechanism and client.mechanism.private else None
     return {
         "epsilon": client.epsilon(),
         "accountant": client.profile.accountant,

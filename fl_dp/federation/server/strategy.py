@@ -18,7 +18,6 @@ from fl_dp.federation.server.choose import ClientChoice
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.keep import Evaluate, Kept, kept_model
-from fl_dp.federation.server.planning import listed_rounds
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.report import RunReporter, resolved
 from fl_dp.federation.server.secure_sum import SecureAggregator
@@ -179,9 +178,7 @@ class PrivateStrategy(Strategy):
         if not self._resumed:
             for client in state.clients:
                 if client.mechanism:
-                    listed = listed_rounds(client.mechanism, self._config)
-                    for lost in listed[self._over :][:1] if listed else (client.mechanism,):
-                        client.count_as_spent(lost)
+                    client.count_as_spent(client.mechanism)
         parts.registration.restore(state.clients, state.registered if self._resumed else ())
         self._site_metrics.restore(state.tests, self._over + 1, self._config.rounds)
         self.result.arrays = encode(state.arrays)

@@ -31,8 +31,7 @@ from fl_dp.records import KEEP, RESET, Entry
 _ONLY: dict[str, Scalar] = {
     "privacy": "on", "optimizer": "sgd", "optimizer_settings": "", "server_optimizer": "fedavg",
     "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
-    "strategy": "", "adaptive_clipping": "", "max_grad_norm_schedule": "constant",
-    "noise_multiplier_schedule": "constant",
+    "strategy": "", "clipping": "abadi",
 }  # fmt: skip
 _OF_SUMS: dict[str, Scalar] = {"aggregation": SECURE, "server_optimizer": "fedavgm"}
 

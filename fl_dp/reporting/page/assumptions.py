@@ -1,7 +1,6 @@
 """The assumptions of the guarantee, in words."""
 
 from fl_dp.config.data import CLIENT, PERSON
-from fl_dp.config.schedule import CONSTANT
 from fl_dp.records import PROVEN, Entry
 from fl_dp.reporting.page.facts import Client, RunFacts
 from fl_dp.reporting.page.over import only_of_one_run
@@ -58,16 +57,9 @@ def _choices(run: RunFacts) -> tuple[str, ...]:
     )
     if not mixed:
         return found
-    schedule = run.setting("noise-multiplier-schedule")
-    listed = (
-        f", as the list of noise-multiplier-schedule = {schedule} is: each client's ledger notes it before "
-        "the first step, and pays for nothing else"
-        if schedule not in ("", CONSTANT)
-        else ""
-    )
     return (
         f"The accounts of {counted(mixed, 'client')} hold more than one sample rate or noise multiplier. "
-        f"Their epsilons hold only if these were fixed without looking at earlier results{listed}.",
+        f"Their epsilons hold only if these were fixed without looking at earlier results.",
         *found,
     )
 

@@ -3,7 +3,6 @@
 import math
 
 from fl_dp.config.data import PERSON
-from fl_dp.config.schedule import CONSTANT
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.reporting.console import alone_words
@@ -208,16 +207,8 @@ def _identity(run: RunFacts) -> str:
 def _bound(run: RunFacts) -> str:
     if not run.private:
         return "none: nothing is clipped"
-    following = run.setting("adaptive-clipping")
-    schedule = run.setting("max-grad-norm-schedule")
-    if not following and schedule in ("", CONSTANT):
-        return number(run.max_grad_norm)
-    if not following:
-        return f"{number(run.max_grad_norm)} in the first round, then by the schedule {schedule}"
-    return (
-        f"{number(run.max_grad_norm)} at first; it follows {following} by a noised count, which the noise "
-        "multiplier pays for together with the sum"
-    )
+    how = run.setting("clipping")
+    return f"{number(run.max_grad_norm)}{f' ({how})' if how else ''}"
 
 
 def commitments(run: RunFacts) -> Table:

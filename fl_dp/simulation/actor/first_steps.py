@@ -51,7 +51,7 @@ def grouped(
 def _first_group(items: list[ClientWork], together: int) -> list[ClientWork]:
     """The first item and those after it that can step together with it."""
     plan = items[0].plan
-    alike = not has_own_models(plan.local_algorithm, plan.personal) and not plan.adaptive_clipping
+    alike = not has_own_models(plan.local_algorithm, plan.personal)
     room = _ROOM * together if plan.private and not plan.one_by_one and alike else 0
     count = examples = 0
     for item in items:

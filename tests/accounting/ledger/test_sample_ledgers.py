@@ -57,6 +57,7 @@ def test_data_that_were_trained_without_protection_stay_so(tmp_path):
 
 REFUSED = {
     "passes": "paid for passes of random allocation",
+    "list": "is a list of noise multipliers that its account keeps to",
     "copies": "paid for sums in which a person may have records at several clients",
     "no-arithmetic": "paid for steps under an assumption about rounding that was refuted since",
     "assumed": "paid for steps under an assumption about rounding that was refuted since",

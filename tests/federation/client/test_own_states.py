@@ -89,7 +89,7 @@ def test_a_round_goes_on_where_its_runs_last_one_before_it_ended(site: Keeping) 
     [
         {"local_algorithm": "fedprox"}, {"optimizer_settings": "amsgrad=true"}, {"optimizer": "adamax"},
         {"model": "other"}, {"task": "t"}, {"trained": "t"}, {"unit": "person"}, {"personal": "1.bias"},
-        {"private": False}, {"optimizer_state": "reset"}, {"adaptive_clipping": "quantile:0.5"},
+        {"private": False}, {"optimizer_state": "reset"},
     ],
 )  # fmt: skip
 def test_a_state_is_of_one_run_one_model_and_one_way_to_train(
@@ -175,15 +175,3 @@ def test_a_model_of_its_own_is_what_the_next_round_starts_from(site: Keeping) ->
     names = dict(MODEL.named_parameters())
     assert all((still[name] == own[name]).all() for name in own)
     assert any((own[name] != names[name].detach().numpy()).any() for name in own)
-
-
-def test_a_bound_that_follows_goes_on_and_begins_anew_with_another_first_one(site: Keeping) -> None:
-    following = replace(PLAN, adaptive_clipping="quantile:0.5")
-    site.trained(following)
-    first = site.kept()["bound"]
-    site.trained(following, server_round=2)
-    assert len({1.0, first, site.kept()["bound"]}) == 3
-    folder = site.file.parent
-    states_of(folder, following).save(1, STATE)
-    assert states_of(folder, replace(following, max_grad_norm=2.0)).before(2) == b""
-    assert states_of(folder, PLAN).before(2) == b""

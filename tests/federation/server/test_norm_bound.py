@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from fl_dp.accounting.noise_split import split_noise
 from fl_dp.federation.server import norm_bound as module
 from fl_dp.federation.server.norm_bound import is_bounded, largest_draw, norm_bound
 from fl_dp.federation.wire.arrays import state_arrays
@@ -50,9 +49,6 @@ def steepest(plan, size, numbers, rng):
     rate = plan.expected_batch_size / size
     direction = np.ones(numbers) / math.sqrt(numbers)
     weights, velocity = np.zeros(numbers), np.zeros(numbers)
-    if plan.adaptive_clipping:  # in multiples of the bound, wherever that is
-        noise = split_noise(plan.noise_multiplier, plan.expected_batch_size).sum
-        plan = replace(plan, max_grad_norm=1.0, noise_multiplier=noise)
     for _ in range(plan.steps):
         drawn = rng.binomial(size, rate)
         noise = rng.normal(size=numbers) * plan.noise_multiplier * plan.max_grad_norm * 1.005
@@ -75,8 +71,7 @@ def steepest(plan, size, numbers, rng):
         {"expected_batch_size": 1},
         {"steps": 1},
         {"local_algorithm": "fedprox", "pull": 2.0},
-        {"adaptive_clipping": "quantile:0.5", "max_grad_norm": 1e-3},
-        {"adaptive_clipping": "quantile:0.5", "noise_multiplier": 5.0},
+        {"clipping": "automatic"},
     ],
     ids=str,
 )
@@ -159,10 +154,3 @@ def test_nor_is_a_real_clients(real_client, rate):
         update = client.train(replace(plan, server_round=number))
         ways = [np.linalg.norm(update.arrays[name].astype(float) - start[name]) for name in start]
         assert 0 < np.linalg.norm(ways) <= most
-
-
-@pytest.mark.parametrize("first", [1e-6, 0.8, 1e6])
-def test_with_a_bound_that_follows_it_is_that_of_a_bound_of_one_and_the_sums_share_of_the_noise(first):
-    plan = replace(PLAN, max_grad_norm=first, adaptive_clipping="quantile:0.5")
-    share = split_noise(plan.noise_multiplier, plan.expected_batch_size).sum
-    assert bound(plan) == bound(replace(PLAN, max_grad_norm=1.0, noise_multiplier=share))

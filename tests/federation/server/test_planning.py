@@ -8,7 +8,7 @@ from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, ConfigError, FederationError
-from fl_dp.federation.server.planning import budget_of, listed_rounds, round_mechanism, round_plan
+from fl_dp.federation.server.planning import budget_of, round_mechanism, round_plan
 from fl_dp.records import ClientProfile, Entry
 
 CONFIG = RunConfig(expected_batch_size=64, noise_multiplier=1.0, rounds=3, accountant="rdp")
@@ -122,61 +122,11 @@ def test_the_unit_is_part_of_the_plan():
         assert round_plan(PROFILE, Entry(0.1, 1.0, 1), one, "run", 1).unit == one.unit_of_all
 
 
-def test_a_bound_with_a_schedule_is_another_in_each_round_at_the_same_cost():
-    config = replace(CONFIG, max_grad_norm=0.8, max_grad_norm_schedule="step:1:0.5", rounds=3)
+def test_clipping_is_in_the_plan_and_costs_nothing():
+    config = replace(CONFIG, clipping="automatic")
     mechanism = round_mechanism(PROFILE, config)
-    assert mechanism == round_mechanism(PROFILE, replace(config, max_grad_norm_schedule="constant"))
-    plans = [round_plan(PROFILE, mechanism, config, "run", number) for number in (1, 2, 3)]
-    assert [plan.max_grad_norm for plan in plans] == pytest.approx([0.8, 0.4, 0.2])
-    assert {plan.most_grad_norm for plan in plans} == {0.8}
-    assert {plan.noise_multiplier for plan in plans} == {mechanism.noise_multiplier}
-
-
-LISTED = replace(CONFIG, noise_multiplier=3.0, noise_multiplier_schedule="linear:0.5")
-
-
-def test_a_list_of_noise_falls_from_the_first_and_every_plan_has_all_of_it():
-    mechanism = round_mechanism(PROFILE, LISTED)
-    listed = listed_rounds(mechanism, LISTED)
-    assert listed == tuple(Entry(0.1, noise, 10) for noise in (3.0, 2.25, 1.5))
-    plan = round_plan(PROFILE, listed[1], LISTED, "run", 2, listed=listed)
-    assert (plan.noise_multiplier, plan.noise_multipliers) == (2.25, (3.0, 2.25, 1.5))
-    assert listed_rounds(mechanism, CONFIG) == listed_rounds(None, LISTED) == ()
-
-
-@pytest.mark.parametrize(("of_client", "of_run"), [(3.0, 3.0), (2.0, 3.0), (3.0, 1.0)])
-def test_auto_finds_the_first_with_which_the_whole_list_just_fits(of_client, of_run):
-    profile = replace(PROFILE, epsilon=of_client)
-    config = replace(LISTED, noise_multiplier="auto", epsilon=of_run)
-    listed = listed_rounds(round_mechanism(profile, config), config)
-    less = [replace(one, noise_multiplier=one.noise_multiplier * 0.998) for one in listed]
-    least = min(of_client, of_run)
-    assert compute_epsilon(listed, 1e-5, "rdp") <= least < compute_epsilon(less, 1e-5, "rdp")
-    assert listed[2].noise_multiplier == listed[0].noise_multiplier / 2
-    strict = listed_rounds(round_mechanism(replace(profile, min_noise_multiplier=9.0), config), config)
-    assert [one.noise_multiplier for one in strict] == [18.0, 13.5, 9.0]
-
-
-def test_a_list_that_no_ledger_would_take_is_not_asked_for():
-    for vary in (False, True):  # not even where the mechanism may vary
-        with pytest.raises(FederationError, match="must be noted before an account's first step"):
-            round_mechanism(replace(PROFILE, spent=(Entry(0.1, 3.0, 10),), vary_mechanism=vary), LISTED)
-    for profile, config in (
-        (replace(PROFILE, epsilon=1.0), LISTED),
-        (replace(PROFILE, epsilon_alone=1.0), LISTED),
-        (PROFILE, replace(LISTED, epsilon=1.0)),
-    ):
-        with pytest.raises(AccountingError, match="all 3 rounds of noise-multiplier-schedule cost epsilon 1"):
-            round_mechanism(profile, config)
-
-
-def test_a_client_whose_count_would_say_nothing_takes_no_part():
-    config = replace(CONFIG, adaptive_clipping="quantile:0.5")
-    mechanism = round_mechanism(PROFILE, config)
-    assert mechanism == round_mechanism(PROFILE, CONFIG)  # the count costs nothing beside the noise
-    assert round_plan(PROFILE, mechanism, config, "run", 1).adaptive_clipping == "quantile:0.5"
-    with pytest.raises(FederationError, match="an expected batch of 3 is too small"):
-        round_mechanism(replace(PROFILE, public_size=3), config)
+    assert mechanism == round_mechanism(PROFILE, CONFIG)
+    assert round_plan(PROFILE, mechanism, config, "run", 1).clipping == "automatic"
 
 
 SECURE = replace(CONFIG, clients=5, min_clients=5, fit_clients=5, aggregation="secure", secure_dropouts=1)

@@ -1,6 +1,5 @@
 """Runs that were killed and go on."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,12 +7,9 @@ import pytest
 from federation.server.short_run import START, TRAINABLE, Killed, run, settings, weights
 from flwr.app import Message
 
-from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.federation.server.client_record import client_of
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import plan_from_content
-from fl_dp.records import Entry
 from fl_dp.reporting.run_results import to_line
 
 
@@ -82,7 +78,7 @@ def lines_and_weights(fakes, config, make_grid, deaths):
         {"sampling": "poisson"},
         {"server_optimizer": "fedadam"},
         {"aggregation": "median"},
-        {"noise_multiplier": "auto", "noise_multiplier_schedule": "linear:0.5"},
+        {"noise_multiplier": "auto"},
     ],
     ids=str,
 )
@@ -119,66 +115,6 @@ def test_under_a_new_name_a_round_that_nobody_knows_of_counts_until_the_client_r
     assert {name: one.steps for name, one in second.reports[-1].clients.items()} == {"0": 30, "1": 20}
     assert len([one for one in again.sent if one.metadata.message_type == "query"]) == 1
     assert {plan.run for plan in grid.nodes[11].plans} == {"run-1", "run-2"}
-
-
-def test_under_a_new_name_a_list_of_noise_goes_on_where_it_was(fakes):
-    """The round that was lost counts with its own noise, until its client says that it has not paid."""
-    falling = {"noise_multiplier": 4.0, "noise_multiplier_schedule": "linear:0.5"}
-    config = settings(**falling, min_clients=1, epsilon=1.5)  # less than the clients' own
-    grid = fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")})
-    first = PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None)
-    first.start(grid, encode(START), num_rounds=1)
-    state = replace(first.state(to_line(first.reports[0]), 1.0), secret=b"s" * 32)
-    read = [client_of(json.loads(one.row)) for one in state.clients]
-    state = replace(state, clients=read)
-    second = PrivateStrategy(config, "run-2", TRAINABLE, lambda report: None)
-    second.resume(state)
-    assert second.reporting.budgets()["0"].charges == (Entry(0.1, 3.0, 10), Entry(0.1, 4.0, 10))
-    second.start(fakes.Grid({21: grid.nodes[11]}), encode(state.arrays))
-    plans = grid.nodes[11].plans
-    assert [(one.run, one.noise_multiplier) for one in plans] == [("run-1", 4), ("run-2", 3), ("run-2", 2)]
-    assert {one.noise_multipliers for one in plans} == {(4.0, 3.0, 2.0)}
-    assert [one.clients["0"].noise_multiplier for one in second.reports] == [4.0, 3.0, 2.0]
-    assert [one.clients["0"].rounds_left for one in second.reports] == [0, 1, 0]
-    budgets = second.reporting.budgets()
-    assert budgets["0"].charges == tuple(Entry(0.1, noise, 10) for noise in (2.0, 3.0, 4.0))
-    assert (budgets["0"].rounds_beyond, budgets["0"].planned_epsilon) == (0, budgets["0"].epsilon)
-
-
-def test_under_a_new_name_no_round_is_counted_after_the_last_of_a_list(fakes):
-    """A run may end between its last round and its report."""
-    config = settings(noise_multiplier=4.0, noise_multiplier_schedule="linear:0.5")
-    first, _ = run([fakes.Client("0"), fakes.Client("1")], fakes, config)
-    second = PrivateStrategy(config, "run-2", TRAINABLE, lambda report: None)
-    second.resume(first.state(to_line(first.reports[-1]), 1.0))
-    assert [budget.steps for budget in second.reporting.budgets().values()] == [30, 30]
-
-
-def test_a_list_of_noise_foresees_what_its_rounds_will_cost_and_ends_with_them(fakes):
-    config = settings(noise_multiplier=4.0, noise_multiplier_schedule="linear:0.5")
-    strategy, _ = run([fakes.Client("0"), fakes.Client("1", mishaps={2: None})], fakes, config)
-    costs = [one.federation for one in strategy.reports]
-    whole = compute_epsilon([Entry(0.1, noise, 10) for noise in (4.0, 3.0, 2.0)], 1e-5, "rdp")
-    assert strategy.reporting.planned().epsilon == whole == costs[-1].largest
-    assert strategy.reporting.budgets()["1"].charges == (Entry(0.1, 2.0, 10), Entry(0.1, 4.0, 10))
-    for rounds in (2, 5):
-        again = PrivateStrategy(config, "run-1", TRAINABLE, lambda report: None)
-        again.start(fakes.Grid({11: fakes.Client("0"), 12: fakes.Client("1")}), encode(START), rounds)
-        assert again.reporting.guarantee(3 - min(3, rounds)).epsilon == whole
-        assert len(again.reports) == min(3, rounds)
-    assert again.outcome()[0] == "budget-exhausted"
-
-
-def test_who_joins_later_takes_the_noise_of_that_round(fakes):
-    falling = {"noise_multiplier": 4.0, "noise_multiplier_schedule": "linear:0.5"}
-    config = settings(clients=2, min_clients=1, fit_clients=2, **falling)
-    late, grid = fakes.Client("1"), fakes.Grid({11: fakes.Client("0")})
-
-    def join(report):
-        grid.nodes[12] = late
-
-    PrivateStrategy(config, "run-1", TRAINABLE, join).start(grid, encode(START))
-    assert [(one.server_round, one.noise_multiplier) for one in late.plans] == [(2, 3.0), (3, 2.0)]
 
 
 def test_a_full_disk_costs_rounds_while_it_is_full_and_no_more(fakes):

@@ -47,7 +47,7 @@ def test_an_ordinary_name_is_taken(name):
         ("public_size", (0, 10**15 + 1, 2**62)),
         ("epsilon", (1e-300, 1e300, 1e7, math.nan, math.inf)),
         ("delta", (0.0, 1e-300, 0.2, 1.0)),
-        ("accountant", ("no-such-accountant", "prv")),  # no proven upper bound
+        ("accountant", ("no-such-accountant", "prv")),
         ("min_noise_multiplier", (-1.0, 1e7, math.nan)),
         ("epsilon_alone", (-1.0, 1e-300, math.nan)),
         ("retired", (-1, 10**7)),

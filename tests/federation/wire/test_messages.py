@@ -119,8 +119,6 @@ def plan_record(**changes):
         (plan_record(steps=1.5), "impossible steps: expected an integer"),
         (plan_record(steps=True), "impossible steps: expected an integer"),
         (plan_record(noise_multiplier="1"), "impossible noise_multiplier: expected a number"),
-        (plan_record(noise_multipliers=[1.0] * 1001), "impossible noise_multipliers: .*at most 1000"),
-        (plan_record(noise_multipliers=[1, 2]), "impossible noise_multipliers"),
         (plan_record(epsilon=100.0), "same fl_dp"),
     ],
 )

@@ -110,7 +110,7 @@ def test_the_typical_client_by_hand():
 
 OTHERS = {
     "privacy": "off", "optimizer": "adam", "server_optimizer": "fedadam", "learning_rate_schedule": "cosine",
-    "adaptive_clipping": "quantile:0.5", "optimizer_settings": "nesterov=true", "local_algorithm": "mr-mtl",
+    "clipping": "automatic", "optimizer_settings": "nesterov=true", "local_algorithm": "mr-mtl",
     "aggregation": "median", "strategy": "mine.py:Mine",
 }  # fmt: skip
 

@@ -259,9 +259,6 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "of an old version": lambda make: make(run=""),
     "retired": lambda make: of_clients(make(), retired=1),
     "two mechanisms": lambda make: make(before=[Entry(0.2, 1.5, 30)]),
-    "a list of noise": lambda make: make(
-        before=[Entry(0.2, 1.5, 30)], settings={"noise-multiplier-schedule": "linear"}
-    ),
     "below an old budget": lambda make: of_clients(make(planned_epsilon=None), budget=0.1),
     "no budget": lambda make: of_clients(make(), budget=None),
     "one budget": lambda make: change_summary(
@@ -277,8 +274,7 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
         make(settings={"noise-multiplier": "auto"}),
         lambda said: said["clients"]["south"].update(noise_multiplier=2.5),
     ),
-    "a bound that follows": lambda make: make(settings={"adaptive-clipping": "quantile:0.5"}),
-    "bounds of a schedule": lambda make: make(settings={"max-grad-norm-schedule": "linear"}),
+    "automatic": lambda make: make(settings={"clipping": "automatic"}),
     "weights of a file": lambda make: make(settings={"start": "weights.pt"}),
     "masked sums": lambda make: opened(make(), masked=True),
     "open sums": lambda make: opened(make(), masked=False, alone=None),

@@ -75,7 +75,6 @@ def test_only_clients_of_one_model_loss_and_bound_step_together(federation, chan
     "change",
     [
         {"private": False, "noise_multiplier": 0.0},
-        {"adaptive_clipping": "quantile:0.5"},  # each has a bound of its own
         {"arithmetic": "proven"},  # records are computed one by one
         {"local_algorithm": "mr-mtl", "pull": 0.3},  # models of their own: a pass is of one set of weights
         {"personal": "1.bias"},

@@ -13,7 +13,7 @@ from fl_dp.launch.exit_codes import ExitCode
 
 HELP = """Say what a run would do and cost, without starting it.
 
-It names mistakes in the settings, the epsilon that each client would spend, its noise, and memory.
+It names mistakes in the settings and in the task, what each client would spend, its noise, and its memory.
 
 \b
 Arguments and options are those of fl-dp run; the config may come first:
@@ -24,8 +24,11 @@ Count what the data have spent in a lasting ledger:
 Check a server's config; the sites bring the records:
   fl-dp check run.toml --server
 
-check looks at a whole run; fl-dp validate looks at one task and says everything that training would refuse.
-No step is taken on records; only their number is used. Ledgers are read and not changed.
+Check a task of your own, with the data that it reads:
+  fl-dp check --set task=my_task.py
+
+No step is taken on records: only their form, their number and the classes that occur are looked at. Ledgers
+are read and not changed.
 
 Exit code: 0 the run would finish; 2 something is wrong; 3 budgets would end it before its last round.
 """

@@ -30,15 +30,13 @@ from fl_dp.cli.run import RUN_OPTIONS, run
 from fl_dp.cli.schema import HELP as SCHEMA_HELP
 from fl_dp.cli.schema import schema
 from fl_dp.cli.server import serve
-from fl_dp.cli.validate import HELP as VALIDATE_HELP
-from fl_dp.cli.validate import validate
 from fl_dp.cli.verify import HELP as VERIFY_HELP
 from fl_dp.cli.verify import verify
 
 SECTIONS = {
     "Train": ("run", "check", "plan"),
     "See": ("report", "verify", "predict", "export"),
-    "Prepare": ("new", "init", "keys", "schema", "validate"),
+    "Prepare": ("new", "init", "keys", "schema"),
     "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
     "Account": ("ledger", "audit"),
 }
@@ -93,7 +91,6 @@ app.command()(predict)
 app.command()(export)
 app.command(help=AUDIT_HELP)(audit)
 app.command(help=APPROVE_HELP)(approve)
-app.command(help=VALIDATE_HELP)(validate)
 app.command(help=SCHEMA_HELP)(schema)
 app.command(help=VERIFY_HELP)(verify)
 app.add_typer(ledger_app, name="ledger")

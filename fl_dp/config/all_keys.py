@@ -91,7 +91,6 @@ _CLIENT_FILE = """\
 # A client's own settings: its data, its ledger, its limits. No server can change them.
 # A key behind "# " is not set: remove the "# " to set it.
 #
-#   fl-dp validate --help                    whether the task and these data can be trained
 #   fl-dp client --config {name} --kit KIT
 #
 # Name the data: a ledger lasts, and spending cannot be undone.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import DataError, FlDpError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.files_first import check_clients_files, check_server_files
@@ -57,8 +58,12 @@ class _Mistakes:
     """Collects the errors of several `with` blocks. Each ends at its first error; later ones still run."""
 
     def __init__(self, told: Callable[[FlDpError], str]) -> None:
-        self.found: list[str] = []
+        self._found: list[tuple[str, str]] = []  # in words, and without whose it is
         self._told = told
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        return tuple(words for words, _ in self._found)
 
     def __enter__(self) -> None:
         pass
@@ -67,11 +72,14 @@ class _Mistakes:
         if not isinstance(error, FlDpError):
             return False
         words = self._told(error)
-        # report an error that two steps find once, in the wording that names whose it is
-        self.found = [one for one in self.found if not words.endswith(one)]
-        if not any(one.endswith(words) for one in self.found):
-            self.found.append(words)
+        self.add(words, words)
         return True
+
+    def add(self, words: str, what: str) -> None:
+        """Report a mistake that two steps find once, in the wording that names whose it is."""
+        self._found = [one for one in self._found if not words.endswith(one[1])]
+        if not any(one.endswith(what) for one in self.found):
+            self._found.append((words, what))
 
 
 def check_run(
@@ -85,7 +93,8 @@ def check_run(
 ) -> CheckResult:
     """Check the request against everything that a launch refuses, then forecast its costs.
 
-    Nothing is started, trained on records or written. Of the records only their number is used. engine, out,
+    Nothing is started, trained on records or written. Of the records only their form, their number and the
+    classes that occur are used. engine, out,
     ledger, one_run_ledger: as in a launch. told: turns an error into words.
     """
     wrong, notes, config, forecast = _Mistakes(told), [*request.notes], request.config, None
@@ -105,7 +114,7 @@ def check_run(
         check_choices(config)
         config = with_absolute_paths(config)
         with wrong:
-            check_server(config)
+            notes += _check_task(config, wrong)
         parts = split(config)
         notes += parts.notes
         check_budget(config, max(parts.sizes))
@@ -120,7 +129,25 @@ def check_run(
             of_sites = forecast_site_metrics(config, parts.sizes)
             forecast = forecast_of(config, parts.sizes, place.folder)
             forecast = replace(forecast, memory=memory_of(forecast))
-    return CheckResult(tuple(wrong.found), tuple(notes), forecast, site_metrics=of_sites)
+    return CheckResult(wrong.found, tuple(notes), forecast, site_metrics=of_sites)
+
+
+def _check_task(config: RunConfig, wrong: _Mistakes) -> list[str]:
+    """Collect everything in task, data and model that training would refuse; returns notes about them.
+
+    A model that cannot be trained is not looked at by the server's own checks: they find the same in it.
+    """
+    from fl_dp.federation.devices import find_device
+    from fl_dp.launch.validation import validate
+
+    find_device(config.device)
+    task = validate(config, config=config, test=config.evaluate == "server")
+    for one in task.findings:
+        wrong.add(str(one), one.what)
+    if not any(one.where.startswith(("model", "losses()")) for one in task.findings):
+        with wrong:
+            check_server(config)
+    return task.notes
 
 
 def check_served(
@@ -144,4 +171,4 @@ def check_served(
 
         of_sites = forecast_site_metrics(config)
     notes = (*request.notes, *notes_of_served(config))
-    return CheckResult(tuple(wrong.found), notes, server=True, site_metrics=of_sites)
+    return CheckResult(wrong.found, notes, server=True, site_metrics=of_sites)

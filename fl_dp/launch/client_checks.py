@@ -28,7 +28,7 @@ def check_data_named(settings: ClientConfig) -> None:
 def check_task(settings: ClientConfig) -> None:
     """Raise ConfigError if the device is missing, or if model and loss do not suit the site's records.
 
-    The error lists everything that `fl-dp validate` finds. No ledger is touched, and no test row is read.
+    The error lists everything that `fl_dp.validate` finds. No ledger is touched, and no test row is read.
     """
     from fl_dp.federation.devices import find_devices
     from fl_dp.launch.validation import validate

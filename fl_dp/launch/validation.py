@@ -2,17 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.config.data import CLIENT
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError, FlDpError
-from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.form import names_of
 from fl_dp.launch.files_first import clients_there
-from fl_dp.records import ClientProfile
-from fl_dp.reporting.console import rounded_up
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,16 +22,14 @@ def validate(
     data: Any = None,
     *,
     config: RunConfig | None = None,
-    fix: bool = False,
     test: bool = True,
 ) -> "Validation":
-    """Report everything that training will refuse, and what a run would cost; trains nothing, uses no ledger.
+    """Report everything that training will refuse; trains nothing, uses no ledger.
 
     task_or_model: a task, its class, its name as in settings ("my_task.py"), settings, or a model. data: for
     a model, a `TensorData`, or inputs and targets as in a task's `train_data`. config: the run; its loss is
-    used for a model. fix: replace what can be replaced, such as batch norms by group norms; a given model is
-    changed in place. If each client has its own file, one client's is read, and the server's if it exists.
-    test: also read the test data and try the metrics, which the server computes.
+    used for a model. test: also read the test data and try the metrics, which the server computes. If each
+    client has its own file, one client's is read, and the server's if it exists.
 
     ConfigError for a name that is no task, and for a model without data.
     """
@@ -50,7 +44,7 @@ def validate(
     forget()
     task = _task_of(task_or_model, data, config)
     names = config.metric_names if config else ()
-    result = validate_task(task, fix=fix, metrics=names, test=test)
+    result = validate_task(task, metrics=names, test=test)
     if test and result.ok and result.model is not None and (records := records_of(task, "test")) is not None:
         with result.finding("metrics"):
             try_own_metrics(
@@ -69,8 +63,6 @@ def validate(
             personal_names(config.personal, tuple(trainable(result.model)))
         except FlDpError as error:
             result.findings.append(Finding("local algorithm", str(error)))
-    if config and result.records:
-        result.notes.append(_cost(config, result.records))
     return result
 
 
@@ -152,25 +144,3 @@ def _is_float(targets: Any) -> bool:
     import torch
 
     return torch.as_tensor(targets).is_floating_point()
-
-
-def _cost(config: RunConfig, records: int) -> str:
-    """What the run costs a client with that many records and its whole budget left."""
-    if not config.private:
-        return 'privacy = "off": no epsilon holds'
-    delta = auto_delta(records) if config.delta == AUTO else float(config.delta)
-    budget = Budget(config.epsilon, delta, config.accountant)
-    profile = ClientProfile("validate", records, config.epsilon, delta, (), config.accountant)
-    try:
-        one = round_mechanism(profile, config)
-    except FlDpError as error:
-        return f"the run's cost cannot be computed: {error}"
-    rounds = {1: "after one round", config.rounds: f"after all {config.rounds}"}
-    spent = ", ".join(
-        f"{rounded_up(budget.epsilon_of([one] * number))} {words}" for number, words in rounds.items()
-    )
-    return (
-        f"a client with {records} records spends epsilon {spent}, out of {config.epsilon:g}, at delta "
-        f"{delta:g}, by {config.accountant}: noise multiplier {one.noise_multiplier:g}, {one.steps} steps "
-        "a round"
-    )

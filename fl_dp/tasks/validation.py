@@ -44,15 +44,12 @@ class Finding:
 class Validation:
     """findings: empty if the task can be trained. notes: what holds, and what is worth knowing.
 
-    changed: what `fix` has done. model: as it was checked, changes included; None if there is none.
-    records: of the training data; 0 if they cannot be read.
+    model: as it was checked; None if there is none.
     """
 
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
     model: nn.Module | None = None
-    records: int = 0
 
     @property
     def ok(self) -> bool:
@@ -61,7 +58,6 @@ class Validation:
 
     def __str__(self) -> str:
         lines = [f"found: {finding}" for finding in self.findings]
-        lines += [f"changed: {change}" for change in self.changed]
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join([*lines, "it can be trained" if self.ok else f"{len(self.findings)} to fix"])
 
@@ -82,15 +78,10 @@ class Validation:
         self.findings.append(Finding(where, what))
 
 
-def validate_task(
-    task: Task, *, fix: bool = False, metrics: tuple[str, ...] = (), test: bool = True
-) -> Validation:
+def validate_task(task: Task, *, metrics: tuple[str, ...] = (), test: bool = True) -> Validation:
     """Check data, loss, model, losses and metrics of the task. metrics: replace the task's.
 
     test: as in `fl_dp.validate`.
-
-    fix: replaces what can be replaced in the checked model. A model of the user's own code is created anew by
-    each run: `changed` says what to write there.
     """
     result = Validation()
     _check_data(result, task, test=test)
@@ -106,28 +97,18 @@ def validate_task(
     with result.finding("model"):
         result.model = new_model(task)
     if result.model is not None:
-        check_model(result, task, result.model, fix=fix)
+        check_model(result, task, result.model)
     return result
 
 
-def check_model(result: Validation, task: Task, model: nn.Module, *, fix: bool) -> None:
-    """Report batch norms by name, then all other findings as if they were replaced.
-
-    fix: replaces them in `model`.
-    """
+def check_model(result: Validation, task: Task, model: nn.Module) -> None:
+    """Report batch norms by name, then all other findings as if they were replaced."""
     norms = [name for name, part in model.named_modules() if isinstance(part, _BatchNorm)]
-    if fix and norms:
-        replace_batch_norms(model)
-        result.changed.append(
-            f"{len(norms)} batch norms are group norms now ({', '.join(norms)}); where the model is made, "
-            "call fl_dp.models.group_norm.replace_batch_norms(model)"
-        )
-        norms = []
     result.findings += [
         Finding(
             f"model, layer {name or 'itself'}",
-            "a batch norm mixes the examples of a batch; replace it by a group norm (fix, or "
-            "fl_dp.models.group_norm.replace_batch_norms)",
+            "a batch norm mixes the examples of a batch; replace it by a group norm where the model is made: "
+            "fl_dp.models.group_norm.replace_batch_norms(model)",
         )
         for name in norms
     ]
@@ -151,7 +132,6 @@ def _check_data(result: Validation, task: Task, *, test: bool) -> None:
         if data is None:
             result.findings.append(Finding("train_data()", "it gives nothing; a site trains on its records."))
     if data is not None:
-        result.records = len(data)
         result.notes.append(f"{len(data)} records, {data.form}")
         result.notes += _missing(data)
         with result.finding("unit"):

@@ -22,7 +22,7 @@ def test_a_shipped_config_is_found_in_any_folder_and_no_other_file_is_replaced(t
     assert shipped(digits) == digits  # a file that is there comes first
 
 
-@pytest.mark.parametrize("command", ["run", "audit", "validate", "server"])
+@pytest.mark.parametrize("command", ["run", "audit", "check", "server"])
 def test_commands_that_take_a_run_config_look_there(command, tmp_path, monkeypatch, capsys):
     """The config is read, and what comes with it is wrong: an error of the key, not of the file."""
     monkeypatch.chdir(tmp_path)

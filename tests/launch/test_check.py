@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fl_dp.accounting.budget import Budget
@@ -18,6 +19,26 @@ from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
 
 CONFIG = RunConfig(rounds=2, noise_multiplier=4.0, accountant="rdp")
+TASK = """\
+import torch
+from torch import nn
+
+from fl_dp.tasks.task import Task
+
+
+class Normed(Task):
+    classes = 3
+
+    def model(self):
+        return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+
+    def train_data(self):
+        return torch.randn(300, 4), torch.arange(300) % 3
+
+    def test_data(self):
+        return self.train_data()
+"""
+ARRAYS = {"x": np.eye(4, dtype=np.float32), "y": np.array([0, 1, 1, 0])}
 
 
 @pytest.fixture(autouse=True)
@@ -176,3 +197,35 @@ def test_a_run_whose_noise_drowns_its_records_is_said_to_show_nothing(epsilon, d
     found = checked(replace(CONFIG, noise_multiplier="auto", epsilon=epsilon))
     assert found.exit_code == ExitCode.TRAINED
     assert ("will hardly learn anything" in said(found, capsys)) is drowned
+
+
+def test_all_that_training_would_refuse_of_a_task_is_told(tmp_path):
+    norms = TASK.replace("nn.Linear(8, 3)", "nn.BatchNorm1d(8), nn.Linear(8, 3)")
+    (tmp_path / "normed.py").write_text(f'{norms}\n    metrics = ("mae",)\n')
+    found = checked(replace(CONFIG, task="normed.py"))
+    assert [one.partition(": ")[0] for one in found.problems] == [
+        "metrics", "model, layer 1", "model, layer 2",
+    ]  # fmt: skip
+    assert "replace it by a group norm" in found.problems[1]
+    assert "300 records, numbers of shape (4,) to 3 classes" in found.notes
+
+
+@pytest.mark.parametrize(("metric", "problems"), [("y.double().mean()", 0), ("x / None", 1)])
+def test_a_metric_of_ones_own_is_tried(metric, problems, tmp_path):
+    text = TASK.replace("nn.BatchNorm1d(8)", "nn.Tanh()")
+    (tmp_path / "own.py").write_text(f"{text}\n    metrics = (lambda x, y: {metric},)\n")
+    found = checked(replace(CONFIG, task="own.py"))
+    assert len(found.problems) == problems
+    assert all("metrics of the task (<lambda>)" in one for one in found.problems)
+
+
+@pytest.mark.parametrize(("width", "problems"), [(4, 0), (3, 1)])
+def test_of_clients_files_the_first_and_the_servers_are_tried(width, problems, tmp_path):
+    for client in ("0", "1"):
+        np.savez(tmp_path / f"{client}.npz", classes=["no", "yes"], x_train=ARRAYS["x"], y_train=ARRAYS["y"])
+    test = {"x_test": np.eye(width, dtype=np.float32), "y_test": np.zeros(width, int)}
+    np.savez(tmp_path / "server.npz", classes=["no", "yes"], **test)
+    found = checked(replace(CONFIG, data="npz:{client}.npz", expected_batch_size=2, physical_batch_size=2))
+    assert len(found.problems) == problems
+    assert all("numbers of shape (3,)" in one for one in found.problems)
+    assert any("0.npz was read, and no other client's file" in note for note in found.notes)

@@ -33,7 +33,8 @@ SUMS = {"clients": 4, "min_clients": 4, "fit_clients": 4, "aggregation": "secure
 @pytest.mark.parametrize("change", [{}, {"privacy": "off"}, SUMS], ids=["private", "unprotected", "in sums"])
 def test_a_step_of_a_client_is_measured_and_nothing_is_left(change, tmp_path, monkeypatch):
     monkeypatch.setattr("fl_dp.tasks.records.records_of", lambda *_: pytest.fail("records were read"))
-    found = memory_of(forecast(replace(CONFIG, **change), *[640] * 4))
+    config = replace(CONFIG, **change)
+    found = memory_of(forecast(config, *[640] * config.clients))
     assert found.step_bytes > 0
     assert 100 * 2**20 < found.resident_bytes < 2**40
     assert found.physical_batch_size >= 1

@@ -20,7 +20,7 @@ _PLACES = ("out", "data-root")  # of the machine, not of the model
 _PIXELS = "numbers as they are; images with pixels from 0 to 255 as x / 127.5 - 1"
 _TOKENS = "int64 tokens"
 _COLUMNS = "float32, as the schema encodes a record (fl_dp.encode), in this order"
-_FEATURES = "float32 features {name} of a record (fl_dp's docs/features.md), not the record itself"
+_FEATURES = "float32 features {name} of a record (fl_dp's docs/models.md), not the record itself"
 
 
 def card_of(result: Result, weights: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class DataSettings(FlatConfig):
     )
     features: str = setting(
         "", _DATA, "fixed function of each record; the model gets its result instead; empty: none",
-        choices=FEATURES, checked=False, page="features.md",
+        choices=FEATURES, checked=False, page="models.md#fixed-features",
     )  # fmt: skip
     tokens: Side = setting(
         0, _DATA, "length of an example of text, in tokens; 0: that of the source", page="data.md"

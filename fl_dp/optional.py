@@ -10,7 +10,7 @@ EXTRAS = {
     "tokenizers": "text", "transformers": "text", "peft": "text",
     "torchvision": "vision", "timm": "vision", "kymatio": "vision",
     "onnx": "onnx", "onnxscript": "onnx",
-    "tensorboard": "track", "mlflow": "track", "wandb": "track",
+    "tensorboard": "track",
 }  # fmt: skip
 
 

@@ -48,8 +48,6 @@ USERS = {
     "rich": {"reporting"},
     # trackers, if they are installed; clients import none
     "tensorboard": {"reporting"},
-    "mlflow": {"reporting"},
-    "wandb": {"reporting"},
     "matplotlib": {"reporting", "api"},  # figures, imported when one is drawn
     "jinja2": {"reporting"},
     "markupsafe": {"reporting"},
@@ -142,7 +140,7 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.federation.secure_sum.summing", "torch ray flwr fl_dp.engine"),
         ("import fl_dp.federation.server.app", "ray fl_dp.launch"),
         ("import fl_dp.cli.main, fl_dp.launch.progress_reporter", "torch flwr ray"),
-        (f"import {CLIENT}", "tensorboard mlflow wandb fl_dp.reporting.tracking"),
+        (f"import {CLIENT}", "tensorboard fl_dp.reporting.tracking"),
         ("import fl_dp.reporting.page.write", "torch matplotlib jinja2 markupsafe"),
         ("import fl_dp.launch.launcher", "torch ray flwr"),
         ("import fl_dp.launch.processes", "torch flwr typer"),

@@ -11,14 +11,6 @@ from pathlib import Path
 import pytest
 
 HOST, USER, VALUE, WORD = "fake-host-xyzzy", "fake-user-plugh", "env-value-frobozz", "word-on-the-console"
-VARIABLES = (
-    "SECRET",
-    "WANDB_NOTES",
-    "WANDB_TAGS",
-    "WANDB_RUN_GROUP",
-    "MLFLOW_RUN_NAME",
-    "MLFLOW_TRACKING_URI",
-)
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -29,8 +21,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     for name in ("USER", "LOGNAME", "USERNAME", "LNAME"):
         monkeypatch.setenv(name, USER)
     monkeypatch.setenv("HOSTNAME", HOST)
-    for name in VARIABLES:
-        monkeypatch.setenv(name, VALUE)
+    monkeypatch.setenv("SECRET", VALUE)
     monkeypatch.setattr(sys, "argv", ["program-quux", "argument-quux"])
     monkeypatch.chdir(folder)
 

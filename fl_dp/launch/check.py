@@ -11,6 +11,7 @@ from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.files_first import check_clients_files, check_server_files
 from fl_dp.launch.ledger_place import check_no_ledger_yet, check_one_choice, ledger_place
 from fl_dp.launch.preflight import (
+    Parts,
     check_budget,
     check_choices,
     check_names,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fl_dp.launch.forecast import Forecast
     from fl_dp.launch.site_metrics import SiteMetricsForecast
 
+_OF_MODEL = ("model", "losses()")  # where a finding lies that the server's own checks would find again
 _SERVER_ALONE = (
     "if the clients bring their own records, the server needs none of them here: fl-dp check --server"
 )
@@ -94,8 +96,8 @@ def check_run(
     """Check the request against everything that a launch refuses, then forecast its costs.
 
     Nothing is started, trained on records or written. Of the records only their form, their number and the
-    classes that occur are used. engine, out,
-    ledger, one_run_ledger: as in a launch. told: turns an error into words.
+    classes that occur are used. engine, out, ledger, one_run_ledger: as in a launch. told: turns an error
+    into words.
     """
     wrong, notes, config, forecast = _Mistakes(told), [*request.notes], request.config, None
     of_sites = None
@@ -113,9 +115,19 @@ def check_run(
         check_names(config)
         check_choices(config)
         config = with_absolute_paths(config)
+        from fl_dp.federation.devices import find_device
+
         with wrong:
-            notes += _check_task(config, wrong)
-        parts = split(config)
+            find_device(config.device)
+        parts: Parts | None = None
+        with wrong:
+            parts = split(config)
+        with wrong:
+            notes += _check_task(config, wrong) if parts else ()
+            if not any(one.startswith(_OF_MODEL) for one in wrong.found):
+                check_server(config)
+        if parts is None:
+            return CheckResult(wrong.found, tuple(notes))
         notes += parts.notes
         check_budget(config, max(parts.sizes))
         if not wrong.found:
@@ -133,20 +145,12 @@ def check_run(
 
 
 def _check_task(config: RunConfig, wrong: _Mistakes) -> list[str]:
-    """Collect everything in task, data and model that training would refuse; returns notes about them.
-
-    A model that cannot be trained is not looked at by the server's own checks: they find the same in it.
-    """
-    from fl_dp.federation.devices import find_device
+    """Collect everything in task, data and model that training would refuse; returns notes about them."""
     from fl_dp.launch.validation import validate
 
-    find_device(config.device)
     task = validate(config, config=config, test=config.evaluate == "server")
     for one in task.findings:
         wrong.add(str(one), one.what)
-    if not any(one.where.startswith(("model", "losses()")) for one in task.findings):
-        with wrong:
-            check_server(config)
     return task.notes
 
 

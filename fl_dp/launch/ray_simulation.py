@@ -77,7 +77,6 @@ def simulate(
                 resumed=resumed, on_kept=on_kept, on_model=on_model, say=tell.say,
             )
         )  # fmt: skip
-        tracked.completed = end.completed
         tell.doing("stopping Ray's processes")
     if end.completed:
         forget_run(folder.clients, config)

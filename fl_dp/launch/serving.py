@@ -90,7 +90,6 @@ class Serving:
                     grid, flat, run, folder.path, on_round, resumed=resumed, on_model=on_model, say=tell.say
                 )
             )
-            tracked.completed = end.completed
         with tell.aside():
             return conclude(end, folder, tell.say)
 

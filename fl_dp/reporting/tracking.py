@@ -6,7 +6,6 @@ A tracker is a program that also receives them, in a file of `trackers/`.
 import json
 import logging
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -35,27 +34,23 @@ _NOT_TOLD = {*PATHS, "data-name", "columns", "track", "device"}
 class TrackedRun(Protocol):
     """One run, opened by a tracker."""
 
-    @property
-    def key(self) -> str:
-        """The tracker's id for the run; empty if its folder is enough."""
-
     def log(self, server_round: int, numbers: Mapping[str, float]) -> None:
         """Write the numbers of one round; they are then on the disk, or with the tracker's process."""
 
-    def close(self, *, completed: bool) -> None:
-        """Nothing more will come. completed: False if the run has failed, and may be resumed."""
+    def close(self) -> None:
+        """Nothing more will come, unless the run is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tracker:
     """A tracker. package: must be importable. open: begins or continues a run.
 
-    open(folder, settings, key): `folder` is its own, and exists; `settings` are the run's; `key` is that of
-    the continued run, empty for a new one. It raises what its package raises.
+    open(folder, settings): `folder` is its own, and exists, with what it wrote before a resume; `settings`
+    are the run's. It raises what its package raises.
     """
 
     package: str
-    open: Callable[[Path, Mapping[str, Scalar], str], TrackedRun]
+    open: Callable[[Path, Mapping[str, Scalar]], TrackedRun]
 
 
 def told_settings(flat: Mapping[str, Scalar]) -> dict[str, Scalar]:
@@ -116,8 +111,7 @@ def _name(metric: str) -> str:
 logger = logging.getLogger("fl_dp")
 Say = Callable[[str], None]
 
-_KEY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_-]{0,63})?")  # the form of the trackers' own keys
-KEPT = "tracked.json"  # for each tracker: its key of the run, and the last round sent to it
+KEPT = "tracked.json"  # the last round sent to each tracker
 
 
 def check_trackers(names: Sequence[str]) -> None:
@@ -127,12 +121,7 @@ def check_trackers(names: Sequence[str]) -> None:
 
 
 class RunTrackers:
-    """The trackers of one run. say: prints what one of them cannot do.
-
-    completed: set it when the run has ended well.
-    """
-
-    completed = False
+    """The trackers of one run. say: prints what one of them cannot do."""
 
     def __init__(self, names: Sequence[str], folder: RunFolder, flat: Mapping[str, Scalar], say: Say) -> None:
         self._folder, self._say = folder, say
@@ -147,7 +136,7 @@ class RunTrackers:
 
     def round_over(self, record: Mapping[str, Any]) -> None:
         """Send each tracker the round, and earlier ones that it has not received."""
-        if any(self._kept[name]["round"] < record["round"] - 1 for name in self._runs):
+        if any(self._kept[name] < record["round"] - 1 for name in self._runs):
             self._catch_up()
         self._tell(record)
 
@@ -160,32 +149,31 @@ class RunTrackers:
     def _tell(self, record: Mapping[str, Any]) -> None:
         server_round, numbers = int(record["round"]), numbers_of(record)
         for name, run in list(self._runs.items()):
-            if server_round > self._kept[name]["round"]:
+            if server_round > self._kept[name]:
                 self._try(name, lambda run=run: run.log(server_round, numbers))  # type: ignore[misc]
                 if name in self._runs:
-                    self._kept[name]["round"] = server_round
+                    self._kept[name] = server_round
         if self._runs:
             self._keep()
 
-    def close(self, *, completed: bool) -> None:
+    def close(self) -> None:
         """Close all runs; repeat which trackers have failed."""
         if self._resumed:
             self._catch_up()  # there may have been no further round
         for name, run in list(self._runs.items()):
-            self._try(name, lambda run=run: run.close(completed=completed))  # type: ignore[misc]
+            self._try(name, run.close)
         for name, words in self._failed.items():
-            last = self._kept.get(name, {}).get("round", 0)
+            last = self._kept.get(name, 0)
             self._say(f"tracking is incomplete: {name} failed after round {last}: {words}")
         for name in self._runs:
             self._say(f"tracked by {name} in {self._folder.shown / self._folder.tracked.name / name}")
 
     def _open(self, name: str, settings: Mapping[str, Scalar]) -> None:
-        kept = self._kept.setdefault(name, {"key": "", "round": 0})
+        self._kept.setdefault(name, 0)
 
         def begin() -> None:
             place = private_folder(self._folder.tracked / name)
-            self._runs[name] = TRACKERS.load(name, Tracker).open(place, settings, kept["key"])
-            kept["key"] = self._runs[name].key
+            self._runs[name] = TRACKERS.load(name, Tracker).open(place, settings)
 
         self._try(name, begin)
         self._keep()
@@ -212,25 +200,19 @@ def tracking(config: RunConfig, folder: RunFolder, say: Say) -> Iterator[RunTrac
     try:
         yield trackers
     finally:
-        trackers.close(completed=trackers.completed)
+        trackers.close()
 
 
-def _read_kept(path: Path) -> dict[str, dict[str, Any]]:
+def _read_kept(path: Path) -> dict[str, int]:
     """What an earlier launch of the run has kept; empty for a new run. ConfigError if it is damaged."""
     if not path.exists():
         return {}
     found = read_json(path)
-    if not isinstance(found, dict) or not all(map(_is_kept, found.values())):
+    if not isinstance(found, dict) or not all(
+        type(one) is int and 0 <= one < 2**53 for one in found.values()
+    ):
         raise ConfigError(f"{path}: is damaged; delete {path.parent} to track the run from the start.")
-    return {name: {"key": one["key"], "round": one["round"]} for name, one in found.items()}
-
-
-def _is_kept(one: object) -> bool:
-    """A key becomes a file's name, or part of an address that files are uploaded to."""
-    if not isinstance(one, dict):
-        return False
-    key, last = one.get("key"), one.get("round")
-    return type(key) is str and _KEY.fullmatch(key) is not None and type(last) is int and 0 <= last < 2**53
+    return found
 
 
 def _check_own(folder: Path) -> None:

@@ -19,8 +19,6 @@ _TEXT = "text"  # TensorBoard's plugin for texts
 class _Run:
     """One file for each launch; step numbers continue from the earlier files."""
 
-    key = ""
-
     def __init__(self, file: BinaryIO) -> None:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
@@ -38,11 +36,11 @@ class _Run:
         values = [Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
         self.write(Event(wall_time=time.time(), step=server_round, summary=Summary(value=values)))
 
-    def close(self, *, completed: bool) -> None:
+    def close(self) -> None:
         self._file.close()
 
 
-def _open(folder: Path, settings: Mapping[str, Scalar], key: str) -> _Run:
+def _open(folder: Path, settings: Mapping[str, Scalar]) -> _Run:
     from tensorboard.compat.proto.event_pb2 import Event
 
     run = _Run(_new_file(folder))

@@ -24,13 +24,13 @@ def test_a_run_that_went_on_is_one_curve_and_names_nothing_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(monkeypatch, tmp_path)
-    run = TRACKER.open(tmp_path, {"epsilon": 3.0}, "")
+    run = TRACKER.open(tmp_path, {"epsilon": 3.0})
     for number in (1, 2):
         run.log(number, {"model/loss": 1 / number})
         print(WORD)
-    run = TRACKER.open(tmp_path, {"epsilon": 3.0}, run.key)  # the first was killed
+    run = TRACKER.open(tmp_path, {"epsilon": 3.0})  # the first was killed
     run.log(3, {"model/loss": 0.25})
-    run.close(completed=True)
+    run.close()
     assert read(tmp_path) == {"model/loss": [(1, 1.0), (2, 0.5), (3, 0.25)]}
     assert told_of_this_machine(tmp_path) == []
     assert [path.name for path in sorted(tmp_path.iterdir())] == [
@@ -42,7 +42,7 @@ def test_a_run_that_went_on_is_one_curve_and_names_nothing_of_this_machine(
 def test_the_settings_stand_there_as_a_text(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    TRACKER.open(tmp_path, {"epsilon": 3.0}, "").close(completed=True)
+    TRACKER.open(tmp_path, {"epsilon": 3.0}).close()
     found = EventAccumulator(str(tmp_path))
     found.Reload()
     (one,) = found.Tensors("settings/text_summary")

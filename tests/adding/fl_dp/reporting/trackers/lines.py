@@ -9,8 +9,6 @@ from fl_dp.reporting.tracking import Tracker
 
 
 class _Run:
-    key = ""
-
     def __init__(self, folder: Path) -> None:
         self._file = folder / "lines.jsonl"
 
@@ -18,10 +16,10 @@ class _Run:
         with self._file.open("a") as file:
             print(json.dumps(numbers), file=file)
 
-    def close(self, *, completed: bool) -> None: ...
+    def close(self) -> None: ...
 
 
-def _open(folder: Path, settings: Mapping[str, Scalar], key: str) -> _Run:
+def _open(folder: Path, settings: Mapping[str, Scalar]) -> _Run:
     return _Run(folder)
 
 

@@ -30,7 +30,7 @@ min-noise-multiplier = 0.5
 
 
 def make_configs(place: Place) -> None:
-    """As a person writes them, and as `fl-dp init` does."""
+    """As a person writes them, and as `fl-dp new` does."""
     folder = place.folder / "config"
     (folder / "run.toml").write_text(_RUN)
     for part, site in enumerate(SITES):

@@ -40,7 +40,7 @@ Json = dict[str, Any]
 
 
 def configs(folder: Path) -> Json:
-    """Every key of what was written by hand, or by `fl-dp init`. A ledger's path is of this machine."""
+    """Every key of what was written by hand, or by `fl-dp new`. A ledger's path is of this machine."""
     found = {name: RunConfig.from_toml(folder / name).to_flat() for name in ("run.toml", "every-key.toml")}
     for site in ("north", "south"):
         own = own_settings(folder / f"{site}.toml", {}, [], Path("ledger"), site)

@@ -1,20 +1,15 @@
-"""`fl-dp keys` and `fl-dp init`: what can be set, on the console and as files."""
+"""`fl-dp keys`: what can be set."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fl_dp.choices import Choices, nearest
-from fl_dp.cli.common import say, write_new
+from fl_dp.cli.common import say
 from fl_dp.config.all_keys import Key, by_group, keys_of
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-
-ClientOption = Annotated[
-    bool, typer.Option("--client", help="Keys of a client's own settings, not of a run config.")
-]
 
 
 def keys(
@@ -22,7 +17,9 @@ def keys(
         list[str] | None,
         typer.Argument(metavar="[KEY ...]", help="Keys to explain in full.", show_default=False),
     ] = None,
-    client: ClientOption = False,
+    client: Annotated[
+        bool, typer.Option("--client", help="Keys of a client's own settings, not of a run config.")
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print all keys as a Markdown page.")] = False,
 ) -> None:
     """List the keys of a run config or of a client's settings."""
@@ -42,31 +39,6 @@ def keys(
         print_table(group, ("key", "default", "meaning"), rows, left=("key", "default", "meaning"))
         say("")
     say("fl-dp keys KEY says more about one of them.")
-
-
-def init(
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]", help="New file [default: run.toml, or client.toml].", show_default=False
-        ),
-    ] = None,
-    client: ClientOption = False,
-) -> None:
-    """Write a config in which every key is explained.
-
-    A run config runs as it stands. In a client's settings the data must be named first. An existing file is
-    never overwritten.
-    """
-    from fl_dp.config.all_keys import client_file, run_file
-
-    path = file or Path("client.toml" if client else "run.toml")
-    text = (client_file if client else run_file)(path.name)
-    write_new(path, text)
-    if client:
-        say(f"{path} is ready; name the data in it, then run: fl-dp client --config {path}")
-    else:
-        say(f"{path} is ready; to see what it would do: fl-dp check {path}")
 
 
 def _named(known: list[Key], name: str, client: bool) -> Key:

@@ -18,9 +18,10 @@ from fl_dp.cli.check import OPTIONS as CHECK_OPTIONS
 from fl_dp.cli.check import check
 from fl_dp.cli.client import client_app
 from fl_dp.cli.common import APP_OPTIONS, PlainCommand, run_command, say
-from fl_dp.cli.keys import init, keys
+from fl_dp.cli.keys import keys
 from fl_dp.cli.kits import accept_roster, join_request, provision_federation
 from fl_dp.cli.ledger import ledger_app
+from fl_dp.cli.new import HELP as NEW_HELP
 from fl_dp.cli.new import new
 from fl_dp.cli.plan import HELP as PLAN_HELP
 from fl_dp.cli.plan import plan
@@ -36,7 +37,7 @@ from fl_dp.cli.verify import verify
 SECTIONS = {
     "Train": ("run", "check", "plan"),
     "See": ("report", "verify", "predict", "export"),
-    "Prepare": ("new", "init", "keys", "schema"),
+    "Prepare": ("new", "keys", "schema"),
     "Federate": ("provision", "join-request", "accept", "server", "client", "approve"),
     "Account": ("ledger", "audit"),
 }
@@ -83,8 +84,7 @@ app.command("provision")(provision_federation)
 app.command("join-request")(join_request)
 app.command("accept")(accept_roster)
 app.command(help=PLAN_HELP)(plan)
-app.command()(new)
-app.command()(init)
+app.command(help=NEW_HELP)(new)
 app.command()(keys)
 app.command(help=REPORT_HELP)(report)
 app.command()(predict)

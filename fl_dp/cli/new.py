@@ -1,4 +1,4 @@
-"""`fl-dp new`: a new user folder, with a task that trains as it stands."""
+"""`fl-dp new`: a user folder whose task trains as it stands, or a config that explains every key."""
 
 import shutil
 from pathlib import Path
@@ -6,26 +6,54 @@ from typing import Annotated
 
 import typer
 
-from fl_dp.cli.common import say
+from fl_dp.cli.common import say, write_new
 from fl_dp.errors import ConfigError
 
+HELP = """Write a folder of your own, or a config in which every key is explained.
+
+\b
+A folder with a task, a run config and a README, which has the commands; it trains as it stands:
+  fl-dp new mine
+A run config, which runs as it stands:
+  fl-dp new run.toml
+A client's settings, in which the data must be named first:
+  fl-dp new client.toml --client
+
+An existing file is never overwritten.
+"""
 TEMPLATE = Path(__file__).parent / "new_folder"
 _TEXT = ".txt"  # suffix of files that become Python but must not be part of fl_dp
 
 
 def new(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder.", show_default=False)],
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="DIR|FILE.toml", help="New or empty folder, or new file.", show_default=False),
+    ],
+    client: Annotated[
+        bool, typer.Option("--client", help="Write a client's own settings, not a run config.")
+    ] = False,
 ) -> None:
-    """Write a folder with a task, a run config and a README.
-
-    It trains as it stands; the README has the commands."""
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise ConfigError(f"{folder}: already exists and is not empty; name a new folder.")
+    if path.suffix == ".toml" or client:
+        _write_config(path, client=client)
+        return
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise ConfigError(f"{path}: already exists and is not empty; name a new folder.")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
         for file in sorted(TEMPLATE.iterdir()):
-            shutil.copyfile(file, folder / file.name.removesuffix(_TEXT))
+            shutil.copyfile(file, path / file.name.removesuffix(_TEXT))
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written: {error.strerror}.") from None
-    say(f"{folder} is ready; try it:")
-    say(f"  cd {folder} && fl-dp run --config run.toml --simulate")
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}.") from None
+    say(f"{path} is ready; try it:")
+    say(f"  cd {path} && fl-dp run --config run.toml --simulate")
+
+
+def _write_config(path: Path, *, client: bool) -> None:
+    from fl_dp.config.all_keys import client_file, run_file
+
+    write_new(path, (client_file if client else run_file)(path.name))
+    if client:
+        say(f"{path} is ready; name the data in it, then run: fl-dp client --config {path}")
+    else:
+        say(f"{path} is ready; to see what it would do: fl-dp check {path}")

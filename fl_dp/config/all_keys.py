@@ -74,7 +74,8 @@ _PAGE = """\
 
 This page is made by `fl-dp keys --markdown` from the settings in `fl_dp/config/`: change a meaning there.
 On the console, `fl-dp keys` lists a run's keys, `fl-dp keys KEY` explains one, and `fl-dp keys --client`
-lists a client's keys. `fl-dp init` writes a file with all of them; `fl-dp check` says what a file would do.
+lists a client's keys. `fl-dp new FILE.toml` writes a file with all of them; `fl-dp check` says what a file
+would do.
 
 Files are flat TOML: one `KEY = VALUE` a line. `--set KEY=VALUE` changes a key for one run. `""` is an empty
 text: the key is not used. If other packages add names, `fl-dp keys KEY` lists these too.

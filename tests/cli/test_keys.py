@@ -1,4 +1,4 @@
-"""`fl-dp keys` and `fl-dp init`."""
+"""`fl-dp keys`, and the configs that `fl-dp new` writes."""
 
 import os
 import subprocess
@@ -36,21 +36,21 @@ def test_all_keys_are_shown_and_one_with_all_that_is_said_of_it(capsys):
 
 def test_a_written_file_runs_as_it_stands_and_is_never_overwritten(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert run_command(app, ["init"]) == 0
+    assert run_command(app, ["new", "run.toml"]) == 0
     assert "fl-dp check run.toml" in capsys.readouterr().out
     assert read_config(tmp_path / "run.toml") == RunConfig()
     (tmp_path / "run.toml").write_text("mine")
-    assert run_command(app, ["init", "run.toml"]) == 2
+    assert run_command(app, ["new", "run.toml"]) == 2
     assert "is not overwritten; name a new file" in capsys.readouterr().err
     assert (tmp_path / "run.toml").read_text() == "mine"
-    assert run_command(app, ["init", "nowhere/run.toml"]) == 2
+    assert run_command(app, ["new", "nowhere/run.toml"]) == 2
     assert "cannot be written" in capsys.readouterr().err
 
 
 def test_a_clients_file_asks_for_its_data_and_takes_them(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert run_command(app, ["init", "--client", "site.toml"]) == 0
+    assert run_command(app, ["new", "--client", "site.toml"]) == 0
     assert "name the data in it" in capsys.readouterr().out
     with pytest.raises(ConfigError, match=r"^data: name this site's records"):
         own_settings(tmp_path / "site.toml", {}, (), None)
@@ -60,7 +60,7 @@ def test_a_clients_file_asks_for_its_data_and_takes_them(tmp_path, monkeypatch, 
 def test_neither_imports_torch(tmp_path):
     code = (
         "import sys\nfrom fl_dp.cli.common import run_command\nfrom fl_dp.cli.main import app\n"
-        "run_command(app, ['keys'])\nrun_command(app, ['init'])\n"
+        "run_command(app, ['keys'])\nrun_command(app, ['new', 'run.toml'])\n"
         "print('imported', sorted({'torch', 'flwr', 'ray'} & set(sys.modules)))"
     )
     result = subprocess.run(

@@ -31,7 +31,6 @@ from fl_dp.data.tables.files import read_csv, read_parquet
 from fl_dp.data.tables.parse import read_schema
 from fl_dp.errors import FlDpError
 from fl_dp.federation.client.approval import pending
-from fl_dp.federation.client.received import read_received
 from fl_dp.launch.resumption import Launch
 from fl_dp.models.start import load_start
 from fl_dp.models.weights_file import load_weights
@@ -92,10 +91,6 @@ def _export(path: Path) -> None:
         path.write_text(json.dumps(to_export(ledger.rows())))
 
 
-def _received(path: Path) -> None:
-    np.savez(path, **{" about": np.array(json.dumps({"run": "r", "server_round": 3})), "w": np.ones(3)})
-
-
 def _table(path: Path) -> Any:
     schema = path.with_name("sound.schema.toml")
     schema.write_text(SCHEMA)
@@ -138,7 +133,6 @@ READERS = [
         lambda p: load_start(torch.nn.Linear(4, 3), str(p)),
     ),
     Reader("kept.pt", lambda p: torch.save(STATE, p), lambda p: read_state(p.read_bytes())),
-    Reader("received.npz", _received, read_received),
     Reader("model.json", lambda p: p.write_text(json.dumps(DESCRIPTION)), ModelDescription.read),
     Reader("export.json", _export, read_export),
     Reader("question", lambda p: p.write_text(json.dumps({"words": ["a", "b"]})), _question),

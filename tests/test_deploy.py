@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from fl_dp.cli.client import client_app
-from fl_dp.cli.server import server_app
+from fl_dp.cli.main import app
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 UNITS = sorted(DEPLOY.glob("*.service"))
@@ -34,8 +33,8 @@ def service(unit: Path) -> dict[str, str]:
 
 
 def check_options(words: list[str]) -> None:
-    apps = {"server": server_app, "client": client_app}
-    known = {one for part in typer.main.get_command(apps[words[0]]).params for one in part.opts}
+    command = typer.main.get_command(app).commands[words[0]]
+    known = {one for part in command.params for one in part.opts}
     assert {word for word in words if word.startswith("--")} <= known
 
 

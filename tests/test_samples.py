@@ -54,6 +54,17 @@ GONE: dict[str, set[str]] = {
         "fl-dp watch ",
         "fl-dp watch --once",
         "fl-dp watch run",
+        "ClientConfig evaluate-received = false",
+        "ClientConfig max-lost-rounds = 10",
+        "RunConfig grace = 2.0",
+        "fl-dp client --evaluate-received",
+        "fl-dp server ban ",
+        "fl-dp server ban --kit",
+        "fl-dp server ban names",
+        "fl-dp server ban run",
+        "fl-dp server unban ",
+        "fl-dp server unban names",
+        "fl-dp server unban run",
     }
 }
 LEDGERS = ("ledgers/north", "simulated", "every-entry")

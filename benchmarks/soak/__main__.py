@@ -34,7 +34,7 @@ from benchmarks.soak.strangers import SHARED
 from benchmarks.soak.verdict import NOISE, epsilons_are_right, grace_was_kept
 from fl_dp.kits.loopback import loopback_site
 
-CLIENTS, EPSILON, GRACE = 5, 60.0, 2.0
+CLIENTS, EPSILON = 5, 60.0
 SILENT = 45.0  # seconds, more than any grace here
 BETWEEN = (3.0, 9.0)  # seconds from one fault to the next
 SHORT, LONG = (2.0, 8.0), (14.0, 24.0)  # seconds of a fault: less, or more, than a site may be silent
@@ -83,7 +83,7 @@ def main() -> None:
         f"faults {dict(counts)}"
     )
     sound = epsilons_are_right(lines, clients)
-    sound &= grace_was_kept(server, lines, GRACE, folder / "beside_grace.csv")
+    sound &= grace_was_kept(server, lines, folder / "beside_grace.csv")
     say(f"strangers: {json.loads((folder / 'strangers.json').read_text())}")
     say(f"server: at most {memory.most_files} files open")
     for name in memory.machines:
@@ -95,7 +95,7 @@ def all_started(
     folder: Path, rounds: int, chance: random.Random, others: list[Machine]
 ) -> tuple[Server, Sequence[Client]]:
     settings = {
-        "rounds": rounds, "clients": CLIENTS, "min-clients": 2, "fit-clients": CLIENTS, "grace": GRACE,
+        "rounds": rounds, "clients": CLIENTS, "min-clients": 2, "fit-clients": CLIENTS,
         "noise-multiplier": NOISE, "epsilon": EPSILON, "round-timeout": 120, "evaluate-every": 20,
     }  # fmt: skip
     words = tuple(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))

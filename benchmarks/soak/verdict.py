@@ -14,6 +14,7 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.federation.server.registration import LEAST_PATIENCE, PATIENCE
+from fl_dp.federation.server.verify import GRACE
 from fl_dp.records import Entry
 
 NOISE, DELTA = 3.0, 1e-5
@@ -45,7 +46,7 @@ def epsilons_are_right(lines: Sequence[Mapping[str, Any]], clients: Sequence[Cli
     return sound
 
 
-def grace_was_kept(server: Server, lines: Sequence[Mapping[str, Any]], grace: float, file: Path) -> bool:
+def grace_was_kept(server: Server, lines: Sequence[Mapping[str, Any]], file: Path) -> bool:
     """Print the longest rounds; `file` gets each round's seconds beside those that it may have waited.
 
     Where no quorum has answered there is no grace: such a round waits until all have answered, or are gone.
@@ -59,7 +60,7 @@ def grace_was_kept(server: Server, lines: Sequence[Mapping[str, Any]], grace: fl
             {"round": line["round"], "seconds": line["seconds"], "asked": time["asked"],
              "updates": time["updates"], "gathered": time["gathered"],
              "longer": time["longer"], "patience": patience,
-             "answers": time["seconds"], "grace": _grace(time, grace)}
+             "answers": time["seconds"], "grace": _grace(time)}
         )  # fmt: skip
     with file.open("w", newline="") as target:
         writer = csv.DictWriter(target, rows[0])
@@ -81,11 +82,11 @@ def grace_was_kept(server: Server, lines: Sequence[Mapping[str, Any]], grace: fl
     return not late and not slow
 
 
-def _grace(time: Mapping[str, Any], grace: float) -> float | None:
+def _grace(time: Mapping[str, Any]) -> float | None:
     if time["pace"] is None or time["new"]:
         return None
     pace = float(time["pace"])
-    return max(pace * (1 + grace), pace + LEAST_PATIENCE)
+    return max(pace * (1 + GRACE), pace + LEAST_PATIENCE)
 
 
 def _of(charges: Sequence[Mapping[str, Any]]) -> float:

@@ -87,10 +87,6 @@ def join(
             "--approve", help="Ask here, or through fl-dp approve, before the first payment of a run."
         ),
     ] = False,
-    evaluate_received: Annotated[
-        bool,
-        typer.Option("--evaluate-received", help="Evaluate each global model on this site's test rows."),
-    ] = False,
     evaluate: Annotated[
         Path | None,
         typer.Option(
@@ -123,7 +119,6 @@ def join(
         "data": data, "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
         "allow-unprotected": allow_unprotected or None, "approve": approve or None,
-        "evaluate-received": evaluate_received or None,
         "save-model": None if save_model is None else str(save_model.expanduser().absolute()),
         **part_of(partition),
     }  # fmt: skip
@@ -204,10 +199,6 @@ def _watchers(settings: ClientConfig, journal: "JournalWatch") -> list[Callable[
     if settings.approve:
         folder, told = approvals_folder(settings.ledger), set[str]()
         watchers.append(lambda: ask_on_console(folder, told))
-    if settings.evaluate_received:
-        from fl_dp.launch.site_models import OwnEvaluation  # late: imports torch
-
-        watchers.append(OwnEvaluation(settings, say).look)
     return watchers
 
 

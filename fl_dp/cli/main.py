@@ -32,7 +32,7 @@ from fl_dp.cli.report import report
 from fl_dp.cli.run import RUN_OPTIONS, run
 from fl_dp.cli.schema import HELP as SCHEMA_HELP
 from fl_dp.cli.schema import schema
-from fl_dp.cli.server import server_app
+from fl_dp.cli.server import serve
 from fl_dp.cli.sweep import HELP as SWEEP_HELP
 from fl_dp.cli.sweep import sweep
 from fl_dp.cli.validate import HELP as VALIDATE_HELP
@@ -84,7 +84,7 @@ def about(
 
 app.command(**RUN_OPTIONS)(run)
 app.command(help=CHECK_HELP, **CHECK_OPTIONS)(check)
-app.add_typer(server_app, name="server")
+app.command("server")(serve)
 app.add_typer(client_app, name="client")
 app.command("provision")(provision_federation)
 app.command("join-request")(join_request)

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fl_dp.cli.arguments import naming_places, read_request
-from fl_dp.cli.bans import ban, unban
 from fl_dp.cli.common import (
     APP_OPTIONS,
     DEFAULT_ADDRESS,
     DEFAULT_CONFIG,
     ConfigOption,
-    PlainCommand,
     SetOption,
     TrackOption,
     check_whose_kit,
     loopback_keys,
-    refuse_before,
     run_command,
     say,
     with_track,
@@ -57,7 +54,9 @@ _ANYWHERE, _ANYWHERE_IPV6 = "0.0.0.0", "[::]"
 
 
 def main() -> None:
-    sys.exit(run_command(server_app, sys.argv[1:], prog="server.py"))
+    command = typer.Typer(**APP_OPTIONS)
+    command.command()(serve)
+    sys.exit(run_command(command, sys.argv[1:], prog="server.py"))
 
 
 def serve(
@@ -88,9 +87,6 @@ def serve(
     Only sites of the kit's roster can join, from this machine or others. Without a kit only clients of the
     same user on this machine can.
     """
-    if context.invoked_subcommand is not None:
-        refuse_before(context)
-        return 0  # `ban` or `unban` follows
     with reporting_progress(say) as tell:
         tell.doing(CHECKING)
         if resume is not None:
@@ -220,8 +216,3 @@ def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> No
         tell.doing(words, said=True)  # repeated with the names
         served.look()
         time.sleep(_POLL_SECONDS)
-
-
-server_app = typer.Typer(invoke_without_command=True, callback=serve, **APP_OPTIONS)
-server_app.command(cls=PlainCommand)(ban)
-server_app.command(cls=PlainCommand)(unban)

@@ -154,10 +154,6 @@ class ClientConfig(TaskSettings):
         1, _SECURE, "clients of a sum that may have records of one person; more cost more, and need pld",
         page="accounting.md#a-person-at-several-clients-of-a-sum",
     )  # fmt: skip
-    max_lost_rounds: Annotated[int, Range(1, 10**6)] = setting(
-        10, _SECURE, "number of sums paid for and never opened, over all runs, after which this client "
-                     "joins no more sums",
-    )  # fmt: skip
     physical_batch_size: Examples | Auto = setting(
         64, _MACHINE, "most examples in memory at once; auto: what fits memory-mib"
     )
@@ -174,10 +170,6 @@ class ClientConfig(TaskSettings):
     approval_wait: Annotated[float, Range(0, 1e8)] = setting(
         300.0, _OPERATOR, "seconds that a round waits for the operator, with approve"
     )
-    evaluate_received: bool = setting(
-        False, _OPERATOR, "evaluate each global model on this site's test rows",
-        page="joining.md#how-good-is-it-here",
-    )  # fmt: skip
     save_model: str = setting("", _OPERATOR, "folder to keep final models in; empty: they are not kept")
 
     def __post_init__(self) -> None:

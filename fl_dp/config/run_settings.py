@@ -115,12 +115,7 @@ class RunSettings(TaskSettings):
         page="strategies.md#a-strategy-of-ones-own", path=True,
     )  # fmt: skip
     round_timeout: Seconds = setting(
-        3600.0, _SERVER, "seconds to wait for the replies of a round, and for min-clients", may_change=True
-    )
-    grace: Annotated[float, Range(0, 1e6)] = setting(
-        2.0, _SERVER,
-        "once more than half have answered, a round waits for the others this many times as long as it "
-        "took so far, at least 10 s; simulations and secure sums have their own rules",
+        3600.0, _SERVER, "seconds to wait for the replies of a round, and for min-clients",
         page="strategies.md#when-a-round-is-closed", may_change=True,
     )  # fmt: skip
     evaluate: str = setting(

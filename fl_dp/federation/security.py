@@ -1,4 +1,4 @@
-"""Security events of a server: who was refused or banned, from where, and why.
+"""Security events of a server: who was refused, from where, and why.
 
 They go only to the logger `fl_dp.security`, which keeps nothing without a handler (`launch/logs.py`).
 """

@@ -54,7 +54,6 @@ def fine_tune(settings: ClientConfig, path: Path, recipe: Recipe, out: Path) -> 
         settings,
         personal="",
         approve=False,
-        evaluate_received=False,
         trainable=recipe.trainable or settings.trainable,
     )
     model, update, asked = _train(own, weights, name, recipe)

@@ -126,14 +126,6 @@ def check_unfinished(folder: RunFolder) -> None:
         raise ConfigError(f"--resume {folder.shown}: nothing to resume, as the run {how}.")
 
 
-def check_going_on(folder: RunFolder) -> None:
-    """Raise ConfigError unless the folder holds a run that is going on or can be resumed."""
-    if not folder.config.exists():
-        raise ConfigError(f"{folder.shown}: holds no run; name the folder that the server printed.")
-    if Run(folder).is_over:
-        raise ConfigError(f"{folder.shown}: the run is over; it no longer asks anybody.")
-
-
 def go_on_with(folder: RunFolder) -> str:
     """The command that resumes the stopped run in the folder."""
     if folder.launch.exists():

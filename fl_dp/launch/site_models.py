@@ -4,20 +4,18 @@ The results are for the operator's console and for nobody else. They are compute
 over the client, never in one that answers a server.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.errors import ConfigError, DataError, FlDpError
+from fl_dp.errors import ConfigError, DataError
 from fl_dp.federation.client.own_states import (
     OwnModel,
     own_model_file,
     own_models,
     read_own_model,
-    written_at,
 )
-from fl_dp.federation.client.received import read_received, received_file
 from fl_dp.reporting.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -113,22 +111,15 @@ def measured(settings: ClientConfig, weights: Weights, name: str) -> str:
     task = task_of(settings)
     data = records_of(task, "test")
     if data is None:
-        raise no_test_rows()
+        raise DataError(
+            "This site has no test rows: its data have none, or test_data() of its task returns none."
+        )
     model = model_with(task, weights, name)
     with in_task_code(type(task), "its evaluation"):
         result = evaluate(model, data, task, find_devices(settings.device)[0])
     values = {"loss": result.loss, **result.metrics}
     words = ", ".join(f"{key} {'n/a' if v is None else format(v, '.4f')}" for key, v in values.items())
     return f"{name}, on {len(data)} test rows of this site: {words}"
-
-
-def no_test_rows() -> DataError:
-    return DataError(
-        "This site has no test rows: its data have none, or test_data() of its task returns none."
-    )
-
-
-Say = Callable[[str], None]
 
 
 def evaluate_file(settings: ClientConfig, path: Path) -> str:
@@ -140,43 +131,3 @@ def evaluate_file(settings: ClientConfig, path: Path) -> str:
     weights = read_weights(path)
     own = with_newest(settings, weights)
     return "\n".join(measured(settings, *one) for one in ((weights, str(path)), own) if one is not None)
-
-
-class OwnEvaluation:
-    """Evaluates, once each, every global model that the client receives and every model of its own.
-
-    DataError if there are no test rows.
-    """
-
-    def __init__(self, settings: ClientConfig, say: Say) -> None:
-        if not has_test_rows(settings):
-            raise no_test_rows()
-        self._settings, self._say = settings, say
-        self._received = received_file(settings)
-        self._seen = self._states()
-
-    def look(self) -> None:
-        """Evaluate what has come since the last look; an error is printed, and ends nothing."""
-        before, self._seen = self._seen, self._states()
-        try:
-            if self._seen[0] not in (0, before[0]):
-                self._global()
-            if self._seen[1] not in (0, before[1]):
-                self._own()
-        except FlDpError as error:
-            self._say(f"the received model could not be evaluated: {error}")
-
-    def _global(self) -> None:
-        received = read_received(self._received)
-        name = f"run {received.run}, the model at the start of round {received.server_round}"
-        self._say(measured(self._settings, received.weights, name))
-
-    def _own(self) -> None:
-        own = with_newest(self._settings, read_received(self._received).weights)
-        if own is not None:
-            self._say(measured(self._settings, *own))
-
-    def _states(self) -> tuple[int, int]:
-        """When the last global model was received, and when the site's own was written; 0: never."""
-        own = own_model_file(self._settings)
-        return written_at(self._received), written_at(own) if own else 0

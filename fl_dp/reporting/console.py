@@ -81,8 +81,7 @@ def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
     )
     why = record.get("lost")  # older reports have none
     lost = folded(f"  LOST, though paid for: {why}") if why else []
-    nowhere = folded(f"  {record['nowhere']}") if record.get("nowhere") else []
-    return "\n".join([*packed(parts), *lost, *nowhere])
+    return "\n".join([*packed(parts), *lost])
 
 
 def _counts(record: Mapping[str, Any]) -> str:

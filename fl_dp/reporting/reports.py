@@ -149,7 +149,6 @@ class RoundReport:
     outcomes: as in the `Summary`, of the sites' noised counts; not written without any. Only if the sites'
     histograms went into secure sums: secure_sum, an `OpenedSum`; lost, why there was none, although sites
     have paid; epsilon_alone, as for training.
-    nowhere: why the run goes nowhere, in the round that says so; else empty, and not written.
     """
 
     round: int
@@ -167,7 +166,6 @@ class RoundReport:
     lost_rounds: int = 0
     secure_sum: OpenedSum | None = None
     site_metrics: Mapping[str, object] | None = None
-    nowhere: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return _line(self)
@@ -269,7 +267,7 @@ class Summary:
 # Keys that only some runs and clients have, with the default for those that are not written.
 OF_SOME: dict[str, Any] = {
     "shares": 1, "copies": 1, "pass_steps": 1, "epsilon_alone": None, "budget_alone": None,
-    "secure_sum": None, "masked": None, "this_run": None, "constant": {}, "site_metrics": None, "nowhere": "",
+    "secure_sum": None, "masked": None, "this_run": None, "constant": {}, "site_metrics": None,
     "outcomes": {}, "test_accounts": {},
 }  # fmt: skip
 

@@ -46,7 +46,7 @@ UNSIGNED = {
     ),
     "how the run ended, and why": "status reason",
     "losses and metrics, and of which round the model is": (
-        "loss accuracy metrics constant outcomes nowhere site_metrics test_accounts suppressed_below model "
+        "loss accuracy metrics constant outcomes site_metrics test_accounts suppressed_below model "
         "model_round"
     ),
     "dates and times of the run": "started ended seconds model.date",

@@ -11,9 +11,6 @@ import typer
 from fl_dp.cli import server as module
 from fl_dp.cli.common import APP_OPTIONS, run_command
 from fl_dp.federation.link import listener
-from fl_dp.federation.server import run_record
-from fl_dp.federation.server.left_out import read_banned
-from fl_dp.kits.loopback import loopback_server, loopback_sites
 from fl_dp.kits.provision import Wishes, provision
 
 
@@ -141,66 +138,3 @@ def test_who_is_waited_for_is_named_whenever_it_is_said(monkeypatch):
     roster.federation, here = "loopback", iter([["north"], ["north", "south"]])  # its roster grows
     module._wait_for_sites(2, served, told)
     assert done[-1] == "1 of 2 sites are connected: north"
-
-
-@pytest.fixture
-def banning(served, tmp_path, capsys):
-    """Bans in a run that has begun, and in which north has registered: the exit code, and what was said."""
-    assert server("--out", "out") == 0
-    state = SimpleNamespace(clients=[SimpleNamespace(name="north")])
-    capsys.readouterr()
-
-    def say(*words):
-        code = run_command(module.server_app, [*words], prog="server.py")
-        said = capsys.readouterr()
-        return code, (said.out + said.err).strip()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_record, "kept_state", lambda path: state)
-        yield say
-
-
-def test_who_is_banned_stands_in_a_file_of_the_owner_and_is_let_in_again(banning, tmp_path):
-    file = tmp_path / "out/banned.json"
-    assert banning("ban", "out", "north") == (0, "out: banned from the next round on: north")
-    assert (read_banned(file.parent), file.stat().st_mode & 0o777) == ({"north"}, 0o600)
-    assert banning("unban", "out", "south") == (
-        2,
-        "error: south: is not banned; the banned clients are north.",
-    )
-    assert banning("unban", "out", "north") == (0, "out: banned from the next round on: none")
-    assert read_banned(file.parent) == frozenset()
-
-
-def test_a_name_that_nobody_has_is_not_banned_and_the_roster_knows_more(banning, tmp_path):
-    code, said = banning("ban", "out", "south")
-    assert code == 2
-    assert said == (
-        "error: south: no such client in the run in out; its clients are north. "
-        "To ban a site of the roster that has not joined yet, give --kit KIT."
-    )
-    assert not (tmp_path / "out/banned.json").exists()
-    loopback_server(tmp_path / "keys", 1)
-    loopback_sites(tmp_path / "keys", ["south"])
-    assert banning("ban", "out", "south", "--kit", str(tmp_path / "keys/server"))[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("ban", "nowhere", "north"), "nowhere: holds no run"),
-        (
-            ("--out", "out", "ban", "out", "north"),
-            "--out: has no effect before ban; put options of ban after it",
-        ),
-        (("unban", "over", "north"), "over: the run is over; it no longer asks anybody"),
-    ],
-)
-def test_where_nothing_can_be_banned_it_is_said(banning, tmp_path, words, said):
-    over = tmp_path / "over"
-    over.mkdir()
-    (over / "config.toml").touch()
-    (over / "summary.json").write_text('{"status": "completed"}')
-    code, found = banning(*words)
-    assert code == 2
-    assert said in found

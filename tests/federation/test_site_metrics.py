@@ -235,7 +235,7 @@ def test_a_silent_site_does_not_hold_up_the_others(sites, fakes):
     def silent(message):
         return None if message.metadata.message_type == "evaluate" else sites[2](message)
 
-    own = config(rounds=1, round_timeout=2.0, grace=0.0)
+    own = config(rounds=1, round_timeout=2.0)
     strategy, _ = run([*sites[:2], silent], fakes, own, sites[0].model)
     last = strategy.reports[-1].site_metrics
     assert last["sites"]["c"] == {"status": "failed", "reason": "no answer before the evaluation was closed"}
@@ -247,7 +247,7 @@ def test_an_evaluation_is_closed_a_grace_after_more_than_half_have_answered(monk
 
     now = [0.0]
     monkeypatch.setattr(site_metrics.time, "monotonic", lambda: now[0])
-    closing = _Closing(4, grace=2.0)
+    closing = _Closing(4)
     for when, answers, closed in ((100, 2, False), (200, 3, False), (599, 3, False), (600, 3, True)):
         now[0] = when
         assert closing.is_closed([None] * answers) is closed

@@ -81,7 +81,7 @@ def test_data_that_have_spent_nothing_get_noise_for_their_budget(tmp_path, model
 def test_only_what_is_chosen_moves_nobody_is_asked_and_nothing_personal_is_left_out(tmp_path, model):
     """Its operator has asked for it, and all that it trains stays here."""
     name, other = MODEL.state_dict()
-    settings = {"approval-wait": 0.0, "evaluate-received": True, "approve": True}
+    settings = {"approval-wait": 0.0, "approve": True}
     site = Site(tmp_path, personal=other, **settings)
     fine_tune(site.config, model, Recipe(trainable=other), tmp_path / "ours.pt")
     tuned = weights(tmp_path / "ours.pt")

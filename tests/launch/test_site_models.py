@@ -9,12 +9,11 @@ from federation.client.sites import MODEL, PLAN, Site
 
 from fl_dp.errors import ConfigError, DataError, TaskError
 from fl_dp.federation.client.own_states import states_folder
-from fl_dp.federation.client.received import read_received, received_file
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
 from fl_dp.form import Form
-from fl_dp.launch.site_models import OwnEvaluation, evaluate_file
+from fl_dp.launch.site_models import evaluate_file
 from fl_dp.models.build import build_model
 from fl_dp.records import LocalUpdate
 from fl_dp.tasks.load import new_model, task_of
@@ -41,59 +40,19 @@ class Ours(Task):
 """
 
 
-def test_a_model_is_measured_once_when_it_was_received(tmp_path):
-    site, said = Site(tmp_path, **{"evaluate-received": True}), []
-    watch = OwnEvaluation(site.config, said.append)
-    watch.look()
-    assert said == []
-    assert isinstance(site.train(), LocalUpdate)
-    watch.look()
-    watch.look()
-    (line,) = said
-    assert line.startswith(
-        "run run-1, the model at the start of round 1, on 355 test rows of this site: loss"
-    )
-    assert "accuracy 0." in line
-    site.train(replace(PLAN, server_round=2))
-    watch.look()
-    assert "round 2" in said[1]
-
-
-def test_what_is_handed_over_is_what_was_received_and_nothing_unless_its_operator_asks(tmp_path):
-    for asked, folder in ((False, tmp_path / "silent"), (True, tmp_path / "asked")):
-        folder.mkdir()
-        site = Site(folder, **{"evaluate-received": asked})
-        site.train()
-        assert received_file(site.config).exists() is asked
-    received, sent = read_received(received_file(site.config)), state_arrays(MODEL)
-    assert (received.run, received.server_round) == ("run-1", 1)
-    assert received.weights.keys() == sent.keys()
-    assert all((received.weights[name] == sent[name]).all() for name in sent)
-
-
 def test_no_answer_reads_a_test_row(tmp_path):
-    """Rows that end whoever reads them: the round is answered all the same, and the watcher says its line."""
+    """Rows that end whoever reads them: the round is answered all the same."""
     (tmp_path / "ours.py").write_text(POISONED)
     task = str(tmp_path / "ours.py")
-    site = Site(
-        tmp_path, task=task, **{"evaluate-received": True, "num-partitions": 1, "public-size": 80, "seed": 3}
-    )
+    site = Site(tmp_path, task=task, **{"num-partitions": 1, "public-size": 80, "seed": 3})
     model = torch.nn.Linear(4, 3)
     plan = replace(PLAN, task=task_identity(site.config), expected_batch_size=16)
     content = plan_to_content(plan, encode(state_arrays(model)))
     answer, problem = reply_from_content(site.call("train", content), specs(state_arrays(model)))
     assert problem == ""
     assert isinstance(answer, LocalUpdate), answer
-    assert received_file(site.config).exists()
     with pytest.raises(TaskError, match="patient 17"):
         evaluate_file(site.config, _weights(tmp_path, model))
-
-
-def test_a_disk_that_is_full_ends_no_round(tmp_path, caplog):
-    (tmp_path / "received").write_text("a file where the folder should be")
-    site = Site(tmp_path, **{"evaluate-received": True})
-    assert isinstance(site.train(), LocalUpdate)
-    assert "is not kept there" in caplog.text
 
 
 def _weights(folder: Path, model: torch.nn.Module) -> Path:
@@ -112,30 +71,22 @@ def test_a_file_or_a_runs_folder_is_measured(tmp_path):
 
 
 def test_a_model_of_the_sites_own_is_measured_too(tmp_path):
-    """Beside the global one while it joins, and on whatever model of that shape is given afterwards."""
-    site, said = Site(tmp_path, **{"evaluate-received": True}), []
-    watch = OwnEvaluation(site.config, said.append)
+    """On whatever model of that shape is given."""
+    site = Site(tmp_path)
     own = site.train(replace(PLAN, local_algorithm="mr-mtl", pull=0.1))
     assert isinstance(own, LocalUpdate)
-    for _ in range(2):
-        watch.look()
-    assert len(said) == 2
-    assert said[1].startswith("with this site's own parameters, after round 1 of run run-1, on 355")
     trained = build_model("linear", Form((1, 8, 8), 10), seed=1)
     trained.load_state_dict({name: torch.tensor(array) for name, array in own.arrays.items()})
     alone = evaluate_file(Site(tmp_path / "..").config, _weights(tmp_path, trained))
     both = evaluate_file(site.config, _weights(tmp_path, MODEL)).splitlines()
-    assert [line.partition(": ")[2] for line in both] == [
-        said[0].partition(": ")[2],
-        alone.partition(": ")[2],
-    ]
-    assert said[1] == both[1]
+    assert both[1].startswith("with this site's own parameters, after round 1 of run run-1, on 355")
+    assert both[1].partition(": ")[2] == alone.partition(": ")[2] != both[0].partition(": ")[2]
 
 
 def test_a_tied_parameter_goes_by_its_first_name(tmp_path):
     """A state dict has it twice; the second one is not to undo what is the site's own."""
     (tmp_path / "tied.py").write_text(TIED)
-    site = Site(tmp_path, **{"model": str(tmp_path / "tied.py:Tied"), "evaluate-received": True})
+    site = Site(tmp_path, model=str(tmp_path / "tied.py:Tied"))
     task = task_of(site.config)
     task.form = Form((1, 8, 8), 10)
     model = new_model(task)
@@ -181,4 +132,4 @@ def test_without_test_rows_it_is_said_at_once(tmp_path):
     (tmp_path / "ours.py").write_text(POISONED.replace('raise RuntimeError(f"read by', "return None #"))
     site = Site(tmp_path, task=str(tmp_path / "ours.py"), **{"num-partitions": 1})
     with pytest.raises(DataError, match="This site has no test rows"):
-        OwnEvaluation(site.config, print)
+        evaluate_file(site.config, _weights(tmp_path, torch.nn.Linear(4, 3)))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_dp.durable_files import NewLines, open_private, private_folder
-from fl_dp.federation.client.journal_line import Event, Line, in_words
+from fl_dp.federation.client.journal_line import Event, Line
 
 logger = logging.getLogger("fl_dp.clients")
 
@@ -44,14 +44,13 @@ class Note:
         self._known |= known
 
     def write(self, event: Event, **more: Any) -> None:
-        """Append a line, and log it. If it cannot be written, the log says so, and nothing fails."""
+        """Append a line. If it cannot be written, the log says so, and nothing fails."""
         line = Line(
             event=event,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self._started, 3),
             **{**self._known, **more},
         )
-        logger.info("%s", in_words(line))
         try:
             append(self._folder, line)
         except OSError as error:

@@ -12,7 +12,6 @@ from typing import Any
 
 from flwr.app import Context, Message, MessageType, RecordDict
 
-from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import open_private
 from fl_dp.errors import FederationError
@@ -126,8 +125,6 @@ class ClientLoop:
         self._pause = _FIRST_PAUSE  # not after a mere join: it could then rejoin twice a second for ever
         if message is None:
             return
-        kind = one_line(message.metadata.message_type)  # the server's text, of any length
-        logger.debug("message %s of run %d", kind, message.metadata.run_id)  # the journal says more
         content = answered_apart(lambda: self._handled(message), self._beat, BEAT_SECONDS)
         kept = take_kept(content)  # for every kind of message: it must never leave
         if message.metadata.message_type == SECURE_SUM:

@@ -17,29 +17,30 @@ from fl_dp.errors import DeclinedError, FlDpError
 from fl_dp.federation.client.kept_states import FOLDER
 from fl_dp.federation.client.registration import account_digest
 
+MOST_LOST = 10  # sums, over all runs
+_ENDING = ".sums.json"
 _PAID, _OPENED = "paid", "opened"
 
 
 @dataclass(frozen=True, slots=True)
 class LostRounds:
-    """The count for one client's data. most: the limit in its settings."""
+    """The count for one client's data."""
 
     path: Path
-    most: int
 
     @classmethod
     def of(cls, config: ClientConfig) -> Self:
         folder = Path(config.ledger).absolute().parent / FOLDER
-        return cls(folder / f"{account_digest(config)}.sums.json", config.max_lost_rounds)
+        return cls(folder / f"{account_digest(config)}{_ENDING}")
 
     def check(self) -> None:
-        """DeclinedError if as many were lost as the settings allow."""
+        """DeclinedError if MOST_LOST were lost."""
         table = self._read()
         lost = table[_PAID] - table[_OPENED]
-        if lost >= self.most:
+        if lost >= MOST_LOST:
             raise DeclinedError(
-                f"{lost} secure sums that this client had paid for were never opened (max-lost-rounds = "
-                f"{self.most}): it gives to none any more. Its operator may raise the limit, knowing why."
+                f"{lost} secure sums that this client had paid for were never opened: it gives to none any "
+                f"more. Its operator may delete {FOLDER}/*{_ENDING} beside the ledger, knowing why."
             )
 
     def paid(self) -> None:

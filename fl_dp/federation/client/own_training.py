@@ -16,7 +16,6 @@ from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.kept_rows import check_once, kernels_of, rows_of
 from fl_dp.federation.client.masked_part import MaskedPart
 from fl_dp.federation.client.own_states import OwnStates
-from fl_dp.federation.client.received import keep_received
 from fl_dp.federation.client.round import expected_weights
 from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.devices import find_devices
@@ -70,8 +69,6 @@ class OwnTraining:
         weights = expected_weights(content, plan.model, specs(state_arrays(model)))
         self.check_received(weights)
         load_arrays(model, weights)
-        if settings.evaluate_received:
-            keep_received(settings, plan, weights)
         device, *more = devices = find_devices(settings.device)
         model = model.to(device).train()
         with in_task_code(type(self._task), "a check of its losses"):

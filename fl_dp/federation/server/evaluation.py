@@ -1,4 +1,4 @@
-"""Evaluates the global model, and answers that need no model, on public test data."""
+"""Evaluates the global model on public test data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,6 @@ from torch import nn
 
 from fl_dp.config.data import PERSON
 from fl_dp.errors import ConfigError, DataError
-from fl_dp.federation.server.nowhere import WithoutAModel
-from fl_dp.tasks.constant import ConstantPrediction, constant_prediction
 from fl_dp.tasks.metric import metrics_of
 from fl_dp.tasks.outcomes import are_told, of_test_records
 from fl_dp.tasks.task import Task
@@ -98,13 +96,3 @@ def _batches(data: "TensorData", device: torch.device) -> Iterator[Batch]:
     for start in range(0, len(data), BATCH_SIZE):
         inputs, targets = data.batch(torch.arange(start, min(start + BATCH_SIZE, len(data))))
         yield inputs.to(device), targets.to(device)
-
-
-def without_a_model(task: Task, data: "TensorData") -> WithoutAModel | None:
-    """What the best constant prediction reaches; None if it is not known, see `constant.py`."""
-    best = constant_prediction(task, data)
-    if best is None:
-        return None
-    zero = ConstantPrediction(torch.zeros_like(best.get_buffer("answer")), best.output_shape)
-    reached, odds = (evaluate(answer, data, task, torch.device("cpu")) for answer in (best, zero))
-    return WithoutAModel(reached.loss, reached.metrics.get("accuracy"), odds.loss)

@@ -82,7 +82,6 @@ def prepare(
         test, at_the_end = evaluation.halves(test)
     strategy = _strategy(model, config, run, record, on_round)
     if test is not None:
-        strategy.reporting.constant = evaluation.without_a_model(task, test)
         evaluation.try_own_metrics(model, test, task, device, config.metric_names)
     if record.state:
         arrays = _resumed(strategy, record, config, expected)

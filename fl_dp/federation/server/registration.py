@@ -3,19 +3,17 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, FederationError, FlDpError
+from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.security import security_event
 from fl_dp.federation.server.client_record import ClientRecord, record_of, shows_less, total_arithmetic
-from fl_dp.federation.server.left_out import BANNED, SilentSites, read_banned
 from fl_dp.federation.server.planning import listed_rounds
 from fl_dp.federation.wire.messages import profile_from_content
 from fl_dp.federation.wire.send_receive import (
@@ -36,8 +34,8 @@ PATIENCE = 60.0  # seconds that the first round waits for the answers of nodes t
 LEAST_PATIENCE = 10.0  # the same for later rounds: a busy machine or a lost connection may take as long
 RUN_IS_SPENT = "one more step would cost it more than the run's epsilon"
 REVOKED = "was revoked: the roster no longer has it"
-_LONG = 5.0  # seconds; a site whose accounting takes longer is not asked again at once
-_REST = 20.0  # but after this many times as long
+SILENT = "has left two rounds in a row unanswered; it is asked again when the run is resumed"
+_MISSES = 2  # rounds in a row without an answer, after which a site is not asked any more
 RETRY = 10.0  # seconds after which a refused node is asked again, while a round waits for clients
 
 
@@ -74,20 +72,15 @@ class Registration:
 
     A restarted client comes back as a new node under its old name; the newest node counts. Its ledger must
     show at least what the server has seen in it, so a restored backup is refused. A refused node is asked
-    again in the next round, because most faults are temporary. A banned client is never asked; a silent one
-    rests, see `SilentSites`, if a round has enough others.
-
-    least_asked: how many clients a round must ask, given how many it could.
+    again in the next round, because most faults are temporary. A client that has left two rounds in a row
+    unanswered is not asked any more: each costs a round its wait, and its own data a budget. It may register,
+    so that what it has paid is known.
     """
 
-    def __init__(self, config: RunConfig, least_asked: Callable[[int], int] = lambda asked: 1) -> None:
+    def __init__(self, config: RunConfig) -> None:
         self.clients: dict[str, ClientRecord] = {}
-        self.silent = SilentSites()
+        self._missed: dict[str, int] = {}  # by name, how many rounds in a row are unanswered; never saved
         self._round, self._first = 0, True  # the round being prepared, and whether it is the first
-        self._least_asked = least_asked
-        self._banned: frozenset[str] = frozenset()
-        self._costly: dict[str, float] = {}  # sites whose accounting took long, and until when they wait
-        self._unheard: set[str] = set()  # sites that left before they had registered
         self.answers = 0  # to requests to register, refused ones included
         self._config = config
         self._live: set[int] = set()
@@ -116,22 +109,17 @@ class Registration:
         return [name for name, client in self.clients.items() if client.node_id in self._registered]
 
     def begin(self, server_round: int) -> None:
-        """Prepare this round, without the clients that are banned by now."""
+        """Prepare this round."""
         self._first, self._round = self._round == 0, server_round
         for client in self.clients.values() if self._config.lists_noise else ():
             client.round = server_round
-        before = self._banned
-        try:
-            self._banned = read_banned(Path(self._config.out)) if self._config.out else frozenset()
-        except ConfigError as error:  # a mistake of the operator, who is told; no reason to end the run
-            logger.error("%s Banned as before: %s", error, ", ".join(sorted(self._banned)) or "nobody")
-        for event, names in {"banned": self._banned - before, "unbanned": before - self._banned}.items():
-            for name in sorted(names):
-                security_event(event, f"from round {server_round} on", who=name)
 
     def note(self, client: ClientRecord, *, answered: bool) -> None:
         """Note whether the client has answered this round's request, whatever it said."""
-        self.silent.note(client.name, self._round, answered=answered)
+        if answered:
+            self._missed.pop(client.name, None)
+        else:
+            self._missed[client.name] = self._missed.get(client.name, 0) + 1
 
     def gather(self, grid: Grid) -> list[ClientRecord]:
         """Wait until a round can start; returns the clients that can take a step in it, sorted by name.
@@ -152,12 +140,14 @@ class Registration:
             if len(here) >= self._config.min_clients and (
                 late or waited - enough >= patience or not self._expecting()
             ):
-                able = self._rested([client for client in here if client.can_take_part()])
+                able = [client for client in here if client.can_take_part()]
                 known = len(self.clients) + len(self._refused)  # others may still come, and have budget
                 if able or late or waited >= PATIENCE or known >= self._config.clients:
                     return able
-            for_good = sum(not one.passing for one in self._refused.values())  # no wait will bring them
-            if late or for_good > self._config.clients - self._config.min_clients:
+            refused = {one.who for one in self._refused.values() if not one.passing}
+            for_good = refused | self._silent()  # no wait will bring them
+            too_few = len(here) < self._config.min_clients
+            if late or (too_few and len(for_good) > self._config.clients - self._config.min_clients):
                 raise FederationError(self._too_few(len(here), waited))
             self._announce(len(here))
             pause(started)
@@ -176,10 +166,10 @@ class Registration:
         sites = sites_of(self._grid) if self._grid else None
         if sites is not None and client.name not in sites:
             return REVOKED
-        if client.name in self._banned:
-            return BANNED
         if client.reason:
             return client.reason
+        if client.name in self._silent():
+            return SILENT
         if client.node_id not in self._live:
             return "is not there"
         if client.node_id in self._refused:
@@ -190,18 +180,15 @@ class Registration:
             return RUN_IS_SPENT
         if not client.can_take_part():
             return "no budget is left for one more step"
-        return self.silent.why(client.name) if self.silent.rests(client.name, self._round) else ""
+        return ""
+
+    def _silent(self) -> set[str]:
+        return {name for name, times in self._missed.items() if times >= _MISSES}
 
     def _here(self) -> list[ClientRecord]:
         known = self._live & self._registered
-        found = [client for _, client in sorted(self.clients.items()) if client.node_id in known]
-        return [client for client in found if client.name not in self._banned]
-
-    def _rested(self, able: list[ClientRecord]) -> list[ClientRecord]:
-        """Those that do not rest, if they are enough for a round; otherwise all."""
-        others = [client for client in able if not self.silent.rests(client.name, self._round)]
-        least = self._least_asked(min(len(able), self._config.fit_clients))
-        return others if len(others) >= max(least, self._config.min_clients) else able
+        names = sorted(self.clients.keys() - self._silent())
+        return [self.clients[name] for name in names if self.clients[name].node_id in known]
 
     def _expecting(self) -> bool:
         """Whether to wait for a node that was asked recently."""
@@ -221,10 +208,9 @@ class Registration:
                 self._register(self._asked.pop(key), reply)
 
     def _forget_gone(self, grid: Grid) -> None:
-        """Drop requests to nodes that are gone; their sites are not waited for when they join again."""
+        """Drop requests to nodes that are gone."""
         gone = {key: one for key, one in self._asked.items() if one.node not in self._live}
         self._asked = {key: one for key, one in self._asked.items() if key not in gone}
-        self._unheard |= {one.site for one in gone.values() if one.site is not None}
         give_up(grid, gone)
 
     def _ask(self, grid: Grid, nodes: Iterable[int]) -> None:
@@ -234,14 +220,12 @@ class Registration:
         for node in nodes:
             refused = self._refused.get(node)
             site = site_at(grid, node) or known.get(node)
-            waits = self._costly.get(site or "", now) > now
-            if node in busy or site in self._banned or waits:
+            if node in busy:
                 continue
             if refused is None or refused.again <= now:
                 message = Message(RecordDict(), node, MessageType.QUERY, ttl=self._config.round_timeout)
-                # no round waits for a silent site: it may still be training
-                silent = site in self._unheard or site in self.silent.state
-                awaited = not silent and (refused is None or refused.passing)
+                # no round waits for a site that has missed the last one: it may still be training
+                awaited = site not in self._missed and (refused is None or refused.passing)
                 questions.append(Question(message, now, awaited, site))
         sent = send(grid, [one.message for one in questions])
         by_id = {one.message.metadata.message_id: one for one in questions}
@@ -249,17 +233,12 @@ class Registration:
 
     def _register(self, question: Question, reply: Message) -> None:
         self.answers += 1
-        if reply.has_content():
-            self._unheard.discard(question.site or "")
-        node, began = question.node, time.monotonic()
+        node = question.node
         passing = any(client.node_id == node for client in self.clients.values())
         try:
             profile = profile_from_content(require_answer(reply, question.message))
             if isinstance(profile, Refusal):
                 raise FederationError(profile.reason)
-            passing = profile.client in self._banned
-            if passing:
-                raise FederationError(f"client {one_line(profile.client)} {BANNED}")
             client = self._recognise(node, profile)
             client.require_accountable()
         except FlDpError as error:
@@ -269,9 +248,6 @@ class Registration:
             self._unsure.discard(node)
             self.clients[client.name] = client
             self._registered.add(node)
-        took = time.monotonic() - began
-        if question.site is not None and took > _LONG:
-            self._costly[question.site] = time.monotonic() + _REST * took
 
     def _refuse(self, node: int, why: str, *, passing: bool, site: str | None) -> None:
         who = site or f"node {node}"
@@ -325,7 +301,8 @@ class Registration:
     def _too_few(self, here: int, seconds: float) -> str:
         whys = by_reason((one.who, one.why) for one in self._refused.values())
         refused = f" {len(self._refused)} were refused: {whys}." if self._refused else ""
+        silent = "".join(f" {name} {SILENT}." for name in sorted(self._silent()))
         return (
             f"A round needs min-clients = {self._config.min_clients} clients, {here} are there "
-            f"after {seconds:.0f} s (round-timeout = {self._config.round_timeout:g} s).{refused}"
+            f"after {seconds:.0f} s (round-timeout = {self._config.round_timeout:g} s).{refused}{silent}"
         )

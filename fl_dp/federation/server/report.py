@@ -19,7 +19,6 @@ from fl_dp.federation.devices import find_device
 from fl_dp.federation.server.ask import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.combine import Aggregator
-from fl_dp.federation.server.nowhere import WithoutAModel, why_nowhere
 from fl_dp.federation.server.planning import participations
 from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.verify import Verdict
@@ -49,7 +48,6 @@ class RunReporter:
         self.lost = ""  # why the last round's updates were not used, if they were not
         self.opened: OpenedSum | None = None  # the last round's
         self.site_metrics: dict[str, Any] | None = None  # of the last round; None if they were not due
-        self.constant: WithoutAModel | None = None  # what a model is held against
 
     def restore(self, report: RoundReport) -> None:
         """Continue after that round."""
@@ -91,17 +89,9 @@ class RunReporter:
             lost_rounds=lost_before + bool(self.lost),
             secure_sum=self.opened,
             site_metrics=self.site_metrics,
-            nowhere=self._why_nowhere(server_round, metrics),
         )
         self.reports.append(report)
         return report
-
-    def _why_nowhere(self, server_round: int, metrics: MetricRecord) -> str:
-        """Said once in a run."""
-        loss = metrics.get("loss")
-        if not isinstance(loss, int | float) or any(one.nowhere for one in self.reports):
-            return ""
-        return why_nowhere(server_round, self.last_round, loss, scalar(metrics, "accuracy"), self.constant)
 
     @property
     def masked(self) -> bool | None:

@@ -27,7 +27,7 @@ from fl_dp.federation.server.accounts_of_tests import AccountOfTests, AccountsOf
 from fl_dp.federation.server.client_record import shows_less
 from fl_dp.federation.server.histogram_sum import HistogramSum, question
 from fl_dp.federation.server.registration import LEAST_PATIENCE, Registration
-from fl_dp.federation.server.verify import ENDED_WITHIN, TOLERANCE
+from fl_dp.federation.server.verify import ENDED_WITHIN, GRACE, TOLERANCE
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.federation.wire.evaluation import (
     EVALUATE,
@@ -194,7 +194,7 @@ class SiteMetrics:
             name: Message(content, node, EVALUATE, ttl=ttl, group_id=group) for name, node in nodes.items()
         }
         sent = send(grid, list(messages.values()))
-        closed = (lambda replies: False) if in_sum else _Closing(len(sent), self._config.grace).is_closed
+        closed = (lambda replies: False) if in_sum else _Closing(len(sent)).is_closed
         replies = receive(grid, sent, ttl, closed)
         answered = {one.metadata.reply_to_message_id: one for one in replies}
         return {name: (one, answered.get(one.metadata.message_id)) for name, one in messages.items()}
@@ -316,19 +316,19 @@ def _check_cells(cells: NDArray, layout: Layout) -> None:
 
 
 class _Closing:
-    """Closes an evaluation as a round: once more than half have answered, others get `grace` times as long.
+    """Closes an evaluation as a round: once more than half have answered, others get GRACE times as long.
 
     All answer, if only that they have no test records, so that refusals count.
     """
 
-    def __init__(self, asked: int, grace: float) -> None:
-        self._quorum, self._grace, self._began = asked // 2 + 1, grace, time.monotonic()
+    def __init__(self, asked: int) -> None:
+        self._quorum, self._began = asked // 2 + 1, time.monotonic()
         self._until = math.inf
 
     def is_closed(self, replies: Sequence[Message]) -> bool:
         waited = time.monotonic() - self._began
         if len(replies) >= self._quorum and self._until == math.inf:
-            self._until = max(waited * (1 + self._grace), waited + LEAST_PATIENCE)
+            self._until = max(waited * (1 + GRACE), waited + LEAST_PATIENCE)
         return waited >= self._until
 
 

@@ -5,7 +5,6 @@ written whole or not at all, and nothing in it is ever executed.
 """
 
 import json
-import operator
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,8 +47,7 @@ class ServerState:
     secret of the choice of clients. clients: all that ever registered; registered: the names of those that
     need not register again. arrays: the complete global model. aggregated: what aggregation, server optimizer
     and local algorithm keep at the server. started: when the run first started, UTC, ISO 8601; empty if an
-    older fl_dp began it. missed: `SilentSites.state`; empty if an older fl_dp wrote it. tests: the sites'
-    accounts of test records, by name.
+    older fl_dp began it. tests: the sites' accounts of test records, by name.
     """
 
     run: str
@@ -65,7 +63,6 @@ class ServerState:
     numerics: int = NUMERICS
     origin: str = ""
     started: str = ""
-    missed: Mapping[str, Collection[int]] = field(default_factory=dict)
     tests: Mapping[str, AccountOfTests] = field(default_factory=dict)
 
     def check_same(self, config: RunConfig) -> None:
@@ -95,7 +92,6 @@ def write_state(path: Path, state: ServerState) -> None:
         "version": VERSION,
         "secret": state.secret.hex(),
         "registered": list(state.registered),
-        "missed": state.missed,
         "tests": {name: one.to_row() for name, one in state.tests.items()},
     }
     rows = ",".join(client.row for client in state.clients)  # cached JSON: few rows change in a round
@@ -132,10 +128,6 @@ def _state(
         secret=bytes.fromhex(header["secret"]),
         clients=[client_of(row) for row in header["clients"]],
         registered=frozenset(header["registered"]),
-        missed={
-            name: (operator.index(times), operator.index(until))  # TypeError unless an integer
-            for name, (times, until) in header.get("missed", {}).items()
-        },
         tests={name: AccountOfTests.from_row(row) for name, row in header["tests"].items()},
         arrays=arrays,
         aggregated=aggregated,

@@ -52,7 +52,7 @@ def usual_parts(
 ) -> StrategyParts:
     """The default parts for this config."""
     aggregating = aggregator_of(config, shared)
-    registration = Registration(config, aggregating.least_asked)
+    registration = Registration(config)
     return StrategyParts(
         registration,
         ClientChoice(config, registration, on_registered),
@@ -159,7 +159,6 @@ class PrivateStrategy(Strategy):
             secret=self._parts.choosing.secret,
             clients=list(registration.clients.values()),
             registered=registration.registered,
-            missed=dict(registration.silent.state),
             tests=self._site_metrics.state,
             arrays={name: array.numpy() for name, array in self.result.arrays.items()},
             aggregated=self._parts.aggregating.state() | self._kept.state(),
@@ -184,7 +183,6 @@ class PrivateStrategy(Strategy):
                     for lost in listed[self._over :][:1] if listed else (client.mechanism,):
                         client.count_as_spent(lost)
         parts.registration.restore(state.clients, state.registered if self._resumed else ())
-        parts.registration.silent.restore(state.missed)
         self._site_metrics.restore(state.tests, self._over + 1, self._config.rounds)
         self.result.arrays = encode(state.arrays)
         if report:
@@ -290,7 +288,6 @@ class PrivateStrategy(Strategy):
         quorum = Quorum(
             {key: asked[key] for key in sent},
             self._parts.aggregating.least_updates(len(asked)),
-            self._config.grace,
             self._parts.aggregating.expected,
             new={one.client.name for one in self._asked if not one.client.asked} - self._ever_asked,
         )

@@ -34,6 +34,7 @@ logger = logging.getLogger("fl_dp")
 Shown = str | int | float | bool
 _SHOWN = tuple(name for name, (_, mark) in leaving(LocalUpdate).items() if mark.shown)
 
+GRACE = 2.0  # times the quorum's seconds, for which the others are waited for
 MOST_WORK = 10.0  # the most work of a site, over the quorum's: nobody can check its declared size
 TOLERANCE = 1e-6  # of a claimed epsilon: enough for rounding between machines, not for another mechanism
 NO_REPLY = "no reply before the round was closed"
@@ -48,7 +49,7 @@ class Quorum:
     """Decides when to close a round in which not all clients have answered.
 
     A quorum is updates from more than half of those asked, and no fewer than the round needs. When it is
-    there, the others get `grace` times the time that it took, and at least LEAST_PATIENCE seconds. A client
+    there, the others get GRACE times the time that it took, and at least LEAST_PATIENCE seconds. A client
     that was asked for more steps than any in the quorum gets proportionally more time, up to MOST_WORK times.
     An update that comes later is paid for and lost; so a majority sets the pace, not whoever answers first.
 
@@ -59,18 +60,17 @@ class Quorum:
     operator may have to approve first. `round-timeout` bounds every wait.
 
     asked: the requests by message id; the clock starts now. needed: the number of updates that the round
-    needs. grace: from the run config. expected: the arrays of an update. new: clients never asked before.
+    needs. expected: the arrays of an update. new: clients never asked before.
     """
 
     def __init__(
         self,
         asked: Mapping[str, Asked],
         needed: int,
-        grace: float,
         expected: Mapping[str, ArraySpec],
         new: Collection[str] = (),
     ) -> None:
-        self._asked, self._grace, self._began = asked, grace, time.monotonic()
+        self._asked, self._began = asked, time.monotonic()
         self._expected = expected
         self._quorum = max(len(asked) // 2 + 1, needed)
         self._new = {key for key, one in asked.items() if one.client.name in new}
@@ -98,7 +98,7 @@ class Quorum:
     def _patience(self, message_id: str, seconds: float, steps: int) -> float:
         """How many seconds after its beginning the round waits for that answer."""
         more = min(max(1.0, self._steps(message_id) / steps), MOST_WORK)
-        return max(seconds * (1 + self._grace) * more, seconds + LEAST_PATIENCE)
+        return max(seconds * (1 + GRACE) * more, seconds + LEAST_PATIENCE)
 
     def _steps(self, message_id: str) -> int:
         return self._asked[message_id].mechanism.steps

@@ -142,7 +142,7 @@ class Federation:
         self.config = RunConfig.from_flat(
             {
                 "clients": clients, "aggregation": "secure", "secure-dropouts": dropouts,
-                "round-timeout": 60.0, "site-metrics-every": 1, "site-metrics-bins": 4, "grace": 0.0,
+                "round-timeout": 60.0, "site-metrics-every": 1, "site-metrics-bins": 4,
             }
         )  # fmt: skip
         task_of(self.config).form = Form((1, 8, 8), 10)

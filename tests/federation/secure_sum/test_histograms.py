@@ -11,7 +11,7 @@ from flwr.app import RecordDict
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.federation.client import evaluation
+from fl_dp.federation.client import evaluation, lost_rounds
 from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.vector import grid_of
@@ -125,9 +125,12 @@ def test_who_is_gone_before_the_masks_has_not_paid_and_the_others_begin_again(tm
     assert found["sites"]["site-2"]["status"] in ("declined", "failed")
 
 
-def test_who_is_gone_after_paying_is_a_drop_out_and_beyond_their_number_the_sum_is_lost(tmp_path):
+def test_who_is_gone_after_paying_is_a_drop_out_and_beyond_their_number_the_sum_is_lost(
+    tmp_path, monkeypatch
+):
     """A lost sum is one of the client's lost sums, as a step's is."""
-    federation = Federation(tmp_path, clients=4, **TEST, **{"max-lost-rounds": 1})
+    monkeypatch.setattr(lost_rounds, "MOST_LOST", 1)
+    federation = Federation(tmp_path, clients=4, **TEST)
     found, _ = federation.metrics(gone_at(wire.CONFIRM, 2))
     assert found["secure_sum"] == {"clients": 4, "shares": 2, "masked": True}  # it has masked
     LostRounds.of(federation.members[2].config).opened()  # else it would not join again
@@ -137,10 +140,10 @@ def test_who_is_gone_after_paying_is_a_drop_out_and_beyond_their_number_the_sum_
     assert found["metrics"] == {}
     assert [one["charges"][0]["steps"] for one in found["sites"].values()] == [2] * 4
     found, below = federation.metrics(server_round=3)
-    assert "max-lost-rounds" in found["sites"]["site-0"]["reason"]
+    assert "never opened" in found["sites"]["site-0"]["reason"]
     assert {stage for _, stage, _ in below.seen} == {OFFER, wire.ADVERTISE}  # before anybody has paid
     replies, _ = federation.round()
-    assert "max-lost-rounds" in replies[0]["refusal"]["reason"]  # nor does it train into one
+    assert "never opened" in replies[0]["refusal"]["reason"]  # nor does it train into one
     assert paid(federation) == [2] * 4
 
 

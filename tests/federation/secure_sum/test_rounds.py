@@ -10,6 +10,7 @@ from federation.secure_sum.sum_rounds import KEYS, MODEL, PLAN, Federation, Memb
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fl_dp.config.run import RunConfig
+from fl_dp.federation.client import lost_rounds
 from fl_dp.federation.client.app import answer, train_round
 from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum import wire
@@ -43,9 +44,12 @@ def told(member, content):
     return member.asked(Message(content, 1, wire.SECURE_SUM), SITES)
 
 
-def test_of_a_round_the_strategy_gets_one_sum_with_all_shares_of_noise_and_each_member_pays_once(tmp_path):
+def test_of_a_round_the_strategy_gets_one_sum_with_all_shares_of_noise_and_each_member_pays_once(
+    tmp_path, monkeypatch
+):
     """Beside so much noise the gradients hardly count: five shares of sigma S / sqrt(3)."""
-    federation, asked_twice = Federation(tmp_path, **{"max-lost-rounds": 1}), []
+    monkeypatch.setattr(lost_rounds, "MOST_LOST", 1)
+    federation, asked_twice = Federation(tmp_path), []
 
     def hook(number, stage, asked):
         if (number, stage) == (0, wire.MASK):
@@ -140,9 +144,10 @@ def test_too_few_from_the_start_pay_nothing(tmp_path):
     assert [member.paid() for member in federation.members] == [[]] * 4
 
 
-def test_who_will_not_mask_says_so_before_the_others_pay(tmp_path):
+def test_who_will_not_mask_says_so_before_the_others_pay(tmp_path, monkeypatch):
     """Later it would be a drop-out, and here none is allowed for."""
-    federation = Federation(tmp_path, clients=6, dropouts=0, **{"max-lost-rounds": 1})
+    monkeypatch.setattr(lost_rounds, "MOST_LOST", 1)
+    federation = Federation(tmp_path, clients=6, dropouts=0)
     lost, poor, asks = federation.members[:3]
     LostRounds.of(lost.config).paid()
     poor.config = replace(poor.config, epsilon=0.01)

@@ -1,7 +1,6 @@
 """Who is there: registrations, restarts, names, refusals."""
 
 import json
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,9 +9,8 @@ import pytest
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.server import registration as module
-from fl_dp.federation.server.client_record import ClientRecord, client_of, shows_less
-from fl_dp.federation.server.left_out import BANNED, write_banned
-from fl_dp.federation.server.registration import Registration
+from fl_dp.federation.server.client_record import client_of, shows_less
+from fl_dp.federation.server.registration import SILENT, Registration
 from fl_dp.records import Entry
 
 CONFIG = RunConfig(clients=3, min_clients=2, fit_clients=2, noise_multiplier=2.0, round_timeout=0.3)
@@ -114,47 +112,6 @@ def test_a_node_that_does_not_answer_holds_a_round_up_only_so_long(fakes, monkey
         registration.begin(server_round)
         assert names(registration.gather(grid)) == ["a", "b"]
         assert times[-1] == seconds
-
-
-def test_a_site_that_joins_again_and_again_is_waited_for_once(fakes, monkeypatch):
-    """Where the grid knows who is at a node before it is asked, as the link does."""
-    grid = fakes.Grid({1: fakes.Client("a"), 2: fakes.Client("b"), 3: lambda message: None})
-    grid.site_at = lambda node: {1: "a", 2: "b"}.get(node, "c")
-    nodes, pauses = grid.get_node_ids, []
-
-    def joined_again():
-        last = max(grid.nodes)
-        grid.nodes[last + 1] = grid.nodes.pop(last)
-        return nodes()
-
-    monkeypatch.setattr(grid, "get_node_ids", joined_again)
-    monkeypatch.setattr(module, "pause", pauses.append)
-    registration = Registration(replace(CONFIG, round_timeout=3600.0))
-    for server_round in (1, 2, 3):
-        registration.begin(server_round)
-        assert names(registration.gather(grid)) == ["a", "b"]
-    assert len(pauses) == 1
-
-
-def test_a_site_whose_spending_takes_long_to_add_up_is_looked_at_seldom(fakes, monkeypatch):
-    """Else it holds every round up by joining again, each time with another long history."""
-    now, looked = [0.0], []
-
-    def takes_long(client):
-        looked.append(client.name)
-        now[0] += 80.0 if client.name == "c" else 0.0
-
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(ClientRecord, "require_accountable", takes_long)
-    grid = fakes.Grid({n: fakes.Client(name) for n, name in enumerate("abc", 1)})
-    grid.site_at = lambda node: {1: "a", 2: "b"}.get(node, "c")
-    registration = Registration(CONFIG)
-    assert names(registration.gather(grid)) == ["a", "b", "c"]
-    for node, seconds in ((4, 0.0), (5, 1500.0), (6, 1601.0)):
-        grid.nodes = {1: grid.nodes[1], 2: grid.nodes[2], node: fakes.Client("c")}
-        now[0] = 80.0 + seconds
-        registration.gather(grid)
-    assert looked == ["a", "b", "c", "c"]
 
 
 def test_what_is_waited_for_is_said_once_and_not_when_all_are_there(registration, fakes, caplog):
@@ -325,61 +282,61 @@ def test_a_delta_that_can_be_resolved_for_a_while_never_ends_a_run(fakes, delta)
     assert not client.can_take_part()
 
 
-def test_who_is_banned_is_asked_for_nothing_until_it_no_longer_is(fakes, tmp_path, caplog):
-    """Read before each round, also of a client that has joined anew, or never was there before."""
-    config = replace(CONFIG, clients=4, out=str(tmp_path))
-    registration, grid = Registration(config), fakes.Grid({i: fakes.Client(str(i)) for i in (1, 2, 3)})
-
-    def here(server_round, *banned):
-        write_banned(tmp_path, banned)
-        registration.begin(server_round)
-        return names(registration.gather(grid))
-
-    assert here(1) == ["1", "2", "3"]
-    assert here(2, "3", "4") == ["1", "2"]
-    assert registration.why_idle(registration.clients["3"]) == BANNED
-    grid.nodes[5], grid.nodes[4] = grid.nodes.pop(3), fakes.Client("4")
-    grid.site_at = lambda node: "3" if node == 5 else None
-    asked = len(grid.sent)
-    assert here(3, "3", "4") == ["1", "2"]
-    assert len(grid.sent) == asked + 1  # who is banned and known by the grid is not even asked who it is
-    assert f"node 4 is no part of this run: client 4 {BANNED}" in caplog.text
-    (tmp_path / "banned.json").write_text("{")
-    registration.begin(4)
-    assert names(registration.gather(grid)) == ["1", "2"]
-    assert "banned.json: is damaged" in caplog.text
-    assert "Banned as before: 3, 4" in caplog.text
-    assert here(5, "4") == ["1", "2", "3"]
-    assert here(6) == ["1", "2", "3", "4"]
-
-
-def test_bans_and_joins_that_are_refused_are_security_events_once(fakes, tmp_path, monkeypatch):
+def test_joins_that_are_refused_are_security_events_once(registration, fakes, monkeypatch):
     told = []
     monkeypatch.setattr(module, "security_event", lambda event, why, who: told.append((event, who, why)))
-    registration = Registration(replace(CONFIG, clients=2, out=str(tmp_path)))
-    grid = fakes.Grid({i: fakes.Client(str(i)) for i in (1, 2, 3)})
-    for server_round, banned in enumerate((["3"], ["3"], []), start=1):
-        write_banned(tmp_path, banned)
+    grid = fakes.Grid(
+        {1: fakes.Client("1"), 2: fakes.Client("2"), 3: fakes.refuse("failed", "its ledger is full")}
+    )
+    for server_round in (1, 2):
         registration.begin(server_round)
         registration.gather(grid)
-    assert told == [
-        ("banned", "3", "from round 1 on"),
-        ("join refused", "node 3", f"client 3 {BANNED}"),
-        ("unbanned", "3", "from round 3 on"),
-    ]
+    assert told == [("join refused", "node 3", "its ledger is full")]
 
 
-def test_a_ban_ends_no_run_that_waits_for_more(fakes, tmp_path):
-    """Who is banned does not count as there; the run waits until the ban is over, or others come."""
-    registration = Registration(replace(CONFIG, clients=2, out=str(tmp_path), round_timeout=0.2))
-    grid, began = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2")}), time.monotonic()
-    write_banned(tmp_path, ["2"])
-    registration.begin(1)
-    with pytest.raises(
-        FlDpError, match=r"min-clients = 2 clients, 1 are there after .* refused: node 2: client 2 is"
-    ):
+def test_who_leaves_two_rounds_in_a_row_unanswered_is_asked_for_none_until_the_server_restarts(fakes):
+    """Not by joining anew either; who answers one in between begins to count anew."""
+    registration = Registration(replace(CONFIG, clients=4))
+    grid = fakes.Grid({n: fakes.Client(str(n)) for n in (1, 2, 3)})
+
+    def here(server_round, **answered):
+        registration.begin(server_round)
+        found = names(registration.gather(grid))
+        for name, did in answered.items():
+            registration.note(registration.clients[name[1:]], answered=did)
+        return found
+
+    assert here(1, _3=False) == here(2, _3=True) == here(3, _3=False) == here(4, _3=False) == ["1", "2", "3"]
+    grid.nodes[4] = grid.nodes.pop(3)
+    assert here(5) == ["1", "2"]
+    assert registration.why_idle(registration.clients["3"]) == SILENT
+    assert registration.clients["3"].node_id == 4  # it says what its rounds have cost
+    restarted = Registration(replace(CONFIG, clients=4))
+    restarted.restore(registration.clients.values(), registration.registered)
+    assert names(restarted.gather(grid)) == ["1", "2", "3"]
+
+
+def test_a_run_that_has_too_few_without_the_silent_ends_at_once_and_names_them(fakes):
+    registration = Registration(replace(CONFIG, clients=2, round_timeout=3600.0))
+    grid = fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2")})
+    registration.gather(grid)
+    for _ in range(2):
+        registration.note(registration.clients["2"], answered=False)
+    with pytest.raises(FlDpError, match=f"needs min-clients = 2 clients, 1 are there .* 2 {SILENT}"):
         registration.gather(grid)
-    assert time.monotonic() - began >= 0.2
+
+
+def test_who_is_silent_ends_no_run_that_has_enough_others(fakes, monkeypatch):
+    """Of three sites where two are planned; one joins anew, and is waited for."""
+    registration = Registration(replace(CONFIG, clients=2, round_timeout=3600.0))
+    grid = fakes.Grid({n: fakes.Client(str(n)) for n in (1, 2, 3)})
+    registration.gather(grid)
+    for _ in range(2):
+        registration.note(registration.clients["3"], answered=False)
+    grid.nodes[4], waits = lambda message: None, []
+    monkeypatch.setattr(module, "pause", lambda started: waits.append(grid.nodes.pop(4)))
+    assert names(registration.gather(grid)) == ["1", "2"]
+    assert len(waits) == 1
 
 
 def test_a_client_of_a_resumed_run_knows_what_the_run_may_cost_it(registration, fakes):

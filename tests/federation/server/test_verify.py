@@ -221,7 +221,7 @@ def test_a_lost_sum_takes_a_round_from_those_alone_who_were_believed():
 class Round:
     """Clients "0" to "4" by the messages of these names, on a clock of its own. new: never asked before."""
 
-    def __init__(self, monkeypatch, *, needed=1, grace=2.0, steps=(10,) * 5, new=()):
+    def __init__(self, monkeypatch, *, needed=1, steps=(10,) * 5, new=()):
         self.now, self.replies = 1000.0, []
         monkeypatch.setattr(verify, "time", SimpleNamespace(monotonic=lambda: self.now))
         asked = {
@@ -233,7 +233,7 @@ class Round:
         }
         new = {f"site {i}" for i in new}
         monkeypatch.setattr(verify, "is_update", lambda reply, *_: "update" in reply.content)
-        self.quorum = Quorum(asked, needed, grace, {}, new=new)
+        self.quorum = Quorum(asked, needed, {}, new=new)
 
     def at(self, seconds, *names, content=None):
         """Whether it is closed so long after it was begun, when these have answered besides."""
@@ -262,8 +262,6 @@ def test_the_others_have_grace_times_what_more_than_half_have_taken(monkeypatch)
     ("settings", "seconds"),
     [
         ({}, 300),
-        ({"grace": 0.5}, 150),
-        ({"grace": 0.0}, 100 + LEAST_PATIENCE),
         ({"steps": (10, 10, 10, 20, 35)}, 1050),  # 3.5 times the work
         ({"steps": (10, 10, 40, 20, 40)}, 300),
         ({"steps": (10, 10, 10, 20, 10**6)}, 3000),  # ten times: its size is its own word

@@ -84,10 +84,6 @@ class PersonData:
         """SHA-256 of every person's id."""
         return digests_of_names(self.records.groups)
 
-    def trace_digests(self) -> list[bytes]:
-        """See `TensorData.trace_digests`."""
-        return self.records.trace_digests()
-
     @property
     def read(self) -> FilesRead | None:
         """See `TensorData`."""

@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,8 +13,6 @@ from torch import Tensor
 from fl_dp.data.files_read import FilesRead
 from fl_dp.data.fixed_features import FixedFeatures
 from fl_dp.data.subgroups import Subgroups, check_subgroups
-from fl_dp.data.traces.tensors import of_tensors
-from fl_dp.data.traces.traces import Traces
 from fl_dp.errors import DataError
 from fl_dp.form import Form, Targets
 
@@ -43,7 +40,6 @@ class TensorData:
     features: replaces x as the model's input, computed on first use; None: x itself. A record is the same
     with features and without.
     subgroups: of test records, for separate results; nothing that trains reads them.
-    traces: how a ledger recognises the records, however they are read; None: by x, y and groups.
     read: the files that they are from, also of a part; None: they are from none that is known.
 
     Anything else, and numbers that are not finite, raise DataError.
@@ -60,10 +56,8 @@ class TensorData:
     sites_by: str = ""
     features: FixedFeatures | None = None
     subgroups: tuple[Subgroups, ...] = ()
-    traces: Traces | None = None
     read: FilesRead | None = None
     _computed: list[Tensor] = field(default_factory=list, init=False, repr=False)  # the features, once
-    _whole: "TensorData | None" = field(default=None, init=False, repr=False)  # which this is a part of
 
     def __post_init__(self) -> None:
         check_inputs(self.x, self.vocabulary)
@@ -80,8 +74,6 @@ class TensorData:
                     f"Expected {name} of {len(self.y)} records, or none, not of {len(getattr(self, name))}."
                 )
         check_subgroups(self.subgroups, len(self.y))
-        if self.traces is not None and self.traces.records != len(self.y):
-            raise DataError(f"Expected traces of {len(self.y)} records, not of {self.traces.records}.")
 
     @classmethod
     def of(cls, dataset: Any, classes: Sequence[str] = ()) -> Self:
@@ -135,7 +127,6 @@ class TensorData:
         DataError for records that cannot have them.
         """
         made = dataclasses.replace(self, features=features)
-        object.__setattr__(made, "_whole", self._whole)
         if computed is not None:
             made._computed.append(computed)
         return made
@@ -158,17 +149,8 @@ class TensorData:
         sites = tuple(self.sites[i] for i in chosen) if self.sites else ()
         x, y = self.x[indices], self.y[indices]
         subgroups = tuple(one.at(indices) for one in self.subgroups)
-        part = dataclasses.replace(
-            self, x=x, y=y, groups=groups, raw=raw, sites=sites, subgroups=subgroups, traces=None
-        )
+        part = dataclasses.replace(self, x=x, y=y, groups=groups, raw=raw, sites=sites, subgroups=subgroups)
         part._computed.extend(features[indices] for features in self._computed)
-        return part.part_of(self)
-
-    def part_of(self, whole: "TensorData") -> Self:
-        """These records, known to a ledger by the traces and files of `whole`, which contains them."""
-        part = dataclasses.replace(self, traces=None, read=whole.read)
-        part._computed.extend(self._computed)
-        object.__setattr__(part, "_whole", whole._whole or whole)
         return part
 
     def fingerprint(self) -> str:
@@ -182,21 +164,12 @@ class TensorData:
         """SHA-256 of every record, label and contents, sorted, so independent of the records' order."""
         return sorted(self.digests())
 
-    def trace_digests(self) -> list[bytes]:
-        """8 bytes for each trace of the whole set that these records are a part of, see `Traces`."""
-        return _trace_digests(self._whole or self)
-
     def digests(self) -> Sequence[bytes]:
         """SHA-256 of every record, in order."""
         if self.raw:
             return self.raw
         chunks = zip(*(torch.split(tensor, _RECORDS_PER_CHUNK) for tensor in (self.y, self.x)), strict=True)
         return [hashlib.sha256(record).digest() for y, x in chunks for record in _rows(y, x)]
-
-
-@lru_cache(maxsize=1)  # thousands of parts of one set ask for the same
-def _trace_digests(whole: TensorData) -> list[bytes]:
-    return (whole.traces or of_tensors(whole.x, whole.y, whole.groups, whole.classes)).digests()
 
 
 def batch_inputs(x: Tensor) -> Tensor:

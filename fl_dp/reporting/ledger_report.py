@@ -15,7 +15,6 @@ from fl_dp.accounting.ledger.accounts import (
     arithmetic_of,
     lineages,
 )
-from fl_dp.accounting.ledger.overlap import tell_apart
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry, total_steps
 
@@ -30,8 +29,7 @@ class AccountReport:
     private: False if unprotected steps were taken; epsilon is then infinite.
     epsilon: what this account has spent at `delta`, as computed by `accountant`: that of the last budget, if
     it may hold one. arithmetic: the weakest of all its rounds and of those before it.
-    budget: its upper limit; None if no round noted one. traced: whether its records are recognised however
-    they are read; False if an older fl_dp entered them.
+    budget: its upper limit; None if no round noted one.
     total_epsilon: this account and all earlier ones of these data together; infinite if their units differ.
     epsilon_alone, total_alone: the same if the assumption behind secure sums fails, infinite if none then
     holds; None if the data were in no such sums. budget_alone: the limit for it, None if there is none.
@@ -55,7 +53,6 @@ class AccountReport:
     epsilon: float
     budget: float | None
     total_epsilon: float
-    traced: bool
     epsilon_alone: float | None = None
     total_alone: float | None = None
     budget_alone: float | None = None
@@ -113,7 +110,6 @@ def _report(account: Account, before: list[Account], delta: float | None) -> Acc
         epsilon=compute_epsilon(spent, delta, accountant),
         budget=budget.epsilon if budget else None,
         total_epsilon=math.inf if mixed else compute_epsilon(total, delta, accountant),
-        traced=tell_apart(account.identity.traces, account.public_size),
         epsilon_alone=compute_epsilon_alone(spent, delta, accountant) if any_shared(spent) else None,
         total_alone=total_alone,
         budget_alone=budget.epsilon_alone if budget else None,

@@ -23,10 +23,6 @@ _WHICH = (
 _ROUND = (
     "entry", "time, UTC", "data set", "run", "round", "sample rate", "noise multiplier", "steps", "state",
 )  # fmt: skip
-_UNTRACED = (
-    "registered by an older fl_dp, or with little that tells records apart: these records are recognised "
-    "only in the form in which they were read; in another form they may count as new data."
-)
 _WORDS = ("data set", "unit", "state", "by", "arithmetic", "last round, UTC", "time, UTC", "run")
 
 
@@ -41,8 +37,6 @@ def print_accounts(reports: Sequence[AccountReport]) -> None:
     print_table("Data sets", columns, rows, left=_WORDS)
     if sums:
         _print_note(_WHICH)
-    if old := [report.dataset for report in reports if not report.traced and report.retired is None]:
-        _print_note(f"{', '.join(old)}: {_UNTRACED}")
 
 
 def _print_note(text: str) -> None:

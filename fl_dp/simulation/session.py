@@ -32,7 +32,7 @@ from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.masked_sum import MaskedSums
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork, given_task
 from fl_dp.tasks.load import new_model, task_of
-from fl_dp.tasks.records import divided, known_as_read, load_parts
+from fl_dp.tasks.records import divided, files_read, load_parts
 from fl_dp.training.local_algorithm import has_own_models
 
 logger = logging.getLogger("fl_dp")
@@ -85,7 +85,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
         with Ledger.open(Path(simulation.client.ledger), one_run=simulation.client.one_run_ledger) as ledger:
             clients = SimulatedClients(
                 simulation.client,
-                SharedParts(shared, known_as_read(config)),
+                SharedParts(shared, files_read(config)),
                 ledger,
                 KeptStates(simulation.folder / FOLDER),
                 held_out,

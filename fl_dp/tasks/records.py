@@ -1,7 +1,7 @@
 """A site's records from its task: checked, converted to one form, and split into parts."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import CLIENT, OWN
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
+from fl_dp.data.files_read import FilesRead
 from fl_dp.data.fixed_features import features_of
 from fl_dp.data.partition import parts_of
 from fl_dp.data.partition_scheme import Indices, PartitionSettings, is_whole
@@ -188,23 +189,11 @@ def load_parts(config: ClientConfig | RunConfig) -> tuple[TensorData, Sequence[I
     return train, parts_of(train, PartitionSettings.of(config))
 
 
-def known_as_read(config: RunConfig) -> Callable[[int, TensorData], TensorData]:
-    """From client k's records out of `load_parts` to the same, identified as a ledger identifies them.
-
-    A ledger knows them by what they were read from, as when a client reads by itself.
-    """
+def files_read(config: RunConfig) -> Sequence[FilesRead | None]:
+    """For each client's records out of `load_parts`, the files that they were read from."""
     if config.by_client:
-        whole, rows, known = _joined(TaskSettings(**config.of_task()), config.clients)
-        if config.test_share:  # a part of its file
-
-            def part(client: int, records: TensorData) -> TensorData:
-                file = whole.subset(torch.from_numpy(rows[client]))
-                return records.part_of(dataclasses.replace(file, **known[client]))
-
-            return part
-        return lambda client, records: dataclasses.replace(records, **known[client])
-    train = train_records(config)
-    return lambda client, records: records.part_of(train)
+        return _joined(TaskSettings(**config.of_task()), config.clients)[2]
+    return [train_records(config).read] * config.clients
 
 
 def of_client(settings: TaskSettings, client: str) -> TaskSettings:
@@ -221,8 +210,8 @@ def _task_for(config: RunConfig, task: Task, client: str) -> Task:
 @lru_cache(maxsize=1)
 def _joined(
     settings: TaskSettings, clients: int
-) -> tuple[TensorData, Sequence[Indices], Sequence[dict[str, Any]]]:
-    """All clients' files as one, the rows of each client, and how a ledger recognises each file."""
+) -> tuple[TensorData, Sequence[Indices], Sequence[FilesRead | None]]:
+    """All clients' files as one, the rows of each client, and the files that each was read from."""
     files = [_file_of(settings, str(client)) for client in range(clients)]
     for client, data in enumerate(files):
         _check_alike(files[0], data, client)
@@ -238,7 +227,7 @@ def _joined(
         features=files[0].features,
     )
     rows = [np.arange(ends[client], ends[client + 1]) for client in range(clients)]
-    return whole, rows, [{"traces": data.traces, "read": data.read} for data in files]
+    return whole, rows, [data.read for data in files]
 
 
 def _file_of(settings: TaskSettings, client: str) -> TensorData:

@@ -28,7 +28,6 @@ from attacks.entered import (
     yes_or_no,
 )
 from PIL import Image
-from sklearn import datasets
 
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
@@ -38,7 +37,7 @@ from fl_dp.federation.client.settings import numbered
 from fl_dp.launch.clients import client_config
 from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
-from fl_dp.tasks.records import known_as_read, load_parts
+from fl_dp.tasks.records import files_read, load_parts
 
 
 @pytest.fixture
@@ -106,12 +105,18 @@ KNOWN: dict[str, Way] = {
     "another unit, the ids now a group": _by_person,
     "columns ignored": lambda site, frame: site.table(frame, ward=IGNORED, sex=IGNORED, weight=IGNORED),
     "another label": _other_label,
+    "one row more": lambda site, frame: site.table(pd.concat([frame, patients(1, 1)])),
+    "a third of the rows": lambda site, frame: site.table(frame.iloc[::3], patient='kind = "group"'),
+    "numbers rounded to three digits": lambda site, frame: site.table(
+        frame.assign(cholesterol=frame["cholesterol"].round(2))
+    ),
+    "another encoding": _encoded,
+    "as Parquet": _parquet,
+}
+NEW: dict[str, Way] = {
     "a column left out": lambda site, frame: site.table(frame.drop(columns="pressure")),
     "a new column, different in each row": lambda site, frame: site.table(
         frame.assign(**_new(1)), new0=NUMBER
-    ),
-    "two new columns, different in each row": lambda site, frame: site.table(
-        frame.assign(**_new(2)), new0=NUMBER, new1=IGNORED
     ),
     "rows numbered, the export's date": lambda site, frame: site.table(
         frame.assign(row=range(600), exported="2026-11-24"), row=IGNORED, exported=IGNORED
@@ -119,23 +124,11 @@ KNOWN: dict[str, Way] = {
     "ids replaced by others": lambda site, frame: site.table(
         frame.assign(patient=patients(9)["patient"]), patient=IGNORED
     ),
-    "one row more": lambda site, frame: site.table(pd.concat([frame, patients(1, 1)])),
-    "a third of the rows": lambda site, frame: site.table(frame.iloc[::3], patient='kind = "group"'),
     "each row twice": lambda site, frame: site.table(pd.concat([frame, frame]), patient='kind = "group"'),
-    "numbers rounded to three digits": lambda site, frame: site.table(
-        frame.assign(cholesterol=frame["cholesterol"].round(2))
-    ),
     "decimal commas and semicolons": lambda site, frame: site.table(
         frame, more='separator = ";"\ndecimal = ","', csv={"sep": ";", "decimal": ","}
     ),
-    "another encoding": _encoded,
-    "as Parquet": _parquet,
     "as arrays": _arrays,
-}
-NEW: dict[str, Way] = {
-    "ten new columns, different in each row": lambda site, frame: site.table(
-        frame.assign(**_new(10)), **dict.fromkeys(_new(10), IGNORED)
-    ),
     "every number in other units": lambda site, frame: site.table(
         frame.assign(
             age=frame["age"] * 12, pressure=frame["pressure"] * 0.133322, weight=frame["weight"] * 2.20462,
@@ -233,14 +226,37 @@ TEXT = " ".join(
     ],
     ids=str,
 )  # fmt: skip
-def test_a_running_text_is_known_whatever_a_record_is(site: Site, settings: dict[str, Any]) -> None:
-    path = site.folder / "notes.txt"
+def test_a_running_text_is_known_by_its_file_whatever_a_record_is(
+    site: Site, settings: dict[str, Any]
+) -> None:
+    path, again = site.folder / "notes.txt", site.folder / "again.txt"
     path.write_text(TEXT)
+    again.write_text(TEXT)
     site.enter(data=f"text:{path}", data_name="first", tokens=32)
-    again = site.folder / "again.txt"
-    again.write_text("\n".join(TEXT.upper().split(" ")))  # other blanks, other letters
     with pytest.raises(LedgerError, match="first"):
         site.enter(data=f"text:{again}", data_name="other", **settings)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"tokens": 200}, {"tokens": 300}, {"tokens": 60, "tokenizer": "words:500"}], ids=str
+)
+def test_a_longer_text_is_known_by_its_passages_if_they_are_long(
+    site: Site, settings: dict[str, Any]
+) -> None:
+    path, again = site.folder / "notes.txt", site.folder / "again.txt"
+    path.write_text(TEXT)
+    again.write_text(f"Then {TEXT} and so on")
+    site.enter(data=f"text:{path}", data_name="first", tokens=256)
+    with pytest.raises(LedgerError, match="first"):
+        site.enter(data=f"text:{again}", data_name="other", **settings)
+
+
+def test_a_text_in_other_letters_is_new(site: Site) -> None:
+    path, again = site.folder / "notes.txt", site.folder / "again.txt"
+    path.write_text(TEXT)
+    again.write_text(TEXT.upper())
+    site.enter(data=f"text:{path}", data_name="first", tokens=32)
+    site.enter(data=f"text:{again}", data_name="other", tokens=32)
 
 
 def test_lines_are_known_under_other_labels(site: Site) -> None:
@@ -267,42 +283,27 @@ def test_pictures(site: Site, way: str) -> None:
     site.enter(data=f"folder:{site.folder / 'first'}", data_name="first")
     settings = {"image_size": 8} if way == "another size" else {}
     again = {"data": f"folder:{site.folder / 'other'}", "data_name": "other", **settings}
-    if way == "compressed anew":  # other pixels: new data
+    if way in ("saved as another file", "compressed anew"):  # other bytes: new data
         site.enter(**again)
         return
     with pytest.raises(LedgerError, match="first"):
         site.enter(**again)
 
 
-@pytest.mark.parametrize("name", ["load_breast_cancer", "load_digits"])
-def test_wide_tables_are_known_as_arrays(site: Site, name: str) -> None:
-    """30 columns with many digits, some of which float32 rounds the other way; 64 of few values."""
-    frame = getattr(datasets, name)(as_frame=True).data.add_prefix("x")
-    frame["ill"] = np.random.default_rng(0).choice(["no", "yes"], len(frame))
-    site.enter(**site.table(frame, "first", **{name: NUMBER for name in frame if name != "ill"}))
-    path = site.folder / "arrays.npz"
-    x, y = frame.drop(columns="ill").to_numpy(np.float32), (frame["ill"] == "yes").to_numpy(np.int64)
-    np.savez(path, x_train=x, y_train=y, x_test=x[:1], y_test=y[:1], classes=np.array(["no", "yes"]))
-    with pytest.raises(LedgerError, match="first"):
-        site.enter(data=f"npz:{path}")
-
-
 @pytest.mark.parametrize("shape", [answers, yes_or_no, many_without_ids, many_columns])
 def test_tables_of_other_shapes(site: Site, shape: Callable[[int], pd.DataFrame]) -> None:
-    """Whose records no five columns tell apart, or any do."""
+    """Renamed they are known by their lines; with a column more or less they are new."""
     frame = shape(0)
-    fewer = frame.drop(columns=frame.columns[2])
-    again = [frame.rename(columns=str.upper), frame.assign(**_new(1, len(frame)))]
-    again += [] if shape is yes_or_no else [fewer, fewer.rename(columns=str.upper)]
     wards = {"ward": COLUMNS["ward"], "WARD": COLUMNS["ward"]}
-    for number, table in enumerate([frame, *again]):
-        kinds = {name: wards.get(name) or kind_of(name, table[name]) for name in table}
-        settings = site.table(table, f"set{number}", **kinds)
-        if not number:
-            site.enter(**settings)
-            continue
-        with pytest.raises(LedgerError, match="set0"):
-            site.enter(**settings)
+
+    def settings(name: str, table: pd.DataFrame) -> dict[str, Any]:
+        return site.table(table, name, **{one: wards.get(one) or kind_of(one, table[one]) for one in table})
+
+    site.enter(**settings("first", frame))
+    with pytest.raises(LedgerError, match="first"):
+        site.enter(**settings("renamed", frame.rename(columns=str.upper)))
+    site.enter(**settings("longer", frame.assign(**_new(1, len(frame)))))
+    site.enter(**settings("shorter", frame.drop(columns=frame.columns[2])))
 
 
 @pytest.mark.parametrize("files", [False, True], ids=["a cut of one file", "a file for each client"])
@@ -315,7 +316,7 @@ def test_what_a_simulation_has_trained_on_is_known_to_a_client(site: Site, files
     data = f"csv:{site.folder / 'part{client}.csv'}" if files else whole["data"]
     config = RunConfig(clients=3, data=data, data_name="simulated")
     train, rows = load_parts(config)
-    parts = SharedParts(SharedData.of(train, rows), known_as_read(config))
+    parts = SharedParts(SharedData.of(train, rows), files_read(config))
     clients = [numbered(client_config(config, 0, site.folder), part, 3) for part in range(3)]
     with Ledger.open(site.folder / "ledger.sqlite") as ledger:
         ledger.register_all(registration_of(parts[k], client) for k, client in enumerate(clients))
@@ -325,7 +326,7 @@ def test_what_a_simulation_has_trained_on_is_known_to_a_client(site: Site, files
 
 
 @pytest.mark.parametrize("retired", [False, True])
-def test_a_part_is_known_by_the_traces_of_its_whole_which_the_first_part_has(
+def test_a_part_is_known_by_the_files_of_its_whole_which_the_first_part_has(
     site: Site, retired: bool
 ) -> None:
     frame = patients()
@@ -336,12 +337,10 @@ def test_a_part_is_known_by_the_traces_of_its_whole_which_the_first_part_has(
         rows = [json.loads(row.content) for row in ledger.rows()]
         if retired:
             ledger.retire(ledger.accounts()[0].dataset)
-    assert [[name in row for row in rows] for name in ("traces", "files")] == [[True, False]] * 2
+    assert ["files" in row for row in rows] == [True, False]
     site.enter(**first, num_partitions=3, partition_id=2)  # parts of one cut stand beside each other
     with pytest.raises(LedgerError, match=r"part [01]/3"):
         site.enter(**_by_person(site, frame))
-    with Ledger.open(site.folder / "ledger.sqlite") as ledger:
-        assert all(report.traced for report in account_reports(ledger.accounts()))
 
 
 def test_show_adds_up_what_a_retired_account_of_the_same_records_has_spent(site: Site) -> None:
@@ -354,8 +353,8 @@ def test_show_adds_up_what_a_retired_account_of_the_same_records_has_spent(site:
         assert [report.retirements for report in account_reports(ledger.accounts())] == [0, 1]
 
 
-@pytest.mark.parametrize("trace", ["traces", "files"])
-def test_traces_are_kept_under_the_ledgers_key_alone(site: Site, trace: str) -> None:
+@pytest.mark.parametrize("sample", ["sketch", "files"])
+def test_samples_are_kept_under_the_ledgers_key_alone(site: Site, sample: str) -> None:
     """Who has an export, and guesses a record, finds nothing of it there."""
     frame = patients()
     for name in ("one", "two"):
@@ -364,7 +363,7 @@ def test_traces_are_kept_under_the_ledgers_key_alone(site: Site, trace: str) -> 
     kept = []
     for name in ("one", "two"):
         with Ledger.open(site.folder / name / "ledger.sqlite") as ledger:
-            kept.append(json.loads(ledger.rows()[0].content)[trace])
+            kept.append(json.loads(ledger.rows()[0].content)[sample])
     assert all(len(one) > 16 * 100 for one in kept)
     numbers = [{one[place : place + 16] for place in range(0, len(one), 16)} for one in kept]
     assert not numbers[0] & numbers[1]

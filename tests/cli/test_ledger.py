@@ -39,10 +39,7 @@ def test_show_prints_what_was_spent(path, capsys, monkeypatch):
     epsilon = rounded_up(exact)
     words = f"digits record in use 2 1 8 {epsilon} 3.00 1e-05 rdp steady-rows {epsilon}".split()
     assert lines[2].split()[: len(words)] == words
-    assert lines[3].startswith(
-        "digits: registered by an older fl_dp"
-    )  # no traces, so it says what that means
-    assert lines[6].split() == ["digits", "in", "use", "0.05", "1.5", "8"]
+    assert lines[5].split() == ["digits", "in", "use", "0.05", "1.5", "8"]
     assert [line.split()[-1] for line in lines[-2:]] == ["committed", "reserved"]
     assert all("run-1" in line for line in lines[-2:])
     assert ledger("show", "--json", path) == 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Content, Event
-from fl_dp.accounting.ledger.identity import OF_THE_WHOLE, Identity, IdentityIndex, kin_groups
+from fl_dp.accounting.ledger.identity import Identity, IdentityIndex, kin_groups
 from fl_dp.accounting.ledger.requests import RECORD
 from fl_dp.errors import LedgerError
 from fl_dp.records import ARITHMETICS, UNKNOWN_STEPS, Entry, unknown_steps, weakest
@@ -299,11 +299,11 @@ def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
 def _identity(content: Content) -> Identity:
     """An older fl_dp noted no source, cut or sketch: its data sets count as whole sets of that name.
 
-    If no unit is noted, it is the record.
+    If no unit is noted, it is the record. The `traces` that 1.0 noted are passed over.
     """
     dataset = content["dataset"]
     source, cut, sketch, unit, *samples = (
-        content.get(key) or "" for key in ("source", "cut", "sketch", "unit", "persons", *OF_THE_WHOLE)
+        content.get(key) or "" for key in ("source", "cut", "sketch", "unit", "persons", "files")
     )
     return Identity(dataset, content["fingerprint"], source or dataset, cut, sketch, unit or RECORD, *samples)
 

@@ -11,11 +11,9 @@ from typing import Self
 
 import numpy as np
 
-from fl_dp.accounting.ledger.overlap import MANY_LINES, numbers_of, share_many, share_traces, sketch
+from fl_dp.accounting.ledger.overlap import MANY_LINES, numbers_of, share_many, sketch
 from fl_dp.accounting.ledger.requests import RECORD, DataDeclaration, Digests
 
-# Kept only with the first part of a cut, as they are those of the whole set.
-OF_THE_WHOLE = ("traces", "files")
 _RETIRE = "retire {held} (fl-dp ledger retire); what is spent cannot be undone"
 
 
@@ -28,9 +26,9 @@ class Identity:
     it is not split. Parts of one cut share no record.
     sketch: a sample of its records (see `overlap`); empty if none was taken. unit: what is counted, "record"
     or "person". persons: a sample of the same kind of its persons' ids, or of the names by which its records
-    are grouped, which may be persons'; empty if there are none. traces: a sample of the same kind of what
-    identifies its records however they are read; files: of the files that hold them, and these files' lines.
-    For a part these two are of the whole set. Empty in an account that an older fl_dp entered.
+    are grouped, which may be persons'; empty if there are none. files: a sample of the same kind of the files
+    that hold its records, and of these files' lines; for a part, of the whole set, and kept only with the
+    first part of a cut.
     """
 
     dataset: str
@@ -40,7 +38,6 @@ class Identity:
     sketch: str = ""
     unit: str = RECORD
     persons: str = ""
-    traces: str = ""
     files: str = ""
 
     @classmethod
@@ -53,15 +50,12 @@ class Identity:
         return cls(
             new.dataset, new.fingerprint, new.source or new.dataset, new.cut, sample(new.digests), new.unit,
             sample(new.person_digests),
-            (held and held.traces) or sample(new.trace_digests),
             (held and held.files) or sample(new.file_digests),
         )  # fmt: skip
 
     def completed(self, held: "Identity | None") -> Self:
         """This part with what is kept only with another part, `held`."""
-        return replace(
-            self, **{name: getattr(self, name) or getattr(held, name, "") for name in OF_THE_WHOLE}
-        )
+        return replace(self, files=self.files or (held.files if held else ""))
 
     def may_share_records(self, other: "Identity") -> bool:
         """Whether a record may be in both, by all that is known of the two."""
@@ -69,9 +63,7 @@ class Identity:
             return True
         if self.source == other.source:
             return self.cut != other.cut
-        if share_many(self.sketch, other.sketch) or share_traces(self.traces, other.traces):
-            return True
-        if share_many(self.files, other.files, MANY_LINES):
+        if share_many(self.sketch, other.sketch) or share_many(self.files, other.files, MANY_LINES):
             return True
         # If either counts persons: new records of the same persons are no new persons.
         return (self.unit if other.unit == RECORD else other.unit) != RECORD and share_many(
@@ -180,8 +172,8 @@ def _certain(identities: Sequence[Identity]) -> Iterator[list[int]]:
 
 def _possible(identities: Sequence[Identity]) -> Iterator[tuple[int, int]]:
     """Pairs of different sources with a common number in one of their sketches; all others share nothing."""
-    for sample in ("sketch", "persons", *OF_THE_WHOLE):
-        alike = defaultdict(list)  # thousands of parts of one set have the same traces, those of the set
+    for sample in ("sketch", "persons", "files"):
+        alike = defaultdict(list)  # thousands of parts of one set have the same files, those of the set
         for position, one in enumerate(identities):
             alike[getattr(one, sample)].append(position)
         alike.pop("", None)

@@ -23,7 +23,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.accounts import ONE_RUN, UNPROTECTED, Account, AccountBook, LedgerRound, kind_of
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
-from fl_dp.accounting.ledger.identity import OF_THE_WHOLE, Identity
+from fl_dp.accounting.ledger.identity import Identity
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
 from fl_dp.accounting.ledger.requests import (
     RECORD,
@@ -241,7 +241,7 @@ class Ledger:
         if reason := book.conflict(identity):
             raise LedgerError(f"{self._log.path}: {reason}")
         # Omitted, as in older ledgers: what is usual, and what an earlier part has.
-        usual = {"unit": RECORD, "persons": ""} | {name: getattr(part, name, "") for name in OF_THE_WHOLE}
+        usual = {"unit": RECORD, "persons": "", "files": part.files if part else ""}
         said = {key: value for key, value in asdict(identity).items() if usual.get(key) != value}
         self._append(book, "register", **said, public_size=new.public_size)
         return new.public_size

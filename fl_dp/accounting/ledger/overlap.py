@@ -15,11 +15,8 @@ from numpy.typing import NDArray
 
 SIZE = 1024  # records in a sketch
 MANY = 0.1  # part of the smaller set's records
-# A record has many traces. If one column is added or changed, half of them remain; if two, a fifth.
-MANY_TRACES, FEWEST_TRACES = 0.03, 4
 # Of files and their lines. Where patients are only numbered, up to a tenth is alike: `data/files_read.py`.
 MANY_LINES = 0.3
-_ENOUGH = 0.25  # traces per record; with fewer, a set is recognised only if nothing else of it has changed
 _WIDTH = 16  # hex digits of one record's number: with 64 bits, chance agreements can be neglected
 
 
@@ -29,17 +26,7 @@ def sketch(records: Iterable[bytes], key: bytes) -> str:
     return "".join(sorted(numbers)[:SIZE])
 
 
-def share_traces(one: str, other: str) -> bool:
-    """Whether two sketches of traces have more in common than chance would give them."""
-    return share_many(one, other, MANY_TRACES, FEWEST_TRACES)
-
-
-def tell_apart(traces: str, records: int) -> bool:
-    """Whether a set of so many records has enough traces to be recognised when its form changes."""
-    return len(traces) >= _WIDTH * _ENOUGH * min(records, SIZE)
-
-
-def share_many(one: str, other: str, many: float = MANY, fewest: int = 1) -> bool:
+def share_many(one: str, other: str, many: float = MANY) -> bool:
     """Whether two sketches by one key have `many` of the smaller set's sampled records in common.
 
     An empty sketch, of a set whose records are not known, shares nothing. For two sets of n and m distinct
@@ -51,7 +38,7 @@ def share_many(one: str, other: str, many: float = MANY, fewest: int = 1) -> boo
     sampled, others = sampled[sampled <= end], others[others <= end]
     smaller = min(len(sampled), len(others))
     common = len(np.intersect1d(sampled, others, assume_unique=True))
-    return smaller > 0 and common >= max(fewest, many * smaller)
+    return smaller > 0 and common >= max(1, many * smaller)
 
 
 def numbers_of(text: str) -> NDArray[np.uint64]:

@@ -19,9 +19,8 @@ class DataDeclaration:
     this one is a part, by `cut` (see `Identity`); empty if it is no part. digests: so that a set with many
     of the same records is noticed. Only a keyed sample of them is kept, in this file alone.
     unit: what public_size counts, "record" or "person". person_digests: like digests, of the persons' ids, or
-    of the names by which records are grouped; None if there are none. trace_digests: like digests, of what
-    identifies the records however they are read. file_digests: like digests, of the files that they are in,
-    and of these files' lines.
+    of the names by which records are grouped; None if there are none. file_digests: like digests, of the
+    files that the records are in, and of these files' lines.
     """
 
     dataset: str
@@ -32,7 +31,6 @@ class DataDeclaration:
     digests: Digests | None = None
     unit: str = RECORD
     person_digests: Digests | None = None
-    trace_digests: Digests | None = None
     file_digests: Digests | None = None
 
 

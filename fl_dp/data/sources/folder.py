@@ -15,7 +15,6 @@ from fl_dp.data.tables.declared import division_of
 from fl_dp.data.tables.division import Division
 from fl_dp.data.tables.files import read_csv
 from fl_dp.data.tensor_data import Split, TensorData
-from fl_dp.data.traces.tensors import of_pictures
 from fl_dp.errors import ConfigError, DataError
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -52,21 +51,18 @@ def load_folder(path: Path, split: Split, reading: Reading = AS_THEY_ARE) -> Ten
     if not files:
         raise DataError(f"{path}: no {split} images; expected one folder of images per class.")
     raw: list[bytes] = []
-    whole: list[bytes] = []
 
     def contents() -> Iterator[tuple[str, bytes]]:
         for label, file in files:
             content = _content(file)
             raw.append(record_digest(classes[label].encode("utf-8", "surrogateescape"), content))
-            whole.append(hashlib.sha256(content).digest())
             yield str(file), content
 
     images = stack(contents(), len(files), reading)
     labels = torch.tensor([label for label, _ in files])
     places = [file.relative_to(path).as_posix() for _, file in files]
     subgroups = () if split == "train" else _subgroups(path, places)
-    traces = of_pictures(whole, images)
-    return TensorData(images, labels, tuple(classes), raw=tuple(raw), subgroups=subgroups, traces=traces)
+    return TensorData(images, labels, tuple(classes), raw=tuple(raw), subgroups=subgroups)
 
 
 def _content(file: Path) -> bytes:

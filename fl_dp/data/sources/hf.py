@@ -16,9 +16,6 @@ from fl_dp.data.source import Location, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.tokens import encoder_of
-from fl_dp.data.traces.tensors import of_pictures
-from fl_dp.data.traces.texts import of_texts
-from fl_dp.data.traces.traces import Traces
 from fl_dp.errors import DataError
 
 _INPUTS = ("image", "img", "features", "input_ids", "text")
@@ -165,7 +162,7 @@ def load_saved(path: Path, reading: Reading, split: Split) -> TensorData:
     try:
         y = labels.targets()
         raw = tuple(_digests(inputs, labels))
-        return TensorData(x, y, labels.classes, vocabulary, raw=raw, traces=_traces(inputs, x))
+        return TensorData(x, y, labels.classes, vocabulary, raw=raw)
     except DataError as error:
         raise DataError(f"{path}, split {split}: {error}") from None
 
@@ -208,15 +205,6 @@ def _inputs(column: Column, reading: Reading) -> tuple[Tensor, int]:
         return torch.from_numpy(encoder.rows(texts, reading.tokens)), encoder.size
     rows = (np.frombuffer(content, np.int64) for content in column.contents())
     return torch.from_numpy(encoder.filled(rows, len(column), reading.tokens)), encoder.size
-
-
-def _traces(inputs: Column, x: Tensor) -> Traces | None:
-    """Traces of texts and pictures, whatever their labels; numbers and tokens are x itself."""
-    if inputs.kind == "text":
-        return of_texts(list(inputs.contents()))
-    if inputs.kind == "image":
-        return of_pictures(inputs.contents(), x)
-    return None
 
 
 def _digests(inputs: Column, labels: Column) -> list[bytes]:

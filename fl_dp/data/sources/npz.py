@@ -254,7 +254,7 @@ def write_npz(path: Path, train: TensorData | None, test: TensorData | None) -> 
     for split, data in (("train", train), ("test", test)):
         if data is None:
             continue
-        if lost := [name for name in ("raw", "sites", "features", "traces") if getattr(data, name)]:
+        if lost := [name for name in ("raw", "sites", "features") if getattr(data, name)]:
             raise DataError(f"data: {' and '.join(lost)} cannot be handed over in memory; name their file.")
         images = data.x.dtype == torch.uint8
         arrays |= {f"x_{split}": (data.x.permute(0, 2, 3, 1) if images else data.x).numpy()}

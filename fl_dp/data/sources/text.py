@@ -9,16 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fl_dp.data.files_read import raw_lines
 from fl_dp.data.source import Location, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.tokens import Encoder, Tokens, encoder_of
-from fl_dp.data.traces.texts import WINDOW, of_texts, window_hashes
 from fl_dp.errors import DataError
 
 SUFFIXES = (".txt", ".txt.gz")
+WINDOW = 32  # bytes
+_BASE, _MIX = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
 
 
 def load_text(path: Path, reading: Reading, split: Split) -> TensorData:
@@ -62,7 +64,6 @@ def _labelled(path: Path, reading: Reading, split: Split) -> TensorData:
         tuple(classes),
         encoder.size,
         raw=tuple(_digest(classes[label], line) for label, line in lines),
-        traces=of_texts([line.encode() for _, line in lines]),
     )
 
 
@@ -83,7 +84,6 @@ def _running(path: Path, reading: Reading, split: Split) -> TensorData:
         tuple(map(str, range(encoder.size))),
         encoder.size,
         raw=tuple(raw[row] for row in rows),
-        traces=of_texts([one.text for one in every], running=True).at(rows),
     )
 
 
@@ -159,6 +159,17 @@ def digest(passage: bytes) -> bytes:
         start = int(np.argmin(window_hashes(np.frombuffer(passage, np.uint8))))
         passage = passage[start : start + WINDOW]
     return hashlib.sha256(passage).digest()
+
+
+def window_hashes(content: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """For each window of WINDOW bytes: a polynomial in its bytes, mixed, so that any may be the smallest."""
+    number = max(0, len(content) - WINDOW + 1)
+    hashes = np.zeros(number, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for place in range(WINDOW):
+            hashes = hashes * _BASE + content[place : place + number]
+        hashes = (hashes ^ (hashes >> np.uint64(29))) * _MIX
+    return hashes ^ (hashes >> np.uint64(32))
 
 
 SOURCE = Source(_load, argument="PATH", is_path=True, endings=SUFFIXES, lines=raw_lines)

@@ -15,8 +15,6 @@ from fl_dp.data.tables.cells import Cells, plain
 from fl_dp.data.tables.columns import Column, Label, Mask, Target
 from fl_dp.data.tables.schema import FILE, NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
-from fl_dp.data.traces.columns import of_columns
-from fl_dp.data.traces.traces import Traces
 from fl_dp.errors import DataError
 
 # Public and fixed: with a key of one's own, one could try splits until one looks good.
@@ -61,7 +59,6 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
         sites=_names(rows, schema.site),
         sites_by=schema.site.name if schema.site else "",
         subgroups=() if split == "train" else _subgroups(rows, schema),
-        traces=None if split == "test" else _traces(table).at(np.flatnonzero(kept)),
     )
 
 
@@ -83,11 +80,6 @@ def encode_inputs(table: Table, schema: Schema) -> Tensor:
                 'if-missing = "encode".'
             )
     return _inputs(cells, schema)
-
-
-def _traces(table: Table) -> Traces:
-    """By all columns of the file and all its records, whatever the schema makes of them."""
-    return of_columns(len(table), zip(table.names, table.columns, strict=True))
 
 
 def _of_whom(schema: Schema) -> tuple[str, ...]:

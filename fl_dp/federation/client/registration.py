@@ -49,7 +49,6 @@ def registration_of(data: "Examples", config: ClientConfig) -> "DataDeclaration"
         digests=data.record_digests,
         unit=config.unit_name,
         person_digests=_person_digests(data),
-        trace_digests=data.trace_digests,
         file_digests=data.read.digests if data.read else None,
     )
 
@@ -207,7 +206,6 @@ def held_out_registration(held_out: "HeldOut", config: ClientConfig) -> "DataDec
         digests=records.record_digests if records is not None else None,
         unit=config.unit_name,
         person_digests=_person_digests(records) if records is not None else None,
-        trace_digests=records.trace_digests if records is not None else None,
         file_digests=records.read.digests if records is not None and records.read else None,
     )
 

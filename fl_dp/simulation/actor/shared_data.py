@@ -1,7 +1,7 @@
 """One read-only copy of the training data for all clients of a machine; a client's part is a view."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fl_dp.data.files_read import FilesRead
 from fl_dp.data.fixed_features import FixedFeatures
 from fl_dp.data.persons import Examples, PersonData
 from fl_dp.data.tensor_data import TensorData
@@ -60,17 +61,13 @@ class SharedData:
 class SharedParts:
     """The parts of a SharedData as examples that share its memory.
 
-    known: returns a part's records as the ledger is to know them; by default as they are.
+    read: for each part, the files that a ledger knows its records by; empty: none.
     """
 
-    def __init__(
-        self,
-        shared: SharedData,
-        known: Callable[[int, TensorData], TensorData] = lambda part, records: records,
-    ) -> None:
+    def __init__(self, shared: SharedData, read: Sequence[FilesRead | None] = ()) -> None:
         self._x, self._y = _read_only(shared.x), _read_only(shared.y)
         self._inputs = None if shared.inputs is None else _read_only(shared.inputs)
-        self._shared, self._bounds, self._known = shared, shared.bounds, known
+        self._shared, self._bounds, self._read = shared, shared.bounds, read
         self._persons: dict[int, PersonData] = {}  # cached, because sorting by person takes time
 
     def __getitem__(self, part: int) -> Examples:
@@ -90,8 +87,8 @@ class SharedParts:
             shared.vocabulary,
             shared.groups[start:end],
             shared.raw[start:end],
+            read=self._read[part] if self._read else None,
         )
-        records = self._known(part, records)  # first, because the features belong to its result
         if shared.features is None:
             return records
         return records.with_features(

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from fl_dp.accounting.ledger.overlap import FEWEST_TRACES, share_many, share_traces, sketch, tell_apart
+from fl_dp.accounting.ledger.overlap import share_many, sketch
 
 KEY = b"a ledger's own key"
 
@@ -42,22 +42,3 @@ def test_a_sketch_is_of_a_set_and_its_key_and_of_one_length_for_good() -> None:
     assert not share_many(known, sketch(some, b"another key"))
     assert not share_many(known, "")
     assert not share_many("", "")
-
-
-@pytest.mark.parametrize(("common", "shared"), [(FEWEST_TRACES - 1, False), (FEWEST_TRACES, True)])
-def test_a_few_traces_are_chance_however_small_the_sets_are(common: int, shared: bool) -> None:
-    one, other = records(range(20)), records(range(20 - common, 40))
-    assert share_traces(sketch(one, KEY), sketch(other, KEY)) is shared
-
-
-@pytest.mark.parametrize(
-    ("traces", "size", "enough"), [(24, 100, False), (25, 100, True), (256, 10**6, True)]
-)
-def test_a_few_traces_for_each_record_recognise_a_set(traces: int, size: int, enough: bool) -> None:
-    assert tell_apart(sketch(records(range(traces)), KEY), size) is enough
-
-
-def test_of_many_traces_three_in_a_hundred_are_more_than_chance() -> None:
-    one = sketch(records(range(20_000)), KEY)
-    assert share_traces(one, sketch(records(range(18_800, 38_800)), KEY))
-    assert not share_traces(one, sketch(records(range(19_800, 39_800)), KEY))

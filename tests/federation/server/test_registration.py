@@ -326,6 +326,19 @@ def test_a_run_that_has_too_few_without_the_silent_ends_at_once_and_names_them(f
         registration.gather(grid)
 
 
+def test_who_is_silent_ends_no_run_that_has_enough_others(fakes, monkeypatch):
+    """Of three sites where two are planned; one joins anew, and is waited for."""
+    registration = Registration(replace(CONFIG, clients=2, round_timeout=3600.0))
+    grid = fakes.Grid({n: fakes.Client(str(n)) for n in (1, 2, 3)})
+    registration.gather(grid)
+    for _ in range(2):
+        registration.note(registration.clients["3"], answered=False)
+    grid.nodes[4], waits = lambda message: None, []
+    monkeypatch.setattr(module, "pause", lambda started: waits.append(grid.nodes.pop(4)))
+    assert names(registration.gather(grid)) == ["1", "2"]
+    assert len(waits) == 1
+
+
 def test_a_client_of_a_resumed_run_knows_what_the_run_may_cost_it(registration, fakes):
     known = registration.gather(fakes.Grid({1: fakes.Client("1"), 2: fakes.Client("2")}))
     resumed = Registration(replace(CONFIG, epsilon=1.0))

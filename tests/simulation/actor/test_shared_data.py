@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from fl_dp.data.files_read import FilesRead
 from fl_dp.data.fixed_features import FixedFeatures
 from fl_dp.data.persons import PersonData
 from fl_dp.data.tensor_data import TensorData
@@ -73,9 +74,9 @@ def test_features_are_computed_once_for_all_and_change_no_record(monkeypatch):
     monkeypatch.setattr(FixedFeatures, "of", lambda own, x: (computed.append(len(x)), compute(own, x))[1])
     pixels = torch.arange(6 * 64, dtype=torch.int64).remainder(251).to(torch.uint8).reshape(6, 1, 8, 8)
     plain = TensorData(pixels, torch.arange(6) % 2, ("a", "b"))
-    shared = SharedData.of(plain.with_features(FixedFeatures("scatter:1")), PARTS)
+    shared, read = SharedData.of(plain.with_features(FixedFeatures("scatter:1")), PARTS), FilesRead(())
     without = SharedParts(SharedData.of(plain, PARTS))
-    parts = SharedParts(pickle.loads(pickle.dumps(shared)), lambda _, records: replace(records, sites=()))
+    parts = SharedParts(pickle.loads(pickle.dumps(shared)), [None, read, None])
     for number, indices in enumerate(PARTS):
         own = plain.subset(torch.from_numpy(indices))
         wanted = compute(FixedFeatures("scatter:1"), own.x)
@@ -85,6 +86,5 @@ def test_features_are_computed_once_for_all_and_change_no_record(monkeypatch):
     driver = SharedParts(replace(shared, inputs=None))  # registers, and trains nobody
     assert driver[1].fingerprint() == without[1].fingerprint()
     assert driver[1].form == parts[1].form
-    traced = SharedParts(shared, lambda _, records: records.part_of(plain))
-    assert traced[1].trace_digests() == plain.trace_digests() != driver[1].trace_digests()
+    assert [part.read for part in (parts[0], parts[1], driver[1])] == [None, read, None]
     assert computed == [6]

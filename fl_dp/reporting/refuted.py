@@ -6,9 +6,7 @@ docs/advisories.md says what was refuted, and what to do.
 from fl_dp.records import REFUTED
 
 ADVICE = "paid under a rounding assumption that was refuted since: see docs/advisories.md"
-_CHARGED = "epsilon is as it was charged, and may be far below the true one"
-HOLDS_NOT = f"its {_CHARGED}"
-_SENTENCE = f" Steps on these data were {ADVICE}. The {_CHARGED}."
+HOLDS_NOT = "its epsilon is as it was charged, and may be far below the true one"
 _MARK = " (refuted)"
 
 
@@ -20,8 +18,3 @@ def mark(arithmetic: str) -> str:
 def arithmetic_words(arithmetic: str) -> str:
     """An account's arithmetic in words."""
     return arithmetic + mark(arithmetic)
-
-
-def sentence(arithmetic: str) -> str:
-    """A sentence to append on the page; empty as `mark`."""
-    return _SENTENCE if arithmetic == REFUTED else ""

@@ -4,14 +4,12 @@ import math
 from decimal import Decimal
 
 from fl_dp.reporting.console import alone_words, rounded_up
-from fl_dp.reporting.refuted import mark
 from fl_dp.reporting.wording import duration
 
 UNKNOWN = "not known"
 INFINITE = "infinite"
 NOT_USED = "not used"
 _LEAST_PLAIN = 1e-9
-_MOST_RATIO = 10**6
 
 
 def epsilon(value: float | None, *, private: bool = True) -> str:
@@ -19,12 +17,6 @@ def epsilon(value: float | None, *, private: bool = True) -> str:
     if not private or value is None or math.isinf(value):
         return INFINITE
     return rounded_up(value)
-
-
-def charged(value: float | None, arithmetic: str) -> str:
-    """`epsilon`, marked if a round was paid under a refuted arithmetic."""
-    text = epsilon(value)
-    return text if text == INFINITE else text + mark(arithmetic)
 
 
 def known_epsilon(value: float | None) -> str:
@@ -68,16 +60,12 @@ def moment(text: str) -> str:
     return text.removesuffix("+00:00").replace("T", " ", 1) or UNKNOWN
 
 
-def odds_ratio(value: float) -> str:
-    """e^epsilon, rounded up."""
-    if value > math.log(_MOST_RATIO):
-        return f"more than {_MOST_RATIO:,}"
-    ratio = math.exp(value)
-    return f"{math.ceil(100 * ratio) / 100:.2f}" if ratio < 100 else f"{math.ceil(ratio):,}"
-
-
 def best_guess(value: float, delta: float) -> float:
-    """The largest chance of a right guess that starts at even odds: (e^epsilon + delta) / (1 + e^epsilon)."""
+    """The largest chance of a right guess that starts at even odds: (e^epsilon + delta) / (1 + e^epsilon).
+
+    The false alarms of any test plus e^epsilon times its misses are at least 1 - delta, and the other way
+    round (Kairouz, Oh, Viswanath 2015).
+    """
     return 1.0 - (1.0 - delta) * math.exp(-value) / (1.0 + math.exp(-value))
 
 

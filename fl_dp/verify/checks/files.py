@@ -191,7 +191,8 @@ def _follow(claim: Claim, before: Mapping[str, Charges], known: dict[str, _Known
             )  # fmt: skip
         if client.charges is None:
             continue
-        one = known.setdefault(client.name, _Known(*[before.get(client.name, ())] * 2))
+        start = before.get(client.name, ())
+        one = known.setdefault(client.name, _Known(start, start))
         _check_steps(client, client.charges, found)
         least = one.least
         if trained and client.own_steps and claim.private:

@@ -1,24 +1,8 @@
-"""Who vouches for what a page says: what a site has signed, and what nobody has.
+"""What no site has signed of a run, in the words of `fl-dp verify`.
 
-The page and `fl-dp verify` use these words for both. Beside the words are the fields that they cover: a test
-checks that each field of a run's files is in one of the two, or follows from fields that are.
+Beside the words are the fields that they cover: a test checks that each field of a run's files is here, is
+signed by a site, or follows from fields that are.
 """
-
-# Fields of a `Statement` and of its `AccountStatement`s.
-SIGNED = {
-    "the run's name in the ledgers": "run",
-    "the model's weights": "weights",
-    "the state of its ledger, its number of retired accounts, and whether it was made for this run alone": (
-        "commitment retired one_run_ledger"
-    ),
-    "its own name, and the name and kind of its data": "client data kind",
-    "their unit and declared size": "unit public_size",
-    "all that they have spent, how much of it was in other runs, and its epsilons": (
-        "spent other_runs epsilon epsilon_alone arithmetic"
-    ),
-    "delta, budget and accountant": "delta budget accountant",
-    "the date, and its version of fl_dp": "date version",
-}
 
 # Fields of a `Summary`, a `RoundReport` and their parts; of a `ModelDescription`, as model.FIELD; or a file.
 UNSIGNED = {

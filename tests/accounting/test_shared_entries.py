@@ -16,7 +16,6 @@ from fl_dp.federation.client.one_mechanism import OneMechanismBudget, conflict
 from fl_dp.federation.server.client_record import ClientRecord, client_of, shows_less
 from fl_dp.federation.server.history import History
 from fl_dp.records import ClientProfile, Entry
-from fl_dp.reporting.page.client_facts import own_charges
 from fl_dp.statements import AccountStatement, Statement
 from fl_dp.verify import claims
 
@@ -60,8 +59,6 @@ def test_what_is_missing_is_looked_for_by_all_fields():
         others = tuple(one for one in ALL if one is not short)
         assert claims.missing(others, ALL) == (short,)
         assert shows_less(others, ALL)
-        assert own_charges(ALL, others) == (short,)
-        assert own_charges(others, ALL) is None
     assert not shows_less(ALL, ALL)
 
 

@@ -1,31 +1,36 @@
 """The public part of a run's files, without paths: its settings, and the data in model.json."""
 
 import hashlib
-import tomllib
 from collections.abc import Mapping
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from fl_dp.clean_text import clean
 from fl_dp.config.files import read_json, read_toml
+from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.page.facts import DataFacts, Setting
+from fl_dp.reporting.page.facts import Named
 from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.wording import some
 
 _PLACES = ("out", "data-root", "engine", "ledgers", "ray-address")  # of the machine, not of the model
 _UNITS = {"round-timeout": "s", "client-timeout": "s", "approval-wait": "s", "memory-mib": "MiB"}
 _DESCRIBED = ("model", "loss", "data", "task", "identity")
-_MOST = 2000  # classes or columns to read
-_HOLDS = ("range", "points", "categories", "classes")  # keys that say what a column may hold
-_TOLD_APART = ("subgroups", "bands")
+_CLASSES, _MOST = 40, 2000  # classes that are named in one line, and counted
 
 
-def read_settings(folder: RunFolder) -> tuple[Setting, ...]:
-    """Every key of config.toml, in order; empty if there is none."""
+def read_settings(folder: RunFolder) -> tuple[dict[str, str], tuple[tuple[str, str, str], ...]]:
+    """What each key was in the run; of those that are not a default here, what was asked for and what ran."""
     asked = read_toml(folder.config) if folder.config.exists() else {}
     became = read_toml(folder.resolved) if folder.resolved.exists() else asked
+    usual = RunConfig().to_flat()
     keys = [key for key in dict.fromkeys((*asked, *became)) if key not in _PLACES]
-    return tuple(Setting(clean(key), _shown(asked, key), _shown(became, key)) for key in keys)
+    told = [
+        (clean(key), _shown(asked, key), _shown(became, key))
+        for key in keys
+        if not asked.get(key) == became.get(key) == usual.get(key)
+    ]
+    return {clean(key): _shown(became, key) for key in keys}, tuple(told)
 
 
 def name_of_run(folder: RunFolder) -> str:
@@ -78,18 +83,21 @@ def described(found: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def data_facts(found: Mapping[str, Any]) -> DataFacts:
+def data_facts(found: Mapping[str, Any]) -> Named:
     """What it says of the data. Values of another type are left out: nobody vouches for them."""
     form, classes, schema = found.get("form"), found.get("classes"), found.get("schema")
-    text = schema if isinstance(schema, str) else ""
     record, predicted = _words_of(form) if isinstance(form, dict) else ("", "")
-    return DataFacts(
-        record=record,
-        predicted=predicted,
-        classes=tuple(map(clean, classes[:_MOST])) if isinstance(classes, list) else (),
-        columns=_columns(text),
-        schema=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else "",
-    )
+    text = schema if isinstance(schema, str) else ""
+    names = some([clean(one) for one in classes[:_MOST]], _CLASSES) if isinstance(classes, list) else ""
+    told = {
+        "One record": record,
+        "Predicted": predicted,
+        "Names of what is predicted": names,
+        "SHA-256 of the schema": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        if text
+        else "",
+    }
+    return tuple((name, value) for name, value in told.items() if value)
 
 
 def _words_of(form: Mapping[str, Any]) -> tuple[str, str]:
@@ -106,28 +114,3 @@ def _words_of(form: Mapping[str, Any]) -> tuple[str, str]:
     }
     targets = form.get("targets")
     return record, predicted.get(targets, "") if isinstance(targets, str) else ""
-
-
-def _columns(schema: str) -> tuple[tuple[str, str, str], ...]:
-    """Name, kind and permitted content of each column that a schema's text declares."""
-    try:
-        columns = tomllib.loads(schema).get("columns")
-    except (ValueError, RecursionError):  # its digest is on the page all the same
-        return ()
-    if not isinstance(columns, dict):
-        return ()
-    parts = [(name, part) for name, part in columns.items() if isinstance(part, dict)]
-    return tuple((clean(name), clean(part.get("kind", "")), _holds(part)) for name, part in parts[:_MOST])
-
-
-def _holds(part: Mapping[str, Any]) -> str:
-    held = _listed(part, _HOLDS, " to " if "range" in part else ", ")
-    told = _listed(part, _TOLD_APART, ", ")
-    return "; ".join(filter(None, (held, told and f"{'bands' if 'bands' in part else 'subgroups'} {told}")))
-
-
-def _listed(part: Mapping[str, Any], keys: tuple[str, ...], between: str) -> str:
-    found = next((part[key] for key in keys if key in part), ())
-    if isinstance(found, dict):  # of named classes only the names
-        found = list(found)
-    return clean(between.join(map(str, found[:_MOST]))) if isinstance(found, list) else ""

@@ -1,27 +1,38 @@
-"""What a report says of one run, as values. Texts here are already cleaned, but not escaped."""
+"""What a page says of one run, as values. Texts here are cleaned already, but not escaped."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fl_dp.config.data import PERSON
 from fl_dp.kits.signed import Signature
 from fl_dp.records import Entry, total_steps
 from fl_dp.reporting.page.approval import Approval
 from fl_dp.reporting.reports import OVER
 
+SAME = 1e-6  # epsilons of two machines that differ by less count as equal
 Named = tuple[tuple[str, str], ...]
 Measured = tuple[tuple[str, float | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """One client at the end. epsilon: of everything that its ledger shows, infinite if none holds.
+class AccountOfTests:
+    """A site's account of test records. epsilon: None if it has shown none; epsilon_alone: None if none of
+    its evaluations was of a secure sum. unheard: evaluations of which it has not said whether it paid: both
+    epsilons then are upper bounds.
+    """
 
-    own_epsilon, own_charges: of this run's steps alone, None if not known; claimed_epsilon: of everything
-    else in its ledger. before: what the ledger showed when the client first registered.
-    rounds_left: of the planned rounds and of others like them together. epsilon_alone: if the assumption
-    behind secure sums fails; None if its data were in none.
+    client: str
+    epsilon: float | None = None
+    budget: float | None = None
+    epsilon_alone: float | None = None
+    unheard: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One client at the end. own_epsilon: of this run's steps, `own`; claimed_epsilon: of everything else in
+    its ledger, None if not known; epsilon: of both, infinite if none holds. epsilon_alone: of both, if the
+    assumption behind secure sums fails; None if its data were in none.
     """
 
     name: str
@@ -38,22 +49,18 @@ class Client:
     public_size: int
     sample_rate: float | None
     noise_multiplier: float | None
-    charges: tuple[Entry, ...]
-    before: tuple[Entry, ...]
     planned_epsilon: float | None
     retired: int
-    own_epsilon: float | None = None
-    own_charges: tuple[Entry, ...] | None = None
-    claimed_epsilon: float | None = None
-    epsilon_alone: float | None = None
+    charges: tuple[Entry, ...]
+    own: tuple[Entry, ...]
+    own_epsilon: float
+    claimed_epsilon: float | None
+    epsilon_alone: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round. counts: clients by status, in the order of CLIENT_STATUSES. metrics: of all test data.
-
-    epsilons: of a few clients all, in their order; of many five quantiles, see `round_facts`.
-    """
+    """One round. counts: clients by status, in the order of CLIENT_STATUSES. metrics: of all test data."""
 
     number: int
     epsilon: float
@@ -62,7 +69,6 @@ class Round:
     seconds: float
     lost: str
     counts: tuple[int, ...]
-    epsilons: tuple[float, ...]
 
     def measured(self, name: str) -> float | None:
         """The loss, or a metric, by name."""
@@ -77,26 +83,6 @@ class Estimate:
     value: float | None
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class AccountOfTests:
-    """A site's account of test records. charges: all its evaluations; epsilon: None if it has shown none.
-
-    status, reason: of the last evaluation. epsilon_alone: None if no evaluation was of a secure sum. unheard:
-    the evaluations of which it has not said whether it paid; charges and epsilons then are upper bounds.
-    """
-
-    client: str
-    status: str
-    reason: str
-    epsilon: float | None = None
-    budget: float | None = None
-    delta: float | None = None
-    accountant: str = ""
-    charges: tuple[Entry, ...] = ()
-    epsilon_alone: float | None = None
-    unheard: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +112,11 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class SiteMetrics:
-    """The last evaluation on the sites' own test records. number: of its round.
-
-    summed: of how many sites the server saw one sum, 0 if it saw each histogram; masked: as of a secure sum.
-    lost: why there are none, although sites have paid.
+    """The last evaluation on the sites' own test records. number: of its round. lost: why there are none,
+    although sites have paid.
     """
 
     number: int
-    bins: int
-    summed: int
-    masked: bool
     lost: str
     estimates: tuple[Estimate, ...]
     accounts: tuple[AccountOfTests, ...]
@@ -152,7 +133,6 @@ class DataSet:
     unit: str
     public_size: int
     epsilon: float
-    arithmetic: str
     delta: float
     budget: float
 
@@ -168,8 +148,6 @@ class Site:
     commitment: str
     key: str
     signed: Signature
-    retired: int
-    date: str
     problem: str = ""
     one_run_ledger: bool = False
 
@@ -180,51 +158,21 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class DataFacts:
-    """What model.json says of the data: public declarations in the server's words, nothing from a record.
-
-    record, predicted: one record, and what is predicted of it, in words; empty if not known.
-    classes: names of classes or of predicted numbers. columns: of a table's schema: name, kind, permitted
-    content. schema: SHA-256 of its text; empty if there is none.
-    """
-
-    record: str = ""
-    predicted: str = ""
-    classes: tuple[str, ...] = ()
-    columns: tuple[tuple[str, str, str], ...] = ()
-    schema: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """asked: in config.toml; became: in resolved.toml."""
-
-    key: str
-    asked: str
-    became: str
-
-
-@dataclass(frozen=True, slots=True)
 class RunFacts:
     """One run. over: it has a summary. status: as in the summary, "interrupted", or "not finished".
 
-    epsilon, delta: the federation's: what this run has cost if of_this_run; in files of an older fl_dp, all
-    runs on these data. planned_epsilon: if all planned rounds are run; None if not known.
-    hidden_metrics: number of class or subgroup metrics that are not shown.
-    reasons: status, reason and count, most frequent first. simulated: no client had a process of its own.
-    local: the launch that wrote the folder started all clients, on its own machine.
-    name: of the folder where it lies now; called: of the one that it was written to, by config.toml.
-    before_known: its files say what the data had spent before the run.
-    by_part: metrics of each class or subgroup by name, if small ones are known to be withheld.
-    masked: whether masks hid the parts of its secure sums; None if it opened none.
-    epsilon_alone: as epsilon, if the assumption behind secure sums fails; None if no data were in any.
-    one_run_ledger: by its launch, the clients' ledger was made for this run alone.
-    constant: what the best constant prediction reaches, in words; empty if not known.
-    site_metrics: None if none were measured. test_accounts: the sites', at the end or the last evaluation.
-    outcomes: on the server's test data.
+    epsilon, delta: what this run has cost its clients. planned_epsilon: if all planned rounds are run; None
+    if not known. hidden_metrics: number of class or subgroup metrics that are not shown. by_part: those that
+    are. simulated: no client had a process of its own. local: the launch that wrote the folder started all
+    clients, on its own machine. called: the run's name by its files. masked: whether masks hid the parts of
+    its secure sums; None if it opened none. epsilon_alone: as epsilon, if the assumption behind secure sums
+    fails; None if no data were in any. one_run_ledger: by its launch, the clients' ledger was made for this
+    run alone. constant: what the best constant prediction reaches, in words; empty if not known. settings:
+    those that are not a default. public: whoever started it declared its records public. data: form of a
+    record, what is predicted, and the schema's digest.
     """
 
-    name: str
+    called: str
     digest: str
     over: bool
     private: bool
@@ -243,9 +191,9 @@ class RunFacts:
     kept_round: int
     loss: float | None
     metrics: Mapping[str, float | None]
+    by_part: Measured
     hidden_metrics: int
     seconds: float | None
-    identity: str
     started: str
     ended: str
     max_grad_norm: float | None
@@ -253,25 +201,21 @@ class RunFacts:
     digests: Named
     task: str
     described: Mapping[str, str]
-    settings: tuple[Setting, ...]
+    data: Named
+    settings: tuple[tuple[str, str, str], ...]
+    of_setting: Mapping[str, str]
     simulated: bool
     local: bool
+    one_run_ledger: bool
     clients: tuple[Client, ...]
-    before_known: bool
     history: tuple[Round, ...]
-    reasons: tuple[tuple[str, str, int], ...]
     sites: tuple[Site, ...]
     approval: Approval
-    data: DataFacts
-    by_part: Mapping[str, Measured]
     epsilon_alone: float | None
     masked: bool | None
-    of_this_run: bool
-    called: str
-    one_run_ledger: bool
     constant: str
     site_metrics: SiteMetrics | None
-    test_accounts: tuple[AccountOfTests, ...]
+    tests: tuple[AccountOfTests, ...]
     outcomes: Outcomes
 
     @property
@@ -280,29 +224,42 @@ class RunFacts:
         return tuple(one for one in self.sites if not one.problem)
 
     @property
-    def signed(self) -> tuple[DataSet, ...]:
-        """The data that these sites have stated under a valid signature."""
-        return tuple(one for site in self.sites if site.vouches for one in site.data)
+    def signed(self) -> int:
+        """For how many clients a valid signature stands under what their data have spent."""
+        names = {data.client for site in self.sites if site.vouches for data in site.data}
+        return sum(one.name in names for one in self.clients)
+
+    @property
+    def unreliable(self) -> int:
+        """Number of statements with a wrong signature, or about another run."""
+        return sum(site.signed is Signature.WRONG or bool(site.problem) for site in self.sites)
+
+    @property
+    def stated_more(self) -> list[float]:
+        """Epsilons that sites of this run have stated and that are above those in the run's own files."""
+        recorded = {one.name: one.epsilon for one in self.clients}
+        stated = [(one.epsilon, one.client) for site in self.stating for one in site.data]
+        return [epsilon for epsilon, name in stated if epsilon > recorded.get(name, math.inf) + SAME]
 
     @property
     def counted(self) -> tuple[Client, ...]:
         """The clients that the federation's figures cover."""
-        return tuple(one for one in self.clients if one.own_charges or not self.of_this_run)
+        return tuple(one for one in self.clients if one.own)
 
     @property
-    def budget(self) -> float | None:
-        """The largest budget of these clients."""
-        return max((one.budget for one in self.counted if one.budget is not None), default=None)
+    def above(self) -> int:
+        """How many clients have spent more than their budget."""
+        return sum(one.budget is not None and one.epsilon > one.budget + SAME for one in self.clients)
 
     @property
-    def chosen(self) -> bool:
-        """Whether results of rounds may have decided which model this is, or when the run ended."""
-        return self.kept == "best" or self.status not in OVER
+    def without_budget(self) -> int:
+        return sum(one.budget is None for one in self.clients)
 
     @property
-    def best_at_sites(self) -> bool:
-        """Whether the kept model was chosen by the sites' own test records."""
-        return self.kept == "best" and self.setting("evaluate") == "off"
+    def mixed(self) -> int:
+        """How many clients have paid this run for more than one rate or noise."""
+        kinds = [{(e.sample_rate, e.noise_multiplier, e.copies) for e in one.own} for one in self.clients]
+        return sum(len(one) > 1 for one in kinds)
 
     @property
     def stopped(self) -> bool:
@@ -313,31 +270,26 @@ class RunFacts:
     def begun(self) -> bool:
         """Whether it has paid for a round that was begun and not finished."""
         last = self.history[-1].epsilon if self.history else 0.0
-        return self.stopped and self.private and self.of_this_run and last < self.epsilon < math.inf
+        return self.stopped and self.private and last < self.epsilon < math.inf
+
+    @property
+    def maybe_paid(self) -> bool:
+        """Whether clients may have paid for one round more than were finished."""
+        return self.stopped and not self.released_nothing and self.rounds != self.planned_rounds
 
     @property
     def released_nothing(self) -> bool:
-        """Whether, by its files, it trained nobody: no round, and no account that holds more than before.
-
-        The accounts in the summary include a round that was begun and not finished.
-        """
-        if not self.over or self.rounds:
-            return False
-        if self.of_this_run:
-            return not self.counted
-        known = self.before_known or not self.clients
-        return known and all(total_steps(one.charges) == total_steps(one.before) for one in self.clients)
+        """Whether, by its files, it trained nobody: no round, and no account that has paid for it."""
+        return self.over and not self.rounds and not self.counted
 
     @property
     def spent_nothing(self) -> bool:
         """Whether rounds were run but no client has paid for one."""
-        return self.private and self.of_this_run and bool(self.rounds) and not self.counted
+        return self.private and bool(self.rounds) and not self.counted
 
     @property
     def has_model(self) -> bool:
-        """Whether it left a model. An older fl_dp wrote no digest of it."""
-        digests = dict(self.digests)
-        return self.over and (bool(digests.get("model")) if digests else self.rounds > 0)
+        return self.over and bool(dict(self.digests).get("model"))
 
     @property
     def measured(self) -> bool:
@@ -346,18 +298,41 @@ class RunFacts:
         return any(value is not None for loss, metrics in found for value in (loss, *metrics.values()))
 
     @property
-    def tested(self) -> str:
-        """What the server has measured the run's model on."""
-        if self.kept == "best" and not self.best_at_sites:
-            return "the half of the server's test data that it was not chosen on"
-        return "the server's test data"
+    def first(self) -> str:
+        """The metric that stands first, or else the loss."""
+        return next(iter(self.history[0].metrics if self.history else self.metrics), "loss")
 
     @property
-    def records_per_person(self) -> int:
-        """How many records of a person count in a step; 0 if the unit is a record, or it is not known."""
-        asked = self.setting("records-per-person")
-        return int(asked) if self.unit == PERSON and asked.isdecimal() and len(asked) < 10 else 0
+    def best_at_sites(self) -> bool:
+        """Whether the kept model was chosen by the sites' own test records."""
+        return self.kept == "best" and self.of_setting.get("evaluate") == "off"
 
-    def setting(self, key: str) -> str:
-        """The value that the key had in the run; empty if not known."""
-        return next((one.became for one in self.settings if one.key == key), "")
+    @property
+    def parts_hidden(self) -> bool:
+        """Whether masks hid each client's part from the server. A launch that plays all of them sees it."""
+        return self.masked is not False and not self.simulated
+
+    def knows_others(self) -> dict[str, bool | None]:
+        """By client: whether its ledger knows of other runs, or was made for this run alone.
+
+        Taken from the client's own statement, or without one from how the run was launched. None if the files
+        do not say.
+        """
+        launched = not self.one_run_ledger if self.local else None
+        stated = {one.client: site.one_run_ledger for site in self.stating for one in site.data}
+        return {one.name: not stated[one.name] if one.name in stated else launched for one in self.clients}
+
+    def knowing(self) -> list[bool | None]:
+        """`knows_others` of the clients in the federation's figures, so that no other client changes it."""
+        known = self.knows_others()
+        return [known[one.name] for one in self.counted or self.clients]
+
+    @property
+    def all_steps_own(self) -> bool:
+        """Whether the ledgers of those who trained show no steps of other runs."""
+        return all(total_steps(one.own) == total_steps(one.charges) for one in self.counted)
+
+    @property
+    def together(self) -> list[Client]:
+        """Who has spent most in this run and others; nobody if none is counted."""
+        return sorted(self.counted, key=lambda one: -one.epsilon)[:1]

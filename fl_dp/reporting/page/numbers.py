@@ -10,7 +10,6 @@ UNKNOWN = "not known"
 INFINITE = "infinite"
 NOT_USED = "not used"
 _LEAST_PLAIN = 1e-9
-_MOST_RATIO = 10**6
 
 
 def epsilon(value: float | None, *, private: bool = True) -> str:
@@ -61,16 +60,12 @@ def moment(text: str) -> str:
     return text.removesuffix("+00:00").replace("T", " ", 1) or UNKNOWN
 
 
-def odds_ratio(value: float) -> str:
-    """e^epsilon, rounded up."""
-    if value > math.log(_MOST_RATIO):
-        return f"more than {_MOST_RATIO:,}"
-    ratio = math.exp(value)
-    return f"{math.ceil(100 * ratio) / 100:.2f}" if ratio < 100 else f"{math.ceil(ratio):,}"
-
-
 def best_guess(value: float, delta: float) -> float:
-    """The largest chance of a right guess that starts at even odds: (e^epsilon + delta) / (1 + e^epsilon)."""
+    """The largest chance of a right guess that starts at even odds: (e^epsilon + delta) / (1 + e^epsilon).
+
+    The false alarms of any test plus e^epsilon times its misses are at least 1 - delta, and the other way
+    round (Kairouz, Oh, Viswanath 2015).
+    """
     return 1.0 - (1.0 - delta) * math.exp(-value) / (1.0 + math.exp(-value))
 
 

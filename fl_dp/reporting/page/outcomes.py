@@ -1,4 +1,4 @@
-"""What was answered to test records, from a run's files: points of curves, and confusion, with intervals."""
+"""What was answered to test records, from a run's files, and the points of its curves, with intervals."""
 
 import math
 from collections.abc import Mapping
@@ -93,41 +93,7 @@ def calibration(found: Histogram) -> tuple[Share, ...]:
     return tuple(share(yes, no, found.deviation) for no, yes in found.counts)
 
 
-Confusion = tuple[tuple[tuple[float, Share], ...], ...]
-
-
-def confusion(found: Outcomes) -> Confusion:
-    """For each class, and each that was predicted, the records, and their share of the class; or nothing.
-
-    Of two classes the middle of the scores divides the answers.
-    """
-    if found.confusion:
-        return tuple(tuple((one, share(one, sum(row) - one)) for one in row) for row in found.confusion)
-    if len(found.classes) != 2 or len(found.scores) != 1 or 0.5 not in found.scores[0].ends:
-        return ()
-    scores = found.scores[0]
-    half, bins = scores.ends.index(0.5), len(scores.counts)
-
-    def row(column: int) -> tuple[tuple[float, Share], ...]:
-        low, high = (
-            sum(one[column] for one in part) for part in (scores.counts[:half], scores.counts[half:])
-        )
-        cells = (half, bins - half)
-        return (
-            (low, share(low, high, scores.deviation, cells)),
-            (high, share(high, low, scores.deviation, cells[::-1])),
-        )
-
-    return row(0), row(1)
-
-
-def withheld_words(found: Outcomes, least: int) -> str:
-    """Why there are no curves on the server's test data; empty if there are, or could not be any.
-
-    least: the records of a cell.
-    """
-    return {
-        "few": "Curves and confusion on the server's test data are hidden: a class or range of scores has "
-        f"fewer than {least} test records or persons, or could be worked out beside the subgroups.",
-        "no-numbers": "There are no curves: some scores of the server's test data are not finite.",
-    }.get(found.withheld, "")
+WITHHELD = {
+    "few": "hidden, as a class or range of scores has too few test records, or could be worked out.",
+    "no-numbers": "not drawn, as some scores are not finite.",
+}  # why there are no curves on the server's test data

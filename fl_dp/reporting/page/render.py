@@ -3,101 +3,106 @@
 The same files and versions give the same bytes: no clock, no path of this machine, no randomness.
 """
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_dp.clean_text import clean
+from fl_dp.config.data import CLIENT
 from fl_dp.kits.keys import fingerprint
-from fl_dp.kits.signed import Signature
 from fl_dp.records import LEAST_CELL
-from fl_dp.reporting.page import about_data, overview, signing, tables
-from fl_dp.reporting.page.assumptions import sizes_counted
-from fl_dp.reporting.page.by_part import part_tables
+from fl_dp.reporting.page import numbers, signing
 from fl_dp.reporting.page.facts import RunFacts
-from fl_dp.reporting.page.outcomes import withheld_words
+from fl_dp.reporting.page.outcomes import WITHHELD
 from fl_dp.reporting.page.read import read_run
-from fl_dp.reporting.page.site_metrics import site_metric_tables
-from fl_dp.reporting.page.words import clauses, ending, headline
+from fl_dp.reporting.page.tables import tables
+from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.provenance import drawn_by
+from fl_dp.reporting.reports import BEYOND_USE
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.vouched import SIGNED, UNSIGNED
+from fl_dp.reporting.wording import counted, some
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from fl_dp.reporting.page.canvas import Figure
+
 _LONGEST_NAME = 80  # characters of the run's name in a footer
+_NAMED = 12  # clients, or names of data, in one line
 
 
 def render_page(folder: RunFolder) -> str:
     """The page of the run in `folder`; ConfigError if it cannot be read, or a package is missing."""
     versions = drawn_by()
-    return _environment().get_template("one.html").render(**_values(read_run(folder)), drawn_by=versions)
+    run = read_run(folder)
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            run=run,
+            digest=fingerprint(run.digest),
+            figures=_figures(run),
+            tables=tables(run),
+            approval=signing.approval_lines(run),
+            site_lines=signing.site_lines(run),
+            names=some([one.name for one in run.clients], _NAMED),
+            data=operators_word(run),
+            stated=other_words(run),
+            guess=_guess(run),
+            counted_sizes=run.local and CLIENT not in run.of_setting.get("data", "") and len(run.clients) > 1,
+            withheld=WITHHELD.get(run.outcomes.withheld, ""),
+            promises={"record": PROMISE, "person": PROMISE_OF_PERSONS, "none": NO_PROMISE},
+            least_cell=LEAST_CELL,
+            beyond_use=BEYOND_USE,
+            drawn_by=versions,
+            infinity=math.inf,
+            foot=f"Run {clean(run.called, _LONGEST_NAME)}",
+        )
+    )
 
 
-def _values(run: RunFacts) -> dict[str, Any]:
-    approval, lines = signing.approval_lines(run), signing.site_lines(run)
-    return {
-        "private": run.private,
-        "run": run,
-        "headline": headline(run),
-        "glance": overview.glance(run),
-        "first_figure": _first_figure(run),
-        "clauses": clauses(run),
-        "overview": overview.overview(run),
-        "stated": overview.stated(run),
-        "commitments": overview.commitments(run),
-        "data_sets": tables.data_sets(run),
-        "about_data": about_data.about_data(run),
-        "columns": about_data.columns(run),
-        "sizes_counted": sizes_counted(run),
-        "approval": tuple((name, signing.short(value)) for name, value in approval),
-        "whole": tuple((name, value) for name, value in approval if signing.short(value) != value),
-        "site_lines": lines[: signing.ONE_SHEET],
-        "more_sites": lines[signing.ONE_SHEET :],
-        "part_tables": part_tables(run),
-        "digest": fingerprint(run.digest),
-        "verdict": overview.verdict(run),
-        "foot": f"Run {clean(run.called, _LONGEST_NAME)}",
-        "foot_digest": f"SHA-256 {fingerprint(run.digest)}",
-        "results": overview.results(run),
-        "figures": _figures(run),
-        "rounds": tables.rounds(run),
-        "withheld": withheld_words(run.outcomes, LEAST_CELL),
-        "site_metrics": site_metric_tables(run),
-        "site_sum": run.site_metrics,
-        "ranked": tables.ranked(run),
-        "clients": tables.clients(run),
-        "mechanisms": tables.mechanisms(run),
-        "reasons": tables.reasons(run),
-        "provenance": overview.provenance(run),
-        "settings": tables.settings(run),
-        "least_cell": LEAST_CELL,
-        "signed": SIGNED,
-        "unsigned": UNSIGNED,
-        "any_signed": overview.any_signed(run),
-        "signatures": any(site.signed is not Signature.NONE for site in run.sites),
-        "ending": ending(run),
-    }
+def operators_word(run: RunFacts) -> str:
+    """The server operator's name for the data: "csv", "ward 7 (csv)". Each site has settings of its own."""
+    named, kind = run.of_setting.get("data-name", ""), _kind(run)
+    return f"{named} ({kind})" if named else kind
 
 
-def _first_figure(run: RunFacts) -> Any:
-    from fl_dp.reporting.page.figures.canvas import drawing
-    from fl_dp.reporting.page.figures.of_one import glance
+def _kind(run: RunFacts) -> str:
+    """From model.json, which says what the task has read; without it, from the setting."""
+    said = run.described
+    return (
+        said.get("data") or said.get("task") or run.of_setting.get("data", "").partition(":")[0]
+    ) or numbers.UNKNOWN
+
+
+def other_words(run: RunFacts) -> str:
+    """Names that sites state for their data and that differ from the operator's; empty if none do."""
+    kind, name = _kind(run), run.of_setting.get("data-name", "")
+    others = [
+        f"{one.name} ({one.kind})" if one.kind else one.name
+        for site in run.stating
+        for one in site.data
+        if not (one.kind or one.name).startswith((kind, f"{kind} in "))
+        or (name and name.replace(CLIENT, one.client) != one.name)
+    ]
+    return some(list(dict.fromkeys(others)), _NAMED)
+
+
+def _guess(run: RunFacts) -> str:
+    """How often a guess at even odds can be right, by the epsilon that is shown; empty if none holds."""
+    shown = numbers.epsilon(run.epsilon)
+    if shown == numbers.INFINITE:
+        return ""
+    return numbers.percent(numbers.best_guess(float(shown), run.delta or 0.0))
+
+
+def _figures(run: RunFacts) -> "list[Figure]":
+    from fl_dp.reporting.page.canvas import drawing
+    from fl_dp.reporting.page.figures import figures
 
     with drawing():
-        return glance(run)
-
-
-def _figures(run: RunFacts) -> list[Any]:
-    from fl_dp.reporting.page.figures.canvas import drawing
-    from fl_dp.reporting.page.figures.of_one import attendance, budget, quality, time_spent, tradeoff
-    from fl_dp.reporting.page.figures.of_outcomes import outcome_figures
-
-    with drawing():
-        found = [*quality(run), budget(run), tradeoff(run), *outcome_figures(run), attendance(run)]
-        found.append(time_spent(run))
-    return [one for one in found if one is not None]
+        return figures(run)
 
 
 def _in_css(text: str) -> str:
@@ -117,5 +122,17 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters["in_css"] = _in_css
+    filters: dict[str, Any] = {
+        "in_css": _in_css,
+        "epsilon": numbers.epsilon,
+        "known_epsilon": numbers.known_epsilon,
+        "alone": numbers.alone,
+        "plain": numbers.plain,
+        "number": numbers.number,
+        "measured": numbers.measured,
+        "seconds": numbers.seconds,
+        "moment": numbers.moment,
+        "counted": counted,
+    }
+    made.filters.update(filters)
     return made

@@ -6,9 +6,6 @@ from fl_dp.reporting.page.approval import day
 from fl_dp.reporting.page.facts import Named, RunFacts
 from fl_dp.reporting.wording import counted, some
 
-ONE_SHEET = 8  # sites that fit on the first sheet
-_SHORT = 80  # characters of an answer that fit there
-_CONTINUED = "… (continued on sheet 2)"
 _SITES = 20  # with a line of their own
 _NAMED = 6  # clients named in one line
 
@@ -16,7 +13,7 @@ _NAMED = 6  # clients named in one line
 def approval_lines(run: RunFacts) -> Named:
     """The fields of a record of processing; empty ones are lines to fill in by hand.
 
-    The result of `fl-dp verify` is always empty: it compares this page, which cannot contain that result.
+    The result of `fl-dp verify` is always empty: the page is drawn before it.
     """
     said = run.approval
     return (
@@ -30,11 +27,6 @@ def approval_lines(run: RunFacts) -> Named:
         ("What fl-dp verify said about these files", ""),
         ("Signature", ""),
     )
-
-
-def short(text: str) -> str:
-    """Shortened for the first sheet."""
-    return text if len(text) <= _SHORT else text[: _SHORT - len(_CONTINUED)] + _CONTINUED
 
 
 def _date(text: str, ended: str) -> str:

@@ -1,14 +1,15 @@
-"""The tables of one run."""
+"""The six tables of a page: clients, their noise, statements, rounds, metrics, settings."""
 
 import math
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.signed import Signature
 from fl_dp.records import CLIENT_STATUSES, total_steps
-from fl_dp.reporting.page import about_data
-from fl_dp.reporting.page.facts import Client, DataSet, RunFacts, Setting, Site
+from fl_dp.reporting.page.facts import AccountOfTests, Client, RunFacts, Site
 from fl_dp.reporting.page.numbers import (
     NOT_USED,
+    UNKNOWN,
     alone,
     epsilon,
     known_epsilon,
@@ -17,161 +18,161 @@ from fl_dp.reporting.page.numbers import (
     seconds,
     size,
 )
-from fl_dp.reporting.page.over import knows_others, of_one_run, whose_limit
-from fl_dp.reporting.page.pieces import Table
-from fl_dp.reporting.page.round_facts import FEW, QUANTILES
-from fl_dp.reporting.page.secure_sums import parts_hidden
 
+LISTED = 200  # rows on the page
 _OF_EPSILON = ("noise-multiplier", "max-grad-norm", "epsilon", "delta", "accountant")  # unused without one
-_ALONE, _SEEN = "if the assumption fails", "against anyone who sees the parts"
-_ENDS = 10  # clients at either end of a ranking
-_QUANTILE_NAMES = ("least", "10 % have at most", "median", "90 % have at most", "largest")
+_COUNTS = ("records", "invalid")  # with noise; shown without decimals
+_WORDS = frozenset(
+    ("in the last round", "reason", "accountant", "arithmetic", "data", "stated by", "commitment", "lost",
+     "metric", "measured on", "key", "asked for", "what ran")
+)  # fmt: skip
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """rows: a text for each of `columns`; the first is the row's heading."""
+
+    key: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    words: frozenset[str] = _WORDS
+
+    @property
+    def listed(self) -> tuple[Row, ...]:
+        return self.rows[:LISTED]
+
+    @property
+    def left_out(self) -> int:
+        return max(0, len(self.rows) - LISTED)
+
+
+def tables(run: RunFacts) -> dict[str, Table]:
+    made = (clients(run), noise(run), statements(run), rounds(run), metrics(run), settings(run))
+    return {one.key: one for one in made}
 
 
 def clients(run: RunFacts) -> Table:
-    """Budgets and statuses at the end."""
-    in_sums = run.epsilon_alone is not None
-    return _of_clients(
-        "clients",
-        f"What each client's data have spent: epsilon of this run, of other runs as its {_claimant(run)}, "
-        f"and of both; the budget is {whose_limit(run)} for both"
-        + ("; a ledger that was made for this run alone knows of no other runs" if of_one_run(run) else ""),
-        (
-            "client",
-            "this run",
-            "other runs, as claimed",
-            "together",
-            "budget",
-            "together, if all planned rounds run",
-            *((_ALONE if parts_hidden(run) else _SEEN,) if in_sums else ()),
-            "delta (a probability)",
-            "rounds",
-            "rounds left",
-            "in the last round",
-            "reason",
-        ),
-        run.clients,
-        lambda one: (
-            known_epsilon(one.own_epsilon),
-            _claimed(run, one),
+    """What each client's data have spent. Of many, those who have spent most in this run come first."""
+    sums = "if the assumption fails" if run.parts_hidden else "against anyone who sees the parts"
+    in_sums, tests = run.epsilon_alone is not None, {one.client: one for one in run.tests}
+    known = run.knows_others()
+    shown = run.clients
+    if len(shown) > LISTED:
+        shown = tuple(sorted(shown, key=lambda one: -one.own_epsilon))
+
+    def row(one: Client) -> Row:
+        return (
+            one.name,
+            epsilon(one.own_epsilon),
+            _claimed(one, known[one.name]),
             epsilon(one.epsilon),
             _used(run, one, known_epsilon(one.budget)),
             _used(run, one, known_epsilon(one.planned_epsilon)),
-            *((_alone(one),) if in_sums else ()),
+            *((alone(one.epsilon if one.epsilon_alone is None else one.epsilon_alone),) if in_sums else ()),
+            *((_of_tests(tests.pop(one.name, None)),) if run.tests else ()),
             _used(run, one, number(one.delta)),
-            number(one.rounds),
-            _used(run, one, str(one.rounds_left)),
+            f"{number(one.rounds)} ({one.rounds_left} left)",
             one.status,
             one.reason,
-        ),
-    )
+        )
+
+    columns = (
+        "client", "this run", "other runs", "together", "budget", "if all planned rounds run",
+        *((sums,) if in_sums else ()), *(("its test records",) if run.tests else ()), "delta", "rounds",
+        "in the last round", "reason",
+    )  # fmt: skip
+    rows = [row(one) for one in shown]
+    for name, one in tests.items():  # of no client that is listed
+        cells = {"client": name, "its test records": _of_tests(one)}
+        rows.append(tuple(cells.get(column, "") for column in columns))
+    return Table("clients", "What each client's data have spent, as epsilon", columns, tuple(rows))
 
 
-def _claimant(run: RunFacts) -> str:
-    return "ledger shows" if run.local else "site claims"
+def _claimed(one: Client, knows_others: bool | None) -> str:
+    """0 if all that its ledger shows is this run's and the ledger knows of other runs."""
+    if one.own != one.charges:
+        return known_epsilon(one.claimed_epsilon)
+    return known_epsilon(0.0 if knows_others else None)
 
 
-def _steps_in_all(run: RunFacts) -> str:
-    return f"steps in all: those of this run, and those of others as its {_claimant(run)}"
-
-
-def _used(run: RunFacts, one: Client | DataSet, cell: str) -> str:
+def _used(run: RunFacts, one: Client, cell: str) -> str:
     """Cells about epsilon say nothing of data that were trained without one."""
     return cell if run.private or math.isfinite(one.epsilon) else NOT_USED
 
 
-def _claimed(run: RunFacts, one: Client) -> str:
-    """0 if all that its ledger shows is this run's and the ledger knows of other runs."""
-    if not run.of_this_run or one.own_charges != one.charges:
-        return known_epsilon(one.claimed_epsilon)
-    return known_epsilon(0.0 if knows_others(run)[one.name] else None)
+def _of_tests(one: AccountOfTests | None) -> str:
+    """What evaluations have cost; an upper bound where it is not known whether the site has paid."""
+    if one is None or one.epsilon is None:
+        return "none"
+    most = "at most " if one.unheard and math.isfinite(one.epsilon) else ""
+    own = "" if one.epsilon_alone is None else f", alone {alone(one.epsilon_alone)}"
+    return f"{most}{epsilon(one.epsilon)} of {known_epsilon(one.budget)}{own}"
 
 
-def _alone(one: Client) -> str:
-    """Without secure sums both epsilons are the same."""
-    return alone(one.epsilon if one.epsilon_alone is None else one.epsilon_alone)
-
-
-def mechanisms(run: RunFacts) -> Table:
-    """Noise, rate, batch and steps."""
-    return _of_clients(
-        "mechanisms",
-        "Noise, sample rate, batch and steps of each client"
-        + (": planned, not run" if run.released_nothing else ""),
+def noise(run: RunFacts) -> Table:
+    columns = (
+        "client", f"noise multiplier{'' if run.epsilon_alone is None else ' of the sum'}", "sample rate",
+        f"declared size ({run.unit}s)", "expected batch", "steps of this run", "steps in all", "accountant",
+        "arithmetic",
+    )  # fmt: skip
+    rows = tuple(
         (
-            "client",
-            f"noise multiplier{'' if run.epsilon_alone is None else ' of the sum'}",
-            f"sample rate (share of the {run.unit}s, each step)",
-            f"declared size ({run.unit}s)",
-            f"expected batch ({run.unit}s)",
-            "steps of this run",
-            _steps_in_all(run),
-            "accountant",
-            "arithmetic",
-        ),
-        run.clients,
-        lambda one: (
+            one.name,
             _noise(one),
             number(one.sample_rate),
             size(one.public_size),
-            _batch(one),
-            number(None if one.own_charges is None else total_steps(one.own_charges)),
+            number(one.sample_rate * one.public_size if one.sample_rate and one.public_size else None),
+            number(total_steps(one.own)),
             number(one.steps),
             _used(run, one, one.accountant),
             _used(run, one, one.arithmetic),
-        ),
+        )
+        for one in run.clients
     )
+    caption = f"Noise and steps{': planned, not run' if run.released_nothing else ''}"
+    return Table("noise", caption, columns, rows)
 
 
 def _noise(one: Client) -> str:
     """Both ends, if the rounds of this run differ in noise."""
-    found = {entry.noise_multiplier for entry in one.own_charges or ()}
+    found = {entry.noise_multiplier for entry in one.own}
     if len(found) > 1:
         return f"{number(max(found))} to {number(min(found))}"
     return number(one.noise_multiplier)
 
 
-def ranked(run: RunFacts) -> tuple[Table, ...]:
-    """For many clients: how epsilon is spread, and both ends of the ranking."""
-    if len(run.clients) <= FEW:
-        return ()
-    order = sorted(run.counted, key=lambda one: -_told(run, one))
-    if not order:
-        return ()
-    values = [_told(run, one) for one in reversed(order)]
-    spread = tuple(
-        (name, epsilon(values[math.ceil(share * (len(values) - 1))]))
-        for name, share in zip(_QUANTILE_NAMES, QUANTILES, strict=True)
-    )
-    ends = [*order[:_ENDS], *order[-_ENDS:]]
-    steps = _steps_in_all(run)
-    columns = ("client", "epsilon", "budget", steps, f"declared size ({run.unit}s)", "in the last round")
-    rows = tuple(
+def statements(run: RunFacts) -> Table:
+    """What sites have stated, and clients of whom nobody has stated anything."""
+    stated = [
         (
-            one.name,
-            epsilon(_told(run, one)) if run.of_this_run else epsilon(one.epsilon),
+            one.client,
+            f"{one.name} ({one.kind})" if one.kind else one.name,
+            f"{size(one.public_size)} {one.unit}s",
+            epsilon(one.epsilon),
             known_epsilon(one.budget),
-            str(one.steps),
-            size(one.public_size),
-            one.status,
+            number(one.delta),
+            _stated_by(site),
+            site.commitment,
         )
-        for one in ends
-    )
-    return (
-        Table("spread", f"Epsilon of {len(order):,} clients", ("clients", "epsilon"), spread),
-        Table(
-            "ends",
-            f"The {_ENDS} largest and the {_ENDS} smallest",
-            columns,
-            rows,
-            frozenset({"in the last round"}),
-        ),
-    )
+        for site in run.sites
+        for one in site.data
+    ]
+    unread = [(UNKNOWN, *[""] * 5, _stated_by(site), "") for site in run.sites if not site.data]
+    known = {row[0] for row in stated}
+    silent = [(one.name, *[""] * 5, "the server alone", "") for one in run.clients if one.name not in known]
+    columns = ("client", "data", "declared size", "epsilon", "budget", "delta", "stated by", "commitment")
+    return Table("statements", "Statements of the sites", columns, (*stated, *unread, *silent))
 
 
-def _told(run: RunFacts, one: Client) -> float:
-    """The client's epsilon that enters the federation's."""
-    return one.own_epsilon if run.of_this_run and one.own_epsilon is not None else one.epsilon
+def _stated_by(site: Site) -> str:
+    words = {
+        Signature.HOLDS: f"signed by the key {fingerprint(site.key)}",
+        Signature.NONE: "a statement signed by nobody",
+        Signature.WRONG: f"WRONG SIGNATURE, not of the key {fingerprint(site.key)}",
+    }[site.signed]
+    return f"NOT OF THIS RUN: it {site.problem}; {words}" if site.problem else words
 
 
 def rounds(run: RunFacts) -> Table:
@@ -192,87 +193,39 @@ def rounds(run: RunFacts) -> Table:
             )
             for one in run.history
         ),
-        frozenset({"lost"}),
     )
 
 
-def reasons(run: RunFacts) -> Table:
-    rows = tuple((status, reason, str(count)) for status, reason, count in run.reasons)
-    return Table(
-        "reasons", "Why clients did not train", ("what", "reason", "times"), rows, frozenset({"reason"})
-    )
+def metrics(run: RunFacts) -> Table:
+    """Of all test data, of classes and subgroups, and of the sites' own test records with 95 % intervals."""
+    tested, of_sites = "the server's", run.site_metrics
+    if run.kept == "best" and not run.best_at_sites:
+        tested = "the half of the server's that it was not chosen on"
+    found: list[Row] = [(name, measured(value), "", tested) for name, value in run.metrics.items()]
+    found.append(("loss", measured(run.loss), "", tested))
+    found += [(name, "hidden" if v is None else f"{v:.4f}", "", tested) for name, v in run.by_part]
+    for one in of_sites.estimates if of_sites else ():
+        where = f"the sites' own, after round {of_sites.number if of_sites else 0}"
+        found.append(
+            (one.name, _estimate(one.name, one.value), _interval(one.name, one.low, one.high), where)
+        )
+    rows = tuple(row for row in found if row[1] != measured(None))
+    return Table("metrics", "Metrics, by test data", ("metric", "value", "95 %", "measured on"), rows)
 
 
-def data_sets(run: RunFacts) -> Table:
-    """From the statements; without any, from the summary."""
-    columns = ("client", "data", "declared size", "unit", "epsilon", "budget", "delta", "stated by")
-    stated = [
-        (one.client, about_data.named(one), *_account(run, one, one.unit), _stated_by(site))
-        for site in run.sites
-        for one in site.data
-    ]
-    known = {row[0] for row in stated}
-    silent = [
-        (one.name, about_data.operators_word(run), *_account(run, one, run.unit), "the server alone")
-        for one in run.clients
-        if one.name not in known
-    ]
-    words = frozenset({"data", "unit", "stated by"})
-    return Table("data", "Data sets, by client", columns, tuple(stated + silent), words)
+def _estimate(name: str, value: float | None) -> str:
+    form = ".0f" if name in _COUNTS else ".4f"
+    return "too few records" if value is None else f"{value:{form}}"
 
 
-def _account(run: RunFacts, one: Client | DataSet, unit: str) -> tuple[str, ...]:
-    return (
-        size(one.public_size),
-        unit,
-        epsilon(one.epsilon),
-        _used(run, one, known_epsilon(one.budget)),
-        _used(run, one, number(one.delta)),
-    )
+def _interval(name: str, low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{_estimate(name, low)} to {_estimate(name, high)}"
 
 
 def settings(run: RunFacts) -> Table:
-    rows = tuple((one.key, one.asked, _what_ran(run, one)) for one in run.settings)
-    columns = ("key", "asked for", "what was to run" if run.released_nothing else "what ran")
-    return Table("settings", "Settings", columns, rows, frozenset(columns))
-
-
-def _what_ran(run: RunFacts, one: Setting) -> str:
-    """The range if each client had its own noise, as the setting itself then stays "auto"."""
-    if not run.private and one.key in _OF_EPSILON:
-        return NOT_USED
-    found = [client.noise_multiplier for client in run.clients if client.noise_multiplier is not None]
-    if one.key != "noise-multiplier" or one.became != "auto" or not found:
-        return one.became
-    least, largest = number(min(found)), number(max(found))
-    return least if least == largest else f"{least} to {largest}, different for each client"
-
-
-def _stated_by(site: Site) -> str:
-    if site.problem:
-        return "NOT OF THIS RUN"
-    return {
-        Signature.HOLDS: "a signed statement",
-        Signature.NONE: "a statement signed by nobody",
-        Signature.WRONG: "WRONG SIGNATURE",
-    }[site.signed]
-
-
-def _batch(one: Client) -> str:
-    """Expected batch size: rate times units."""
-    if one.sample_rate is None or not one.public_size:
-        return number(None)
-    return number(one.sample_rate * one.public_size)
-
-
-def _of_clients(
-    key: str,
-    caption: str,
-    columns: tuple[str, ...],
-    found: Sequence[Client],
-    cells: Callable[[Client], tuple[str, ...]],
-) -> Table:
-    rows = tuple((one.name, *cells(one)) for one in found)
-    return Table(
-        key, caption, columns, rows, frozenset({"in the last round", "reason", "accountant", "arithmetic"})
+    rows = tuple(
+        (key, asked, NOT_USED if key in _OF_EPSILON and not run.private else ran)
+        for key, asked, ran in run.settings
     )
+    caption = "Settings that are not the default of this page's fl-dp"
+    return Table("settings", caption, ("key", "asked for", "what ran"), rows)

@@ -13,7 +13,15 @@ import tomli_w
 from fl_dp.config.run import RunConfig
 from fl_dp.records import STEADY_ROWS, Entry
 from fl_dp.reporting.provenance import versions
-from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
+from fl_dp.reporting.reports import (
+    THIS_RUN,
+    ClientBudget,
+    ClientRound,
+    FederationBudget,
+    RoundReport,
+    RunCost,
+    Summary,
+)
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults, to_line, write_statements
 from fl_dp.statements import AccountStatement, Stated, Statement
@@ -94,7 +102,7 @@ def statement(clients: Sequence[str], **changed: Any) -> Stated:
 
 
 def _federation(epsilon: float, changed: Mapping[str, Any] | None) -> FederationBudget:
-    plain = {"rounds_ahead": 0, "running_out": (), **(changed or {})}
+    plain = {"rounds_ahead": 0, "running_out": (), "scope": THIS_RUN, **(changed or {})}
     return FederationBudget(epsilon, epsilon, epsilon, ("pld",), **{"arithmetic": STEADY_ROWS, **plain})
 
 
@@ -131,6 +139,7 @@ def _summary(
             one.epsilon, "pld", 3.0, 1e-5, one.steps, rounds, 0, "trained", public_size=100, sample_rate=0.1,
             noise_multiplier=1.5, charges=(*one.charges, *before), before=tuple(before), planned_epsilon=2.5,
             arithmetic=STEADY_ROWS,
+            this_run=RunCost(one.charges, one.epsilon, claimed_epsilon=0.25) if before else None,
         )
         for name, one in last.clients.items()
     }  # fmt: skip

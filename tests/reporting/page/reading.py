@@ -18,12 +18,18 @@ class Page(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
         self._text: list[str] = []
+        self._told: list[str] = []
         self.feed(html)
         self.close()
 
     @property
     def text(self) -> str:
         return " ".join(" ".join(self._text).split())
+
+    @property
+    def told(self) -> str:
+        """The text outside of tables and pictures."""
+        return " ".join(" ".join(self._told).split())
 
     def all(self, name: str) -> list[dict[str, str | None]]:
         return [attributes for tag, attributes in self.tags if tag == name]
@@ -45,6 +51,7 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if "style" not in self.open:
             self._text.append(data)
+            self._told += [] if {"table", "svg"} & set(self.open) else [data]
 
 
 def page_of(folder: RunFolder) -> Page:

@@ -39,16 +39,14 @@ def of_sums(folder: RunFolder, alone: float | None, shares: int = 8) -> RunFolde
     return change_summary(folder, change)
 
 
-def untrained(
-    folder: RunFolder, *, spent: int = 9, this_run: dict[str, Any] | None = None, **changed: object
-) -> RunFolder:
-    """Of a run without a round: one client, what its account holds; 9 steps of it were held before."""
+def untrained(folder: RunFolder, *, paid: int = 0, **changed: object) -> RunFolder:
+    """Of a run without a round: one client, whose account held 9 steps before. paid: steps for this run."""
 
     def change(summary: dict[str, Any]) -> None:
-        north = summary["clients"]["north"]
-        for name, steps in (("charges", spent), ("before", 9)):
-            north[name] = [{"sample_rate": 0.1, "noise_multiplier": 1.5, "steps": steps}]
-        north |= {"this_run": this_run} if this_run else {}
+        north, step = summary["clients"]["north"], {"sample_rate": 0.1, "noise_multiplier": 1.5}
+        north["charges"], north["before"] = [{**step, "steps": 9 + paid}], [{**step, "steps": 9}]
+        own = [{**step, "steps": paid}] if paid else []
+        north["this_run"] = {"charges": own, "epsilon": 0.5 * bool(paid)}
         summary |= {
             "rounds": 0,
             "model_round": 0,
@@ -186,9 +184,12 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "budget spent": lambda make: ended(make(status="budget-exhausted"), "no budget"),
     "nobody came": lambda make: untrained(make(), **NOBODY),
     "no round": lambda make: untrained(make()),
-    "no round, infinite": lambda make: untrained(make(), epsilon=None),
-    "paid, no round": lambda make: untrained(make(), spent=12),
-    "nothing paid": lambda make: of_clients(make(), charges=[], steps=0),
+    "paid, no round": lambda make: untrained(make(), paid=3),
+    "above the budget": lambda make: of_clients(make(), budget=0.1),
+    "two mechanisms": lambda make: of_clients(
+        make(), charges=[Entry(0.1, 1.5, 3).to_dict(), Entry(0.2, 1.5, 3).to_dict()]
+    ),
+    "public": lambda make: make(settings={"public-data": True}),
     "all lost": lambda make: make(lost_rounds=3),
     "best": lambda make: make(model="best", model_round=2),
     "average": lambda make: make(model="average"),
@@ -199,7 +200,6 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "by class": lambda make: make(
         metrics={"accuracy": 0.5, "accuracy-per-class[a]": 0.25}, suppressed_below=LEAST_CELL
     ),
-    "by class, of old": lambda make: make(metrics={"accuracy": 0.5, "accuracy-per-class[a]": 0.25}),
     "by subgroup": lambda make: make(
         metrics={"mae": 0.5, "mae-per-subgroup[a]": 0.25, "label-accuracy-per-subgroup[a]": 0.5},
         suppressed_below=LEAST_CELL,
@@ -227,39 +227,27 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "infinite": lambda make: change_summary(
         make(), lambda said: said.update(epsilon=None, planned_epsilon=None)
     ),
-    "spent before": lambda make: make(before=BEFORE),
-    "of this run": lambda make: make(federation={"scope": THIS_RUN}),
-    "of this run, no round": lambda make: untrained(
-        make(federation={"scope": THIS_RUN}), this_run={"charges": [], "epsilon": 0.0}
-    ),
-    "of this run, all declined": lambda make: of_clients(
-        make(federation={"scope": THIS_RUN}), this_run={"charges": [], "epsilon": 0.0}
-    ),
+    "of this run, all declined": lambda make: of_clients(make(), this_run={"charges": [], "epsilon": 0.0}),
     "of this run, and others": lambda make: of_clients(
-        make(federation={"scope": THIS_RUN}),
+        make(),
         this_run={"charges": [BEFORE[0].to_dict()], "epsilon": 0.5, "claimed_epsilon": 0.25},
     ),
-    "of this run, served": lambda make: served(
-        make(federation={"scope": THIS_RUN}, signed=[signed(statement(["north", "south"]))])
-    ),
-    "of this run, silent": lambda make: served(make(federation={"scope": THIS_RUN}, signed=[])),
+    "of this run, served": lambda make: served(make(signed=[signed(statement(["north", "south"]))])),
+    "of this run, silent": lambda make: served(make(signed=[])),
     "of this run, one own ledger": lambda make: make(
         federation={"scope": THIS_RUN},
         signed=[statement(["north"], one_run_ledger=True), statement(["south"])],
     ),
     "of this run, interrupted": lambda make: change_summary(
-        ended(make(status="failed", settings={"rounds": 5}, federation={"scope": THIS_RUN}), INTERRUPTED),
+        ended(make(status="failed", settings={"rounds": 5}), INTERRUPTED),
         lambda said: said.update(epsilon=0.95),
     ),
-    "of this run, retired": lambda make: of_clients(make(federation={"scope": THIS_RUN}), retired=1),
+    "of this run, retired": lambda make: of_clients(make(), retired=1),
     "own ledgers": lambda make: make(signed=[statement(["north", "south"], one_run_ledger=True)]),
     "one own ledger": lambda make: make(
         signed=[statement(["north"], one_run_ledger=True), statement(["south"])]
     ),
-    "of an old version": lambda make: make(run=""),
     "retired": lambda make: of_clients(make(), retired=1),
-    "two mechanisms": lambda make: make(before=[Entry(0.2, 1.5, 30)]),
-    "below an old budget": lambda make: of_clients(make(planned_epsilon=None), budget=0.1),
     "no budget": lambda make: of_clients(make(), budget=None),
     "one budget": lambda make: change_summary(
         make(), lambda said: said["clients"]["south"].update(budget=None)
@@ -270,11 +258,6 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "budget spent at sites": lambda make: served(ended(make(status="budget-exhausted"), "no budget")),
     "unprotected, served": lambda make: served(make(private=False)),
     "no plan": lambda make: make(planned_epsilon=None),
-    "a noise each": lambda make: change_summary(
-        make(settings={"noise-multiplier": "auto"}),
-        lambda said: said["clients"]["south"].update(noise_multiplier=2.5),
-    ),
-    "automatic": lambda make: make(settings={"clipping": "automatic"}),
     "weights of a file": lambda make: make(settings={"start": "weights.pt"}),
     "masked sums": lambda make: opened(make(), masked=True),
     "open sums": lambda make: opened(make(), masked=False, alone=None),

@@ -3,14 +3,11 @@
 import pytest
 
 from fl_dp.reporting.page.approval import write_approval
-from fl_dp.reporting.page.overview import overview
 from fl_dp.reporting.page.read import read_run
-from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.page.signing import approval_lines, site_lines
 
 from .conftest import Make, statement
-from .reading import Page
-from .runs import launched, served, unmeasured
+from .runs import launched, served
 
 
 def test_each_site_has_a_line_whether_it_has_stated_anything_or_not(make: Make) -> None:
@@ -27,29 +24,6 @@ def test_a_launch_that_started_or_played_all_clients_has_no_sites_that_could_sig
     make: Make, engine: str
 ) -> None:
     assert site_lines(read_run(launched(make(), engine))) == ()
-
-
-def test_how_good_the_model_is_stands_there_though_nobody_measured_it(make: Make) -> None:
-    assert ("How good the model is", "not measured") in overview(read_run(unmeasured(make("off"))))
-    assert ("accuracy, on the server's test data", "0.3000") in overview(read_run(make("on")))
-    assert ("Loss, on the server's test data", "0.6667") in overview(
-        read_run(make("loss", metrics={}, accuracy=None))
-    )
-
-
-def test_what_the_first_sheet_has_no_room_for_is_whole_on_the_next(make: Make) -> None:
-    names = [f"site-{number}" for number in range(9)]
-    folder = served(make(clients=names, signed=[statement([name]) for name in names]))
-    write_approval(folder, purpose="why " * 40)
-    first, _, later = Page(render_page(folder)).text.partition("Purpose and approval, continued from sheet 1")
-    assert "… (continued on sheet 2)" in first
-    assert "Lines of the other sites: continued on sheet 2." in first
-    assert "why " * 39 + "why" in later
-    assert [name for name in names if f"For the site of {name}" in first] == names[:8]
-    assert "For the site of site-8" in later
-    folder = make("few", clients=names[:8])
-    write_approval(folder, purpose="why")
-    assert "sheet 2" not in Page(render_page(folder)).text
 
 
 @pytest.mark.parametrize(

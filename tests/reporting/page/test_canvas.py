@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from fl_dp.reporting.page.figures.canvas import INK, drawing, framed, new_axes, style, thinned
+from fl_dp.reporting.page.canvas import INK, drawing, framed, new_axes, style, thinned
 
 
 def drawn(label: str) -> str:

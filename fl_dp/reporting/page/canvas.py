@@ -1,6 +1,6 @@
 """Figures as inline SVG: in the page's colours, light or dark, with no text taken for a formula.
 
-Lines differ by dashes and markers, areas by hatching: colour alone never carries information.
+Lines differ by dashes and markers: colour alone never carries information.
 """
 
 import io
@@ -11,9 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from markupsafe import Markup, escape
-
-from fl_dp.reporting.page.pieces import Table
+from markupsafe import Markup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,12 +21,10 @@ INK, GRID, BACK = "#000001", "#000002", "#000003"  # placeholders for the page's
 LINES = tuple(f"#00001{digit}" for digit in range(6))
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-HATCHES = ("", "////", "....", "xxxx")
 _VARIABLES = {INK: "var(--ink)", GRID: "var(--grid)", BACK: "var(--back)"} | {
     color: f"var(--line{number})" for number, color in enumerate(LINES)
 }
 MOST_POINTS = 300  # of a line: more would not be visible
-MOST_BARS = 60
 _MOST_MARKED = 30  # points of a line that have a marker
 _WIDTH = 4.8  # inches: a phone's width at full size
 _XLINK = "http://www.w3.org/1999/xlink"
@@ -52,13 +48,12 @@ _SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """key: prefix of its ids. text: description for those who cannot see it. table: its numbers."""
+    """key: prefix of its ids. text: description for those who cannot see it."""
 
     key: str
     title: str
     text: str
     svg: Markup
-    table: Table | None = None
 
 
 @contextmanager
@@ -126,22 +121,6 @@ def columns_of(labels: Sequence[str]) -> int:
     return 1 if any(len(one) > _SHORT for one in labels) else _COLUMNS
 
 
-def whole_numbers(axes: "Axes") -> None:
-    """Integer ticks for counts."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
-
-
-def round_axes(up: str, labels: int = 0, columns: int = _COLUMNS) -> "Axes":
-    """As `new_axes`, with integer rounds across."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes = new_axes("round", up, labels, columns)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
-    return axes
-
-
 def thinned(found: Sequence[T], most: int = MOST_POINTS) -> Sequence[T]:
     """At most `most` of them at equal distances, and the last one."""
     step = -(-len(found) // most)
@@ -156,15 +135,15 @@ def _legend(axes: "Axes") -> None:
     )  # fmt: skip
 
 
-def framed(axes: "Axes", key: str, title: str, text: str, table: Table | None = None) -> Figure:
+def framed(axes: "Axes", key: str, title: str, text: str) -> Figure:
     """The figure of these axes, with a legend if anything has a label; see `Figure`."""
     if axes.get_legend_handles_labels()[1]:
         _legend(axes)
-    return Figure(key, title, text, _as_svg(axes, key, title, text), table)
+    return Figure(key, title, text, _as_svg(axes, key))
 
 
-def _as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
-    """The figure of these axes as an element of the page, with `title` and `text` for screen readers."""
+def _as_svg(axes: "Axes", key: str) -> Markup:
+    """The figure of these axes as an element of the page, which names it by its caption and text."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     sheet: Any = axes.figure
@@ -174,10 +153,9 @@ def _as_svg(axes: "Axes", key: str, title: str, text: str) -> Markup:
     canvas.print_svg(file, metadata=nothing)
     body = _body(file.getvalue(), key)
     width, height = (sheet.get_figwidth() * 72, sheet.get_figheight() * 72)
-    return Markup(  # its parts are escaped here, or by matplotlib
+    return Markup(  # its texts are escaped by matplotlib
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="{_XLINK}" role="img" '
         f'viewBox="0 0 {width:g} {height:g}" aria-labelledby="{key}-title {key}-text">'
-        f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-text">{escape(text)}</desc>'
         f"{body}</svg>"
     )
 

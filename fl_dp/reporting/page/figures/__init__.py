@@ -1,1 +1,0 @@
-"""The figures of a page, a file for each kind. A table beside each has its numbers."""

@@ -48,6 +48,9 @@ GONE: dict[str, set[str]] = {
     "1.0.0": {
         "fl-dp audit --own-model",
         "fl-dp audit --plot",
+        "RunConfig site-metrics-bins = 8",
+        "RunConfig site-metrics-every = 0",
+        "RunConfig site-metrics-subgroups = false",
         "fl-dp doctor ",
         "fl-dp server --log-json",
         "fl-dp server --metrics",

@@ -13,12 +13,10 @@ from flwr.app import Error, Message, MessageType, RecordDict
 from fl_dp.clean_text import one_line
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.round import expected_weights, refuse
-from fl_dp.federation.secure_sum.kinds import SumPlan
 from fl_dp.federation.secure_sum.summing import SumLostError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, digest_of
-from fl_dp.federation.wire.evaluation import evaluation_only
-from fl_dp.federation.wire.messages import ARRAYS, NO_ARRAYS, REFUSAL, array_record, refusal_to_content
-from fl_dp.federation.wire.partial_sums import asked_weight, make_group
+from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, array_record, refusal_to_content
+from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.federation.wire.send_receive import BaseGrid
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import grouped
@@ -137,24 +135,8 @@ class SimulationGrid(BaseGrid):
 
     def _evaluate(self, messages: Sequence[Message]) -> None:
         """Evaluate in this process: a pass of a record has no gradient, and takes little."""
-        asked = self._by_client(messages)
-        contents = {
-            message.metadata.message_id: self._clients.evaluate(client, message.content)
-            for client, message in asked.items()
-        }
-        in_sum = [one for one in asked.values() if asked_weight(one.content) is not None]
-        if in_sum:
-            self._add_histograms([one.content for one in in_sum], contents)
-        for message in asked.values():
-            self._reply(message, contents[message.metadata.message_id])
-
-    def _add_histograms(self, asked: Sequence[RecordDict], contents: Mapping[str, RecordDict]) -> None:
-        """Make the answers with a histogram a group, with the sum; no single one goes into an answer."""
-        given = [key for key, one in contents.items() if REFUSAL not in one]
-        parts = {key: _arrays(contents[key]) for key in given}
-        for key in given:
-            contents[key][ARRAYS] = NO_ARRAYS
-        self._add_up([evaluation_only(one) for one in asked], _arrays(asked[0]), contents, parts)
+        for client, message in self._by_client(messages).items():
+            self._reply(message, self._clients.evaluate(client, message.content))
 
     def _start(self, messages: Sequence[Message]) -> None:
         """Read the requests and queue them, items of one model and one set of weights together."""
@@ -231,7 +213,7 @@ class SimulationGrid(BaseGrid):
 
     def _add_up(
         self,
-        plans: Sequence[SumPlan],
+        plans: Sequence[RoundPlan],
         weights: Mapping[str, NDArray],
         contents: Mapping[str, RecordDict],
         parts: Mapping[str, Mapping[str, NDArray]],

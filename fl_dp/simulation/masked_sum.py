@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_dp.errors import FederationError
-from fl_dp.federation.secure_sum.kinds import SumPlan
 from fl_dp.federation.secure_sum.limits import Limits
 from fl_dp.federation.secure_sum.messages import Checks, Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
@@ -21,6 +20,7 @@ from fl_dp.federation.secure_sum.summing import SecureSum
 from fl_dp.federation.secure_sum.terms import Head, Terms
 from fl_dp.federation.secure_sum.vector import flat, unflat
 from fl_dp.kits.keys import SigningKey
+from fl_dp.records import RoundPlan
 from fl_dp.simulation.work import Array
 
 logger = logging.getLogger("fl_dp")
@@ -38,7 +38,7 @@ class MaskedSums:
 
     def opened(
         self,
-        plans: Sequence[SumPlan],
+        plans: Sequence[RoundPlan],
         weights: Mapping[str, Array],
         parts: Sequence[Mapping[str, Array]],
     ) -> Mapping[str, Integers]:

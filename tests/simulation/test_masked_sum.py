@@ -6,26 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from flwr.app import Message
 
-from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.secure_sum import participant
 from fl_dp.federation.secure_sum.summing import SumLostError
 from fl_dp.federation.secure_sum.vector import flat
-from fl_dp.federation.secure_sum.vector import grid_of as sum_grid
-from fl_dp.federation.wire.arrays import encode
-from fl_dp.federation.wire.evaluation import CELLS, EvaluationPlan, evaluation_to_content
 from fl_dp.federation.wire.messages import REFUSAL
-from fl_dp.federation.wire.partial_sums import GROUP, SUM, ask_for_sum
-from fl_dp.records import TEST_RECORDS, Entry, RoundPlan
+from fl_dp.federation.wire.partial_sums import GROUP, SUM
+from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.masked_sum import MaskedSums
-from fl_dp.tasks.held_out import HeldOut
-from fl_dp.tasks.score_histogram import Layout
 
 CLIENTS, PLAN = 12, RoundPlan("run", 1, "linear", 1, 8, 0.5, 0.0, 2.0, 1.0)
 WEIGHTS = {"b": np.zeros(3, np.float32), "a": np.ones((2, 4), np.float32)}
@@ -179,57 +171,3 @@ def test_a_round_that_was_paid_for_and_begun_again_gives_the_same_integers(
     np.testing.assert_array_equal(again, first)
     assert federation.steps() == paid
     assert (total(sums(grid_of(fake_ray, federation, 1, masks), federation, 2)) != first).any()
-
-
-# Histograms of test records.
-
-TEST, LAYOUT = 10, Layout(3, 4)  # records of each client
-HISTOGRAM = EvaluationPlan(
-    "run", 1, 1, 4, False, "linear", "", "record", CLIENTS - 1, 5.0, LAYOUT.sensitivity, LAYOUT.size
-)  # fmt: skip
-
-
-def with_test_records(federation: Any, **settings: Any) -> Any:
-    config = dataclasses.replace(federation.config(), allow_secure_sum=True, test=0.3, **settings)
-
-    def held_out(own: Any, key: bytes) -> HeldOut:
-        x = torch.full((TEST, 4), float(own.partition_id)) + torch.arange(TEST)[:, None]
-        return HeldOut.of(TensorData(x, torch.arange(TEST) % 3, ("a", "b", "c")), np.arange(TEST), own)
-
-    parts = SharedParts(federation.shared)
-    federation.clients = SimulatedClients(config, parts, federation.ledger, held_out=held_out)
-    return federation
-
-
-def histograms(grid: Any, federation: Any, plan: EvaluationPlan = HISTOGRAM) -> list[Any]:
-    content = ask_for_sum(evaluation_to_content(plan, encode(federation.start)), 1.0, [CELLS])
-    return [
-        one.content
-        for one in grid.send_and_receive(
-            [Message(content, k + 1, "evaluate", ttl=60.0, group_id="1") for k in range(CLIENTS)]
-        )
-    ]
-
-
-def test_histograms_add_up_in_the_clear_and_masked_to_the_same_integers(fake_ray, federation):
-    """Asked again after a kill, from the keys in the ledger: one noise, paid for once."""
-    found = []
-    for masks in (None, MaskedSums(0, 1)):
-        with_test_records(federation, evaluate_epsilon=1.0)  # room for one
-        replies = histograms(grid_of(fake_ray, federation, 1, masks), federation)
-        assert not any(REFUSAL in one or one["arrays"] for one in replies)  # no single histogram goes on
-        found += [one[SUM][CELLS].numpy() for one in replies if SUM in one]
-    clear, masked = found
-    np.testing.assert_array_equal(clear, masked)
-    grid = sum_grid(HISTOGRAM.sensitivity, 5.0, CLIENTS - 1, HISTOGRAM.numbers)
-    records = clear[: 4 * 2].sum() * grid.spacing
-    spread = np.sqrt(8 * CLIENTS) * grid.share_deviation
-    assert abs(records - CLIENTS * TEST) < 4 * spread
-    accounts = [one for one in federation.ledger.accounts() if one.dataset.endswith(TEST_RECORDS)]
-    assert [paid.entry for one in accounts for paid in one.rounds] == [Entry(1.0, 5.0, 1, 11)] * CLIENTS
-
-
-def test_who_gives_no_histogram_drops_out(fake_ray, federation):
-    with_test_records(federation, min_share_multiplier=2.0)
-    replies = histograms(grid_of(fake_ray, federation, 1), federation)
-    assert all("this client's least is 2" in one[REFUSAL]["reason"] for one in replies)

@@ -3,7 +3,7 @@
     advertise   if plan and numbers of the sum are within the client's policy: fresh keys
     share       if all members are in the client's own kit: key shares, and a signature
     check       if all have signed the same: a signature that the key shares for it fit, or whose do not
-    mask        if all have signed that they fit: pays, trains one step or counts its test records, masks
+    mask        if all have signed that they fit: pays, trains one step, masks
     confirm     if enough members are in the sum: a signature, once
     open        if enough have signed the same: key shares, once
 
@@ -19,7 +19,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
-from fl_dp.federation.client.app import evaluated, evaluating, noted, trained_round
+from fl_dp.federation.client.app import noted, trained_round
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.lost_rounds import LostRounds
@@ -28,14 +28,13 @@ from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import ClientRounds
 from fl_dp.federation.client.stages import AcceptedRound, Client
 from fl_dp.federation.secure_sum import wire
-from fl_dp.federation.secure_sum.kinds import COUNTS, SumPlan, kind_of
 from fl_dp.federation.secure_sum.limits import Identity, Limits
 from fl_dp.federation.secure_sum.messages import Checks, Complaint, Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head, Terms, check_head
 from fl_dp.federation.secure_sum.wire import common_plan
-from fl_dp.federation.wire.evaluation import evaluation_only
 from fl_dp.federation.wire.messages import REFUSAL, plan_only
+from fl_dp.records import RoundPlan
 
 if TYPE_CHECKING:
     from fl_dp.data.persons import Examples
@@ -68,14 +67,13 @@ def limits_of(config: ClientConfig) -> Limits:
 
 def _advertise(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
     head = Head.from_fields(wire.said(message.content))
-    accept = _accept_counts if kind_of(message.content) is COUNTS else _accept_step
-    accept(message.content, config, head)
+    _accept(plan_only(message.content), config, head)
     participant, advertisement = Participant.begin(head, limits_of(config), identity.key)
     return wire.staged(wire.ADVERTISE, advertisement.to_fields()), participant
 
 
-def _accept_step(content: RecordDict, config: ClientConfig, head: Head) -> None:
-    plan, note = plan_only(content), Note(config.ledger, config.client)
+def _accept(plan: RoundPlan, config: ClientConfig, head: Head) -> None:
+    note = Note(config.ledger, config.client)
     with noted(note), ClientRounds.open(config) as rounds:
         note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)
         client = rounds.known(config) or _registered(rounds, config)
@@ -87,18 +85,6 @@ def _accept_step(content: RecordDict, config: ClientConfig, head: Head) -> None:
         rounds.require_room(accepted)
         if config.approve:
             require_approval(accepted, rounds.spent(client))
-
-
-def _accept_counts(content: RecordDict, config: ClientConfig, head: Head) -> None:
-    from fl_dp.federation.client.evaluation import EvaluationRequest  # late: it imports torch
-
-    plan = evaluation_only(content)
-    with evaluating(config, plan) as (rounds, client, part, _):
-        asked = EvaluationRequest(client, plan, part)
-        _check_head(head, plan)
-        check_head(head, limits_of(config))
-        LostRounds.of(config).check()
-        asked.check_sum(rounds)
 
 
 def _share(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
@@ -121,12 +107,10 @@ def _mask(message: Message, config: ClientConfig, identity: Identity, kept: byte
 
     participant = Participant.from_bytes(kept, identity.key)
     participant.accept(Checks.from_fields(wire.said(message.content)))
-    own, kind = MaskedPart(participant, LostRounds.of(config)), kind_of(message.content)
-    if common_plan(kind.read(message.content)) != participant.head.plan:
+    own = MaskedPart(participant, LostRounds.of(config))
+    if common_plan(plan_only(message.content)) != participant.head.plan:
         raise DeclinedError("the round's plan is not the one that the members of its secure sum have signed.")
     own.lost.check()
-    if kind is COUNTS:
-        return evaluated(message.content, config, own), participant
 
     def training(settings: ClientConfig, data: "Examples") -> "Training":
         return MaskedTraining(settings, data, own)
@@ -165,7 +149,7 @@ def _registered(rounds: ClientRounds, config: ClientConfig) -> Client:
     return client
 
 
-def _check_head(head: Head, plan: SumPlan) -> None:
+def _check_head(head: Head, plan: RoundPlan) -> None:
     """DeclinedError unless head and plan agree, in all that can be checked without the model."""
     for what, found, asked in (
         ("run", head.run, plan.run),

@@ -14,9 +14,8 @@ from flwr.serverapp import Grid
 from fl_dp.clean_text import one_line
 from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.secure_sum import wire
-from fl_dp.federation.secure_sum.kinds import Kind
 from fl_dp.federation.secure_sum.summing import SecureSum
-from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, SPENT
+from fl_dp.federation.wire.messages import ARRAYS, PLAN, REFUSAL, REPORT, SPENT
 from fl_dp.federation.wire.send_receive import pull, require_answer, send
 
 Turn = Generator[None, None, None]
@@ -33,14 +32,13 @@ _SAID = {wire.STAGE, wire.SAID}  # the records of an answer, but for the masked 
 
 @dataclass(slots=True)
 class Attempt:
-    """kind: of the sum. sums: the protocol's server. nodes: by site; questions: by site, what is asked of it.
+    """sums: the protocol's server. nodes: by site; questions: by site, what is asked of it.
 
     until: when the round ends, by the monotonic clock. reports: answers, without the vector, of the members
     that have masked; refusals: what a site answered instead.
     """
 
     grid: Grid
-    kind: Kind
     sums: SecureSum
     nodes: Mapping[str, int]
     questions: Mapping[str, RecordDict]
@@ -51,8 +49,7 @@ class Attempt:
 
     def play(self) -> Turn:
         """Run all stages, after which `sums.total` gives the sum; SumLostError if there is none."""
-        plan = self.kind.plan
-        plans = {site: {plan: content[plan]} for site, content in self.questions.items()}
+        plans = {site: {PLAN: content[PLAN]} for site, content in self.questions.items()}
         head = self.sums.head.to_fields()
         yield from self._stage(
             wire.ADVERTISE,
@@ -138,7 +135,7 @@ class Attempt:
             if REFUSAL in content:
                 self.refusals[site] = RecordDict({REFUSAL: content[REFUSAL]})
                 raise FederationError(str(content[REFUSAL].get("reason", "it gave no reason")))
-            reports = (self.kind.report, SPENT)
+            reports = (REPORT, SPENT)
             expected = {*reports, ARRAYS} if stage == wire.MASK else _SAID
             if set(content) != expected:
                 raise FederationError(f"an answer with other records than {sorted(expected)}")

@@ -22,7 +22,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.accounts_of_tests import AccountOfTests
 from fl_dp.federation.server.client_record import ClientRecord, client_of, entry_values
 from fl_dp.federation.wire.arrays import NDArray, below
-from fl_dp.records import MOST_EPSILON, MOST_MEMBERS, NUMERICS, REFUTED, Entry
+from fl_dp.records import MOST_EPSILON, NUMERICS, REFUTED, Entry
 from fl_dp.reporting.reports import (
     ClientRound,
     FederationBudget,
@@ -209,9 +209,7 @@ _ADDED = {
     "secure-colluders": 1,
     "test": 0.0,
     "evaluate-epsilon": 1.0,
-    "site-metrics-every": 0,
-    "site-metrics-bins": 8,
-    "site-metrics-subgroups": False,
+    "site-metrics": False,
 }
 _PROFILE_OF_1 = 10  # values of a client's profile; they and those of its record had no arithmetic at the end
 _PROFILE_OF_3 = 11
@@ -237,11 +235,10 @@ def _from_5(header: dict[str, Any]) -> dict[str, Any]:
     can allow.
     """
     settings = {**_ADDED, **header["settings"]}
-    unheard = (MOST_MEMBERS if settings["aggregation"] == "secure" else 1,)
-    evaluated = settings["site-metrics-every"] and header["rounds"]
+    evaluated = settings.get("site-metrics-every") and header["rounds"]
     rows = [_row_from_5(row) for row in header["clients"]]
     names = [client_of(row).name for row in rows] if evaluated else []
-    tests = {name: AccountOfTests(unheard=unheard).to_row() for name in names}
+    tests = {name: AccountOfTests(unheard=1).to_row() for name in names}
     return {**header, "clients": rows, "tests": tests}
 
 

@@ -126,17 +126,9 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class SiteMetrics:
-    """The last evaluation on the sites' own test records. number: of its round.
-
-    summed: of how many sites the server saw one sum, 0 if it saw each histogram; masked: as of a secure sum.
-    lost: why there are none, although sites have paid.
-    """
+    """The evaluation on the sites' own test records. number: of its round."""
 
     number: int
-    bins: int
-    summed: int
-    masked: bool
-    lost: str
     estimates: tuple[Estimate, ...]
     accounts: tuple[AccountOfTests, ...]
     outcomes: Outcomes
@@ -301,11 +293,6 @@ class RunFacts:
         return self.kept == "best" or self.status not in OVER
 
     @property
-    def best_at_sites(self) -> bool:
-        """Whether the kept model was chosen by the sites' own test records."""
-        return self.kept == "best" and self.setting("evaluate") == "off"
-
-    @property
     def stopped(self) -> bool:
         """Whether it ended before its plan, perhaps because of its results."""
         return self.over and self.status not in OVER
@@ -349,7 +336,7 @@ class RunFacts:
     @property
     def tested(self) -> str:
         """What the server has measured the run's model on."""
-        if self.kept == "best" and not self.best_at_sites:
+        if self.kept == "best":
             return "the half of the server's test data that it was not chosen on"
         return "the server's test data"
 

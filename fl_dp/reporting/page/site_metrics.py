@@ -26,13 +26,8 @@ def read_site_metrics(line: Mapping[str, Any]) -> SiteMetrics | None:
     where = f"rounds.jsonl, round {line['round']}"
     outcomes = read_outcomes(found.get("outcomes", {}), where)
     with damaged(f"{where}: its site_metrics"):
-        summed = found.get("secure_sum") or {}
         return SiteMetrics(
             number=line["round"],
-            bins=int(found["bins"]),
-            summed=int(summed.get("clients", 0)),
-            masked=summed.get("masked") is True,
-            lost=clean(str(found.get("lost", ""))),
             estimates=tuple(
                 Estimate(clean(name), *(_number(one[key]) for key in ("value", "low", "high")))
                 for name, one in found["metrics"].items()

@@ -16,7 +16,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.accounts_of_tests import AccountOfTests
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.state import ServerState, read_state, write_state
-from fl_dp.records import MOST_EPSILON, MOST_MEMBERS, NUMERICS, REFUTED, ClientProfile, Entry
+from fl_dp.records import MOST_EPSILON, NUMERICS, REFUTED, ClientProfile, Entry
 from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
 from fl_dp.reporting.run_results import to_line
 
@@ -63,7 +63,7 @@ def state() -> ServerState:
         secret=bytes(range(32)),
         clients=MEMBERS,
         registered=frozenset({"a"}),
-        tests={"a": AccountOfTests(Budget(2.0, 1e-6, "rdp"), (Entry(1.0, 6.0, 2, 3),), (3, 1))},
+        tests={"a": AccountOfTests(Budget(2.0, 1e-6, "rdp"), (Entry(1.0, 6.0, 2, 3),), 2)},
         aggregated={"optimizer first moment of a.b": np.float64([[0.1, 0.2]])},
         arrays={"a.b": np.float32([[1.1, 2.2]]), "file": np.array(7, np.int64), "half": np.float16([0.1])},
     )  # fmt: skip
@@ -148,15 +148,11 @@ def of_older(client: ClientRecord) -> ClientRecord:
     return replace(client, profile=replace(client.profile, evaluate_epsilon=MOST_EPSILON))
 
 
-@pytest.mark.parametrize(
-    ("aggregation", "every", "unheard"), [("mean", 0, ()), ("mean", 2, (1,)), ("secure", 2, (MOST_MEMBERS,))]
-)
-def test_what_a_run_of_before_has_lost_of_test_records_counts_as_spent(
-    state, tmp_path, aggregation, every, unheard
-):
+@pytest.mark.parametrize(("every", "unheard"), [(0, 0), (2, 1)])
+def test_what_a_run_of_before_has_lost_of_test_records_counts_as_spent(state, tmp_path, every, unheard):
     header, arrays = written(tmp_path, state)
     rows = [[*row[:13], *row[14:]] for row in header["clients"]]
-    header["settings"] |= {"aggregation": aggregation, "site-metrics-every": every}
+    header["settings"] |= {"site-metrics-every": every}
     del header["tests"]
     again = read_again(tmp_path, {**header, "version": 5, "clients": rows}, **arrays)
     assert again.clients == list(map(of_older, MEMBERS))

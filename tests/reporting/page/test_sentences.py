@@ -227,14 +227,7 @@ FOLLOWS = {
     "These test records stay at their sites, and are never trained.": ("evaluated at sites", "plain"),
     "that a site has in both its test and its training records has spent": ("evaluated at sites", "plain"),
     "An interval counts the noise and that the records are a sample,": ("evaluated at sites", "plain"),
-    "The model that was kept, of round": ("best at sites", "evaluated at sites"),
-    ", had the least log loss of all that were measured": ("best at sites", "evaluated at sites"),
-    "Each site sent a noised histogram of the model's": ("evaluated at sites", "evaluated in a sum"),
-    ", with a share of the noise, paid for by an account": ("evaluated in a sum", "evaluated at sites"),
-    "No masks hid the histograms of this sum.": ("evaluated in an open sum", "evaluated in a sum"),
-    "into a secure sum, paid for by an account of its own; the sum is lost:": (
-        "evaluated in a lost sum", "evaluated in a sum"
-    ),
+    "Each site sent a noised histogram of the model's": ("evaluated at sites", "plain"),
     "The sites' accounts of test records": ("evaluated at sites", "plain"),
     "Metrics from the sites' own test records, after round": ("evaluated at sites", "plain"),
     # What was answered to test records.

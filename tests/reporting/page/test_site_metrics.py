@@ -13,7 +13,7 @@ from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.page.site_metrics import site_metric_tables
 
 from .conftest import Make
-from .runs import SUM_OF_SITES, change_summary, evaluated, of_rounds
+from .runs import change_summary, evaluated, of_rounds
 
 
 def test_the_tables_have_the_metrics_and_who_paid_for_them(make: Make) -> None:
@@ -28,8 +28,8 @@ def test_the_tables_have_the_metrics_and_who_paid_for_them(make: Make) -> None:
     )
 
 
-def test_of_a_sum_the_accounts_say_both_epsilons(make: Make) -> None:
-    _, accounts = site_metric_tables(read_run(evaluated(make(), secure_sum=SUM_OF_SITES)))
+def test_of_shares_of_sums_the_accounts_say_both_epsilons(make: Make) -> None:
+    _, accounts = site_metric_tables(read_run(evaluated(make(), in_sums=True)))
     assert accounts.rows == (
         ("north", "evaluated", "0.94", "1.40", "1.00", "1e-05", "2", "5.277", "pld", ""),
         ("south", "declined", *["none"] * 7, "declares <none>"),
@@ -38,7 +38,7 @@ def test_of_a_sum_the_accounts_say_both_epsilons(make: Make) -> None:
 
 def test_what_was_not_heard_is_an_upper_bound_and_the_end_of_the_run_counts(make: Make) -> None:
     """A run that ended within an evaluation; south has shown nothing, and may have spent all that it may."""
-    folder = evaluated(make(), secure_sum=SUM_OF_SITES)
+    folder = evaluated(make(), in_sums=True)
     sites = json.loads(folder.rounds.read_text().splitlines()[-1])["site_metrics"]["sites"]
     north = {**sites["north"], "status": "failed", "unheard": 1}
     south = {**north, "budget": 3.0, "epsilon": 3.0, "epsilon_alone": None, "charges": [], "reason": "ended"}
@@ -72,7 +72,6 @@ def test_words_of_sites_are_escaped(make: Make) -> None:
         lambda found: found.update(metrics=[1]),
         lambda found: found["metrics"]["auroc"].update(low="<b>"),
         lambda found: found["sites"]["north"].update(charges=[{"steps": 1}]),
-        lambda found: found.update(bins="eight"),
     ],
 )
 def test_damage_is_refused_by_name(make: Make, damage: Any) -> None:

@@ -30,7 +30,7 @@ _MOST_PARTS = 24  # subgroups in a figure
 _LONGEST = 18  # characters of a name beside the axes
 _MOST_NAMED = 6  # classes in a text
 _STRONGEST = 0.5  # of a cell's colour: the number in it must be read, in light and dark
-Values = list[tuple[str, Share]]  # of each part, in the order of the figure
+Values = list[tuple[str, float | None]]  # of each part, in the order of the figure
 
 
 def outcome_figures(run: RunFacts) -> list[Figure]:
@@ -38,7 +38,7 @@ def outcome_figures(run: RunFacts) -> list[Figure]:
     found: list[Figure | None] = []
     for source in sources(run):
         found += [roc(source), calibrated(source), confused(source)] if source.outcomes.classes else []
-    found += [subgroups("server", run.tested, _of_server(run)), subgroups(*_of_sites(run))]
+    found.append(subgroups(run.tested, _of_server(run)))
     return [one for one in found if one is not None]
 
 
@@ -140,7 +140,7 @@ def confused(source: Source) -> Figure | None:
     )
 
 
-def subgroups(key: str, on: str, found: dict[str, Values]) -> Figure | None:
+def subgroups(on: str, found: dict[str, Values]) -> Figure | None:
     """Metrics between 0 and 1 of each subgroup, a marker for each metric; None without subgroups."""
     parts = list(dict.fromkeys(name for values in found.values() for name, _ in values))[:_MOST_PARTS]
     if not parts:
@@ -153,16 +153,13 @@ def subgroups(key: str, on: str, found: dict[str, Values]) -> Figure | None:
         look = style(number, 1) | {"linestyle": "none"}
         shift = 0.16 * (number - (len(found) - 1) / 2)
         at = {name: parts.index(name) + shift for name, _ in values if name in parts}
-        told = [(one.value, at[name]) for name, one in values if name in at and one.value is not None]
+        told = [(value, at[name]) for name, value in values if name in at and value is not None]
         axes.plot([across for across, _ in told], [up for _, up in told], label=metric, **look)
-        for name, one in values:
-            if name in at and one.low is not None and one.high is not None:
-                axes.hlines(at[name], one.low, one.high, color=look["color"], linewidth=1.2)
     axes.set(xlim=(0, 1), ylim=(len(parts) - 0.5, -0.5), yticks=range(len(parts)))
     axes.set_yticklabels(names, fontsize=8)
     worst = "; ".join(f"{metric}: {_least(values)}" for metric, values in found.items())
     text = f"On {on}. The least of each: {worst}. Their numbers are in the tables above."
-    return framed(axes, f"f-subgroups-{key}", f"Subgroups on {on}", text)
+    return framed(axes, "f-subgroups-server", f"Subgroups on {on}", text)
 
 
 def _of_server(run: RunFacts) -> dict[str, Values]:
@@ -173,21 +170,8 @@ def _of_server(run: RunFacts) -> dict[str, Values]:
         if said.part == "subgroup" and said.base != "mae" and any(value is not None for _, value in values):
             name = metric.removesuffix("-per-subgroup")
             of_all = {ALL: run.metrics.get(said.base)} if said.base else {}
-            told = {**of_all, **dict(values)}
-            found[name] = [(part, Share(value, None, None)) for part, value in told.items()]
+            found[name] = list({**of_all, **dict(values)}.items())
     return found
-
-
-def _of_sites(run: RunFacts) -> tuple[str, str, dict[str, Values]]:
-    found: dict[str, Values] = {}
-    estimates = run.site_metrics.estimates if run.site_metrics else ()
-    for one in estimates:
-        metric, _, part = one.name.partition("[")
-        if " = " in part or not part:  # of a class there is its number
-            name = part.removesuffix("]") or ALL
-            found.setdefault(metric, []).append((name, Share(one.value, one.low, one.high)))
-    parts = {metric: values for metric, values in found.items() if any(name != ALL for name, _ in values)}
-    return "sites", "the sites' own test records", parts
 
 
 def _of_shares(across: str, up: str, scores: Sequence[Histogram]) -> "Axes":
@@ -252,5 +236,5 @@ def _percent(found: Share) -> str:
 
 
 def _least(values: Values) -> str:
-    told = [(one.value, name) for name, one in values if one.value is not None]
+    told = [(value, name) for name, value in values if value is not None]
     return "{:.2f} ({})".format(*min(told)) if told else "hidden"

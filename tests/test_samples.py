@@ -52,6 +52,7 @@ GONE: dict[str, set[str]] = {
         "RunConfig site-metrics-every = 0",
         "RunConfig site-metrics-subgroups = false",
         "fl-dp doctor ",
+        "fl-dp run --secure",
         "fl-dp server --log-json",
         "fl-dp server --metrics",
         "fl-dp watch ",

@@ -60,9 +60,6 @@ def run(
     ray_address: Annotated[
         str | None, typer.Option(help="Simulate on the Ray cluster at HOST:PORT, usually port 6379.")
     ] = None,
-    secure: Annotated[
-        bool, typer.Option("--secure", help="Also run the masking of secure sums in a simulation, as a test.")
-    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
     ] = None,
@@ -112,7 +109,7 @@ def run(
         plain = without_privacy(request.config) if baseline else None
         code = launch(
             request, engine=kind, out=out, ledger=ledger, ray_address=address, tell=tell,
-            claimed=folders.append, vary_mechanism=vary_mechanism, masks=secure,
+            claimed=folders.append, vary_mechanism=vary_mechanism,
             one_run_ledger=one_run_ledger,
         )  # fmt: skip
     if plain is not None:

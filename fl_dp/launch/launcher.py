@@ -43,10 +43,6 @@ from fl_dp.simulation.cluster.runtime import ray_is_there
 
 CHECKING = "checking the settings; importing PyTorch"
 CHECKING_MODEL = "checking the model and the test data"
-MASKS_PLAYED = (
-    "--secure: all members and the server mask and unmask in this process, which sees every part; each "
-    "opened sum is compared with the plain sum"
-)
 
 
 def launch(
@@ -60,7 +56,6 @@ def launch(
     quiet: bool = False,
     claimed: Callable[[RunFolder], None] = lambda folder: None,
     vary_mechanism: bool = False,
-    masks: bool = False,
     one_run_ledger: bool = False,
 ) -> ExitCode:
     """Check everything, start the run, watch it, and stop everything; FlDpError if it fails.
@@ -72,7 +67,6 @@ def launch(
     quiet: a simulation shows no table. claimed: called with the run's folder once everything is
     checked.
     vary_mechanism: for clients that are simulated; deployed ones have it in their own settings.
-    masks: whether the simulation plays the masks of secure sums.
     """
     tell.doing(CHECKING)
     check_one_choice(ledger, one_run=one_run_ledger)
@@ -80,8 +74,6 @@ def launch(
         raise ConfigError(
             "--vary-mechanism: only for clients that Ray simulates; others have their own settings."
         )
-    if masks:
-        require_masks(request.config, engine)
     check_names(request.config)
     check_clients_files(request.config)
     alone = engine is not None and not ray_address and not ray_is_there()
@@ -98,13 +90,12 @@ def launch(
         with exclusive(folder.lock):
             config = write_config(config, folder)
             tell.run(config, folder)
-            notes += (MASKS_PLAYED,) if masks else ()
             doing = "simulating" if engine else "starting"
             first = f"{doing} {counted(config.clients, 'client')}; files in {folder.shown}"
             for line in (*notes, first, place.line(folder)):
                 tell.say(in_lines(line))
             ledgers = place.within(folder)
-            start = Launch(engine, ledgers, ray_address, vary_mechanism, masks, place.one_run)
+            start = Launch(engine, ledgers, ray_address, vary_mechanism, place.one_run)
             start.write(folder)
             return _run(config, folder, start, ray, tell, resumed=False, quiet=quiet)
 
@@ -150,19 +141,6 @@ def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> Ex
             tell.say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
             tell.say(in_lines(ledger_words(start.ledgers, one_run=start.one_run_ledger)))
             return _run(config, folder, start, ray, tell, resumed=True)
-
-
-def require_masks(config: RunConfig, engine: Engine | None) -> None:
-    """Raise ConfigError unless there are masks that a simulation can play."""
-    if engine is None:
-        raise ConfigError(
-            "--secure: runs the masking in a simulation; add --simulate. Clients in separate processes "
-            'always mask, with aggregation = "secure".'
-        )
-    if not config.secure:
-        raise ConfigError(
-            f'--secure: aggregation = {config.aggregation!r} uses no masks; set it to "secure".'
-        )
 
 
 @contextmanager

@@ -51,7 +51,7 @@ _TEST = 512  # test examples to measure
 _AROUND, _AROUND_SIMULATED = 9.0, 8.0  # imports of server and clients or Ray, noise, the page at the end
 _ENTERING = 0.7  # a client process's start and registration
 _ANSWERING = 0.13  # a client's round besides reading, checks and steps: its process, the messages
-_SUMMING = 2  # times that, in a secure sum: six stages, most of them short
+_SUMMING = 2  # times that, in a secure sum: five stages, most of them short
 _SERVING = 0.06  # the server's, of a round: epsilons, files
 _STEP_MARGIN = 1.8  # a process may grow by this factor times the visible tensors (see engine/kernel_choice)
 

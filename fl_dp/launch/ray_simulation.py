@@ -57,7 +57,7 @@ def simulate(
 
     own = client_config(config, 0, start.ledgers, one_run=start.one_run_ledger)
     client = replace(own, vary_mechanism=start.vary_mechanism)
-    simulation = Simulation(config, client, folder.clients, _noting(folder, tell), start.masks)
+    simulation = Simulation(config, client, folder.clients, _noting(folder, tell))
     # a separate log for the clients: a traceback of theirs may quote their data
     logs = {"fl_dp": folder.log(SERVER_LOG), CLIENTS_LOGGER: folder.log(CLIENTS_LOG)}
     with ExitStack() as stack:

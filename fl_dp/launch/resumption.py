@@ -20,7 +20,7 @@ from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 if TYPE_CHECKING:
     from fl_dp.federation.server.state import ServerState
 
-_FLAGS = ("vary-mechanism", "masks", ONE_RUN_LEDGER)  # named as the fields of `Launch`
+_FLAGS = ("vary-mechanism", ONE_RUN_LEDGER)  # named as the fields of `Launch`
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,14 @@ class Launch:
 
     engine: what simulates the clients; None if each is a process of its own. ledgers: the folder of the
     clients' ledger, absolute. ray_address: of a Ray cluster; empty if this machine alone simulates.
-    vary_mechanism: as in client settings, for all simulated clients. masks: whether the simulation plays the
-    masks of secure sums. one_run_ledger: whether the ledger was made for this run alone.
+    vary_mechanism: as in client settings, for all simulated clients. one_run_ledger: whether the
+    ledger was made for this run alone.
     """
 
     engine: Engine | None
     ledgers: Path
     ray_address: str
     vary_mechanism: bool = False
-    masks: bool = False
     one_run_ledger: bool = False
 
     def write(self, folder: RunFolder) -> None:

@@ -12,22 +12,12 @@ from fl_dp.launch.launcher import launch
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.request import UNPROTECTED, RunRequest
 
-VARY, MASKS = {"vary_mechanism": True}, {"masks": True}
 
-
-@pytest.mark.parametrize(
-    ("engine", "aggregation", "asked", "words"),
-    [
-        (None, "secure", MASKS, "--secure: runs the masking in a simulation; add --simulate"),
-        ("ray", "mean", MASKS, 'aggregation = .mean. uses no masks; set it to "secure"'),
-        (None, "mean", VARY, "others have their own settings"),
-    ],
-)
-def test_what_an_engine_cannot_is_refused_and_nothing_is_started(engine, aggregation, asked, words, tmp_path):
-    request = RunRequest(RunConfig(aggregation=aggregation), ())
-    options = {"out": tmp_path / "run", "ledger": None, "ray_address": "", **asked}
-    with pytest.raises(ConfigError, match=words):
-        launch(request, engine=engine, tell=ProgressReporter(print, quiet=True), **options)
+def test_what_an_engine_cannot_is_refused_and_nothing_is_started(tmp_path):
+    request = RunRequest(RunConfig(), ())
+    options = {"out": tmp_path / "run", "ledger": None, "ray_address": "", "vary_mechanism": True}
+    with pytest.raises(ConfigError, match="others have their own settings"):
+        launch(request, engine=None, tell=ProgressReporter(print, quiet=True), **options)
     assert not (tmp_path / "run").exists()
 
 
@@ -47,7 +37,7 @@ def test_what_is_said_before_a_run_fits_a_console(tmp_path, monkeypatch):
     monkeypatch.setattr(launcher, "_run", lambda *_, **__: 0)
     said: list[str] = []
     request = RunRequest(RunConfig(aggregation="secure"), UNPROTECTED)
-    options = {"engine": "ray", "out": Path("run"), "ledger": None, "ray_address": "", "masks": True}
+    options = {"engine": "ray", "out": Path("run"), "ledger": None, "ray_address": ""}
     launch(request, tell=ProgressReporter(said.append, quiet=True), **options)
-    assert len(said) == 5
+    assert len(said) == 4
     assert max(len(line) for text in said for line in text.splitlines()) <= 80

@@ -12,7 +12,6 @@ from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.numbers import UNKNOWN, Shown, alone, charged, measured, number, seconds
 from fl_dp.reporting.page.over import of_one_run, only_of_one_run
 from fl_dp.reporting.page.pieces import Table
-from fl_dp.reporting.page.secure_sums import parts_hidden
 from fl_dp.reporting.page.words import headline
 from fl_dp.reporting.promise import NO_PROMISE, PROMISE, PROMISE_OF_PERSONS
 from fl_dp.reporting.reports import NOT_PRIVATE
@@ -272,9 +271,7 @@ def _ledgers(run: RunFacts) -> str:
 def _masks(run: RunFacts) -> str:
     if run.masked is None:
         return "no sums"
-    if not run.masked:
-        return "sums in the clear"
-    return "masked sums" if parts_hidden(run) else "simulated masks"
+    return "masked sums" if run.masked else "sums in the clear"
 
 
 def _epsilons(run: RunFacts, in_sums: bool) -> tuple[str, ...]:

@@ -30,13 +30,11 @@ def secure_sums(run: RunFacts) -> tuple[Clause, ...]:
         f"for, and that the cryptography is sound. If {fails}, {then}: {_share(found)} This is counted for "
         "every step. A client's budget limits the first epsilon; its settings may also limit the second."
     )
-    if run.masked is False:
+    if not hidden:
         text += (
             " No masks hid the parts of this run's sums: they were added up in the clear, with the same "
             "shares of noise, and whoever added them up could see each part."
         )
-    elif run.simulated:
-        text += " This run was simulated: its masks hid no part from whoever started it."
     return (Clause(if_parts_seen(run), text),)
 
 
@@ -55,12 +53,11 @@ def second_epsilon(run: RunFacts) -> str:
     if parts_hidden(run):
         return f" If the assumption behind secure sums fails: epsilon {holds}."
     holds = "no useful epsilon holds" if run.epsilon_alone > BEYOND_USE else f"epsilon {holds} holds"
-    masks = "No masks were used" if run.masked is False else "The run was simulated, masks and all"
-    return f" {masks}: whoever ran this saw each client's part; against them {holds}."
+    return f" No masks were used: whoever ran this saw each client's part; against them {holds}."
 
 
 def parts_hidden(run: RunFacts) -> bool:
-    """Whether masks hid each client's part from the server. A launch that plays all of them sees it."""
+    """Whether masks hid each client's part from the server."""
     return run.masked is not False and not run.simulated
 
 

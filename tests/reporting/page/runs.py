@@ -283,7 +283,7 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "weights of a file": lambda make: make(settings={"start": "weights.pt"}),
     "masked sums": lambda make: opened(make(), masked=True),
     "open sums": lambda make: opened(make(), masked=False, alone=None),
-    "simulated sums": lambda make: launched(opened(make(), masked=True), "ray"),
+    "simulated sums": lambda make: launched(opened(make(), masked=False), "ray"),
     "simulated": lambda make: launched(make(), "ray"),
     "served": lambda make: served(make(signed=[signed(statement(["north", "south"]))])),
     "one signed": lambda make: make(signed=[signed(SIGNED_OF_NORTH)]),

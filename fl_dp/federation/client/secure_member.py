@@ -2,12 +2,11 @@
 
     advertise   if plan and numbers of the sum are within the client's policy: fresh keys
     share       if all members are in the client's own kit: key shares, and a signature
-    check       if all have signed the same: a signature that the key shares for it fit, or whose do not
-    mask        if all have signed that they fit: pays, trains one step, masks
+    mask        if all have signed the same, and its key shares can be read: pays, trains one step, masks
     confirm     if enough members are in the sum: a signature, once
     open        if enough have signed the same: key shares, once
 
-Nothing is paid for before the fourth stage. The state between stages goes back to the client's own loop,
+Nothing is paid for before the third stage. The state between stages goes back to the client's own loop,
 beside the answer, and never to the disk: a client that ends has dropped out.
 """
 
@@ -29,7 +28,7 @@ from fl_dp.federation.client.round import ClientRounds
 from fl_dp.federation.client.stages import AcceptedRound, Client
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.limits import Identity, Limits
-from fl_dp.federation.secure_sum.messages import Checks, Complaint, Confirmations, Inbox, Survivors
+from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head, Terms, check_head
 from fl_dp.federation.secure_sum.wire import common_plan
@@ -94,19 +93,12 @@ def _share(message: Message, config: ClientConfig, identity: Identity, kept: byt
     return wire.staged(wire.SHARE, sharing.to_fields()), participant
 
 
-def _check(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
-    participant = Participant.from_bytes(kept, identity.key)
-    answer = participant.check(Inbox.from_fields(wire.said(message.content)))
-    complains = isinstance(answer, Complaint)
-    return wire.staged(wire.CHECK, answer.to_fields()), None if complains else participant
-
-
 def _mask(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
     from fl_dp.federation.client.masked_part import MaskedPart  # late: they import torch
     from fl_dp.federation.client.own_training import MaskedTraining
 
     participant = Participant.from_bytes(kept, identity.key)
-    participant.accept(Checks.from_fields(wire.said(message.content)))
+    participant.accept(Inbox.from_fields(wire.said(message.content)))
     own = MaskedPart(participant, LostRounds.of(config))
     if common_plan(plan_only(message.content)) != participant.head.plan:
         raise DeclinedError("the round's plan is not the one that the members of its secure sum have signed.")
@@ -135,7 +127,6 @@ def _open(message: Message, config: ClientConfig, identity: Identity, kept: byte
 _STAGES: dict[str, Callable[[Message, ClientConfig, Identity, bytes], Answer]] = {
     wire.ADVERTISE: _advertise,
     wire.SHARE: _share,
-    wire.CHECK: _check,
     wire.MASK: _mask,
     wire.CONFIRM: _confirm,
     wire.OPEN: _open,

@@ -23,8 +23,7 @@ Take = Callable[[str, Mapping[str, Any]], None]
 KEY_SECONDS = 60.0  # the most for a stage that neither trains nor waits for an operator
 # The largest part of the round's remaining time that each stage may take, so that the round ends in time.
 _PARTS = {
-    wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.CHECK: 0.25,
-    wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5,
+    wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5,
 }  # fmt: skip
 _LEAST_SECONDS = 0.1
 _SAID = {wire.STAGE, wire.SAID}  # the records of an answer, but for the masked vector's
@@ -64,16 +63,10 @@ class Attempt:
         )
         inboxes = {site: self.sums.inbox(site).to_fields() for site in self.sums.here()}
         yield from self._stage(
-            wire.CHECK,
-            {site: wire.staged(wire.CHECK, inbox) for site, inbox in inboxes.items()},
-            self.sums.take_check,
-        )
-        checks = self.sums.checks().to_fields()
-        yield from self._stage(
             wire.MASK,
             {
-                site: wire.staged(wire.MASK, checks, **plans[site], **{ARRAYS: self.questions[site][ARRAYS]})
-                for site in self.sums.here()
+                site: wire.staged(wire.MASK, inbox, **plans[site], **{ARRAYS: self.questions[site][ARRAYS]})
+                for site, inbox in inboxes.items()
             },
             self.sums.take_masked,
         )

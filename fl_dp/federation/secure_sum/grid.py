@@ -1,10 +1,10 @@
-"""A grid whose rounds are secure sums: six stages with the members, one sum for the strategy.
+"""A grid whose rounds are secure sums: five stages with the members, one sum for the strategy.
 
 To the strategy it is a grid that adds up (`wire/partial_sums.py`): the strategy asks every client for a
 round, and gets each client's report and one sum in integers. The grid begins an attempt with all that were
 asked. A member lost before the masks has paid nothing; the others then
-begin another attempt, with new keys, for the same round. A member lost later is a drop-out. One caught lying
-about key shares is never in an attempt again.
+begin another attempt, with new keys, for the same round. A member lost later is a drop-out. One that lies
+about key shares costs a round; it is suspected, and named.
 """
 
 import logging
@@ -63,7 +63,6 @@ class SecureGrid(BaseGrid):
         self._asked: dict[str, Message] = {}  # by message id, in the current round
         self._shapes: Shapes = {}  # of the arrays in it
         self._turn: Turn | None = None
-        self._left_out: dict[str, str] = {}  # sites that were caught lying, and about what
         self._number, self._until = 0, 0.0
 
     def set_run(self, run: Any) -> None:
@@ -127,8 +126,6 @@ class SecureGrid(BaseGrid):
             site = self._site_of(message.metadata.dst_node_id)
             if site is None:
                 self._gone(message, "is not there any more")
-            elif site.key in self._left_out:
-                self._refuse(message, None, f"left out since an earlier attempt: {self._left_out[site.key]}")
             else:
                 left[site.key] = message
         while left:  # each failed attempt leaves somebody out
@@ -141,21 +138,13 @@ class SecureGrid(BaseGrid):
                 return
             except SumLostError as error:
                 if error.paid:
+                    for name in attempt.sums.suspected:
+                        security_event("suspected", "its key shares do not open its key", who=name)
                     self._answer(attempt, left, None, one_line(str(error)))
                     return
                 logger.info("%s Others begin again.", one_line(str(error)))
-            finally:
-                self._leave_out(attempt.sums)
             for key, reason in attempt.sums.dropped.items():
                 self._refuse(left.pop(key), attempt.refusals.get(key), reason)
-
-    def _leave_out(self, sums: SecureSum) -> None:
-        """Leave caught sites out from the next attempt on, for as long as this grid lives."""
-        for key, reason in sums.caught.items():
-            self._left_out.setdefault(key, reason)
-            name, why = sums.name_of(key), f"left out of the sums to come: {reason}"
-            logger.warning("client %s is %s", name, why)
-            security_event("caught", why, who=name)
 
     def _begin(self, members: Mapping[str, Message]) -> Attempt | None:
         """An attempt with these members; None if they are too few, and then they pay nothing."""

@@ -14,8 +14,8 @@ from fl_dp.records import RoundPlan
 
 SECURE_SUM = "train.secure_sum"  # a kind of message
 STAGE, SAID, KEPT, MASKED = "stage", "said", "kept", "masked"
-STAGES = ("advertise", "share", "check", "mask", "confirm", "open")
-ADVERTISE, SHARE, CHECK, MASK, CONFIRM, OPEN = STAGES
+STAGES = ("advertise", "share", "mask", "confirm", "open")
+ADVERTISE, SHARE, MASK, CONFIRM, OPEN = STAGES
 
 
 def common_plan(plan: RoundPlan) -> str:

@@ -10,19 +10,17 @@ import pytest
 from local_updates import local_update
 
 from fl_dp.federation.wire.evaluation import (
-    EvaluationOffer,
     SiteHistogram,
     histogram_to_content,
-    offer_to_content,
 )
 from fl_dp.federation.wire.messages import profile_to_content, refusal_to_content, update_to_content
 from fl_dp.records import PROTOCOL, ClientProfile, Entry, Leaves, LocalUpdate, Refusal, leaving
 from fl_dp.statements import AccountStatement, Statement
 
-TYPES = (ClientProfile, LocalUpdate, EvaluationOffer, SiteHistogram, Refusal)
+TYPES = (ClientProfile, LocalUpdate, SiteHistogram, Refusal)
 DOCUMENT = Path(__file__).parents[1] / "docs" / "privacy.md"
 SPENT = (Entry(0.1, 1.0, 2),)
-HISTOGRAM = SiteHistogram(np.zeros(9), SPENT, 1.0, 1e-5, 2.0, "pld", ("sex = f",))
+HISTOGRAM = SiteHistogram(np.zeros(9), SPENT, 1.0, 1e-5, 2.0, "pld")
 
 
 def test_every_field_that_may_leave_has_a_reason_and_stands_in_the_document():
@@ -48,7 +46,6 @@ def test_a_field_that_is_not_marked_is_refused_at_import():
     [
         (profile_to_content(ClientProfile("0", 9, 1.0, 1e-5, SPENT, "rdp")), ClientProfile),
         (update_to_content(local_update({"w": np.zeros(2)}, SPENT, 1, 1.0, 1e-5)), LocalUpdate),
-        (offer_to_content(EvaluationOffer(3.0, True, ("sex = f",))), EvaluationOffer),
         (histogram_to_content(HISTOGRAM), SiteHistogram),
         (refusal_to_content(Refusal("declined", "no")), Refusal),
     ],
@@ -58,7 +55,7 @@ def test_a_message_holds_its_types_fields_and_nothing_else(content, kind):
     sent = {"spent", "arrays"} & set(content)
     if kind is SiteHistogram:
         sent = sent - {"arrays"} | set(content["arrays"])
-    records = ("profile", "report", "offer", "histogram", "refusal")
+    records = ("profile", "report", "histogram", "refusal")
     for name in records:
         sent |= set(content.config_records.get(name, {}))
     assert sent == {field.name for field in dataclasses.fields(kind)}

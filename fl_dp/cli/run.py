@@ -58,9 +58,6 @@ def run(
     ray_address: Annotated[
         str | None, typer.Option(help="Simulate on the Ray cluster at HOST:PORT, usually port 6379.")
     ] = None,
-    secure: Annotated[
-        bool, typer.Option("--secure", help="Also run the masking of secure sums in a simulation, as a test.")
-    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results and logs [default: runs/<date-time>].")
     ] = None,
@@ -102,5 +99,5 @@ def run(
     with reporting_progress(say) as tell, naming_places(request):
         return launch(
             request, engine=kind, out=out, ledger=ledger, ray_address=ray_address or "", tell=tell,
-            masks=secure, one_run_ledger=one_run_ledger,
+            one_run_ledger=one_run_ledger,
         )  # fmt: skip

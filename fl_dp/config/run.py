@@ -7,7 +7,7 @@ from typing import Any, Self
 from fl_dp.choices import METRICS, TRACKERS
 from fl_dp.config.data import require_not_proven
 from fl_dp.config.dependent import dependent_values
-from fl_dp.config.flat import require, require_delta, require_own_accountant
+from fl_dp.config.flat import Scalar, require, require_delta, require_own_accountant
 from fl_dp.config.inline import inline_table
 from fl_dp.config.run_settings import (
     AVERAGE,
@@ -21,7 +21,6 @@ from fl_dp.config.run_settings import (
 from fl_dp.config.schedule import check_schedule
 from fl_dp.config.secure import SECURE, require_secure
 from fl_dp.config.setting import abouts_of
-from fl_dp.config.site_metrics import require_site_metrics
 from fl_dp.config.values import key_of
 
 
@@ -38,11 +37,6 @@ class RunConfig(RunSettings):
     def private(self) -> bool:
         """Whether clients train with differential privacy: always, unless privacy = "off"."""
         return self.privacy == "on"
-
-    @property
-    def best_at_sites(self) -> bool:
-        """Whether the best model is kept by the sites' own test records: where the server measures none."""
-        return self.keep_model == BEST and self.evaluate == "off"
 
     @property
     def secure(self) -> bool:
@@ -91,8 +85,8 @@ class RunConfig(RunSettings):
         inline_table("optimizer-settings", self.optimizer_settings)
         if self.secure:
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
-        if self.site_metrics_every:
-            require_site_metrics(self.to_flat())
+        if self.site_metrics:
+            _require_site_metrics(self.to_flat())
         require_own_accountant(self.accountant)
         require_not_proven(self.features, self.arithmetic)
         require(
@@ -100,17 +94,27 @@ class RunConfig(RunSettings):
             f"{DECLARED} or {UNIFORM} with privacy = off, as there is no noise",
         )  # fmt: skip
         require(
-            self.keep_model != BEST or (self.evaluate == "server" and self.evaluate_every > 0)
-            or (self.best_at_sites and self.site_metrics_every > 0),
+            self.keep_model != BEST or (self.evaluate == "server" and self.evaluate_every > 0),
             "keep-model", self.keep_model,
-            f"{LAST} or {AVERAGE}, as the server's test data are not evaluated after rounds, and with "
-            "evaluate = off the sites' are not either (site-metrics-every)",
+            f"{LAST} or {AVERAGE}, as the server's test data are not evaluated after rounds",
         )  # fmt: skip
         require(
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,
             f"off with personal = {self.personal!r}, as the server has no trained values of these "
             "parameters",
         )  # fmt: skip
+
+
+def _require_site_metrics(flat: Mapping[str, Scalar]) -> None:
+    """Raise ConfigError for a setting with which the sites' metrics would be wrong, or not accounted for."""
+    fitting: dict[str, tuple[Scalar, str]] = {
+        "privacy": ("on", "on, as metrics are noised and paid for"),
+        "clients-per-person": (1, "1, as a person may be trained at one site and tested at another"),
+        "personal": ("", "no value, as sites then have no common model to evaluate"),
+        "strategy": ("", "no value, as fl_dp itself asks for the metrics"),
+    }
+    for key, (value, instead) in fitting.items():
+        require(flat[key] == value, key, flat[key], f"{instead} (with site-metrics)")
 
 
 _ABOUTS = {key_of(name): about for name, about in abouts_of(RunConfig).items()}

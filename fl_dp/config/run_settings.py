@@ -122,23 +122,15 @@ class RunSettings(TaskSettings):
     evaluate_every: Annotated[int, Range(0, 10**6)] = setting(
         1, _SERVER, "rounds between evaluations on the test data; 0: only after the last round"
     )
-    site_metrics_every: Annotated[int, Range(0, 10**6)] = setting(
-        0, _SERVER,
-        "rounds between evaluations on the sites' own test records, and after the last round; each is paid "
-        "for by evaluate-epsilon; 0: none", page="site-metrics.md",
-    )  # fmt: skip
-    site_metrics_bins: Annotated[int, Range(4, 32)] = setting(
-        8, _SERVER, "bins of the scores in these metrics: 4, 8, 16 or 32; fewer are coarser and less noisy",
+    site_metrics: bool = setting(
+        False, _SERVER,
+        "metrics on the sites' own test records, after the last round; evaluate-epsilon pays for them",
         page="site-metrics.md",
-    )  # fmt: skip
-    site_metrics_subgroups: bool = setting(
-        False, _SERVER, "these metrics by declared subgroup, too: noise grows by the square root of 1 + ways "
-                        "to divide the records", page="site-metrics.md",
     )  # fmt: skip
     keep_model: str = setting(
         "last", _SERVER,
-        "last: of the last round; best: on half of the server's test data or, with evaluate = off, on the "
-        "sites' test records; average: the moving average of all rounds' models, which is then evaluated",
+        "last: of the last round; best: on half of the server's test data; average: the moving average of "
+        "all rounds' models, which is then evaluated",
         choices=KEEP_MODEL, page="strategies.md#at-the-server",
     )  # fmt: skip
     metrics: str = setting(

@@ -30,6 +30,11 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
         "local-algorithm": (("fedavg",), "fedavg, as clients take one step from the weights that were sent"),
         "personal": (("",), "no value, as all members contribute to all parameters"),
         "strategy": (("",), "no value, as fl_dp itself opens the sum"),
+        "site-metrics": (
+            (False,),
+            "false, as the server would see each site's own histogram; measure on the server's test data, or "
+            "at each site with fl-dp client --evaluate",
+        ),
         "min-updates": (("auto", least_updates), "auto, as a sum opens with all but secure-dropouts members"),
     }
     for key, (values, instead) in fitting.items():

@@ -12,7 +12,6 @@ import tomli_w
 
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, private_folder, write_whole
-from fl_dp.errors import ConfigError
 from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.files_first import check_clients_files
 from fl_dp.launch.ledger_place import (
@@ -43,10 +42,6 @@ from fl_dp.simulation.cluster.runtime import ray_is_there
 
 CHECKING = "checking the settings; importing PyTorch"
 CHECKING_MODEL = "checking the model and the test data"
-MASKS_PLAYED = (
-    "--secure: all members and the server mask and unmask in this process, which sees every part; each "
-    "opened sum is compared with the plain sum"
-)
 
 
 def launch(
@@ -59,7 +54,6 @@ def launch(
     tell: ProgressReporter,
     quiet: bool = False,
     claimed: Callable[[RunFolder], None] = lambda folder: None,
-    masks: bool = False,
     one_run_ledger: bool = False,
 ) -> ExitCode:
     """Check everything, start the run, watch it, and stop everything; FlDpError if it fails.
@@ -70,12 +64,9 @@ def launch(
     empty if this machine alone simulates. tell: reports progress.
     quiet: a simulation shows no table. claimed: called with the run's folder once everything is
     checked.
-    masks: whether the simulation plays the masks of secure sums.
     """
     tell.doing(CHECKING)
     check_one_choice(ledger, one_run=one_run_ledger)
-    if masks:
-        require_masks(request.config, engine)
     check_names(request.config)
     check_clients_files(request.config)
     alone = engine is not None and not ray_address and not ray_is_there()
@@ -92,13 +83,12 @@ def launch(
         with exclusive(folder.lock):
             config = write_config(config, folder)
             tell.run(config, folder)
-            notes += (MASKS_PLAYED,) if masks else ()
             doing = "simulating" if engine else "starting"
             first = f"{doing} {counted(config.clients, 'client')}; files in {folder.shown}"
             for line in (*notes, first, place.line(folder)):
                 tell.say(in_lines(line))
             ledgers = place.within(folder)
-            start = Launch(engine, ledgers, ray_address, masks, place.one_run)
+            start = Launch(engine, ledgers, ray_address, place.one_run)
             start.write(folder)
             return _run(config, folder, start, ray, tell, resumed=False, quiet=quiet)
 
@@ -144,19 +134,6 @@ def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> Ex
             tell.say(f"resuming after round {over} of {config.rounds}; files in {folder.shown}")
             tell.say(in_lines(ledger_words(start.ledgers, one_run=start.one_run_ledger)))
             return _run(config, folder, start, ray, tell, resumed=True)
-
-
-def require_masks(config: RunConfig, engine: Engine | None) -> None:
-    """Raise ConfigError unless there are masks that a simulation can play."""
-    if engine is None:
-        raise ConfigError(
-            "--secure: runs the masking in a simulation; add --simulate. Clients in separate processes "
-            'always mask, with aggregation = "secure".'
-        )
-    if not config.secure:
-        raise ConfigError(
-            f'--secure: aggregation = {config.aggregation!r} uses no masks; set it to "secure".'
-        )
 
 
 @contextmanager

@@ -204,10 +204,10 @@ def split(config: RunConfig) -> Parts:
     from fl_dp.federation.client.registration import auto_size
     from fl_dp.tasks.records import load_parts
 
-    if config.site_metrics_every and not config.test:
+    if config.site_metrics and not config.test:
         raise ConfigError(
-            f"site-metrics-every = {config.site_metrics_every}: no client here has test records; set test to "
-            'a share of the records, such as 0.2, or "own".'
+            "site-metrics = true: no client here has test records; set test to a share of the records, such "
+            'as 0.2, or "own".'
         )
     train, parts = load_parts(config)
     whose = train.groups if config.unit != RECORD else range(len(train))

@@ -56,7 +56,7 @@ def simulate(
         write_statements(folder, [stated])
 
     client = client_config(config, 0, start.ledgers, one_run=start.one_run_ledger)
-    simulation = Simulation(config, client, folder.clients, _noting(folder, tell), start.masks)
+    simulation = Simulation(config, client, folder.clients, _noting(folder, tell))
     # a separate log for the clients: a traceback of theirs may quote their data
     logs = {"fl_dp": folder.log(SERVER_LOG), CLIENTS_LOGGER: folder.log(CLIENTS_LOG)}
     with ExitStack() as stack:

@@ -19,7 +19,7 @@ from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 if TYPE_CHECKING:
     from fl_dp.federation.server.state import ServerState
 
-_FLAGS = ("masks", ONE_RUN_LEDGER)  # named as the fields of `Launch`
+_FLAGS = (ONE_RUN_LEDGER,)  # named as the fields of `Launch`
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,12 @@ class Launch:
 
     engine: what simulates the clients; None if each is a process of its own. ledgers: the folder of the
     clients' ledger, absolute. ray_address: of a Ray cluster; empty if this machine alone simulates.
-    masks: whether the simulation plays the masks of secure sums. one_run_ledger: whether the ledger was made
-    for this run alone.
+    one_run_ledger: whether the ledger was made for this run alone.
     """
 
     engine: Engine | None
     ledgers: Path
     ray_address: str
-    masks: bool = False
     one_run_ledger: bool = False
 
     def write(self, folder: RunFolder) -> None:

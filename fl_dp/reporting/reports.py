@@ -138,13 +138,12 @@ class RoundReport:
     far, including this one. secure_sum: an `OpenedSum`; None, and not written, if there is none.
     site_metrics: of the global model on the sites' own test records; None, and not written, if they were not
     due. metrics: by name, value and ends of the interval, "low" and "high"; None: not enough records for the
-    noise. bins: of the scores. sites: for each site its account of test records, as it has shown it last:
-    epsilon of all its charges at delta, out of budget. unheard: of how many evaluations since it has not said
-    whether it paid; they are in charges and epsilon, which then are upper bounds. A site that has shown
-    nothing then counts with its budget. epsilon, delta: the largest of any site.
-    outcomes: as in the `Summary`, of the sites' noised counts; not written without any. Only if the sites'
-    histograms went into secure sums: secure_sum, an `OpenedSum`; lost, why there was none, although sites
-    have paid; epsilon_alone, as for training.
+    noise. sites: for each site its account of test records, as it has shown it last: epsilon of all its
+    charges at delta, out of budget. unheard: of how many evaluations since it has not said whether it paid;
+    they are in charges and epsilon, which then are upper bounds. A site that has shown nothing then counts
+    with its budget. epsilon, delta: the largest of any site; epsilon_alone: as for training, where a site's
+    account may hold shares of secure sums, of fl_dp 1.0. outcomes: as in the `Summary`, of the sites' noised
+    counts; not written without any.
     """
 
     round: int
@@ -210,9 +209,9 @@ class Summary:
     """summary.json. `rounds` is the number of rounds run, `lost_rounds` of them without a new model.
 
     `reason` says why the status is not "completed".
-    model: "last", "average", or "best" if it was chosen on the server's validation half, or by the sites'
-    metrics; model_round: the round that it comes from, 0 for the start. accuracy, loss, metrics: of it, on
-    the server's test data or their other half.
+    model: "last", "average", or "best" if it was chosen on the server's validation half; model_round: the
+    round that it comes from, 0 for the start. accuracy, loss, metrics: of it, on the server's test data or
+    their other half.
     private, epsilon, delta, federation: as in the RoundReport of the last round; planned_epsilon: if all
     planned rounds are run. All of these are None without clients.
     run: its name in the ledgers. started, ended: UTC, ISO 8601; for a resumed run the first start.

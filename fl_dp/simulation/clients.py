@@ -16,14 +16,13 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DataError, LedgerError
 from fl_dp.federation.client.attempt import RoundOutcome
-from fl_dp.federation.client.evaluation import Evaluation, EvaluationRequest
+from fl_dp.federation.client.evaluation import Evaluation
 from fl_dp.federation.client.kept_states import KeptStates
 from fl_dp.federation.client.round import ClientRounds, refuse
 from fl_dp.federation.client.settings import numbered
 from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
-from fl_dp.federation.wire.evaluation import evaluation_only, histogram_to_content, offer_to_content
+from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
 from fl_dp.federation.wire.messages import (
-    ARRAYS,
     profile_to_content,
     refusal_to_content,
     update_to_content,
@@ -131,18 +130,14 @@ class SimulatedClients:
         return _contents(answers)
 
     def evaluate(self, client: int, content: RecordDict) -> RecordDict:
-        """The client's answer to an evaluation on its own test records, or to the question before a sum.
+        """The client's answer to an evaluation on its own test records.
 
         As with rounds, a question that was paid for is answered in the same way as long as its key is kept.
         """
         try:
             self._enter([client])
-            plan, known, part = evaluation_only(content), self._known[client], self._parts[client]
-            if ARRAYS not in content:
-                return offer_to_content(
-                    EvaluationRequest(known, plan, part).offer(self._rounds, repeats=True)
-                )
-            asked = Evaluation(known, plan, content, part)
+            plan = evaluation_from_content(content)
+            asked = Evaluation(self._known[client], plan, content, self._parts[client])
             return histogram_to_content(asked.play(self._rounds, repeats=True))
         except Exception as error:
             return refusal_to_content(refuse([str(client)], error)[str(client)])

@@ -4,27 +4,22 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import ray
 from flwr.app import Error, Message, MessageType, RecordDict
 
-from fl_dp.clean_text import one_line
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.round import expected_weights, refuse
-from fl_dp.federation.secure_sum.kinds import SumPlan
-from fl_dp.federation.secure_sum.summing import SumLostError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, digest_of
-from fl_dp.federation.wire.evaluation import evaluation_only
-from fl_dp.federation.wire.messages import ARRAYS, NO_ARRAYS, REFUSAL, array_record, refusal_to_content
-from fl_dp.federation.wire.partial_sums import asked_weight, make_group
+from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content
+from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.federation.wire.send_receive import BaseGrid
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.first_steps import grouped
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.masked_sum import MaskedSums, plain_sum
 from fl_dp.simulation.work import ClientWork, Done, Round, RoundWork
 from fl_dp.statements import Statement
 
@@ -61,7 +56,6 @@ class _Batch:
     messages: Mapping[str, Message]
     asked: float
     ttl: float
-    weights: Mapping[str, NDArray]
     begun: bool = False
 
     def has_passed(self, share: float) -> bool:
@@ -87,13 +81,12 @@ class SimulationGrid(BaseGrid):
         pool: ActorPool,
         prepare: Callable[[RoundPlan], RoundModel],
         on_work: Callable[[RoundWork], None],
-        masks: MaskedSums | None = None,
     ) -> None:
         """number: of clients. prepare: returns what a plan's model needs. on_work: called with the progress
-        of a round. masks: plays the masks of secure sums; without it the actors add these up in the clear.
+        of a round.
         """
         self._clients, self._number, self._pool = clients, number, pool
-        self._prepare, self._on_work, self._masks = prepare, on_work, masks
+        self._prepare, self._on_work = prepare, on_work
         self._ids = itertools.count(1)
         self._replies: dict[str, Message] = {}
         self._batches: deque[_Batch] = deque()
@@ -137,24 +130,8 @@ class SimulationGrid(BaseGrid):
 
     def _evaluate(self, messages: Sequence[Message]) -> None:
         """Evaluate in this process: a pass of a record has no gradient, and takes little."""
-        asked = self._by_client(messages)
-        contents = {
-            message.metadata.message_id: self._clients.evaluate(client, message.content)
-            for client, message in asked.items()
-        }
-        in_sum = [one for one in asked.values() if asked_weight(one.content) is not None]
-        if in_sum:
-            self._add_histograms([one.content for one in in_sum], contents)
-        for message in asked.values():
-            self._reply(message, contents[message.metadata.message_id])
-
-    def _add_histograms(self, asked: Sequence[RecordDict], contents: Mapping[str, RecordDict]) -> None:
-        """Make the answers with a histogram a group, with the sum; no single one goes into an answer."""
-        given = [key for key, one in contents.items() if REFUSAL not in one]
-        parts = {key: _arrays(contents[key]) for key in given}
-        for key in given:
-            contents[key][ARRAYS] = NO_ARRAYS
-        self._add_up([evaluation_only(one) for one in asked], _arrays(asked[0]), contents, parts)
+        for client, message in self._by_client(messages).items():
+            self._reply(message, self._clients.evaluate(client, message.content))
 
     def _start(self, messages: Sequence[Message]) -> None:
         """Read the requests and queue them, items of one model and one set of weights together."""
@@ -165,8 +142,6 @@ class SimulationGrid(BaseGrid):
         )
         by_id = {message.metadata.message_id: message for message in messages}
         self._refuse(by_id, refusals)
-        if self._masks:
-            items = [replace(item, weight=None) if item.plan.secure else item for item in items]
         together: dict[tuple[str, str, int], list[ClientWork]] = {}
         for item in items:
             weights = by_id[item.message].content.get(ARRAYS)
@@ -190,7 +165,7 @@ class SimulationGrid(BaseGrid):
         if paid:
             ordered, groups = grouped(paid, model.together, sum(one.nbytes for one in weights.values()))
             shared_round = _shared_round(items[0], model, weights, groups)
-            self._batches.append(_Batch(shared_round, ordered, by_id, asked, first.metadata.ttl, weights))
+            self._batches.append(_Batch(shared_round, ordered, by_id, asked, first.metadata.ttl))
 
     def _work(self, seconds: float) -> None:
         """Work on the first batch for at most that long, and answer it once it is done."""
@@ -213,38 +188,12 @@ class SimulationGrid(BaseGrid):
         done = {one.message: one for one in self._pool.done}
         for item in batch.items:
             done.setdefault(item.message, Done(item.message, 0.0, TOO_LATE))
-        parts = dict[str, Mapping[str, NDArray]]()
-        if self._plays_masks(batch):  # no single update goes into an answer
-            parts = {key: one.arrays for key, one in done.items() if one.arrays is not None}
-            done = {key: replace(one, arrays=None) for key, one in done.items()}
         contents = self._clients.answer(batch.items, done)
-        parts = {key: one for key, one in parts.items() if REFUSAL not in contents[key]}
-        self._add_up([item.plan for item in batch.items], batch.weights, contents, parts)
         for part in self._pool.take_sums():
             if not any(REFUSAL in contents[message] for message in part.messages):
                 make_group(contents, part.messages, part.arrays, shares=batch.items[0].plan.shares)
         for message_id, content in contents.items():
             self._reply(batch.messages[message_id], content)
-
-    def _plays_masks(self, batch: _Batch) -> bool:
-        return self._masks is not None and batch.items[0].plan.secure
-
-    def _add_up(
-        self,
-        plans: Sequence[SumPlan],
-        weights: Mapping[str, NDArray],
-        contents: Mapping[str, RecordDict],
-        parts: Mapping[str, Mapping[str, NDArray]],
-    ) -> None:
-        """Make the answers of the clients with a part a group, with the sum: opened if masks are played."""
-        if not parts:
-            return
-        given, arrays, lost = list(parts.values()), None, ""
-        try:
-            arrays = self._masks.opened(plans, weights, given) if self._masks else plain_sum(given)
-        except SumLostError as error:
-            lost = one_line(str(error))
-        make_group(contents, list(parts), arrays, shares=plans[0].shares, lost=lost)
 
     def _status(self, batch: _Batch, ended: bool) -> RoundWork:
         done = {one.message: one for one in self._pool.done}
@@ -260,7 +209,6 @@ class SimulationGrid(BaseGrid):
             actors=self._pool.actors,
             ended=ended,
             private=batch.items[0].plan.private,
-            masks=self._plays_masks(batch),
         )
 
     def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:
@@ -296,7 +244,3 @@ def _shared_round(
     """Put what all clients of the round share into Ray's object store; each machine fetches it once."""
     key = f"{item.plan.run}-{item.message}"
     return ray.put(Round(key, weights, model.kernels, groups, model.together))
-
-
-def _arrays(content: RecordDict) -> dict[str, NDArray]:
-    return {name: array.numpy() for name, array in array_record(content, ARRAYS).items()}

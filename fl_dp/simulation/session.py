@@ -29,7 +29,6 @@ from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.cluster.resources import Node, Share, by_memory, fitting, places, share
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
-from fl_dp.simulation.masked_sum import MaskedSums
 from fl_dp.simulation.work import ActorSettings, Measured, RoundWork, given_task
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.records import divided, files_read, load_parts
@@ -46,14 +45,13 @@ class Simulation:
     """The settings of a simulation.
 
     config: the run's; client: those of its client 0. folder: where the clients keep what a resumed run needs.
-    on_work: called with the progress of a round. masks: whether the masks of secure sums are played.
+    on_work: called with the progress of a round.
     """
 
     config: RunConfig
     client: ClientConfig
     folder: Path
     on_work: Callable[[RoundWork], None]
-    masks: bool = False
 
 
 @contextmanager
@@ -91,8 +89,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
                 held_out,
             )
             prepare = _Preparation(simulation, pool, start_actor, train)
-            masks = MaskedSums(config.secure_dropouts, config.secure_colluders) if simulation.masks else None
-            yield SimulationGrid(clients, len(shared), pool, prepare, simulation.on_work, masks)
+            yield SimulationGrid(clients, len(shared), pool, prepare, simulation.on_work)
     finally:
         pool.close()
 

@@ -172,7 +172,6 @@ class RoundWork:
     repeated: how often one was started again because a process was lost. records: expected number of examples
     of those done. seconds: since the round was asked for; busy_seconds: of training, summed over `actors`
     parallel actors. ended: the round is over; clients that are not done have failed. private: whether it is.
-    masks: whether the masks of its secure sum are played, and the opened sum compared with the plain one.
     """
 
     server_round: int
@@ -186,4 +185,3 @@ class RoundWork:
     actors: int
     ended: bool
     private: bool
-    masks: bool = False

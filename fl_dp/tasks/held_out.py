@@ -33,22 +33,19 @@ LoadHeldOut = Callable[[ClientConfig, bytes], "HeldOut"]
 class HeldOut:
     """The test records of one site. records: None if there are none, which changes nothing but the counts.
 
-    counted: those that count, at most `cap` of a person, its first ones; None like records. subgroups: for
-    each way to divide them, its full names, as declared.
+    counted: those that count, at most `cap` of a person, its first ones; None like records.
     """
 
     records: Examples | None
     counted: TensorData | None
-    subgroups: tuple[tuple[str, ...], ...]
 
     @classmethod
     def of(cls, whole: TensorData, rows: "Indices", settings: DataSettings) -> "HeldOut":
-        """Those of `whole`, which declares the subgroups, at `rows`; perhaps none."""
-        subgroups = tuple(one.full_names for one in whole.subgroups)
+        """Those of `whole` at `rows`; perhaps none."""
         if not len(rows):
-            return cls(None, None, subgroups)
+            return cls(None, None)
         records = whole if len(rows) == len(whole) else whole.subset(torch.from_numpy(rows))
-        return cls(by_unit(records, settings), _capped(records, settings), subgroups)
+        return cls(by_unit(records, settings), _capped(records, settings))
 
     @property
     def units(self) -> int:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.form import Form
 from fl_dp.records import LEAST_CELL
-from fl_dp.tasks.score_histogram import Layout
+from fl_dp.tasks.score_histogram import EDGES, MIDDLES, Layout, edges_of
 from fl_dp.tasks.small_cells import Codes, told_cells
 
 FORMAT = 1
@@ -66,10 +66,10 @@ def of_sites(layout: Layout, cells: Scores, deviation: float, classes: Sequence[
         return {}
     names = _names(classes, layout.classes)
     scores = []
-    for start, block in zip(layout.starts, layout.blocks, strict=False):
-        if block.of_class >= 0 and not block.labels:
-            counts = cells[start : start + block.size].reshape(block.shape) / block.weight
-            found = _histogram(names[block.of_class], _ends(layout), layout.middles, counts)
+    for place, block in enumerate(layout.blocks):
+        if block.of_class >= 0:
+            counts = layout.counts_of(place, cells)
+            found = _histogram(names[block.of_class], _ends(EDGES), MIDDLES, counts)
             scores.append({**found, "deviation": float(deviation / block.weight)})
     return {"format": FORMAT, "classes": names, "scores": scores}
 
@@ -110,15 +110,15 @@ class _Records:
 
 def _of_two(records: _Records, told: Sequence[bool], outputs: Scores) -> Outcomes:
     """The histogram of the second class' score; its middle edge, if told, divides the answers."""
-    layout = Layout(2, _BINS)
+    fine_edges = edges_of(_BINS)
     odds = outputs[:, 1] - outputs[:, 0]
-    fine = np.searchsorted(layout.edges, odds, side="left")  # equal scores: the first class, as argmax
+    fine = np.searchsorted(fine_edges, odds, side="left")  # equal scores: the first class, as argmax
     for edges in _candidates(records, fine) if all(told) else ():
         bins = np.searchsorted(edges[1:-1], fine, side="right")
         if records.fit(bins, len(edges) - 1):
             counts = np.zeros((len(edges) - 1, 2), np.int64)
             np.add.at(counts, (bins, records.y), 1)
-            ends = _ends(layout)[edges]
+            ends = _ends(fine_edges)[edges]
             sums = np.bincount(bins, _probability(odds), len(counts))
             totals = counts.sum(1)
             places = np.where(totals, sums / np.maximum(totals, 1), (ends[1:] + ends[:-1]) / 2)
@@ -203,8 +203,8 @@ def _histogram(of_class: str, ends: Scores, places: Scores, counts: NDArray[Any]
     }
 
 
-def _ends(layout: Layout) -> Scores:
-    return np.array([0.0, *_probability(layout.edges), 1.0])
+def _ends(edges: Scores) -> Scores:
+    return np.array([0.0, *_probability(edges), 1.0])
 
 
 def _probability(odds: Scores) -> Scores:

@@ -4,8 +4,8 @@ A vector of counts, in blocks. A record adds 1 to one cell of each block, or 1 t
 INVALID, and nothing else: if the model fails on it, gives numbers that are not finite, or a label that does
 not exist. A sequence does so once for each of its places, a person once for each of its records that count.
 What is released is the counts of each block times its weight, with equal noise on every number. Blocks form
-up to three groups (all records; each class against the rest; subgroups), and n blocks of a group have the
-weight 1 / sqrt(n): each group gets an equal share, and the first suffers little from the others.
+up to two groups (all records; each class against the rest), and n blocks of a group have the weight
+1 / sqrt(n): each group gets an equal share, and the first suffers little from the other.
 
 What one unit can move. Let v be what one place of one record adds to the weighted counts. It has at most one
 number in each block, the block's weight, or a single 1 in INVALID; so |v|^2 is at most the sum of the squared
@@ -24,7 +24,6 @@ the last ones are open. Bins by the data's own quantiles would be read from the 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,76 +32,61 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fl_dp.config.site_metrics import BINS
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ENDS, ConfigError, ModelError
 from fl_dp.form import Form
 from fl_dp.tasks.task import Task
 
+BINS = 8  # of the scores: even, so that one edge is where the two classes are equally likely
 SCALE = 1.5
 MOST_AGAINST_REST = 32  # classes with a block of their own; with more, only the score of the true class
 TRUE_CLASS = -1
-MOST_CELLS = 2**14  # a server draws a thousand samples of them
+BLOCK = 2 * BINS  # cells of a block
 
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of the vector: (bins, 2), or for subgroups (labels, bins, 2); the last index is no or yes.
+    """A part of the vector: (BINS, 2); the last index is no or yes.
 
     of_class: the class whose score is binned; yes: it is the label. TRUE_CLASS: the score of the record's own
-    class; yes: it is the largest. labels: full names of the subgroups ("sex = women"); empty: all records.
-    weight: of its counts in what is released.
+    class; yes: it is the largest. weight: of its counts in what is released.
     """
 
     of_class: int
-    shape: tuple[int, ...]
-    labels: tuple[str, ...] = ()
     weight: float = 1.0
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Layout:
     """The vector's public shape.
 
-    classes: at least 2. bins: of `BINS`. places: of a sequence, or 1. cap: records of a unit that count.
-    subgroups: for each way to divide records, its full names ("sex = women"), as declared.
+    classes: at least 2. places: of a sequence, or 1. cap: records of a unit that count.
 
     | targets | blocks |
     |---|---|
-    | two classes | the score of the second class: of all records, and for each way to divide them |
-    | up to 32 | the score of the true class, and of each class; the true class for each way, in one bin |
-    | more, and tokens | the score of the true class; the same for each way, in one bin |
+    | two classes | the score of the second class |
+    | up to 32 | the score of the true class, and of each class |
+    | more, and tokens | the score of the true class |
     """
 
     classes: int
-    bins: int
     tokens: bool = False
     places: int = 1
     cap: int = 1
-    subgroups: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
-    def of(cls, form: Form, bins: int, cap: int, subgroups: Sequence[Sequence[str]]) -> "Layout":
-        """ConfigError for targets without classes, and for a vector that is too long."""
+    def of(cls, form: Form, cap: int) -> "Layout":
+        """ConfigError for targets without classes."""
         if form.targets == "numbers" or form.outputs < 2:
             raise ConfigError(
-                "site-metrics-every: the sites' metrics are made of scores of classes, and this task "
-                f"predicts {form.outputs} {form.targets}. Measure on the server's test data, or set it to 0."
+                "site-metrics: the sites' metrics are made of scores of classes, and this task predicts "
+                f"{form.outputs} {form.targets}. Measure on the server's test data, or set it to false."
             )
-        if bins not in BINS:
-            raise ConfigError(f"site-metrics-bins = {bins}: expected {' or '.join(map(str, BINS))}.")
         tokens = form.targets == "tokens"
         places = math.prod(form.input_shape) if tokens else 1
-        made = cls(form.outputs, bins, tokens, places, max(1, cap), tuple(map(tuple, subgroups)))
-        if made.size > MOST_CELLS:
-            raise ConfigError(f"site-metrics-bins: {made.size} cells, expected {MOST_CELLS} at most.")
-        return made
+        return cls(form.outputs, tokens, places, max(1, cap))
 
     @property
     def binary(self) -> bool:
@@ -110,24 +94,20 @@ class Layout:
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        one, binary = (self.bins, 2), self.binary
-        rest = self.classes if not binary and not self.tokens and self.classes <= MOST_AGAINST_REST else 0
-        whose, bins = (1, self.bins) if binary else (TRUE_CLASS, 1)
-        part = 1 / math.sqrt(max(1, len(self.subgroups)))
-        return (
-            Block(1 if binary else TRUE_CLASS, one),
-            *(Block(number, one, weight=1 / math.sqrt(rest)) for number in range(rest)),
-            *(Block(whose, (len(names), bins, 2), names, part) for names in self.subgroups),
-        )
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """Where each block begins; at the end, the place of the INVALID cell."""
-        return tuple(np.cumsum([0, *(block.size for block in self.blocks)]).tolist())
+        if self.binary:
+            return (Block(1),)
+        rest = 0 if self.tokens or self.classes > MOST_AGAINST_REST else self.classes
+        return Block(TRUE_CLASS), *(Block(number, 1 / math.sqrt(rest)) for number in range(rest))
 
     @property
     def size(self) -> int:
-        return self.starts[-1] + 1
+        """The length of the vector: a block after the other, and the INVALID cell."""
+        return len(self.blocks) * BLOCK + 1
+
+    def counts_of(self, place: int, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(BINS, 2) what the block at that place of `blocks` has counted, without its weight."""
+        counts = cells[place * BLOCK : (place + 1) * BLOCK].reshape(BINS, 2)
+        return counts / self.blocks[place].weight
 
     @property
     def sensitivity(self) -> float:
@@ -137,19 +117,19 @@ class Layout:
     @cached_property
     def weights(self) -> NDArray[np.float64]:
         """(size,) by which the counts are multiplied before noise is added; that of INVALID is 1."""
-        return np.concatenate([*(np.full(block.size, block.weight) for block in self.blocks), [1.0]])
+        return np.append(np.repeat([block.weight for block in self.blocks], BLOCK), 1.0)
 
-    @cached_property
-    def edges(self) -> NDArray[np.float64]:
-        """(bins - 1,) log-odds."""
-        shares = np.arange(1, self.bins) / self.bins
-        return SCALE * np.log(shares / (1 - shares))
 
-    @cached_property
-    def middles(self) -> NDArray[np.float64]:
-        """(bins,) the probability that stands for each bin: its middle on the same scale."""
-        shares = (np.arange(self.bins) + 0.5) / self.bins
-        return 1 / (1 + (shares / (1 - shares)) ** -SCALE)
+def edges_of(bins: int) -> NDArray[np.float64]:
+    """(bins - 1,) log-odds between so many bins."""
+    shares = np.arange(1, bins) / bins
+    return SCALE * np.log(shares / (1 - shares))
+
+
+EDGES = edges_of(BINS)
+_CENTRES = (np.arange(BINS) + 0.5) / BINS
+# (BINS,) the probability that stands for each bin: its middle on the same scale
+MIDDLES: NDArray[np.float64] = 1 / (1 + (_CENTRES / (1 - _CENTRES)) ** -SCALE)
 
 
 def count(
@@ -172,18 +152,16 @@ def count(
     uncounted, labels = np.zeros_like(counts), np.zeros(layout.places, np.int64)
     if held > passes:
         raise ConfigError(f"{held} test records, expected at most {passes}, as declared.")
-    divided = records.subgroups if records is not None and layout.subgroups else ()
-    groups = [one.codes.numpy() for one in divided]
     for row in range(passes):
         for name, buffer in model.named_buffers():
             buffer.copy_(buffers[name])
         if records is None or row >= held:
             outputs = _outputs(model, task, _made_up(task.form), device)
-            _add(uncounted, layout, outputs, labels, [0] * len(layout.subgroups))
+            _add(uncounted, layout, outputs, labels)
             continue
         inputs, targets = records.batch(torch.tensor([row]))
         outputs = _outputs(model, task, inputs, device)
-        _add(counts, layout, outputs, targets.numpy().reshape(-1), [int(one[row]) for one in groups])
+        _add(counts, layout, outputs, targets.numpy().reshape(-1))
     return counts
 
 
@@ -201,8 +179,8 @@ def check_model(model: nn.Module, task: Task, device: torch.device) -> None:
     alike = one is again if one is None or again is None else np.array_equal(one, again)
     if not same or not alike:
         raise ModelError(
-            "site-metrics-every: the model's outputs in evaluation mode depend on the records before, so "
-            "that a record would move others' cells. Keep no state in forward, or set site-metrics-every = 0."
+            "site-metrics: the model's outputs in evaluation mode depend on the records before, so that a "
+            "record would move others' cells. Keep no state in forward, or set site-metrics = false."
         )
 
 
@@ -232,7 +210,6 @@ def _add(
     layout: Layout,
     outputs: NDArray[np.float64] | None,
     targets: NDArray[np.int64],
-    codes: Sequence[int],
 ) -> None:
     """Add one record. targets (places,): a negative one of a token does not count."""
     if layout.tokens:
@@ -247,19 +224,14 @@ def _add(
         if not np.isfinite(logits).all() or not 0 <= target < layout.classes:
             counts[-1] += 1
             continue
-        for start, block in zip(layout.starts, layout.blocks, strict=False):
-            place = _place(block, layout, logits, target)
-            if block.labels:
-                place = (codes[layout.subgroups.index(block.labels)], *place)
-            counts[start + np.ravel_multi_index(place, block.shape)] += 1
+        for place, block in enumerate(layout.blocks):
+            counts[place * BLOCK + _cell(block, logits, target)] += 1
 
 
-def _place(block: Block, layout: Layout, logits: NDArray[np.float64], target: int) -> tuple[int, ...]:
-    """Bin, and no or yes, of a record with these logits (classes,)."""
+def _cell(block: Block, logits: NDArray[np.float64], target: int) -> int:
+    """The cell of its block to which a record with these logits (classes,) adds 1: bin, and no or yes."""
     of_class = target if block.of_class == TRUE_CLASS else block.of_class
     yes = int(logits.argmax()) == target if block.of_class == TRUE_CLASS else of_class == target
-    if block.shape[-2] == 1:
-        return 0, int(yes)
     others = np.delete(logits, of_class)
     rest = others.max() + math.log(np.exp(others - others.max()).sum())
-    return int(np.searchsorted(layout.edges, logits[of_class] - rest, side="right")), int(yes)
+    return 2 * int(np.searchsorted(EDGES, logits[of_class] - rest, side="right")) + int(yes)

@@ -10,14 +10,13 @@ everybody gets the same interval. Bins are a third error, which no interval show
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_dp.tasks.score_histogram import TRUE_CLASS, Block, Layout
+from fl_dp.tasks.score_histogram import BINS, MIDDLES, TRUE_CLASS, Block, Layout
 
 LEVEL = 0.95
 DRAWS = 1000
@@ -48,11 +47,11 @@ def estimates(layout: Layout, cells: Numbers, deviation: float, seed: int = 0) -
     """
     generator = np.random.default_rng(seed)
     found: dict[str, Estimate] = {}
-    for start, block in zip(layout.starts, layout.blocks, strict=False):
-        counts = cells[start : start + block.size].reshape(block.shape) / block.weight
+    for place, block in enumerate(layout.blocks):
+        counts = layout.counts_of(place, cells)
         centre = projected(counts)
         drawn = _drawn(centre, deviation / block.weight, generator)
-        told, true, again = (dict(_of_block(layout, block, one)) for one in (counts, centre, drawn))
+        told, true, again = (_of_block(layout, block, one) for one in (counts, centre, drawn))
         for name, value in told.items():
             if name not in found:
                 found[name] = _estimate(name, float(value), float(true[name]), again[name])
@@ -98,41 +97,27 @@ def _estimate(name: str, value: float, true: float, again: Numbers) -> Estimate:
     return Estimate(*(float(one) for one in ends))
 
 
-def _of_block(layout: Layout, block: Block, counts: Numbers) -> Iterator[tuple[str, Numbers]]:
-    """The metrics of one block, counts (..., *block.shape); NaN where undefined."""
-    if not block.labels:
-        yield from _of_all(layout, block, counts)
-        return
-    for place, label in enumerate(block.labels):
-        part = counts[..., place, :, :]
-        found = _of_two_classes(layout, part) if layout.binary else {"accuracy": _accuracy(part)}
-        yield from ((f"{name}[{label}]", value) for name, value in found.items() if name in _OF_SUBGROUPS)
-
-
-_OF_SUBGROUPS = ("accuracy", "auroc", "recall", "selection-rate")
-
-
-def _of_all(layout: Layout, block: Block, counts: Numbers) -> Iterator[tuple[str, Numbers]]:
-    yield "records", counts.sum((-2, -1))
+def _of_block(layout: Layout, block: Block, counts: Numbers) -> Metrics:
+    """The metrics of one block, counts (..., bins, 2); NaN where undefined."""
+    records = {"records": counts.sum((-2, -1))}
     if layout.binary:
-        yield from _of_two_classes(layout, counts).items()
-    elif block.of_class == TRUE_CLASS:
-        yield "accuracy", _accuracy(counts)
-        yield "log-loss", _share(-(counts.sum(-1) * np.log(layout.middles)).sum(-1), counts)
-    else:
-        yield f"auroc[{block.of_class}]", auroc(counts)
+        return records | _of_two_classes(counts)
+    if block.of_class == TRUE_CLASS:
+        log_loss = _share(-(counts.sum(-1) * np.log(MIDDLES)).sum(-1), counts)
+        return records | {"accuracy": _share(counts[..., 1].sum(-1), counts), "log-loss": log_loss}
+    return records | {f"auroc[{block.of_class}]": auroc(counts)}
 
 
-def _of_two_classes(layout: Layout, counts: Numbers) -> Metrics:
+def _of_two_classes(counts: Numbers) -> Metrics:
     """counts (..., bins, 2): by score of the second class, and whether it is the label."""
-    p, half = layout.middles, layout.bins // 2
+    p, half = MIDDLES, BINS // 2
     no, yes = counts[..., 0], counts[..., 1]
     right = no[..., :half].sum(-1) + yes[..., half:].sum(-1)
     return {
         "accuracy": _share(right, counts),
         "auroc": auroc(counts),
         "log-loss": _share(-(yes @ np.log(p) + no @ np.log1p(-p)), counts),
-        "brier": _brier(layout, counts),
+        "brier": _brier(counts),
         "calibration": _share(yes.sum(-1) - (no + yes) @ p, counts),  # observed minus predicted
         "recall": _share(yes[..., half:].sum(-1), yes[..., None]),
         "selection-rate": _share((no + yes)[..., half:].sum(-1), counts),
@@ -146,10 +131,6 @@ def auroc(counts: Numbers) -> Numbers:
     pairs = no.sum(-1) * yes.sum(-1)
     enough = (no.sum(-1) >= _LEAST) & (yes.sum(-1) >= _LEAST)
     return _divided((yes * below).sum(-1), pairs, enough)
-
-
-def _accuracy(counts: Numbers) -> Numbers:
-    return _share(counts[..., 1].sum(-1), counts)
 
 
 def _share(part: Numbers, counts: Numbers) -> Numbers:
@@ -170,16 +151,16 @@ def _over_classes(
     however they do: it is that of errors that rise and fall together, for which it is the widest.
     """
     each = [
-        cells[start : start + block.size].reshape(block.shape) / block.weight
-        for start, block in zip(layout.starts, layout.blocks, strict=False)
-        if block.of_class != TRUE_CLASS and not block.labels
+        layout.counts_of(place, cells)
+        for place, block in enumerate(layout.blocks)
+        if block.of_class != TRUE_CLASS
     ]
     if layout.binary or not each:
         return {}
     centres = [projected(one) for one in each]
     deviation *= math.sqrt(len(each))  # the weight of their blocks is one over that
     drawn = [_drawn(one, deviation, generator) for one in centres]
-    ways: dict[str, Callable[[Numbers], Numbers]] = {"auroc": auroc, "brier": partial(_brier, layout)}
+    ways: dict[str, Callable[[Numbers], Numbers]] = {"auroc": auroc, "brier": _brier}
     return {
         name: _estimate(
             name,
@@ -191,6 +172,5 @@ def _over_classes(
     }
 
 
-def _brier(layout: Layout, counts: Numbers) -> Numbers:
-    p = layout.middles
-    return _share(counts[..., 1] @ (1 - p) ** 2 + counts[..., 0] @ p**2, counts)
+def _brier(counts: Numbers) -> Numbers:
+    return _share(counts[..., 1] @ (1 - MIDDLES) ** 2 + counts[..., 0] @ MIDDLES**2, counts)

@@ -20,7 +20,7 @@ CLIENTS, VICTIM, NUMBERS = 5, 2, 2000
 def played(number: int, victim_survives: bool) -> tuple[Played, Masked, dict[int, Opening]]:
     """An attempt, the victim's vector, whether the server counts it or not, and what all others opened."""
     game = Played(head(CLIENTS, numbers=NUMBERS, server_round=number))
-    game.until_checked()
+    game.until_shared()
     vectors = [game.answer_of(place) for place in range(CLIENTS)]
     for place, vector in enumerate(vectors):
         if place != VICTIM or victim_survives:

@@ -96,7 +96,7 @@ def test_one_site_is_not_two_members() -> None:
 def both_masks(threshold: int) -> tuple[Played, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """K = 6, d = c = 1. Half is told that client 0 has dropped out, half that it has not."""
     played = Played(head(6, threshold=threshold))
-    played.until_checked()
+    played.until_shared()
     vector = played.answer_of(0)
     for place in range(1, 6):
         played.answer_of(place)

@@ -100,7 +100,7 @@ def sum_of_three(played: Played) -> Integers:
 
 def agreed_of_ten() -> Played:
     played = Played(head(10, 4))
-    played.until_checked()
+    played.until_shared()
     return played
 
 
@@ -135,7 +135,7 @@ def test_a_second_confirmation_or_opening_is_refused_and_so_is_all_else() -> Non
 def test_one_vector_is_masked_once() -> None:
     """Twice with the same masks, and their difference would be that of two noisy gradients, in the clear."""
     played = Played(head(5))
-    played.until_checked()
+    played.until_shared()
     played.answer_of(0)
     with pytest.raises(DeclinedError, match="this client is at 'masked'"):
         played.members[0].mask(played.integers[1])

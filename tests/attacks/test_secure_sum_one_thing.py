@@ -11,7 +11,6 @@ import pytest
 from federation.secure_sum.attempts import LIMITS, Played, head
 
 from fl_dp.errors import DeclinedError
-from fl_dp.federation.secure_sum.key_shares import GAUGE_BYTES
 from fl_dp.federation.secure_sum.messages import AGREEMENT_PURPOSE, Advertisement
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import KEYS_PURPOSE, Head, Member, Terms, keys_body
@@ -80,14 +79,13 @@ def test_two_groups_with_members_of_their_own() -> None:
     for place, member in enumerate(played.members):
         answer = share(member, two if place < 2 else one)
         played.server._sharings[played.names[place]] = answer  # this server forgets to check
-        played.server._gauges[played.names[place]] = [(bytes(GAUGE_BYTES),) * 2] * 5
     twice = played.keys[COLLUDER].sign(AGREEMENT_PURPOSE, two.digest)  # its site signs whatever is asked
     for place in (0, 4):
         inbox = played.server.inbox(played.names[place])
         agreements = list(inbox.agreements)
         agreements[COLLUDER] = twice if place == 0 else agreements[COLLUDER]
         with pytest.raises(DeclinedError, match="has not agreed to the same terms"):
-            played.members[place].check(dataclasses.replace(inbox, agreements=tuple(agreements)))
+            played.members[place].accept(dataclasses.replace(inbox, agreements=tuple(agreements)))
 
 
 @pytest.mark.parametrize("what", ["keys", "agreement"])
@@ -110,7 +108,7 @@ def test_signatures_of_an_earlier_attempt(what: str) -> None:
         agreements[place] = old.agreements[place]
         changed = dataclasses.replace(inbox, agreements=tuple(agreements))
         with pytest.raises(DeclinedError, match=f"'client {place}' has not agreed"):
-            Participant.from_bytes(now.members[VICTIM].to_bytes(), now.keys[VICTIM]).check(changed)
+            Participant.from_bytes(now.members[VICTIM].to_bytes(), now.keys[VICTIM]).accept(changed)
 
 
 def test_a_whole_attempt_is_played_to_a_client_again() -> None:
@@ -124,7 +122,7 @@ def test_a_whole_attempt_is_played_to_a_client_again() -> None:
         share(Participant.from_bytes(again.to_bytes(), first.keys[VICTIM]), old)
     share(again, Terms(first.head, (*old.members[:VICTIM], row, *old.members[VICTIM + 1 :])))
     with pytest.raises(DeclinedError, match="has not agreed to the same terms"):
-        again.check(first.server.inbox(first.names[VICTIM]))
+        again.accept(first.server.inbox(first.names[VICTIM]))
     assert answer.mask_key != old.members[VICTIM].mask_key
 
 

@@ -65,7 +65,7 @@ def found(layout, epsilon, data, model):
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 @pytest.mark.parametrize(
     ("layout", "canary"),
-    [(Layout(3, 8, tokens=True, places=16), tokens(16)), (Layout(32, 8), of_classes(32))],
+    [(Layout(3, tokens=True, places=16), tokens(16)), (Layout(32), of_classes(32))],
     ids=["tokens", "classes"],
 )
 def test_less_is_found_than_is_claimed(epsilon, layout, canary):
@@ -74,12 +74,12 @@ def test_less_is_found_than_is_claimed(epsilon, layout, canary):
 
 def test_places_that_are_not_counted_are_found():
     """The planted defect: a sequence of 16 places, accounted for as one."""
-    layout = Layout(3, 8, tokens=True, places=16)
+    layout = Layout(3, tokens=True, places=16)
 
     class Uncounted(Layout):
-        sensitivity = Layout(3, 8, tokens=True, places=1).sensitivity
+        sensitivity = Layout(3, tokens=True, places=1).sensitivity
 
-    planted = Uncounted(**{name: getattr(layout, name) for name in ("classes", "bins", "tokens", "places")})
+    planted = Uncounted(**{name: getattr(layout, name) for name in ("classes", "tokens", "places")})
     assert planted.size == layout.size
     assert found(planted, 1.0, *tokens(16)) > 3.0
 
@@ -88,10 +88,10 @@ def test_cells_that_are_not_counted_are_found():
     """The planted defect: a record is in a cell of each of 32 classes, and they are accounted for as one."""
 
     class Uncounted(Layout):
-        weights = np.ones(Layout(32, 8).size)
+        weights = np.ones(Layout(32).size)
 
-    assert found(Uncounted(32, 8), 1.0, *of_classes(32)) > 1.5
+    assert found(Uncounted(32), 1.0, *of_classes(32)) > 1.5
 
 
 def test_the_worst_record_is_no_worse_than_the_layout_says():
-    assert replace(Layout(3, 8, tokens=True, places=16), cap=2).sensitivity == 32.0
+    assert replace(Layout(3, tokens=True, places=16), cap=2).sensitivity == 32.0

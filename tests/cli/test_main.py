@@ -48,16 +48,10 @@ def test_arguments_and_options_reach_the_launch(launched, tmp_path):
     assert launched[1][1]["one_run_ledger"] is True
 
 
-@pytest.mark.parametrize(
-    ("words", "engine", "masks"),
-    [
-        ([], None, False),
-        (["--simulate", "--secure", "--set", "aggregation=secure"], "ray", True),
-    ],
-)
-def test_clients_are_simulated_and_masks_are_played_where_that_is_asked_for(launched, words, engine, masks):
+@pytest.mark.parametrize(("words", "engine"), [([], None), (["--simulate"], "ray")])
+def test_clients_are_simulated_where_that_is_asked_for(launched, words, engine):
     assert run_command(app, ["run", *words]) == 3
-    assert (launched[0][1]["engine"], launched[0][1]["masks"]) == (engine, masks)
+    assert launched[0][1]["engine"] == engine
 
 
 @pytest.mark.parametrize(
@@ -95,7 +89,6 @@ def test_a_bad_argument_is_one_line_that_names_it_and_starts_nothing(
         (["--out", "y"], "--out"),
         (["--ledger", "y"], "--ledger"),
         (["--simulate"], "--simulate"),
-        (["--secure"], "--secure"),
     ],
 )
 def test_nothing_may_change_in_a_run_that_is_resumed(words, culprit, capsys):

@@ -198,7 +198,7 @@ def test_the_hospitals_measure_their_model_themselves(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = fl_dp(
         "run", "--simulate", "--config", str(HERE / "run.toml"), "--out", str(out), "--set", "test=own",
-        "--set", "site-metrics-every=3", "--set", "site-metrics-bins=4", cwd=HERE.parents[1],
+        "--set", "site-metrics=true", cwd=HERE.parents[1],
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (out / "rounds.jsonl").read_text().splitlines()]

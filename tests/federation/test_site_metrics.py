@@ -9,13 +9,14 @@ import pytest
 from flwr.app import Error, Message
 
 from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
-from fl_dp.config.site_metrics import planned_evaluations
 from fl_dp.errors import ConfigError
+from fl_dp.federation.client import evaluation
 from fl_dp.federation.server.accounts_of_tests import AccountOfTests
-from fl_dp.federation.server.site_metrics import Counted, _Closing, is_due, metrics_of, outcomes_of
+from fl_dp.federation.server.site_metrics import Counted, _Closing, metrics_of
 from fl_dp.federation.server.state import read_state, write_state
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
@@ -35,18 +36,28 @@ def config(**changes):
     values = {
         "clients": 3, "min_clients": 3, "fit_clients": 3, "rounds": 3, "noise_multiplier": 8.0,
         "expected_batch_size": 30, "physical_batch_size": "auto", "round_timeout": 60.0,
-        "site_metrics_every": 2,
+        "site_metrics": True,
     }  # fmt: skip
     return RunConfig(**{**values, **changes})
 
 
-def run(nodes, fakes, own, model):
+def run(nodes, fakes, own, model, *ends):
+    """ends: after which rounds the strategy is stopped, and the sites evaluate; it then goes on."""
     task_of(own).form = Form((4,), 3)
     start = state_arrays(model)
     strategy = PrivateStrategy(own, "run-1", specs(start), lambda report: None)
     grid = fakes.Grid(dict(enumerate(nodes, start=11)))
-    strategy.start(grid, encode(start))
+    for last in ends or (own.rounds,):
+        strategy.start(grid, strategy.result.arrays or encode(start), num_rounds=last)
     return strategy, grid
+
+
+@pytest.fixture
+def two(monkeypatch):
+    """The budget of the sites' test records pays for two evaluations."""
+    monkeypatch.setattr(
+        evaluation, "_calibrated", lambda *budget: calibrate_noise(1.0, 2, *budget[:2], accountant=budget[2])
+    )
 
 
 @pytest.fixture
@@ -58,7 +69,7 @@ def sites(real_client):
     return found
 
 
-def test_what_a_site_has_shown_once_stays_counted_when_it_does_not_answer(sites, fakes):
+def test_what_a_site_has_shown_once_stays_counted_when_it_does_not_answer(sites, fakes, two):
     """Of two evaluations that spent half of the budget each, the second is answered by nobody: the epsilon of
     test records was 0 again, as if nothing had been spent."""
 
@@ -70,7 +81,7 @@ def test_what_a_site_has_shown_once_stays_counted_when_it_does_not_answer(sites,
 
         return answer
 
-    strategy, _ = run([gone_at_last(one) for one in sites], fakes, config(), sites[0].model)
+    strategy, _ = run([gone_at_last(one) for one in sites], fakes, config(), sites[0].model, 2, 3)
     first, last = (report.site_metrics for report in strategy.reports[1:])
     assert {one["status"] for one in last["sites"].values()} == {"failed"}
     assert last["metrics"] == {}
@@ -95,10 +106,10 @@ def losing(site, *rounds):
 
 
 @pytest.mark.parametrize(("lost", "unheard"), [((3,), 1), ((2,), 0), ((2, 3), 2)])
-def test_who_paid_and_was_not_heard_is_in_the_epsilon_of_test_records(sites, fakes, lost, unheard):
+def test_who_paid_and_was_not_heard_is_in_the_epsilon_of_test_records(sites, fakes, two, lost, unheard):
     """Until it shows its account again. Site b answers nothing but that it declines."""
     sites[1] = lying_refusal(sites[1])
-    strategy, _ = run([losing(sites[0], *lost), *sites[1:]], fakes, config(), sites[0].model)
+    strategy, _ = run([losing(sites[0], *lost), *sites[1:]], fakes, config(), sites[0].model, 2, 3)
     first, last = (report.site_metrics for report in strategy.reports[1:])
     with Ledger.open_existing(Path(sites[0].config.ledger)) as ledger:
         (account,) = (one for one in ledger.accounts() if one.dataset.endswith(TEST_RECORDS))
@@ -126,12 +137,12 @@ def lying_refusal(site):
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_a_resumed_run_remembers_what_test_records_have_cost(sites, fakes, tmp_path, renamed):
+def test_a_resumed_run_remembers_what_test_records_have_cost(sites, fakes, tmp_path, two, renamed):
     """Site a is gone for ever after the evaluation of round 2; the run was ended in round 3."""
     own = config()
-    strategy, _ = run(sites, fakes, own, sites[0].model)
+    strategy, _ = run(sites, fakes, own, sites[0].model, 2)
     shown = strategy.reports[1].site_metrics["sites"]["a"]
-    account = [[50.0, 1e-5, shown["accountant"]], shown["charges"], []]
+    account = [[50.0, 1e-5, shown["accountant"]], shown["charges"], 0]
     tests = dict.fromkeys("ab", AccountOfTests.from_row(account))
     before = replace(strategy.state(to_line(strategy.reports[1]), 1.0), rounds=2, tests=tests)
     write_state(tmp_path / "state", before)
@@ -142,21 +153,21 @@ def test_a_resumed_run_remembers_what_test_records_have_cost(sites, fakes, tmp_p
     found = again.test_accounts()
     assert found["sites"]["a"]["charges"] == [{**shown["charges"][0], "steps": 2}]  # it may have paid for 3
     assert shown["epsilon"] < found["epsilon"] == found["sites"]["a"]["epsilon"] <= 50
-    assert again.state("", 0.0).tests["a"].unheard == (1,)
+    assert again.state("", 0.0).tests["a"].unheard == 1
 
 
-def test_sites_are_asked_when_it_is_due_and_after_the_last_round(sites, fakes, tmp_path):
+def test_sites_are_asked_once_after_the_last_round(sites, fakes, tmp_path):
     own = config()
     strategy, grid = run(sites, fakes, own, sites[0].model)
-    assert [report.site_metrics is not None for report in strategy.reports] == [False, True, True]
-    assert sum(one.metadata.message_type == "evaluate" for one in grid.sent) == 6
+    assert [report.site_metrics is not None for report in strategy.reports] == [False, False, True]
+    assert sum(one.metadata.message_type == "evaluate" for one in grid.sent) == 3
     last = strategy.reports[-1].site_metrics
     assert {name: one["status"] for name, one in last["sites"].items()} == {
         "a": "evaluated", "b": "evaluated", "c": "declined",
     }  # fmt: skip
     assert "declares no test records" in last["sites"]["c"]["reason"]
     (charge,) = last["sites"]["a"]["charges"]
-    assert charge["steps"] == 2
+    assert charge["steps"] == 1
     assert charge["sample_rate"] == 1.0
     assert 49 < last["epsilon"] <= 50
     assert last["metrics"]["records"]["value"] == pytest.approx(100, abs=25)
@@ -174,15 +185,14 @@ def test_sites_are_asked_when_it_is_due_and_after_the_last_round(sites, fakes, t
     assert report.to_dict()["site_metrics"] == last
 
 
-@pytest.mark.parametrize(("rounds", "every"), [(1, 1), (3, 2), (4, 2), (7, 10), (9, 0)])
-def test_as_many_are_planned_as_are_due(rounds, every):
-    own = config(rounds=rounds, site_metrics_every=every)
-    due = sum(is_due(own, number, rounds) for number in range(1, rounds + 1))
-    assert planned_evaluations(rounds, every) == due
+def test_without_the_key_no_site_is_asked(sites, fakes):
+    strategy, grid = run(sites, fakes, config(rounds=1, site_metrics=False), sites[0].model)
+    assert strategy.reports[-1].site_metrics is None
+    assert not any(one.metadata.message_type == "evaluate" for one in grid.sent)
 
 
 @pytest.mark.parametrize("again", [0, 1])
-def test_an_account_that_shows_no_more_than_before_lowers_nothing(sites, fakes, again):
+def test_an_account_that_shows_no_more_than_before_lowers_nothing(sites, fakes, monkeypatch, again):
     """A ledger that was restored from a backup: the epsilon of test records fell to its own."""
     shown = []
 
@@ -190,8 +200,10 @@ def test_an_account_that_shows_no_more_than_before_lowers_nothing(sites, fakes, 
         shown.append(one)
         return shown[again] if len(shown) == 3 else one
 
-    own = config(rounds=3, site_metrics_every=1)
-    strategy, _ = run([lying(sites[0], restored), *sites[1:]], fakes, own, sites[0].model)
+    monkeypatch.setattr(
+        evaluation, "_calibrated", lambda *budget: calibrate_noise(1.0, 3, *budget[:2], accountant=budget[2])
+    )
+    strategy, _ = run([lying(sites[0], restored), *sites[1:]], fakes, config(), sites[0].model, 1, 2, 3)
     before, last = (report.site_metrics["sites"]["a"] for report in strategy.reports[1:])
     assert (last["status"], last["unheard"]) == ("failed", 1)
     assert "lacks evaluations of before" in last["reason"]
@@ -217,10 +229,9 @@ def lying(site, lie):
         (lambda one: replace(one, cells=one.cells * 1e300), "counts beyond 1e+15"),
         (lambda one: replace(one, spent=()), "something else than equal evaluations"),
         (lambda one: replace(one, spent=(Entry(0.5, 1.0, 1),)), "something else than equal evaluations"),
-        (lambda one: replace(one, subgroups=("sex = f", "sex = m")), "which were not asked for"),
         (lambda one: replace(one, accountant="none"), "none"),
     ],
-    ids=["epsilon", "budget", "cells", "overflow", "nothing", "sampled", "subgroups", "accountant"],
+    ids=["epsilon", "budget", "cells", "overflow", "nothing", "sampled", "accountant"],
 )
 def test_a_site_whose_account_does_not_fit_is_left_out(sites, fakes, lie, reason):
     nodes = [lying(sites[0], lie), *sites[1:]]
@@ -253,23 +264,18 @@ def test_an_evaluation_is_closed_a_grace_after_more_than_half_have_answered(monk
         assert closing.is_closed([None] * answers) is closed
 
 
-def test_sites_with_other_subgroups_add_up_in_what_they_have_in_common():
-    sexes = (("sex = f", "sex = m"),)
-    plain, divided = (Layout.of(Form((3,), 2), 4, 1, groups) for groups in ((), sexes))
-    one = np.zeros(plain.size)
-    one[:-1] = [5, 0, 0, 0, 0, 0, 0, 5]
-    other = np.zeros(divided.size)
-    other[: plain.size - 1] = [0, 5, 0, 0, 0, 0, 5, 0]
-    other[plain.size - 1 : plain.size + 7] = [0, 5, 0, 0, 0, 0, 5, 0]
-    found = metrics_of([Counted(plain, one, 0.1), Counted(divided, other, 0.1)])
-    assert found["records"]["value"] == pytest.approx(20)
-    assert found["accuracy"]["value"] == pytest.approx(0.5)
-    assert found["accuracy[sex = f]"]["value"] == pytest.approx(0.0)
-    assert metrics_of([]) == {}
-    (drawn,) = outcomes_of([Counted(plain, one, 0.3), Counted(divided, other, 0.4)], ("no", "yes"))["scores"]
-    assert drawn["counts"] == [[5, 5], [0, 0], [0, 0], [5, 5]]
+def test_histograms_and_the_variances_of_their_noise_add_up():
+    layout = Layout.of(Form((3,), 2), 1)
+    one, other = np.zeros(layout.size), np.zeros(layout.size)
+    one[[0, 15]] = 5  # all of these are right, and none of those
+    other[[1, 14]] = 5
+    found = metrics_of(layout, [Counted(one, 0.3), Counted(other, 0.4)], ("no", "yes"))
+    assert found["metrics"]["records"]["value"] == pytest.approx(20)
+    assert found["metrics"]["accuracy"]["value"] == pytest.approx(0.5)
+    (drawn,) = found["outcomes"]["scores"]
+    assert drawn["counts"] == [[5, 5], *[[0, 0]] * 6, [5, 5]]
     assert drawn["deviation"] == pytest.approx(0.5)
-    assert outcomes_of([], ()) == {}
+    assert metrics_of(layout, [], ()) == {"metrics": {}, "outcomes": {}}
 
 
 @pytest.mark.parametrize(
@@ -278,9 +284,7 @@ def test_sites_with_other_subgroups_add_up_in_what_they_have_in_common():
         ({"privacy": "off"}, "privacy = 'off'"),
         ({"personal": "head.*", "evaluate": "off"}, "personal = "),
         ({"strategy": "x.py:F"}, "strategy = "),
-        ({"site_metrics_bins": 6}, "site-metrics-bins = 6"),
-        ({"site_metrics_subgroups": True, "test": 0.2}, "site-metrics-subgroups = True: expected false"),
-        ({"rounds": 2002}, "site-metrics-every = 2: expected at least rounds / 1000"),
+        ({"aggregation": "secure"}, "site-metrics = True: expected false, .*fl-dp client --evaluate"),
     ],
 )  # fmt: skip
 def test_what_is_not_accounted_for_is_refused_by_name(changes, words):

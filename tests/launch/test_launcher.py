@@ -13,21 +13,6 @@ from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.request import UNPROTECTED, RunRequest
 
 
-@pytest.mark.parametrize(
-    ("engine", "aggregation", "words"),
-    [
-        (None, "secure", "--secure: runs the masking in a simulation; add --simulate"),
-        ("ray", "mean", 'aggregation = .mean. uses no masks; set it to "secure"'),
-    ],
-)
-def test_what_an_engine_cannot_is_refused_and_nothing_is_started(engine, aggregation, words, tmp_path):
-    request = RunRequest(RunConfig(aggregation=aggregation), ())
-    options = {"out": tmp_path / "run", "ledger": None, "ray_address": "", "masks": True}
-    with pytest.raises(ConfigError, match=words):
-        launch(request, engine=engine, tell=ProgressReporter(print, quiet=True), **options)
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_folder_that_holds_a_ledger_gets_no_run_whose_ledger_would_be_said_to_be_its_own(tmp_path):
     (tmp_path / "ledgers").mkdir()
     (tmp_path / "ledgers" / "ledger.sqlite").touch()
@@ -44,7 +29,7 @@ def test_what_is_said_before_a_run_fits_a_console(tmp_path, monkeypatch):
     monkeypatch.setattr(launcher, "_run", lambda *_, **__: 0)
     said: list[str] = []
     request = RunRequest(RunConfig(aggregation="secure"), UNPROTECTED)
-    options = {"engine": "ray", "out": Path("run"), "ledger": None, "ray_address": "", "masks": True}
+    options = {"engine": "ray", "out": Path("run"), "ledger": None, "ray_address": ""}
     launch(request, tell=ProgressReporter(said.append, quiet=True), **options)
-    assert len(said) == 5
+    assert len(said) == 4
     assert max(len(line) for text in said for line in text.splitlines()) <= 80

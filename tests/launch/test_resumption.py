@@ -75,9 +75,8 @@ def test_a_folder_that_has_moved_takes_its_ledgers_along(folder, run):
     assert (config.out, start.ledgers) == (str(moved.path), moved.ledgers)
 
 
-@pytest.mark.parametrize("masks", [False, True])
-def test_lasting_ledgers_elsewhere_stay_there_and_masks_are_played_as_before(folder, run, tmp_path, masks):
-    start = Launch("ray", tmp_path / "lasting", "", masks=masks)
+def test_lasting_ledgers_elsewhere_stay_there(folder, run, tmp_path):
+    start = Launch("ray", tmp_path / "lasting", "")
     start.write(folder)
     resume(folder.path)
     assert run[0][2] == start

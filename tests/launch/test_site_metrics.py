@@ -8,16 +8,14 @@ import pytest
 
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError
 from fl_dp.form import Form
 from fl_dp.launch.site_metrics import SiteMetricsForecast, forecast_site_metrics
-from fl_dp.records import Entry
 from fl_dp.tasks.load import task_of
 from fl_dp.tasks.score_histogram import Layout
 from fl_dp.tasks.score_metrics import estimates
 
 CONFIG = RunConfig(
-    clients=4, rounds=4, site_metrics_every=2, test=0.2, evaluate_epsilon=8.0, delta=1e-5, accountant="rdp"
+    clients=4, rounds=4, site_metrics=True, test=0.2, evaluate_epsilon=8.0, delta=1e-5, accountant="rdp"
 )
 
 
@@ -27,23 +25,17 @@ def of(**changes):
     return forecast_site_metrics(config, (80, 80, 80, 160))
 
 
-@pytest.mark.parametrize(("aggregation", "terms"), [("mean", 4), ("secure", 4 / 3)])
-def test_the_noise_is_that_of_the_run(aggregation, terms):
-    found = of(aggregation=aggregation)
-    noise = calibrate_noise(1.0, 2, 8.0, 1e-5, accountant="rdp")
-    assert found.evaluations == Entry(1.0, noise, 2, 3 if aggregation == "secure" else 1)
-    assert found.deviation == pytest.approx(math.sqrt(terms) * noise, rel=0.02)
-    assert (found.records, found.sites, found.bins) == (100, 4, 8)
+def test_the_noise_is_that_of_the_run():
+    found = of()
+    assert found.noise == calibrate_noise(1.0, 1, 8.0, 1e-5, accountant="rdp")
+    assert found.deviation == pytest.approx(math.sqrt(4) * found.noise, rel=0.02)
+    assert (found.records, found.sites) == (100, 4)
     assert 7.9 < found.epsilon <= 8.0
-    assert (found.alone is None) == (aggregation == "mean")
-    assert found.alone is None or found.alone > 12
-    lines = " ".join(found.lines())
-    assert "2 evaluations at 4 sites cost them epsilon 8.00" in lines
-    assert ", alone " in lines or aggregation == "mean"
-    subgroups = of(aggregation=aggregation, site_metrics_subgroups=True, test="own")
-    assert subgroups.deviation == pytest.approx(math.sqrt(2) * found.deviation, rel=0.02)
-    assert subgroups.records == 0
-    assert len(list(subgroups.lines())) == 4  # of three usual numbers
+    assert "an evaluation at 4 sites costs them epsilon 8.00" in " ".join(found.lines())
+    own = of(test="own")
+    assert own.records == 0
+    assert len(list(own.lines())) == 4  # of three usual numbers
+    assert of(site_metrics=False) is None
 
 
 def test_of_persons_it_is_said_that_each_counts_once():
@@ -54,13 +46,7 @@ def test_of_persons_it_is_said_that_each_counts_once():
     assert "of about 100 test records at all" in " ".join(of().lines())
 
 
-def test_no_sum_of_two_sites_is_foreseen():
-    with pytest.raises(ConfigError, match="members = 2"):
-        of(aggregation="secure", clients=2, min_clients=2, fit_clients=2)
-    assert of(site_metrics_every=0) is None
-
-
-@pytest.mark.parametrize("layout", [Layout(2, 8), Layout(10, 8)])
+@pytest.mark.parametrize("layout", [Layout(2), Layout(10)])
 @pytest.mark.parametrize("right", [0.5, 0.9])
 @pytest.mark.parametrize("deviation", [0.0, 10.0])
 def test_accuracy_is_known_at_least_as_well(layout, right, deviation):
@@ -76,6 +62,6 @@ def test_accuracy_is_known_at_least_as_well(layout, right, deviation):
     cells[:16] = (counts * records / 8).reshape(-1)
     told = estimates(layout, cells, deviation or 1e-9)["accuracy"]
     width = (told.high - told.low) / 2
-    forecast = SiteMetricsForecast(Entry(1.0, 1.0, 1), 1.0, 1e-5, None, deviation, 8, 1, records)
+    forecast = SiteMetricsForecast(1.0, 1.0, 1e-5, deviation, 1, records)
     assert 0.55 * forecast.half_width(records) < width < 1.06 * forecast.half_width(records)
     assert forecast.half_width(records, noisy=False) <= forecast.half_width(records)

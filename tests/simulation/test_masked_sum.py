@@ -1,4 +1,4 @@
-"""`--secure`: masks are played, the opened sum is the plain one to the bit, and a difference is said."""
+"""The secure sums of a simulation: added up in the clear, to what the masks of real members open to."""
 
 import dataclasses
 from types import MethodType
@@ -6,88 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from flwr.app import Message
+from federation.secure_sum.attempts import Played, head
 
-from fl_dp.data.tensor_data import TensorData
-from fl_dp.errors import ConfigError, FederationError
-from fl_dp.federation.secure_sum import participant
-from fl_dp.federation.secure_sum.summing import SumLostError
+from fl_dp.errors import ConfigError
 from fl_dp.federation.secure_sum.vector import flat
-from fl_dp.federation.secure_sum.vector import grid_of as sum_grid
-from fl_dp.federation.wire.arrays import encode
-from fl_dp.federation.wire.evaluation import CELLS, EvaluationPlan, evaluation_to_content
 from fl_dp.federation.wire.messages import REFUSAL
-from fl_dp.federation.wire.partial_sums import GROUP, SUM, ask_for_sum
-from fl_dp.records import TEST_RECORDS, Entry, RoundPlan
+from fl_dp.federation.wire.partial_sums import GROUP, SUM
 from fl_dp.simulation.actor.shared_data import SharedParts
-from fl_dp.simulation.actor.training_actor import TrainingActor
+from fl_dp.simulation.actor.training_actor import TrainingActor, as_arrays
 from fl_dp.simulation.clients import SimulatedClients
-from fl_dp.simulation.masked_sum import MaskedSums
-from fl_dp.tasks.held_out import HeldOut
-from fl_dp.tasks.score_histogram import Layout
 
-CLIENTS, PLAN = 12, RoundPlan("run", 1, "linear", 1, 8, 0.5, 0.0, 2.0, 1.0)
-WEIGHTS = {"b": np.zeros(3, np.float32), "a": np.ones((2, 4), np.float32)}
-
-
-def parts(count: int) -> list[dict[str, Any]]:
-    """Of members; each number as large as one may be."""
-    random = np.random.default_rng(3)
-    return [
-        {name: random.integers(-(2**55), 2**55, one.shape, np.int64) for name, one in WEIGHTS.items()}
-        for _ in range(count)
-    ]
-
-
-def plans(dropouts: int) -> list[RoundPlan]:
-    """Of five members."""
-    one = dataclasses.replace(PLAN, shares=4 - dropouts)
-    return [dataclasses.replace(one, expected_batch_size=8 + k) for k in range(5)]
-
-
-@pytest.mark.parametrize(("trained", "dropouts"), [(5, 0), (5, 1), (4, 1)])
-def test_the_opened_sum_is_the_plain_one(trained, dropouts):
-    """Of five members, of whom one may have failed to train."""
-    given = parts(trained)
-    opened = MaskedSums(dropouts, 1).opened(plans(dropouts), WEIGHTS, given)
-    for name in WEIGHTS:
-        assert opened[name].dtype == np.int64
-        np.testing.assert_array_equal(opened[name], sum(part[name] for part in given))
-
-
-def test_too_few_members_are_a_sum_that_is_lost_and_paid_for():
-    with pytest.raises(SumLostError, match="3 vectors, 4 are needed") as caught:
-        MaskedSums(1, 1).opened(plans(1), WEIGHTS, parts(3))
-    assert caught.value.paid
-
-
-def wrong(self: Any, vector: Any, real: Any = participant.Participant.mask) -> Any:
-    """A member whose mask is off in one number."""
-    vector = vector.copy()
-    vector[4] += 1
-    return real(self, vector)
-
-
-def both_add(site: str, other: str) -> int:
-    """Masks that do not cancel."""
-    return 1
-
-
-@pytest.mark.parametrize(
-    ("where", "name", "fault", "words"),
-    [
-        (participant.Participant, "mask", wrong, "1 of 11 numbers differ, number 4 first"),
-        (participant.masks, "pair_sign", both_add, "11 of 11 numbers differ"),
-    ],
-)
-def test_a_wrong_mask_is_noticed(monkeypatch, where, name, fault, words):
-    monkeypatch.setattr(where, name, fault)
-    with pytest.raises(FederationError, match=words):
-        MaskedSums(0, 1).opened(plans(0), WEIGHTS, parts(5))
-
-
-# In a simulation.
+CLIENTS = 12
 
 
 def secure(federation: Any, noise: float = 1.0, dropouts: int = 0) -> Any:
@@ -108,12 +37,6 @@ def anew(federation: Any) -> Any:
     return federation
 
 
-def grid_of(fake: Any, federation: Any, size: int, masks: MaskedSums | None = None) -> Any:
-    grid = federation.grid_of(fake, size)
-    grid._masks = masks
-    return grid
-
-
 def sums(grid: Any, federation: Any, server_round: int = 1) -> list[dict[str, Any]]:
     """What the server gets of a round: sums in integers, and no single share."""
     replies = list(grid.send_and_receive(federation.messages(server_round)))
@@ -129,27 +52,28 @@ def total(found: list[dict[str, Any]]) -> Any:
     return sum(flat(one) for one in found)
 
 
-def test_a_simulation_opens_the_sum_that_it_adds_up_in_the_clear(fake_ray, two_federations):
-    clear, masked = (secure(one) for one in two_federations)
-    plain = total(sums(grid_of(fake_ray, clear, 3), clear))
-    (opened,) = sums(grid_of(fake_ray, masked, 2, MaskedSums(0, 1)), masked)
-    np.testing.assert_array_equal(flat(opened), plain)
+def test_the_members_masks_open_to_the_sum_that_a_simulation_adds_up(
+    fake_ray: Any, federation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what the simulated clients give, through every stage of the protocol, to the bit."""
+    parts, update = list[Any](), TrainingActor._update
+
+    def keeping(self: Any, item: Any, *, together: bool) -> Any:
+        made = update(self, item, together=together)
+        parts.append(flat({name: array.copy() for name, array in as_arrays(made).items()}))
+        return made
+
+    monkeypatch.setattr(TrainingActor, "_update", keeping)
+    plain = total(sums(secure(federation).grid_of(fake_ray, 3), federation))
     assert plain.any()
-    assert masked.steps() == clear.steps()
-    assert masked.work[-1].masks
-    assert not clear.work[-1].masks
+    played = Played(head(CLIENTS, 0, numbers=len(plain)))
+    played.integers = parts
+    np.testing.assert_array_equal(played.until_masked().total(), plain)
 
 
-def test_a_difference_ends_the_simulation(fake_ray, two_federations, monkeypatch):
-    federation = secure(two_federations[0])
-    monkeypatch.setattr(participant.Participant, "mask", wrong)
-    with pytest.raises(FederationError, match="--secure: the opened sum is not the plain one"):
-        sums(grid_of(fake_ray, federation, 2, MaskedSums(0, 1)), federation)
-
-
-@pytest.mark.parametrize("dropouts", [0, 1])
-def test_a_client_that_fails_drops_out_before_it_masks(fake_ray, two_federations, monkeypatch, dropouts):
-    federation = secure(two_federations[0], dropouts=dropouts)
+def test_a_client_that_fails_is_in_no_sum(
+    fake_ray: Any, federation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     update = TrainingActor._update
 
     def failing(self: Any, item: Any, *, together: bool) -> Any:
@@ -158,78 +82,21 @@ def test_a_client_that_fails_drops_out_before_it_masks(fake_ray, two_federations
         return update(self, item, together=together)
 
     monkeypatch.setattr(TrainingActor, "_update", failing)
-    grid = grid_of(fake_ray, federation, 2, MaskedSums(dropouts, 1))
-    replies = list(grid.send_and_receive(federation.messages()))
-    found = [one.content for one in replies]
+    grid = secure(federation, dropouts=1).grid_of(fake_ray, 1)
+    found = [one.content for one in grid.send_and_receive(federation.messages())]
     assert sum(REFUSAL in one for one in found) == 1
-    assert sum(SUM in one for one in found) == dropouts
-    lost = {str(one[GROUP].get("lost", "")) for one in found if GROUP in one}
-    assert any("11 vectors, 12 are needed" in one for one in lost) is (not dropouts)
+    (group,) = [one[GROUP] for one in found if SUM in one]
+    assert len(group["messages"]) == CLIENTS - 1
 
 
-@pytest.mark.parametrize("masks", [None, MaskedSums(0, 1)], ids=["in the clear", "masked"])
 def test_a_round_that_was_paid_for_and_begun_again_gives_the_same_integers(
-    fake_ray, federation, masks: MaskedSums | None
-):
+    fake_ray: Any, federation: Any
+) -> None:
     """After a kill, from the keys in the ledger: one noise, paid for once. Another round has another."""
     secure(federation)
-    first = total(sums(grid_of(fake_ray, federation, 2, masks), federation))
+    first = total(sums(federation.grid_of(fake_ray, 2), federation))
     paid = federation.steps()
-    again = total(sums(grid_of(fake_ray, anew(federation), 1, masks), federation))
+    again = total(sums(anew(federation).grid_of(fake_ray, 1), federation))
     np.testing.assert_array_equal(again, first)
     assert federation.steps() == paid
-    assert (total(sums(grid_of(fake_ray, federation, 1, masks), federation, 2)) != first).any()
-
-
-# Histograms of test records.
-
-TEST, LAYOUT = 10, Layout(3, 4)  # records of each client
-HISTOGRAM = EvaluationPlan(
-    "run", 1, 1, 4, False, "linear", "", "record", CLIENTS - 1, 5.0, LAYOUT.sensitivity, LAYOUT.size
-)  # fmt: skip
-
-
-def with_test_records(federation: Any, **settings: Any) -> Any:
-    config = dataclasses.replace(federation.config(), allow_secure_sum=True, test=0.3, **settings)
-
-    def held_out(own: Any, key: bytes) -> HeldOut:
-        x = torch.full((TEST, 4), float(own.partition_id)) + torch.arange(TEST)[:, None]
-        return HeldOut.of(TensorData(x, torch.arange(TEST) % 3, ("a", "b", "c")), np.arange(TEST), own)
-
-    parts = SharedParts(federation.shared)
-    federation.clients = SimulatedClients(config, parts, federation.ledger, held_out=held_out)
-    return federation
-
-
-def histograms(grid: Any, federation: Any, plan: EvaluationPlan = HISTOGRAM) -> list[Any]:
-    content = ask_for_sum(evaluation_to_content(plan, encode(federation.start)), 1.0, [CELLS])
-    return [
-        one.content
-        for one in grid.send_and_receive(
-            [Message(content, k + 1, "evaluate", ttl=60.0, group_id="1") for k in range(CLIENTS)]
-        )
-    ]
-
-
-def test_histograms_add_up_in_the_clear_and_masked_to_the_same_integers(fake_ray, federation):
-    """Asked again after a kill, from the keys in the ledger: one noise, paid for once."""
-    found = []
-    for masks in (None, MaskedSums(0, 1)):
-        with_test_records(federation, evaluate_epsilon=1.0)  # room for one
-        replies = histograms(grid_of(fake_ray, federation, 1, masks), federation)
-        assert not any(REFUSAL in one or one["arrays"] for one in replies)  # no single histogram goes on
-        found += [one[SUM][CELLS].numpy() for one in replies if SUM in one]
-    clear, masked = found
-    np.testing.assert_array_equal(clear, masked)
-    grid = sum_grid(HISTOGRAM.sensitivity, 5.0, CLIENTS - 1, HISTOGRAM.numbers)
-    records = clear[: 4 * 2].sum() * grid.spacing
-    spread = np.sqrt(8 * CLIENTS) * grid.share_deviation
-    assert abs(records - CLIENTS * TEST) < 4 * spread
-    accounts = [one for one in federation.ledger.accounts() if one.dataset.endswith(TEST_RECORDS)]
-    assert [paid.entry for one in accounts for paid in one.rounds] == [Entry(1.0, 5.0, 1, 11)] * CLIENTS
-
-
-def test_who_gives_no_histogram_drops_out(fake_ray, federation):
-    with_test_records(federation, min_share_multiplier=2.0)
-    replies = histograms(grid_of(fake_ray, federation, 1), federation)
-    assert all("this client's least is 2" in one[REFUSAL]["reason"] for one in replies)
+    assert (total(sums(federation.grid_of(fake_ray, 1), federation, 2)) != first).any()

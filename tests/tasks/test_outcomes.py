@@ -9,7 +9,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.form import Form
 from fl_dp.records import LEAST_CELL
 from fl_dp.tasks.outcomes import FORMAT, are_told, of_sites, of_test_records
-from fl_dp.tasks.score_histogram import Layout
+from fl_dp.tasks.score_histogram import BINS, BLOCK, Layout, edges_of
 
 Codes = np.ndarray
 HIDDEN = {"format": FORMAT, "withheld": "few"}
@@ -147,7 +147,7 @@ def test_beside_subgroups_nothing_is_told_from_which_a_few_could_be_worked_out()
 def test_bins_that_follow_a_subgroup_are_merged_until_they_do_not() -> None:
     """A ward for every other fine bin, but for three records: bins minus ward would be these."""
     y, odds = drawn(3000, 2)
-    fine = np.searchsorted(Layout(2, 32).edges, odds)
+    fine = np.searchsorted(edges_of(32), odds)
     ward = fine % 2
     ward[:3] = 1 - ward[:3]
     plain, _, _ = told(of_test_records(data_of(y, 2), logits(odds)))
@@ -220,18 +220,16 @@ def test_which_forms_are_told() -> None:
 
 @pytest.mark.parametrize(("classes", "blocks"), [(2, 1), (4, 4)])
 def test_the_sites_counts_are_those_of_each_class_without_their_weights(classes: int, blocks: int) -> None:
-    layout = Layout(classes, 4, subgroups=(("sex = f", "sex = m"),))
+    layout = Layout(classes)
     counts = np.arange(layout.size) * 1.0
     found = of_sites(layout, counts * layout.weights, 2.0, ("a", "b"))
     assert [one["class"] for one in found["scores"]] == (["b"] if classes == 2 else ["0", "1", "2", "3"])
-    own = [
-        (s, b) for s, b in zip(layout.starts, layout.blocks, strict=False) if b.of_class >= 0 and not b.labels
-    ]
+    own = [(place, block) for place, block in enumerate(layout.blocks) if block.of_class >= 0]
     assert len(own) == blocks
-    for (start, block), one in zip(own, found["scores"], strict=True):
-        assert np.allclose(one["counts"], counts[start : start + 8].reshape(4, 2), atol=1e-3)
+    for (place, block), one in zip(own, found["scores"], strict=True):
+        assert np.allclose(one["counts"], counts[place * BLOCK :][:BLOCK].reshape(BINS, 2), atol=1e-3)
         assert one["deviation"] == pytest.approx(2.0 / block.weight)
-        assert one["ends"][2] == 0.5
+        assert one["ends"][BINS // 2] == 0.5
         assert all(
             low < at < high
             for low, at, high in zip(one["ends"], one["places"], one["ends"][1:], strict=False)
@@ -239,5 +237,5 @@ def test_the_sites_counts_are_those_of_each_class_without_their_weights(classes:
 
 
 def test_of_sites_with_many_classes_or_tokens_nothing_is_drawn() -> None:
-    for layout in (Layout(7, 4), Layout(5, 4, tokens=True)):
+    for layout in (Layout(7), Layout(5, tokens=True)):
         assert of_sites(layout, np.zeros(layout.size), 1.0, ()) == {}

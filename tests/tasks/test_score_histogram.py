@@ -7,15 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, ModelError
 from fl_dp.form import Form
-from fl_dp.tasks.score_histogram import Layout, check_model, count
+from fl_dp.tasks.score_histogram import BINS, BLOCK, EDGES, Layout, check_model, count
 from fl_dp.tasks.task import Task
 
 CPU = torch.device("cpu")
-SEXES, AGES = ("sex = f", "sex = m"), ("age = young", "age = middle", "age = old")
 
 
 class Hostile(nn.Module):
@@ -36,14 +34,10 @@ def task_of(form):
     return made
 
 
-def table(kinds, logits, labels, codes=None):
+def table(kinds, logits, labels):
     x = torch.cat([torch.tensor(kinds).float()[:, None], torch.tensor(logits).float()], 1)
     names = tuple(map(str, range(x.shape[1] - 1)))
-    groups = ()
-    if codes is not None:
-        sex, age = (torch.tensor(one) for one in zip(*codes, strict=True))
-        groups = Subgroups("sex", ("f", "m"), sex), Subgroups("age", ("young", "middle", "old"), age)
-    return TensorData(x, torch.tensor(labels), names, subgroups=groups)
+    return TensorData(x, torch.tensor(labels), names)
 
 
 def counted(layout, data, passes=None, form=None):
@@ -52,45 +46,45 @@ def counted(layout, data, passes=None, form=None):
 
 
 def test_a_record_adds_one_to_the_cell_of_its_score_and_label():
-    layout = Layout.of(Form((3,), 2), 4, 1, ())
-    assert layout.edges == pytest.approx([1.5 * np.log(odds) for odds in (1 / 3, 1, 3)])
+    layout = Layout.of(Form((3,), 2), 1)
+    shares = np.arange(1, 8) / 8
+    assert pytest.approx(1.5 * np.log(shares / (1 - shares))) == EDGES
     found = counted(layout, table([0, 0, 0], [[0, 5], [0, -1], [0, -1]], [1, 0, 1]))
-    expected = np.zeros((4, 2), int)
-    expected[3, 1], expected[1, 0], expected[1, 1] = 1, 1, 1
-    assert found[:-1].reshape(4, 2).tolist() == expected.tolist()
+    expected = np.zeros((BINS, 2), int)
+    expected[7, 1], expected[2, 0], expected[2, 1] = 1, 1, 1
+    assert found[:-1].reshape(BINS, 2).tolist() == expected.tolist()
     assert layout.sensitivity == 1.0
 
 
 def test_of_several_classes_each_stands_against_the_rest():
-    layout = Layout.of(Form((4,), 3), 4, 1, (SEXES,))
-    one = counted(layout, table([0], [[3.0, 0, 0]], [1], [(1, 0)]))
-    blocks = [one[a:b] for a, b in zip(layout.starts, layout.starts[1:], strict=False)]
-    assert [block.sum() for block in blocks] == [1] * 5
-    low = np.log(1 / (np.e**3 + 1))  # log-odds of the true class
-    assert blocks[0].reshape(4, 2)[np.searchsorted(layout.edges, low), 0] == 1  # and it is not the largest
-    assert blocks[2].reshape(4, 2)[np.searchsorted(layout.edges, low), 1] == 1  # class 1, which is the label
-    assert blocks[1].reshape(4, 2)[3, 0] == 1
-    assert blocks[4].reshape(2, 1, 2).tolist() == [[[0, 0]], [[1, 0]]]
-    assert layout.sensitivity == np.sqrt(3)  # all records, each against the rest, subgroups
+    layout = Layout.of(Form((4,), 3), 1)
+    one = counted(layout, table([0], [[3.0, 0, 0]], [1]))
+    blocks = one[:-1].reshape(-1, BINS, 2)
+    assert [block.sum() for block in blocks] == [1] * 4
+    low = np.searchsorted(EDGES, np.log(1 / (np.e**3 + 1)))  # log-odds of the true class
+    assert blocks[0][low, 0] == 1  # and it is not the largest
+    assert blocks[2][low, 1] == 1  # class 1, which is the label
+    assert blocks[1][BINS - 2, 0] == 1
+    assert layout.sensitivity == np.sqrt(2)  # all records, each against the rest
     assert np.linalg.norm(one * layout.weights) == pytest.approx(layout.sensitivity)
+    assert layout.counts_of(2, one * layout.weights) == pytest.approx(blocks[2])
 
 
 records = st.tuples(
     st.sampled_from([0, 0, 0, 7, 8, 9]),
     st.lists(st.floats(-(2.0**120), 2.0**120, width=32, allow_subnormal=False), min_size=3, max_size=3),
     st.integers(0, 2),
-    st.tuples(st.integers(0, 1), st.integers(0, 2)),
 )
 
 
 @given(st.lists(records, min_size=1, max_size=6), records, st.sampled_from([2, 3]))
 def test_a_record_moves_no_more_than_its_own_cells_whatever_it_holds(others, new, classes):
     def of(rows):
-        kinds, logits, labels, codes = zip(*rows, strict=True)
+        kinds, logits, labels = zip(*rows, strict=True)
         labels = [label % classes for label in labels]
-        return table(kinds, [one[:classes] for one in logits], labels, codes)
+        return table(kinds, [one[:classes] for one in logits], labels)
 
-    layout = Layout.of(Form((classes + 1,), classes), 8, 1, (SEXES, AGES))
+    layout = Layout.of(Form((classes + 1,), classes), 1)
     moved = counted(layout, of([*others, new]), passes=9) - counted(layout, of(others), passes=9)
     assert (moved >= 0).all()
     assert np.linalg.norm(moved * layout.weights) <= layout.sensitivity * (1 + 1e-12)
@@ -101,23 +95,23 @@ def test_a_record_moves_no_more_than_its_own_cells_whatever_it_holds(others, new
 
 
 def test_all_places_of_a_sequence_and_all_records_of_a_person_count_at_their_worst():
-    layout = Layout.of(Form((5,), 3, "tokens", 3), 8, 4, (SEXES,))
-    assert layout.sensitivity == pytest.approx(4 * 5 * np.sqrt(2))
+    layout = Layout.of(Form((5,), 3, "tokens", 3), 4)
+    assert layout.sensitivity == 4 * 5
 
     class Next(nn.Module):
         def forward(self, x):
             return nn.functional.one_hot(x, 3).float() * 9
 
     x = torch.zeros(4, 5, dtype=torch.int64)
-    data = TensorData(x, x.clone(), ("a", "b", "c"), 3, subgroups=(Subgroups("sex", ("f", "m"), x[:, 0]),))
+    data = TensorData(x, x.clone(), ("a", "b", "c"), 3)
     found = count(Next(), task_of(data.form), data, layout, 4, CPU)
     assert np.linalg.norm(found * layout.weights) == pytest.approx(
         layout.sensitivity
     )  # reached: all places in one cell
     skipped = x.clone()
     skipped[:, 1:] = -100  # no token counts there
-    data = TensorData(x, skipped, ("a", "b", "c"), 3, subgroups=data.subgroups)
-    assert count(Next(), task_of(data.form), data, layout, 4, CPU).sum() == 2 * 4
+    data = TensorData(x, skipped, ("a", "b", "c"), 3)
+    assert count(Next(), task_of(data.form), data, layout, 4, CPU).sum() == 4
 
 
 def test_an_uncounted_cell_would_be_found(monkeypatch):
@@ -126,12 +120,12 @@ def test_an_uncounted_cell_would_be_found(monkeypatch):
 
     place = score_histogram._add
 
-    def leaky(counts, layout, outputs, targets, codes):
-        place(counts, layout, outputs, targets, codes)
+    def leaky(counts, layout, outputs, targets):
+        place(counts, layout, outputs, targets)
         counts[0] += 1
 
     monkeypatch.setattr(score_histogram, "_add", leaky)
-    layout = Layout.of(Form((3,), 2), 4, 1, ())
+    layout = Layout.of(Form((3,), 2), 1)
     two = table([0, 0], [[0, 5], [0, 4]], [1, 1])
     moved = counted(layout, two) - counted(layout, two.subset(torch.tensor([0])), passes=2)
     assert np.linalg.norm(moved) > layout.sensitivity
@@ -145,7 +139,7 @@ def test_passes_are_as_many_as_declared_however_many_records_there_are():
             seen.append(tuple(x.shape))
             return super().forward(x)
 
-    layout = Layout.of(Form((3,), 2), 4, 1, ())
+    layout = Layout.of(Form((3,), 2), 1)
     data = table([0, 7], [[0, 5], [0, 4]], [1, 1])
     for some in (data, None):
         seen.clear()
@@ -162,7 +156,7 @@ def test_a_failed_device_is_no_records_fault():
         def forward(self, x):
             raise torch.AcceleratorError("device-side assert")
 
-    layout, data = Layout.of(Form((3,), 2), 4, 1, ()), table([0], [[0, 5]], [1])
+    layout, data = Layout.of(Form((3,), 2), 1), table([0], [[0, 5]], [1])
     with pytest.raises(torch.AcceleratorError):
         count(Lost(), task_of(data.form), data, layout, 1, CPU)
 
@@ -172,7 +166,7 @@ def test_random_numbers_of_a_model_do_not_depend_on_the_records_before():
         def forward(self, x):
             return x[:, 1:] + torch.rand(1, 2) * (2 if x[0, 0] else 1)
 
-    layout, task = Layout.of(Form((3,), 2), 32, 1, ()), task_of(Form((3,), 2))
+    layout, task = Layout.of(Form((3,), 2), 1), task_of(Form((3,), 2))
     first, second = table([1], [[0, 0.3]], [1]), table([0], [[0, 0.1]], [1])
     both = TensorData(torch.cat([first.x, second.x]), torch.tensor([1, 1]), ("0", "1"))
     torch.manual_seed(1)
@@ -194,7 +188,7 @@ def test_a_buffer_that_only_some_records_change_moves_no_other_cell():
             return out
 
     form = Form((3,), 2)
-    layout, x = Layout(2, 8), torch.tensor([[9.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    layout, x = Layout(2), torch.tensor([[9.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     both = TensorData(x, torch.tensor([0, 1, 0]), ("a", "b"))
     found = count(Sometimes().eval(), task_of(form), both, layout, 3, CPU)
     others = count(Sometimes().eval(), task_of(form), both.subset(torch.tensor([1, 2])), layout, 3, CPU)
@@ -222,19 +216,11 @@ def test_a_model_that_keeps_a_state_is_refused(kept):
     check_model(Hostile(), task_of(Form((3,), 2)), CPU)
 
 
-@pytest.mark.parametrize(
-    ("form", "bins", "words"),
-    [
-        (Form((3,), 4, "numbers"), 8, "predicts 4 numbers"),
-        (Form((3,), 9), 32, "cells, expected 16384 at most"),
-        (Form((3,), 2), 7, "site-metrics-bins = 7: expected 4 or 8 or 16 or 32"),
-    ],
-)
-def test_what_has_no_scores_of_classes_is_refused(form, bins, words):
-    with pytest.raises(ConfigError, match=words):
-        Layout.of(form, bins, 1, [[f"part = {number}" for number in range(10**4)]])
+def test_what_has_no_scores_of_classes_is_refused():
+    with pytest.raises(ConfigError, match="site-metrics: the sites' metrics are made of scores of classes"):
+        Layout.of(Form((3,), 4, "numbers"), 1)
 
 
 def test_more_classes_than_blocks_leave_the_score_of_the_true_class():
-    assert len(Layout.of(Form((3,), 33), 8, 1, ()).blocks) == 1
-    assert len(Layout.of(Form((3,), 32), 8, 1, ()).blocks) == 33
+    assert Layout.of(Form((3,), 33), 1).size == BLOCK + 1
+    assert Layout.of(Form((3,), 32), 1).size == 33 * BLOCK + 1

@@ -20,7 +20,6 @@ from fl_dp.federation.client.round import CLIENTS_LOGGER, ClientRounds, Training
 from fl_dp.federation.client.settings import client_settings
 from fl_dp.federation.client.stages import Client
 from fl_dp.federation.wire.messages import (
-    ARRAYS,
     plan_from_content,
     profile_to_content,
     refusal_of,
@@ -31,8 +30,6 @@ from fl_dp.records import Refusal, total_steps
 
 if TYPE_CHECKING:
     from fl_dp.data.persons import Examples
-    from fl_dp.federation.client.masked_part import MaskedPart
-    from fl_dp.federation.wire.evaluation import EvaluationPlan
 
 logger = logging.getLogger(CLIENTS_LOGGER)
 
@@ -131,47 +128,12 @@ def trained_round(
 
 
 def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
-    """Evaluate the message's model on the client's own test records, if their account has room; without a
-    model, answer with which noise it would be evaluated in a secure sum.
-    """
-    from fl_dp.federation.client.evaluation import EvaluationRequest
-    from fl_dp.federation.wire.evaluation import evaluation_from_content, evaluation_only, offer_to_content
-
-    content = message.content
-    if ARRAYS not in content:
-        plan = evaluation_only(content)
-        with evaluating(config, plan) as (rounds, client, part, _):
-            return offer_to_content(EvaluationRequest(client, plan, part).offer(rounds))
-    if evaluation_from_content(content).secure:
-        raise DeclinedError(
-            "the evaluation asks for a histogram with a share of the noise alone, outside of a secure sum: "
-            "it would be protected by less noise than is accounted for."
-        )
-    return evaluated(content, config)
-
-
-def evaluated(content: RecordDict, config: ClientConfig, into: "MaskedPart | None" = None) -> RecordDict:
-    """The answer to an evaluation. into: the client's part in a signed secure sum, if it is of one."""
-    from fl_dp.federation.client.evaluation import Evaluation
-    from fl_dp.federation.secure_sum.wire import MASKED
-    from fl_dp.federation.wire.evaluation import CELLS, evaluation_only, histogram_to_content
-
-    plan = evaluation_only(content)
-    with evaluating(config, plan) as (rounds, client, part, note):
-        histogram = Evaluation(client, plan, content, part, into).play(rounds)
-        note.write("evaluated", after=histogram.epsilon)
-        return histogram_to_content(histogram, CELLS if into is None else MASKED)
-
-
-@contextmanager
-def evaluating(
-    config: ClientConfig, plan: "EvaluationPlan"
-) -> "Iterator[tuple[ClientRounds, Client, Examples, Note]]":
-    """The client, registered, for a question about its test records; DeclinedError if it declares none."""
-    from fl_dp.federation.client.evaluation import NO_TEST_RECORDS
+    """Evaluate the message's model on the client's own test records, if their account has room."""
+    from fl_dp.federation.client.evaluation import NO_TEST_RECORDS, Evaluation
+    from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
     from fl_dp.tasks.records import load_part
 
-    note = Note(config.ledger, config.client)
+    plan, note = evaluation_from_content(message.content), Note(config.ledger, config.client)
     with noted(note):
         if not config.test:
             raise DeclinedError(f"this client {NO_TEST_RECORDS}.")
@@ -181,7 +143,9 @@ def evaluating(
             (client,) = rounds.register([(config, part)])
             assert client.test is not None
             note.learn(dataset=client.test.dataset, budget=client.test.budget.epsilon)
-            yield rounds, client, part, note
+            histogram = Evaluation(client, plan, message.content, part).play(rounds)
+            note.write("evaluated", after=histogram.epsilon)
+            return histogram_to_content(histogram)
 
 
 def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:

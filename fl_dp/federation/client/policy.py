@@ -1,7 +1,6 @@
 """What a client refuses, whatever the server asks. The limits come from its own settings alone."""
 
 import math
-from typing import TYPE_CHECKING
 
 from fl_dp.choices import LOCAL_ALGORITHMS
 from fl_dp.config.client import ClientConfig
@@ -22,9 +21,6 @@ from fl_dp.records import (
     RoundPlan,
 )
 from fl_dp.reporting.wording import counted
-
-if TYPE_CHECKING:
-    from fl_dp.federation.secure_sum.kinds import SumPlan
 
 MAX_STEPS = 1_000_000  # of one round; more are a mistake, or an attempt to keep the client busy
 MAX_RUN_NAME = 64  # characters; it is written into the ledger
@@ -84,36 +80,6 @@ def check_plan(plan: RoundPlan, config: ClientConfig, public_size: int, task: st
         _check_protection(plan, config)
     else:
         _check_unprotected(plan, config)
-
-
-def check_sums_allowed(config: ClientConfig) -> None:
-    """DeclinedError unless the client gives to secure sums."""
-    _require(
-        config.allow_secure_sum,
-        "asks for a part of a sum whose noise others share, which this client's operator has not allowed "
-        "(allow-secure-sum in its own settings)",
-    )
-
-
-def check_share(plan: "SumPlan", config: ClientConfig) -> None:
-    """DeclinedError unless the client gives to secure sums, and its own share of the noise is large enough.
-
-    For a step and for a histogram of test records alike.
-    """
-    check_sums_allowed(config)
-    _require(
-        1 <= plan.shares <= MOST_MEMBERS, f"asks for a share in {plan.shares}, expected 1 to {MOST_MEMBERS}"
-    )
-    alone = plan.own_multiplier
-    _require(
-        alone >= config.min_share_multiplier,
-        f"asks for a share of noise of multiplier {alone:g}, this client's least is "
-        f"{config.min_share_multiplier:g}",
-    )
-    _require(
-        alone >= LEAST_NOISE,
-        f"asks for a share of noise of multiplier {alone:g}, expected {LEAST_NOISE:g} at least",
-    )
 
 
 def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> None:
@@ -230,7 +196,24 @@ def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
         ("personal", plan.personal, ""),
     ):
         _require(asked == usual, f"asks for {what} {asked!r:.60} in a secure sum, expected {usual!r}")
-    check_share(plan, config)
+    _require(
+        config.allow_secure_sum,
+        "asks for a part of a sum whose noise others share, which this client's operator has not allowed "
+        "(allow-secure-sum in its own settings)",
+    )
+    _require(
+        1 <= plan.shares <= MOST_MEMBERS, f"asks for a share in {plan.shares}, expected 1 to {MOST_MEMBERS}"
+    )
+    alone = plan.own_multiplier
+    _require(
+        alone >= config.min_share_multiplier,
+        f"asks for a share of noise of multiplier {alone:g}, this client's least is "
+        f"{config.min_share_multiplier:g}",
+    )
+    _require(
+        alone >= LEAST_NOISE,
+        f"asks for a share of noise of multiplier {alone:g}, expected {LEAST_NOISE:g} at least",
+    )
 
 
 def _require(condition: bool, reason: str) -> None:

@@ -39,7 +39,6 @@ from fl_dp.records import MOST_WEIGHT, ClientProfile, Entry, LocalUpdate, Refusa
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.budget import Budget
     from fl_dp.accounting.ledger.ledger import Ledger
     from fl_dp.data.persons import Examples
     from fl_dp.statements import Statement
@@ -127,14 +126,10 @@ class ClientRounds:
                 return Client(settings, name, size, account.fingerprint, budget_of(settings, size))
         return None
 
-    def took_part(self, dataset: str, run: str, server_round: int | None = None) -> bool:
-        """Whether the data have paid for that round of the run, or for any of it."""
+    def took_part(self, dataset: str, run: str) -> bool:
+        """Whether the data have paid for any round of the run."""
         accounts = [one for one in self.ledger.accounts() if one.dataset == dataset and one.retired is None]
-        return any(
-            paid.run == run and server_round in (None, paid.server_round)
-            for one in accounts
-            for paid in one.rounds
-        )
+        return any(paid.run == run for one in accounts for paid in one.rounds)
 
     def statement(self, clients: Sequence[Client], run: str, weights: str) -> "Statement":
         """The ledger's statement about these clients' data, see `make_statement`."""
@@ -180,12 +175,8 @@ class ClientRounds:
 
     def require_room(self, accepted: AcceptedRound) -> None:
         """BudgetExhaustedError if not one step of the round would fit. Pays for nothing."""
-        self.require_budget(accepted.client.budget, accepted.entry.once, self.spent(accepted.client))
-
-    @staticmethod
-    def require_budget(budget: "Budget", entry: Entry, spent: Sequence[Entry]) -> None:
-        """BudgetExhaustedError if the entry does not fit the budget after `spent`."""
-        if not budget.steps_that_fit(entry, spent):
+        budget, spent = accepted.client.budget, self.spent(accepted.client)
+        if not budget.steps_that_fit(accepted.entry.once, spent):
             raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
 
     def pay(

@@ -2,12 +2,11 @@
 
     advertise   if plan and numbers of the sum are within the client's policy: fresh keys
     share       if all members are in the client's own kit: key shares, and a signature
-    check       if all have signed the same: a signature that the key shares for it fit, or whose do not
-    mask        if all have signed that they fit: pays, trains one step or counts its test records, masks
+    mask        if all have signed the same, and its key shares can be read: pays, trains one step, masks
     confirm     if enough members are in the sum: a signature, once
     open        if enough have signed the same: key shares, once
 
-Nothing is paid for before the fourth stage. The state between stages goes back to the client's own loop,
+Nothing is paid for before the third stage. The state between stages goes back to the client's own loop,
 beside the answer, and never to the disk: a client that ends has dropped out.
 """
 
@@ -19,7 +18,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DeclinedError
-from fl_dp.federation.client.app import evaluated, evaluating, noted, trained_round
+from fl_dp.federation.client.app import noted, trained_round
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.lost_rounds import LostRounds
@@ -28,14 +27,13 @@ from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import ClientRounds
 from fl_dp.federation.client.stages import AcceptedRound, Client
 from fl_dp.federation.secure_sum import wire
-from fl_dp.federation.secure_sum.kinds import COUNTS, SumPlan, kind_of
 from fl_dp.federation.secure_sum.limits import Identity, Limits
-from fl_dp.federation.secure_sum.messages import Checks, Complaint, Confirmations, Inbox, Survivors
+from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import Head, Terms, check_head
 from fl_dp.federation.secure_sum.wire import common_plan
-from fl_dp.federation.wire.evaluation import evaluation_only
 from fl_dp.federation.wire.messages import REFUSAL, plan_only
+from fl_dp.records import RoundPlan
 
 if TYPE_CHECKING:
     from fl_dp.data.persons import Examples
@@ -68,14 +66,13 @@ def limits_of(config: ClientConfig) -> Limits:
 
 def _advertise(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
     head = Head.from_fields(wire.said(message.content))
-    accept = _accept_counts if kind_of(message.content) is COUNTS else _accept_step
-    accept(message.content, config, head)
+    _accept(plan_only(message.content), config, head)
     participant, advertisement = Participant.begin(head, limits_of(config), identity.key)
     return wire.staged(wire.ADVERTISE, advertisement.to_fields()), participant
 
 
-def _accept_step(content: RecordDict, config: ClientConfig, head: Head) -> None:
-    plan, note = plan_only(content), Note(config.ledger, config.client)
+def _accept(plan: RoundPlan, config: ClientConfig, head: Head) -> None:
+    note = Note(config.ledger, config.client)
     with noted(note), ClientRounds.open(config) as rounds:
         note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)
         client = rounds.known(config) or _registered(rounds, config)
@@ -89,18 +86,6 @@ def _accept_step(content: RecordDict, config: ClientConfig, head: Head) -> None:
             require_approval(accepted, rounds.spent(client))
 
 
-def _accept_counts(content: RecordDict, config: ClientConfig, head: Head) -> None:
-    from fl_dp.federation.client.evaluation import EvaluationRequest  # late: it imports torch
-
-    plan = evaluation_only(content)
-    with evaluating(config, plan) as (rounds, client, part, _):
-        asked = EvaluationRequest(client, plan, part)
-        _check_head(head, plan)
-        check_head(head, limits_of(config))
-        LostRounds.of(config).check()
-        asked.check_sum(rounds)
-
-
 def _share(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
     participant = Participant.from_bytes(kept, identity.key)
     terms = Terms.from_fields(wire.said(message.content))
@@ -108,25 +93,16 @@ def _share(message: Message, config: ClientConfig, identity: Identity, kept: byt
     return wire.staged(wire.SHARE, sharing.to_fields()), participant
 
 
-def _check(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
-    participant = Participant.from_bytes(kept, identity.key)
-    answer = participant.check(Inbox.from_fields(wire.said(message.content)))
-    complains = isinstance(answer, Complaint)
-    return wire.staged(wire.CHECK, answer.to_fields()), None if complains else participant
-
-
 def _mask(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
     from fl_dp.federation.client.masked_part import MaskedPart  # late: they import torch
     from fl_dp.federation.client.own_training import MaskedTraining
 
     participant = Participant.from_bytes(kept, identity.key)
-    participant.accept(Checks.from_fields(wire.said(message.content)))
-    own, kind = MaskedPart(participant, LostRounds.of(config)), kind_of(message.content)
-    if common_plan(kind.read(message.content)) != participant.head.plan:
+    participant.accept(Inbox.from_fields(wire.said(message.content)))
+    own = MaskedPart(participant, LostRounds.of(config))
+    if common_plan(plan_only(message.content)) != participant.head.plan:
         raise DeclinedError("the round's plan is not the one that the members of its secure sum have signed.")
     own.lost.check()
-    if kind is COUNTS:
-        return evaluated(message.content, config, own), participant
 
     def training(settings: ClientConfig, data: "Examples") -> "Training":
         return MaskedTraining(settings, data, own)
@@ -151,7 +127,6 @@ def _open(message: Message, config: ClientConfig, identity: Identity, kept: byte
 _STAGES: dict[str, Callable[[Message, ClientConfig, Identity, bytes], Answer]] = {
     wire.ADVERTISE: _advertise,
     wire.SHARE: _share,
-    wire.CHECK: _check,
     wire.MASK: _mask,
     wire.CONFIRM: _confirm,
     wire.OPEN: _open,
@@ -165,7 +140,7 @@ def _registered(rounds: ClientRounds, config: ClientConfig) -> Client:
     return client
 
 
-def _check_head(head: Head, plan: SumPlan) -> None:
+def _check_head(head: Head, plan: RoundPlan) -> None:
     """DeclinedError unless head and plan agree, in all that can be checked without the model."""
     for what, found, asked in (
         ("run", head.run, plan.run),

@@ -14,9 +14,8 @@ from flwr.serverapp import Grid
 from fl_dp.clean_text import one_line
 from fl_dp.errors import ConfigError, FederationError, FlDpError
 from fl_dp.federation.secure_sum import wire
-from fl_dp.federation.secure_sum.kinds import Kind
 from fl_dp.federation.secure_sum.summing import SecureSum
-from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, SPENT
+from fl_dp.federation.wire.messages import ARRAYS, PLAN, REFUSAL, REPORT, SPENT
 from fl_dp.federation.wire.send_receive import pull, require_answer, send
 
 Turn = Generator[None, None, None]
@@ -24,8 +23,7 @@ Take = Callable[[str, Mapping[str, Any]], None]
 KEY_SECONDS = 60.0  # the most for a stage that neither trains nor waits for an operator
 # The largest part of the round's remaining time that each stage may take, so that the round ends in time.
 _PARTS = {
-    wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.CHECK: 0.25,
-    wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5,
+    wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5,
 }  # fmt: skip
 _LEAST_SECONDS = 0.1
 _SAID = {wire.STAGE, wire.SAID}  # the records of an answer, but for the masked vector's
@@ -33,14 +31,13 @@ _SAID = {wire.STAGE, wire.SAID}  # the records of an answer, but for the masked 
 
 @dataclass(slots=True)
 class Attempt:
-    """kind: of the sum. sums: the protocol's server. nodes: by site; questions: by site, what is asked of it.
+    """sums: the protocol's server. nodes: by site; questions: by site, what is asked of it.
 
     until: when the round ends, by the monotonic clock. reports: answers, without the vector, of the members
     that have masked; refusals: what a site answered instead.
     """
 
     grid: Grid
-    kind: Kind
     sums: SecureSum
     nodes: Mapping[str, int]
     questions: Mapping[str, RecordDict]
@@ -51,8 +48,7 @@ class Attempt:
 
     def play(self) -> Turn:
         """Run all stages, after which `sums.total` gives the sum; SumLostError if there is none."""
-        plan = self.kind.plan
-        plans = {site: {plan: content[plan]} for site, content in self.questions.items()}
+        plans = {site: {PLAN: content[PLAN]} for site, content in self.questions.items()}
         head = self.sums.head.to_fields()
         yield from self._stage(
             wire.ADVERTISE,
@@ -67,16 +63,10 @@ class Attempt:
         )
         inboxes = {site: self.sums.inbox(site).to_fields() for site in self.sums.here()}
         yield from self._stage(
-            wire.CHECK,
-            {site: wire.staged(wire.CHECK, inbox) for site, inbox in inboxes.items()},
-            self.sums.take_check,
-        )
-        checks = self.sums.checks().to_fields()
-        yield from self._stage(
             wire.MASK,
             {
-                site: wire.staged(wire.MASK, checks, **plans[site], **{ARRAYS: self.questions[site][ARRAYS]})
-                for site in self.sums.here()
+                site: wire.staged(wire.MASK, inbox, **plans[site], **{ARRAYS: self.questions[site][ARRAYS]})
+                for site, inbox in inboxes.items()
             },
             self.sums.take_masked,
         )
@@ -138,7 +128,7 @@ class Attempt:
             if REFUSAL in content:
                 self.refusals[site] = RecordDict({REFUSAL: content[REFUSAL]})
                 raise FederationError(str(content[REFUSAL].get("reason", "it gave no reason")))
-            reports = (self.kind.report, SPENT)
+            reports = (REPORT, SPENT)
             expected = {*reports, ARRAYS} if stage == wire.MASK else _SAID
             if set(content) != expected:
                 raise FederationError(f"an answer with other records than {sorted(expected)}")

@@ -1,15 +1,17 @@
-"""A grid whose rounds are secure sums: six stages with the members, one sum for the strategy.
+"""A grid whose rounds are secure sums: five stages with the members, one sum for the strategy.
 
 To the strategy it is a grid that adds up (`wire/partial_sums.py`): the strategy asks every client for a
-round, or for a histogram of its test records, and gets each client's report and one sum in integers. The grid
-begins an attempt with all that were asked. A member lost before the masks has paid nothing; the others then
-begin another attempt, with new keys, for the same round. A member lost later is a drop-out. One caught lying
-about key shares is never in an attempt again.
+round, and gets each client's report and one sum in integers. The grid begins an attempt with all that were
+asked. A member lost before the masks has paid nothing; the others then
+begin another attempt, with new keys, for the same round. A member lost later is a drop-out. One that lies
+about key shares costs a round; it is suspected, and named.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,20 +25,28 @@ from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.secure_sum.attempt import Attempt, Turn
-from fl_dp.federation.secure_sum.kinds import STEP, Kind, Shapes, SumPlan, kind_of, size_of
 from fl_dp.federation.secure_sum.limits import checked_shares
 from fl_dp.federation.secure_sum.proposing import proposed_head
 from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
 from fl_dp.federation.secure_sum.terms import Head
 from fl_dp.federation.secure_sum.vector import unflat
 from fl_dp.federation.security import security_event
-from fl_dp.federation.wire.messages import ARRAYS, NO_ARRAYS, array_record, refusal_to_content
-from fl_dp.federation.wire.partial_sums import asked_weight, make_group
+from fl_dp.federation.wire.messages import (
+    ARRAYS,
+    NO_ARRAYS,
+    array_record,
+    plan_only,
+    plan_to_content,
+    refusal_to_content,
+)
+from fl_dp.federation.wire.partial_sums import make_group, summed_names
 from fl_dp.federation.wire.send_receive import BaseGrid, give_up, sites_of
 from fl_dp.kits.roster import Site
-from fl_dp.records import Refusal
+from fl_dp.records import Refusal, RoundPlan
 
 logger = logging.getLogger("fl_dp")
+
+Shapes = Mapping[str, tuple[int, ...]]
 
 _LOOK_SECONDS = 0.02  # between two polls of a stage
 _PULL_SECONDS = 0.5  # the longest pull while a sum is under way
@@ -51,10 +61,8 @@ class SecureGrid(BaseGrid):
         self._grid, self._config, self._site_of = grid, config, site_of
         self._replies: dict[str, Message] = {}
         self._asked: dict[str, Message] = {}  # by message id, in the current round
-        self._kind: Kind = STEP  # of the current sum
         self._shapes: Shapes = {}  # of the arrays in it
         self._turn: Turn | None = None
-        self._left_out: dict[str, str] = {}  # sites that were caught lying, and about what
         self._number, self._until = 0, 0.0
 
     def set_run(self, run: Any) -> None:
@@ -83,20 +91,17 @@ class SecureGrid(BaseGrid):
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """A round, or a question for histograms in a sum, begins a sum of all that are asked in one call;
-        other messages go to the grid below.
-        """
+        """A round begins a sum of all that are asked in one call; other messages go to the grid below."""
         sent = list(messages)
-        rounds = [one for one in sent if _in_sum(one)]
-        others = [one for one in sent if not _in_sum(one)]
+        rounds = [one for one in sent if one.metadata.message_type == MessageType.TRAIN]
+        others = [one for one in sent if one.metadata.message_type != MessageType.TRAIN]
         ids = list(self._grid.push_messages(others)) if others else []
         if rounds:
             for one in rounds:
                 self._number += 1
                 one.metadata.__dict__["_message_id"] = f"sum-{self._number}"
             self._asked, self._replies = {one.metadata.message_id: one for one in rounds}, {}
-            self._kind = kind_of(rounds[0].content)
-            self._shapes = self._kind.shapes(rounds[0].content)
+            self._shapes = _shapes_of(rounds[0].content)
             self._until = time.monotonic() + self._config.round_timeout
             self._turn = self._round()
         return [*ids, *(one.metadata.message_id for one in rounds)]
@@ -121,8 +126,6 @@ class SecureGrid(BaseGrid):
             site = self._site_of(message.metadata.dst_node_id)
             if site is None:
                 self._gone(message, "is not there any more")
-            elif site.key in self._left_out:
-                self._refuse(message, None, f"left out since an earlier attempt: {self._left_out[site.key]}")
             else:
                 left[site.key] = message
         while left:  # each failed attempt leaves somebody out
@@ -135,21 +138,13 @@ class SecureGrid(BaseGrid):
                 return
             except SumLostError as error:
                 if error.paid:
+                    for name in attempt.sums.suspected:
+                        security_event("suspected", "its key shares do not open its key", who=name)
                     self._answer(attempt, left, None, one_line(str(error)))
                     return
                 logger.info("%s Others begin again.", one_line(str(error)))
-            finally:
-                self._leave_out(attempt.sums)
             for key, reason in attempt.sums.dropped.items():
                 self._refuse(left.pop(key), attempt.refusals.get(key), reason)
-
-    def _leave_out(self, sums: SecureSum) -> None:
-        """Leave caught sites out from the next attempt on, for as long as this grid lives."""
-        for key, reason in sums.caught.items():
-            self._left_out.setdefault(key, reason)
-            name, why = sums.name_of(key), f"left out of the sums to come: {reason}"
-            logger.warning("client %s is %s", name, why)
-            security_event("caught", why, who=name)
 
     def _begin(self, members: Mapping[str, Message]) -> Attempt | None:
         """An attempt with these members; None if they are too few, and then they pay nothing."""
@@ -159,7 +154,7 @@ class SecureGrid(BaseGrid):
             names[key] = site.name if site else key[:16]
         try:
             shares = checked_shares(len(members), config.secure_dropouts, config.secure_colluders)
-            asked = {key: self._kind.asked(one.content, shares) for key, one in members.items()}
+            asked = {key: _asked(one.content, shares) for key, one in members.items()}
             contents = {key: content for key, (_, content) in asked.items()}
             any_of = next(iter(members))
             plans = [plan for plan, _ in asked.values()]
@@ -171,7 +166,6 @@ class SecureGrid(BaseGrid):
         first = next(iter(members.values())).metadata
         return Attempt(
             self._grid,
-            self._kind,
             sums,
             {key: one.metadata.dst_node_id for key, one in members.items()},
             contents,
@@ -179,12 +173,12 @@ class SecureGrid(BaseGrid):
             self._until,
         )
 
-    def _head(self, plans: Collection[SumPlan], content: RecordDict, members: int) -> Head:
+    def _head(self, plans: Collection[RoundPlan], content: RecordDict, members: int) -> Head:
         weights = {name: array.numpy() for name, array in array_record(content, ARRAYS).items()}
         return proposed_head(
             plans,
             weights,
-            numbers=size_of(self._shapes),
+            numbers=sum(map(math.prod, self._shapes.values())),
             members=members,
             dropouts=self._config.secure_dropouts,
             colluders=self._config.secure_colluders,
@@ -227,6 +221,17 @@ class SecureGrid(BaseGrid):
         del self._asked[message.metadata.message_id]
 
 
-def _in_sum(message: Message) -> bool:
-    """Whether the message asks for a part of a sum; a round's always does."""
-    return message.metadata.message_type == MessageType.TRAIN or asked_weight(message.content) is not None
+def _asked(content: RecordDict, shares: int) -> tuple[RoundPlan, RecordDict]:
+    """The round's plan for a sum with so many shares of noise, and the message that asks for it."""
+    plan = replace(plan_only(content), shares=shares)
+    return plan, plan_to_content(plan, array_record(content, ARRAYS))
+
+
+def _shapes_of(content: RecordDict) -> Shapes:
+    """The shapes of the arrays that are added up, by name; a complex number counts as two."""
+    weights = array_record(content, ARRAYS)
+    kinds = {name: np.dtype(weights[name].dtype).kind for name in summed_names(content)}
+    return {
+        name: (*weights[name].shape, 2) if kind == "c" else tuple(weights[name].shape)
+        for name, kind in kinds.items()
+    }

@@ -1,8 +1,8 @@
 """Fresh keys of one attempt, on the curve P-256 (FIPS 186-5), and keys derived from them by HKDF with SHA-256
 (RFC 5869).
 
-A private key is any number from 1 to below a prime, `ORDER`. So a key itself can be dealt in shares, and its
-dealer can prove that they fit the public key (`key_shares.py`). Every derived key is bound to the digest of
+A private key is any number from 1 to below a prime, `ORDER`. So a key itself can be dealt in shares
+(`key_shares.py`). Every derived key is bound to the digest of
 the terms, to its use, and to the sites that it is for.
 """
 
@@ -20,7 +20,7 @@ from fl_dp.errors import DeclinedError
 SECRET_BYTES, KEY_BYTES = 32, 33  # of a private key, of a public one
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of the group, a prime
 CURVE = ec.SECP256R1()
-PREFIX = b"fl_dp secure sum 2"  # of all hash inputs, for domain separation
+PREFIX = b"fl_dp secure sum 3"  # of all hash inputs, for domain separation
 _NONCE = 12
 OVERHEAD = _NONCE + 16  # bytes that sealing adds
 

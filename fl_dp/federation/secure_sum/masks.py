@@ -7,7 +7,6 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from fl_dp.errors import DeclinedError, FederationError
 from fl_dp.federation.secure_sum.key_shares import secret_of
 from fl_dp.federation.secure_sum.keys import agreed, derived, public_of
 from fl_dp.federation.secure_sum.terms import Member, Terms
@@ -53,34 +52,31 @@ def pair_sign(site: str, other: str) -> int:
 
 def take_off(
     total: Words, terms: Terms, survivors: Collection[int], shares: Mapping[int, Sequence[bytes]]
-) -> None:
+) -> tuple[str, ...]:
     """Remove, in place, each survivor's own mask, and its masks with members that are not in the sum.
 
     survivors: whose vectors are in the sum. shares: by opener's place, its shares by dealer's place.
-    FederationError, with the member's name, if the shares do not give its secret.
+    Returns the names of the members whose shares do not give their secrets; then nothing is removed.
     """
     digest, members = terms.digest, list(enumerate(terms.members))
-    secrets = {  # all of them first, so that a lost sum stays closed
+    secrets = {
         place: _secret(member, place in survivors, {by: own[place] for by, own in shares.items()}, terms)
         for place, member in members
     }
+    if wrong := tuple(member.name for place, member in members if not secrets[place]):
+        return wrong  # so that a lost sum stays closed
     for place, member in members:
         if place in survivors:
             add_stream(total, own_key(secrets[place], digest, member.site), -1)
             continue
         for other in (terms.members[one] for one in survivors):
-            try:
-                key = pair_key(
-                    secrets[place], other.mask_key, digest, member.site, other.site, repr(other.name)
-                )
-            except DeclinedError as error:
-                raise FederationError(str(error)) from None
+            key = pair_key(secrets[place], other.mask_key, digest, member.site, other.site, repr(other.name))
             add_stream(total, key, -pair_sign(other.site, member.site))
+    return ()
 
 
 def _secret(member: Member, survives: bool, given: Mapping[int, bytes], terms: Terms) -> bytes:
-    """The secret, checked against its public key: an opened sum is right even if a share proof is not."""
+    """The secret; empty unless it is that of the public key: an opened sum is right whoever has lied."""
     found = secret_of(given, terms.head.threshold)
-    if not any(found) or public_of(found) != (member.seed_key if survives else member.mask_key):
-        raise FederationError(f"the key shares that {member.name!r} has dealt do not open its key")
-    return found
+    right = any(found) and public_of(found) == (member.seed_key if survives else member.mask_key)
+    return found if right else b""

@@ -17,16 +17,12 @@ from numpy.typing import NDArray
 
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.secure_sum import keys, masks
-from fl_dp.federation.secure_sum.key_shares import SHARE_BYTES, deal
+from fl_dp.federation.secure_sum.key_shares import SHARE_BYTES, deal, is_share
 from fl_dp.federation.secure_sum.limits import Limits
 from fl_dp.federation.secure_sum.messages import (
     AGREEMENT_PURPOSE,
-    CHECKED_PURPOSE,
     SURVIVORS_PURPOSE,
     Advertisement,
-    Checked,
-    Checks,
-    Complaint,
     Confirmation,
     Confirmations,
     Inbox,
@@ -34,10 +30,8 @@ from fl_dp.federation.secure_sum.messages import (
     Opening,
     Sharing,
     Survivors,
-    in_pairs,
     survivors_body,
 )
-from fl_dp.federation.secure_sum.sealing import MASK_KEY, SEED, about_secret, received, sealing_key
 from fl_dp.federation.secure_sum.terms import (
     KEYS_PURPOSE,
     Head,
@@ -50,9 +44,10 @@ from fl_dp.federation.secure_sum.terms import (
 from fl_dp.kits.keys import SigningKey, is_signed
 from fl_dp.reporting.wording import counted
 
-_SHARE = "share key"  # a secret that is not dealt
+SEED, MASK_KEY = "seed", "mask key"  # the secrets that are dealt in shares
+_SHARE = "share key"  # one that is not
 ENDED = "ended"
-_VERSION = 2
+_VERSION = 3
 _BYTES = "bytes"
 
 
@@ -79,7 +74,7 @@ class MemberState:
 
 
 class Participant:
-    """A member between its stages: begin, share, check, accept, mask, confirm, open."""
+    """A member between its stages: begin, share, accept, mask, confirm, open."""
 
     def __init__(self, state: MemberState, key: SigningKey) -> None:
         self._state, self._key = state, key
@@ -146,66 +141,45 @@ class Participant:
             check_terms(terms, limits, roster, self._key.public)
             own = terms.place_of(self._key.public)
             self._check_own(terms, terms.members[own])
-            state.terms, head, digest = terms, terms.head, terms.digest
+            state.terms, numbers = terms, (terms.head.clients, terms.head.threshold)
             for place in self._others(own):  # otherwise a useless key would be noticed only after paying
                 member = terms.members[place]
                 keys.agreed(state.secrets[MASK_KEY], member.mask_key, repr(member.name))
-            (of_seed, seed), (of_key, mask) = (
-                deal(state.secrets[name], head.clients, head.threshold, about_secret(terms, own, name))
-                for name in (SEED, MASK_KEY)
-            )
-            pairs = in_pairs(of_seed, of_key)
+            dealt = (deal(state.secrets[name], *numbers) for name in (SEED, MASK_KEY))
+            pairs = [of_seed + of_key for of_seed, of_key in zip(*dealt, strict=True)]
             state.shares = {own: pairs[own]}
             private = state.secrets[_SHARE]
             sealed = [
-                keys.sealed(sealing_key(private, terms, place, own, place), pairs[place], digest)
+                keys.sealed(sealing_key(private, terms, place, own, place), pairs[place], terms.digest)
                 for place in self._others(own)
             ]
-            agreement = self._key.sign(AGREEMENT_PURPOSE, digest)
-            return Sharing.of(agreement, tuple(sealed), seed, mask)
+            return Sharing(self._key.sign(AGREEMENT_PURPOSE, terms.digest), tuple(sealed))
 
-    def check(self, inbox: Inbox) -> Checked | Complaint:
-        """Stage 3: sign that every key share for it can be read and fits; or reveal what shows whose does
-        not, which ends the attempt. It does one or the other, never both.
+    def accept(self, inbox: Inbox) -> None:
+        """Stage 3, before paying: check that all members have agreed to the same terms, and keep the key
+        shares for this member.
 
-        DeclinedError if a member has not agreed to the same terms.
+        DeclinedError names the first member that has not agreed, or whose key shares cannot be read.
         """
         state = self._state
-        with self._stage("shared", "checked"):
-            terms = self._terms()
-            self._check_signatures(
-                inbox.agreements, AGREEMENT_PURPOSE, "agreed to the same terms of a secure sum"
-            )
-            if not len(inbox.ciphertexts) == len(inbox.gauges) == len(terms.members) - 1:
+        with self._stage("shared", "accepted"):
+            terms, own = self._terms(), self._own()
+            self._check_agreements(inbox.agreements)
+            if len(inbox.ciphertexts) != len(terms.members) - 1:
                 raise DeclinedError(f"A secure sum's inbox that is not of {len(terms.members)} members.")
             private = state.secrets.pop(_SHARE)
-            if self._receive(inbox, private):
-                return Checked(self._key.sign(CHECKED_PURPOSE, terms.digest))
-        state.forget()
-        return Complaint(private)
-
-    def _receive(self, inbox: Inbox, private: bytes) -> bool:
-        """Keep the key shares for this member; False at the first that cannot be read or does not fit."""
-        terms, own = self._terms(), self._own()
-        for place, content, gauges in zip(self._others(own), inbox.ciphertexts, inbox.gauges, strict=True):
-            pair = received(private, terms, place, own, content, gauges)
-            if pair is None:
-                return False
-            self._state.shares[place] = pair
-        return True
-
-    def accept(self, checks: Checks) -> None:
-        """Stage 4, before paying: check that all members have signed that their key shares fit.
-
-        DeclinedError names the first member whose signature is invalid.
-        """
-        with self._stage("checked", "accepted"):
-            self._check_signatures(
-                checks.signatures, CHECKED_PURPOSE, "found the key shares of a secure sum to fit"
-            )
+            for place, content in zip(self._others(own), inbox.ciphertexts, strict=True):
+                pair = keys.unsealed(sealing_key(private, terms, place, place, own), content, terms.digest)
+                halves = (pair[:SHARE_BYTES], pair[SHARE_BYTES:]) if pair else ()
+                if pair is None or not all(map(is_share, halves)):
+                    raise DeclinedError(
+                        f"The key shares that {terms.members[place].name!r} has dealt for a secure sum "
+                        "cannot be read: it is suspected."
+                    )
+                state.shares[place] = pair
 
     def mask(self, integers: NDArray[np.int64]) -> Masked:
-        """Stage 4, after paying: add all masks. integers: sum of clipped gradients plus noise.
+        """Stage 3, after paying: add all masks. integers: sum of clipped gradients plus noise.
 
         The secrets behind the masks are dropped, so nothing can be masked a second time.
         """
@@ -225,7 +199,7 @@ class Participant:
             return Masked(total.astype("<u8", copy=False).tobytes())
 
     def confirm(self, survivors: Survivors) -> Confirmation:
-        """Stage 5: sign that these members and no others are in the sum.
+        """Stage 4: sign that these members and no others are in the sum.
 
         DeclinedError unless they are at least K - d members, itself included.
         """
@@ -244,7 +218,7 @@ class Participant:
             return Confirmation(self._key.sign(SURVIVORS_PURPOSE, survivors_body(terms.digest, places)))
 
     def open(self, confirmations: Confirmations) -> Opening:
-        """Stage 6: open its share of each survivor's seed, and its share of every other member's mask key.
+        """Stage 5: open its share of each survivor's seed, and its share of every other member's mask key.
 
         DeclinedError unless at least t survivors have confirmed the same survivors as itself.
         """
@@ -276,14 +250,14 @@ class Participant:
             if not is_signed(member.site, SURVIVORS_PURPOSE, body, signature):
                 raise DeclinedError(f"{member.name!r} has not confirmed the same survivors of a secure sum.")
 
-    def _check_signatures(self, found: Sequence[bytes], purpose: str, what: str) -> None:
+    def _check_agreements(self, found: Sequence[bytes]) -> None:
         """Check all members' signatures of the terms' digest."""
         terms = self._terms()
         if len(found) != len(terms.members):
             raise DeclinedError(f"Signatures of a secure sum that are not of {len(terms.members)} members.")
         for member, signature in zip(terms.members, found, strict=True):
-            if not is_signed(member.site, purpose, terms.digest, signature):
-                raise DeclinedError(f"{member.name!r} has not {what}.")
+            if not is_signed(member.site, AGREEMENT_PURPOSE, terms.digest, signature):
+                raise DeclinedError(f"{member.name!r} has not agreed to the same terms of a secure sum.")
 
     def _check_own(self, terms: Terms, own: Member) -> None:
         if terms.head != self._state.head:
@@ -314,6 +288,14 @@ class Participant:
             self._state.forget()
             raise
         self._state.stage = then
+
+
+def sealing_key(private: bytes, terms: Terms, other: int, sender: int, receiver: int) -> bytes:
+    """The key for what `sender` seals for `receiver`. private: share key of the one that is not `other`."""
+    member = terms.members[other]
+    secret = keys.agreed(private, member.share_key, repr(member.name))
+    sites = (terms.members[sender].site, terms.members[receiver].site)
+    return keys.derived(secret, terms.digest, "key shares", *sites)
 
 
 def _public(secrets: Mapping[str, bytes]) -> tuple[bytes, bytes, bytes]:

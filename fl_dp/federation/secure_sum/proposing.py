@@ -3,16 +3,16 @@
 import secrets
 from collections.abc import Collection, Mapping
 
-from fl_dp.federation.secure_sum.kinds import SumPlan
 from fl_dp.federation.secure_sum.terms import ATTEMPT_DIGITS, MODULUS, Head
 from fl_dp.federation.secure_sum.vector import SAMPLER, grid_of
 from fl_dp.federation.secure_sum.wire import common_plan
 from fl_dp.federation.wire.arrays import NDArray
+from fl_dp.records import RoundPlan
 from fl_dp.weights_digest import weights_digest
 
 
 def proposed_head(
-    plans: Collection[SumPlan],
+    plans: Collection[RoundPlan],
     weights: Mapping[str, NDArray],
     *,
     numbers: int,

@@ -1,6 +1,6 @@
 """The server of one attempt: its messages to the members, its checks of their answers, and the final sum.
 
-A member whose answer is missing, malformed or a lie drops out, with the reason in `dropped`. If the rest are
+A member whose answer is missing or malformed drops out, with the reason in `dropped`. If the rest are
 not enough, `SumLostError` says why. Each `take_...` takes an answer's fields as received; each message to
 members is made once the answers of the stage before are in.
 """
@@ -13,17 +13,13 @@ from numpy.typing import NDArray
 
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.secure_sum import keys
-from fl_dp.federation.secure_sum.key_shares import fits, gauges
+from fl_dp.federation.secure_sum.key_shares import is_share
 from fl_dp.federation.secure_sum.limits import check_threshold
 from fl_dp.federation.secure_sum.masks import take_off
 from fl_dp.federation.secure_sum.messages import (
     AGREEMENT_PURPOSE,
-    CHECKED_PURPOSE,
     SURVIVORS_PURPOSE,
     Advertisement,
-    Checked,
-    Checks,
-    Complaint,
     Confirmation,
     Confirmations,
     Inbox,
@@ -33,12 +29,11 @@ from fl_dp.federation.secure_sum.messages import (
     Survivors,
     survivors_body,
 )
-from fl_dp.federation.secure_sum.sealing import MASK_KEY, SEED, about_secret, liars
 from fl_dp.federation.secure_sum.terms import Head, Member, Terms
 from fl_dp.kits.keys import is_signed
 from fl_dp.reporting.wording import counted
 
-Message = TypeVar("Message", Advertisement, Sharing, Checked, Complaint, Masked, Confirmation, Opening)
+Message = TypeVar("Message", Advertisement, Sharing, Masked, Confirmation, Opening)
 _ABSENT = "it did not answer"
 
 
@@ -54,7 +49,7 @@ class SecureSum:
     """One attempt. sites: by public key, the server's name for each site; K of them.
 
     dropped: by site, why it is not asked any more. A member whose vector is in the sum stays in it whatever
-    it does later. caught: the same for sites that have provably lied about key shares. DeclinedError for
+    it does later. suspected: the names of those whose key shares did not open their keys. DeclinedError for
     numbers that make no secure sum.
     """
 
@@ -64,13 +59,10 @@ class SecureSum:
             raise ConfigError(
                 f"A secure sum of {counted(head.clients, 'client')} with {counted(len(sites), 'site')}."
             )
-        self.head, self.dropped, self.caught = head, dict[str, str](), dict[str, str]()
+        self.head, self.dropped, self.suspected = head, dict[str, str](), tuple[str, ...]()
         self._sites = dict(sorted(sites.items()))
         self._members: dict[str, Member] = {}
         self._sharings: dict[str, Sharing] = {}
-        self._gauges: dict[str, list[tuple[bytes, bytes]]] = {}  # by dealer's site, then by place
-        self._checked: dict[str, Checked | Complaint] = {}
-        self._checks: Checks | None = None
         self._terms: Terms | None = None
         self._all_agreed = False
         self._total = np.zeros(head.numbers, np.uint64)
@@ -83,18 +75,9 @@ class SecureSum:
         """The sites that have not dropped out, to be asked next."""
         return [site for site in self._sites if site not in self.dropped]
 
-    def name_of(self, site: str) -> str:
-        """The server's name for the site."""
-        return self._sites[site]
-
     def drop(self, site: str, reason: str = _ABSENT) -> None:
         """Ask this member nothing more; the first reason stays."""
         self.dropped.setdefault(site, reason)
-
-    def catch(self, site: str, reason: str) -> None:
-        """As `drop`, for a member that has lied."""
-        self.drop(site, reason)
-        self.caught.setdefault(site, reason)
 
     def take_advertisement(self, site: str, fields: Mapping[str, Any]) -> None:
         """Stage 1."""
@@ -132,66 +115,25 @@ class SecureSum:
             )
         elif not is_signed(site, AGREEMENT_PURPOSE, terms.digest, answer.agreement):
             self.drop(site, "it has not signed the terms")
-        elif (found := self._checked_proofs(terms.place_of(site), answer)) is None:
-            self.catch(site, "it does not show that its key shares fit its keys")
         else:
-            self._gauges.setdefault(site, found)
             self._sharings.setdefault(site, answer)
-
-    def _checked_proofs(self, place: int, answer: Sharing) -> list[tuple[bytes, bytes]] | None:
-        """By place, what the shares of this member's seed and mask key must fit; None if a proof fails."""
-        terms = self.terms()
-        member, numbers = terms.members[place], (self.head.clients, self.head.threshold)
-        seed, mask = answer.proofs
-        of_seed = gauges(member.seed_key, seed, *numbers, about_secret(terms, place, SEED))
-        of_key = gauges(member.mask_key, mask, *numbers, about_secret(terms, place, MASK_KEY))
-        return list(zip(of_seed, of_key, strict=True)) if of_seed and of_key else None
 
     def inbox(self, site: str) -> Inbox:
         """For stage 3, to this member. SumLostError, unpaid, unless all have agreed and shared."""
         if not self._all_agreed:
             self._need_all(self._sharings, "has agreed")
             self._all_agreed = True
-        dealt = self._dealt(self.terms().place_of(site))
+        own = self.terms().place_of(site)
         agreements = (self._sharings[other].agreement for other in self._sites)
-        return Inbox(tuple(agreements), *map(tuple, zip(*dealt.values(), strict=True)))
-
-    def _dealt(self, own: int) -> dict[int, tuple[bytes, bytes]]:
-        """By dealer's place, the sealed shares for the member at `own`, and what they must fit."""
-        dealt = {}
-        for place, site in enumerate(self._sites):
-            if place != own:
-                sealed = self._sharings[site].ciphertexts[own - (own > place)]
-                dealt[place] = (sealed, b"".join(self._gauges[site][own]))
-        return dealt
-
-    def take_check(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 3. A complaint catches those whose key shares do not fit or, if all fit, the accuser."""
-        terms, answer = self.terms(), self._read_check(site, fields)
-        if isinstance(answer, Complaint):
-            place = terms.place_of(site)
-            for liar, reason in liars(terms, place, answer, self._dealt(place)).items():
-                self.catch(terms.members[liar].site, reason)
-        elif answer is not None and not is_signed(site, CHECKED_PURPOSE, terms.digest, answer.signature):
-            self.drop(site, "it has not signed that the key shares fit")
-        if answer is not None:
-            self._checked.setdefault(site, answer)
-
-    def _read_check(self, site: str, fields: Mapping[str, Any]) -> Checked | Complaint | None:
-        if "share_key" in fields:
-            return self._read(Complaint, site, fields)
-        return self._read(Checked, site, fields)
-
-    def checks(self) -> Checks:
-        """For stage 4. SumLostError, unpaid, unless all key shares have been found to fit."""
-        if self._checks is None:
-            self._need_all(self._checked, "has found its key shares to fit")
-            found = (self._checked[site] for site in self._sites)
-            self._checks = Checks(tuple(one.signature for one in found if isinstance(one, Checked)))
-        return self._checks
+        ciphertexts = (
+            self._sharings[other].ciphertexts[own - (own > place)]
+            for place, other in enumerate(self._sites)
+            if place != own
+        )
+        return Inbox(tuple(agreements), tuple(ciphertexts))
 
     def take_masked(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 4: adds the vector to the sum."""
+        """Stage 3: adds the vector to the sum."""
         if site in self._masked or self._survivors is not None:
             return  # a second or late vector, whose masks could not be removed
         answer = self._read(Masked, site, fields)
@@ -204,7 +146,7 @@ class SecureSum:
         self._masked.add(site)
 
     def survivors(self) -> Survivors:
-        """For stage 5, to all survivors. SumLostError, paid, if they are fewer than K - d."""
+        """For stage 4, to all survivors. SumLostError, paid, if they are fewer than K - d."""
         if self._survivors is None:
             least = self.head.clients - self.head.dropouts
             for site in self._sites:
@@ -216,7 +158,7 @@ class SecureSum:
         return self._survivors
 
     def take_confirmation(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 5."""
+        """Stage 4."""
         answer = self._read(Confirmation, site, fields)
         body = survivors_body(self.terms().digest, self.survivors().places)
         if answer is None or site not in self._masked:
@@ -227,7 +169,7 @@ class SecureSum:
             self.drop(site, "it has not signed the survivors")
 
     def confirmations(self) -> Confirmations:
-        """For stage 6, to those that have confirmed. SumLostError, paid, if they are fewer than t."""
+        """For stage 5, to those that have confirmed. SumLostError, paid, if they are fewer than t."""
         self._need(len(self._confirmed), self.head.threshold, "confirmation")
         terms = self.terms()
         by_place = {terms.place_of(site): one.signature for site, one in self._confirmed.items()}
@@ -235,33 +177,28 @@ class SecureSum:
         return Confirmations(places, tuple(by_place[place] for place in places))
 
     def take_opening(self, site: str, fields: Mapping[str, Any]) -> None:
-        """Stage 6. A lying member is not counted: shares of others may still come and suffice."""
+        """Stage 5."""
         answer = self._read(Opening, site, fields)
         if answer is None:
             return
-        if self._are_dealt(answer, self.terms().place_of(site)):
+        if len(answer.shares) == self.head.clients and all(map(is_share, answer.shares)):
             self._openings.setdefault(site, answer)
         else:
-            self.catch(site, "what it opened are not the key shares that it was dealt")
-
-    def _are_dealt(self, answer: Opening, opener: int) -> bool:
-        """Whether each share is the one that this member was dealt of the secret to be opened."""
-        survivors, shares = self.survivors().places, answer.shares
-        dealt = (self._gauges[dealer][opener] for dealer in self._sites)
-        return len(shares) == self.head.clients and all(
-            fits(share, of_seed if place in survivors else of_key)
-            for place, (share, (of_seed, of_key)) in enumerate(zip(shares, dealt, strict=True))
-        )
+            self.drop(site, "what it opened are no key shares of all members")
 
     def total(self) -> NDArray[np.int64]:
         """Remove the masks; returns the sum of the survivors' integers. SumLostError, paid, if impossible."""
         self._need(len(self._openings), self.head.threshold, "opening")
         terms = self.terms()
         shares = {terms.place_of(site): answer.shares for site, answer in self._openings.items()}
-        try:
-            take_off(self._total, terms, self.survivors().places, shares)
-        except FederationError as error:
-            raise self._lost(str(error), paid=True) from None
+        self.suspected = take_off(self._total, terms, self.survivors().places, shares)
+        if self.suspected:
+            names = ", ".join(map(repr, self.suspected))
+            raise self._lost(
+                f"the key shares that {names} dealt do not open the key: suspected is who dealt them, or, of "
+                "several, who opened them",
+                paid=True,
+            )
         return self._total.view(np.int64)
 
     def _read(self, kind: type[Message], site: str, fields: Mapping[str, Any]) -> Message | None:

@@ -8,21 +8,18 @@ import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
 from fl_dp.errors import ConfigError
-from fl_dp.federation.secure_sum.kinds import SumPlan
 from fl_dp.federation.wire.arrays import ArraySpec, decode
 from fl_dp.federation.wire.messages import array_record, config_record
+from fl_dp.records import RoundPlan
 
 SECURE_SUM = "train.secure_sum"  # a kind of message
 STAGE, SAID, KEPT, MASKED = "stage", "said", "kept", "masked"
-STAGES = ("advertise", "share", "check", "mask", "confirm", "open")
-ADVERTISE, SHARE, CHECK, MASK, CONFIRM, OPEN = STAGES
+STAGES = ("advertise", "share", "mask", "confirm", "open")
+ADVERTISE, SHARE, MASK, CONFIRM, OPEN = STAGES
 
 
-def common_plan(plan: SumPlan) -> str:
-    """Digest of the part of a plan that all members of a sum share.
-
-    It begins with the class of the plan: no step's digest is that of a histogram.
-    """
+def common_plan(plan: RoundPlan) -> str:
+    """Digest of the part of a plan that all members of a sum share."""
     return sha256(str(plan.common).encode()).hexdigest()
 
 

@@ -7,6 +7,7 @@ until it shows its account again, what is reported of it is an upper bound.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any, Self
 
 from fl_dp.accounting.alone import any_shared
@@ -20,24 +21,24 @@ from fl_dp.records import ClientProfile, Entry
 class AccountOfTests:
     """One site's. budget, charges: as last shown; None and none: it has shown nothing in this run.
 
-    unheard: the evaluations since that it may have paid for, by their shares of noise; 1 outside of sums.
+    unheard: the number of evaluations since that it may have paid for.
     """
 
     budget: Budget | None = None
     charges: tuple[Entry, ...] = ()
-    unheard: tuple[int, ...] = ()
+    unheard: int = 0
 
     def to_row(self) -> list[Any]:
         """As JSON; the inverse of `from_row`."""
         one = self.budget
         shown = [one.epsilon, one.delta, one.accountant] if one else None
-        return [shown, [entry.to_dict() for entry in self.charges], list(self.unheard)]
+        return [shown, [entry.to_dict() for entry in self.charges], self.unheard]
 
     @classmethod
     def from_row(cls, row: Iterable[Any]) -> Self:
         """ValueError or TypeError if it does not fit."""
         shown, charges, unheard = row
-        return cls(Budget(*shown) if shown else None, tuple(map(Entry.from_dict, charges)), tuple(unheard))
+        return cls(Budget(*shown) if shown else None, tuple(map(Entry.from_dict, charges)), index(unheard))
 
     def line(self, profile: ClientProfile) -> dict[str, Any]:
         """What reports say of it. charges: with what it may have paid since, as far as its budget allows;
@@ -46,11 +47,11 @@ class AccountOfTests:
         A site that has shown nothing counts with its whole budget: what it paid in earlier runs is not known.
         Its delta is then the larger of that of training and the largest that "auto" gives.
         """
-        unheard = {"unheard": len(self.unheard)} if self.unheard else {}
+        unheard = {"unheard": self.unheard} if self.unheard else {}
         if self.budget is None:
             most, delta = profile.evaluate_epsilon, max(profile.delta, auto_delta(1))
-            in_sums = max(self.unheard) > 1 or profile.allow_secure_sum  # of this run, or of an earlier one
-            alone = {"epsilon_alone": profile.epsilon_alone or math.inf} if in_sums else {}
+            # fl_dp 1.0 evaluated in secure sums, too
+            alone = {"epsilon_alone": profile.epsilon_alone or math.inf} if profile.allow_secure_sum else {}
             rest = {"delta": delta, "budget": most, "accountant": profile.accountant, "charges": []}
             return {"epsilon": most, **alone, **rest, **unheard}
         charges = self._at_most(self.budget)
@@ -66,10 +67,10 @@ class AccountOfTests:
         }
 
     def _at_most(self, budget: Budget) -> tuple[Entry, ...]:
-        """The charges and the evaluations since, all of one noise; the largest shares cost most alone."""
+        """The charges and the evaluations since, all of one noise."""
         charges = self.charges
-        for shares in sorted(self.unheard, reverse=True):
-            one = Entry(1.0, self.charges[0].noise_multiplier, 1, shares)
+        for _ in range(self.unheard):
+            one = Entry(1.0, self.charges[0].noise_multiplier, 1)
             try:
                 if not budget.steps_that_fit(one, charges):
                     break
@@ -85,11 +86,11 @@ class AccountsOfTests:
     def __init__(self) -> None:
         self.known: Mapping[str, AccountOfTests] = {}
 
-    def ask(self, names: Iterable[str], shares: int = 1) -> None:
+    def ask(self, names: Iterable[str]) -> None:
         """Count an evaluation that these sites are about to be asked for, until they show or decline it."""
         for name in names:
             one = self.known.get(name, AccountOfTests())
-            self._set(name, replace(one, unheard=(*one.unheard, shares)))
+            self._set(name, replace(one, unheard=one.unheard + 1))
 
     def show(self, name: str, budget: Budget, charges: Iterable[Entry]) -> None:
         """The site has shown its account, which fits what it claims."""
@@ -97,8 +98,7 @@ class AccountsOfTests:
 
     def decline(self, name: str) -> None:
         """The site has not paid for the evaluation that it was asked for last."""
-        one = replace(self.known[name], unheard=self.known[name].unheard[:-1])
-        self._set(name, one)
+        self._set(name, replace(self.known[name], unheard=self.known[name].unheard - 1))
 
     def _set(self, name: str, account: AccountOfTests) -> None:
         """A new mapping each time: a saved state keeps the one of then."""

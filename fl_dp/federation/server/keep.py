@@ -1,10 +1,8 @@
-"""The model that a run keeps: the last, the best on the server's validation half or on the sites' own test
-records, or a moving average.
-"""
+"""The model that a run keeps: the last, the best on the server's validation half, or a moving average."""
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
@@ -49,11 +47,6 @@ class LastModel:
     def update(self, server_round: int, arrays: ArrayRecord, metrics: MetricRecord) -> str:
         """Take in the metrics of the round's model; returns why it has diverged, or empty."""
         return ""
-
-    def update_at_sites(
-        self, server_round: int, arrays: ArrayRecord, measured: Mapping[str, Any] | None
-    ) -> None:
-        """Take in the sites' metrics of the round's model, as rounds.jsonl has them; None: none were due."""
 
     def state(self) -> dict[str, NDArray]:
         """The arrays from which a resumed run continues."""
@@ -124,28 +117,6 @@ class BestModel(LastModel):
         return rest
 
 
-class BestAtSites(BestModel):
-    """Keeps the model of the least log loss on the sites' own test records.
-
-    The log loss has noise, and so has the choice; it costs nothing more, as post-processing of what each site
-    has paid for. Without any there is no best model: the last one stays. The initial weights are not
-    measured, which would be paid for; so no model is taken to have diverged.
-    """
-
-    def begin(self, arrays: ArrayRecord, evaluate: Evaluate | None) -> None:
-        pass
-
-    def update(self, server_round: int, arrays: ArrayRecord, metrics: MetricRecord) -> str:
-        return ""
-
-    def update_at_sites(
-        self, server_round: int, arrays: ArrayRecord, measured: Mapping[str, Any] | None
-    ) -> None:
-        loss = measured["metrics"].get("log-loss", {}).get("value") if measured else None
-        if loss is not None and loss < self._loss:
-            self._round, self._loss, self._arrays = server_round, loss, arrays
-
-
 DECAY = 0.9  # of the average of models
 
 
@@ -206,8 +177,6 @@ def kept_model(config: RunConfig, shared: Collection[str]) -> LastModel:
     """By the setting `keep-model`. shared: names of the arrays that clients train."""
     if config.keep_model == AVERAGE:
         return AverageModel(shared)
-    if config.best_at_sites:
-        return BestAtSites()
     return BestModel() if config.keep_model == BEST else LastModel()
 
 

@@ -16,7 +16,6 @@ from fl_dp.federation.devices import find_device
 from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.keep import Evaluate
 from fl_dp.federation.server.run_record import RunRecord
-from fl_dp.federation.server.site_metrics import layout_of
 from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode, load_arrays, specs, state_arrays
 from fl_dp.federation.wire.round_arrays import shared_specs
@@ -24,10 +23,12 @@ from fl_dp.models.start import load_start
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.reports import RoundReport
 from fl_dp.tasks.constant import constant_prediction
+from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.load import new_model, task_of
 from fl_dp.tasks.own_code import own_parts
 from fl_dp.tasks.records import evaluation_records
+from fl_dp.tasks.score_histogram import Layout
 from fl_dp.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ def prepare(
     """
     task = task_of(config)
     test, at_the_end = evaluation_records(config, task), None
-    if config.site_metrics_every:
-        layout_of(config, ())  # ConfigError for a task that has no classes
+    if config.site_metrics:
+        Layout.of(task.form, cap_of(config))  # ConfigError for a task that has no classes
     model = new_model(task)
     load_start(model, config.start)
     arrays = state_arrays(model)

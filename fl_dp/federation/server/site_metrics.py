@@ -1,47 +1,41 @@
 """Metrics of the global model on the sites' own test records: asks, checks what was paid, adds up.
 
-Sites answer with noised histograms, each with its own or all with one sum (`histogram_sum.py`); all that
-follows is post-processing (`tasks/score_metrics.py`).
+Each site answers with a noised histogram; all that follows is post-processing (`tasks/score_metrics.py`).
 """
 
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
-from fl_dp.config.site_metrics import planned_evaluations
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.server.accounts_of_tests import AccountOfTests, AccountsOfTests
 from fl_dp.federation.server.client_record import shows_less
-from fl_dp.federation.server.histogram_sum import HistogramSum, question
 from fl_dp.federation.server.registration import LEAST_PATIENCE, Registration
 from fl_dp.federation.server.verify import ENDED_WITHIN, GRACE, TOLERANCE
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.federation.wire.evaluation import (
     EVALUATE,
     MOST_COUNT,
-    EvaluationOffer,
     EvaluationPlan,
     SiteHistogram,
     evaluation_to_content,
     histogram_from_content,
-    offer_from_content,
 )
 from fl_dp.federation.wire.send_receive import receive, require_answer, send
 from fl_dp.models.names import common_name
-from fl_dp.records import MOST_MEMBERS, Refusal, total_steps
+from fl_dp.records import Refusal, total_steps
 from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.identity import identity
 from fl_dp.tasks.load import task_of
@@ -55,23 +49,13 @@ NO_ANSWER = "no answer before the evaluation was closed"
 NOT_ASKED = "was not there to be asked"
 SHOWS_LESS = "its account of test records lacks evaluations of before: restored from a backup, or retired"
 
-Found = TypeVar("Found")
-Exchanges = Mapping[str, tuple[Message, Message | None]]  # by site: what it was asked, and what it answered
-
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A verified histogram: one site's, or a sum of several. deviation: of the noise in each cell."""
+    """A site's verified histogram. deviation: of the noise in each cell."""
 
-    layout: Layout
     cells: NDArray
     deviation: float
-
-
-def is_due(config: RunConfig, server_round: int, last_round: int) -> bool:
-    """Whether the sites are asked after this round: a public rule."""
-    every = config.site_metrics_every
-    return every > 0 and (server_round == last_round or server_round % every == 0)
 
 
 class SiteMetrics:
@@ -79,33 +63,26 @@ class SiteMetrics:
 
     def __init__(self, config: RunConfig, run: str, registration: Registration) -> None:
         self._config, self._run, self._registration = config, run, registration
-        self._told: set[str] = set()
         self._accounts = AccountsOfTests()
-        self._answered: dict[str, tuple[str, str]] = {}  # to the last evaluation, by site: status and reason
+        self._answered: dict[str, tuple[str, str]] = {}  # by site: status and reason
 
     def measure(
         self, grid: Grid, server_round: int, last_round: int, weights: ArrayRecord
     ) -> dict[str, Any] | None:
-        """The sites' metrics of these weights, as rounds.jsonl has them; None if they are not due.
+        """The sites' metrics of these weights, as rounds.jsonl has them; None but after the last round.
 
-        Asked are all sites that have registered and are there, whatever they answered before.
+        Asked are all sites that have registered and are there.
         """
-        if not is_due(self._config, server_round, last_round):
+        if not self._is_due(server_round, last_round):
             return None
         here, known = set(grid.get_node_ids()), self._registration.clients
         nodes = {name: one.node_id for name, one in known.items() if one.node_id in here}
-        plan, self._answered = self._plan(server_round), {}
-        if self._config.secure:
-            counted, more = self._together(grid, plan, weights, nodes)
-        else:
-            counted, more = self._apart(grid, plan, weights, nodes), {}
-        return {
-            "bins": self._config.site_metrics_bins,
-            **self.accounts(),
-            "metrics": metrics_of(counted),
-            "outcomes": outcomes_of(counted, task_of(self._config).class_names),
-            **more,
-        }
+        self._answered = {}
+        self._begin(nodes)
+        answers = self._answers(grid, server_round, weights, nodes)
+        self._settle(nodes, {name: answer for name, (answer, _) in answers.items()})
+        counted, classes = [one for _, one in answers.values()], task_of(self._config).class_names
+        return {**self.accounts(), **metrics_of(self._layout, counted, classes)}
 
     def accounts(self) -> dict[str, Any]:
         """What the test records have cost, or may have: the largest of all sites, and each site's account."""
@@ -134,112 +111,59 @@ class SiteMetrics:
         Its evaluation, if one was due, may have been paid for: nobody knows when the run ended.
         """
         self._accounts.known = state
-        if is_due(self._config, server_round, last_round):
-            clients = self._registration.clients
-            self._begin(clients, min(len(clients), MOST_MEMBERS) if self._config.secure else 1)
+        if self._is_due(server_round, last_round):
+            self._begin(self._registration.clients)
             self._answered = {}
 
-    def _apart(
-        self, grid: Grid, plan: EvaluationPlan, weights: ArrayRecord, nodes: Mapping[str, int]
-    ) -> list[Counted]:
-        """Each site's own histogram."""
-        self._begin(nodes)
-        exchanges = self._ask(grid, plan, evaluation_to_content(plan, weights), nodes)
-        answers = self._answers(exchanges, self._counted)
-        self._settle(nodes, {name: answer for name, (answer, _) in answers.items()})
-        return [counted for _, counted in answers.values()]
+    def _is_due(self, server_round: int, last_round: int) -> bool:
+        return self._config.site_metrics and server_round == last_round
 
-    def _together(
-        self, grid: Grid, plan: EvaluationPlan, weights: ArrayRecord, nodes: Mapping[str, int]
-    ) -> tuple[list[Counted], dict[str, Any]]:
-        """The one histogram of all sites that join in a sum, and what a report says of the sum."""
-        config = self._config
-        offers = self._answers(self._ask(grid, plan, question(plan), nodes), self._offer)
-        subgroups = {one.subgroups for one in offers.values()}
-        try:
-            layout = layout_of(config, next(iter(subgroups)) if len(subgroups) == 1 else ())
-            asked = HistogramSum.of(plan, offers, layout, config.secure_dropouts, config.secure_colluders)
-        except FlDpError as error:
-            for name in offers:
-                self._without(name, "declined", f"no secure sum, unpaid: {one_line(str(error))}")
-            return [], {}
-        for name, reason in asked.left_out.items():
-            self._without(name, "declined", reason)
-        members = {name: nodes[name] for name in asked.members}
-        self._begin(members, asked.plan.shares)
-        exchanges = self._ask(grid, plan, asked.content(weights), members, in_sum=True)
-        answers = self._answers(exchanges, partial(self._part, asked.plan.noise_multiplier))
-        self._settle(members, answers)
-        try:
-            cells, deviation, opened = asked.opened([reply for _, reply in exchanges.values() if reply])
-            _check_cells(cells, layout)
-        except FlDpError as error:
-            lost = one_line(str(error))
-            logger.warning("the sites' metrics are lost, and paid for: %s", lost)
-            return [], {"lost": lost}
-        return [Counted(layout, cells, deviation)], {"secure_sum": asdict(opened)}
-
-    def _ask(
-        self,
-        grid: Grid,
-        plan: EvaluationPlan,
-        content: RecordDict,
-        nodes: Mapping[str, int],
-        *,
-        in_sum: bool = False,
-    ) -> Exchanges:
-        """in_sum: the grid adds the answers up, and decides itself when they are all there."""
-        ttl, group = self._config.round_timeout, str(plan.server_round)
-        messages = {
-            name: Message(content, node, EVALUATE, ttl=ttl, group_id=group) for name, node in nodes.items()
-        }
-        sent = send(grid, list(messages.values()))
-        closed = (lambda replies: False) if in_sum else _Closing(len(sent)).is_closed
-        replies = receive(grid, sent, ttl, closed)
-        answered = {one.metadata.reply_to_message_id: one for one in replies}
-        return {name: (one, answered.get(one.metadata.message_id)) for name, one in messages.items()}
+    @property
+    def _layout(self) -> Layout:
+        return Layout.of(task_of(self._config).form, cap_of(self._config))
 
     def _answers(
-        self, exchanges: Exchanges, read: Callable[[RecordDict], Found | Refusal]
-    ) -> dict[str, Found]:
-        """What the sites have answered, as `read`; of a site that gives nothing its line says why."""
-        found = {}
-        for name, (asked, reply) in exchanges.items():
-            try:
-                if reply is None:
-                    raise FederationError(NO_ANSWER)
-                answer = read(require_answer(reply, asked))
-                if isinstance(answer, Refusal):
-                    self._without(name, answer.status, answer.reason)
-                else:
-                    found[name] = answer
-            except FlDpError as error:
-                self._without(name, "failed", one_line(str(error)))
-        return found
-
-    def _plan(self, server_round: int) -> EvaluationPlan:
+        self, grid: Grid, server_round: int, weights: ArrayRecord, nodes: Mapping[str, int]
+    ) -> dict[str, tuple[SiteHistogram, Counted]]:
+        """The sites' verified histograms; of a site that gives none its line says why."""
         config = self._config
-        return EvaluationPlan(
+        plan = EvaluationPlan(
             run=self._run,
             server_round=server_round,
-            evaluations=planned_evaluations(config.rounds, config.site_metrics_every),
-            bins=config.site_metrics_bins,
-            by_subgroup=config.site_metrics_subgroups,
             model=common_name(config.model),
             task=identity(task_of(config)),
             unit=config.unit_of_all,
         )
+        content, ttl = evaluation_to_content(plan, weights), config.round_timeout
+        messages = {
+            name: Message(content, node, EVALUATE, ttl=ttl, group_id=str(server_round))
+            for name, node in nodes.items()
+        }
+        sent = send(grid, list(messages.values()))
+        replies = receive(grid, sent, ttl, _Closing(len(sent)).is_closed)
+        answered = {one.metadata.reply_to_message_id: one for one in replies}
+        found = {}
+        for name, asked in messages.items():
+            try:
+                reply = answered.get(asked.metadata.message_id)
+                if reply is None:
+                    raise FederationError(NO_ANSWER)
+                answer = histogram_from_content(require_answer(reply, asked))
+                if isinstance(answer, Refusal):
+                    self._without(name, answer.status, answer.reason)
+                else:
+                    found[name] = answer, _counted(answer, self._layout)
+            except FlDpError as error:
+                self._without(name, "failed", one_line(str(error)))
+        return found
 
     def _without(self, name: str, status: str, reason: str) -> None:
-        words = f"client {name} gives no metrics: {status}: {reason}"
-        if words not in self._told:  # most say the same in every round
-            logger.warning("%s", words)
-        self._told.add(words)
+        logger.warning("client %s gives no metrics: %s: %s", name, status, reason)
         self._answered[name] = status, reason
 
-    def _begin(self, names: Iterable[str], shares: int = 1) -> None:
+    def _begin(self, names: Iterable[str]) -> None:
         """Count the evaluation as paid by these sites before they are asked, whatever then happens."""
-        self._accounts.ask(filter(self._declares, names), shares)
+        self._accounts.ask(filter(self._declares, names))
         self._answered |= dict.fromkeys(names, ("failed", ENDED_WITHIN))
 
     def _settle(self, asked: Iterable[str], answers: Mapping[str, SiteHistogram]) -> None:
@@ -260,35 +184,16 @@ class SiteMetrics:
         declared = self._registration.clients[name].profile.evaluate_epsilon > 0
         return declared or name in self._accounts.known
 
-    def _offer(self, content: RecordDict) -> EvaluationOffer | Refusal:
-        """A site's offer; FederationError or ConfigError for subgroups that nobody can add up."""
-        offer = offer_from_content(content)
-        if not isinstance(offer, Refusal):
-            self._check_subgroups(offer.subgroups)
-        return offer
 
-    def _counted(self, content: RecordDict) -> tuple[SiteHistogram, Counted] | Refusal:
-        """A site's own histogram, if its account fits it."""
-        answer = histogram_from_content(content)
-        if isinstance(answer, Refusal):
-            return answer
-        multiplier = _check_account(answer)
-        layout = self._check_subgroups(answer.subgroups)
-        _check_cells(answer.cells, layout)
-        grid = noise_grid(layout.sensitivity, multiplier, layout.size, sum_error(1))
-        return answer, Counted(layout, answer.cells, grid.deviation)
-
-    def _part(self, noise_multiplier: float, content: RecordDict) -> SiteHistogram | Refusal:
-        """A member's answer, whose cells are in the sum, if its account fits the sum's noise."""
-        answer = histogram_from_content(content, in_sum=True)
-        if not isinstance(answer, Refusal) and _check_account(answer) != noise_multiplier:
-            raise FederationError("its account of test records does not show the noise of this sum")
-        return answer
-
-    def _check_subgroups(self, subgroups: tuple[str, ...]) -> Layout:
-        if subgroups and not self._config.site_metrics_subgroups:
-            raise FederationError("a histogram by subgroups, which were not asked for")
-        return layout_of(self._config, subgroups)
+def _counted(answer: SiteHistogram, layout: Layout) -> Counted:
+    """The site's histogram; FederationError unless it has its form, and the account fits it."""
+    multiplier = _check_account(answer)
+    if answer.cells.shape != (layout.size,):
+        raise FederationError(f"a histogram of {answer.cells.size} cells, expected {layout.size}")
+    if np.abs(answer.cells).max() > MOST_COUNT:
+        raise FederationError(f"a histogram with counts beyond {MOST_COUNT:g}")
+    grid = noise_grid(layout.sensitivity, multiplier, layout.size, sum_error(1))
+    return Counted(answer.cells, grid.deviation)
 
 
 def _check_account(answer: SiteHistogram) -> float:
@@ -308,13 +213,6 @@ def _check_account(answer: SiteHistogram) -> float:
     return multiplier
 
 
-def _check_cells(cells: NDArray, layout: Layout) -> None:
-    if cells.shape != (layout.size,):
-        raise FederationError(f"a histogram of {cells.size} cells, expected {layout.size}")
-    if np.abs(cells).max() > MOST_COUNT:
-        raise FederationError(f"a histogram with counts beyond {MOST_COUNT:g}")
-
-
 class _Closing:
     """Closes an evaluation as a round: once more than half have answered, others get GRACE times as long.
 
@@ -332,50 +230,16 @@ class _Closing:
         return waited >= self._until
 
 
-def layout_of(config: RunConfig, names: Sequence[str]) -> Layout:
-    """The layout of a site with subgroups of these full names."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(name.partition(" = ")[0], []).append(name)
-    return Layout.of(task_of(config).form, config.site_metrics_bins, cap_of(config), list(groups.values()))
-
-
-def metrics_of(counted: Sequence[Counted]) -> dict[str, dict[str, float | None]]:
-    """All metrics, with their intervals, of what the sites have counted together; empty without sites.
-
-    Blocks of subgroups add up over the sites that declare the same ones.
+def metrics_of(layout: Layout, counted: Sequence[Counted], classes: Sequence[str]) -> dict[str, Any]:
+    """ "metrics" of what the sites have counted together, with their intervals, and "outcomes", which the
+    page draws; both empty without sites.
     """
-    found: dict[str, dict[str, float | None]] = {}
-    by_layout: dict[Layout, list[Counted]] = {}
-    for one in counted:
-        by_layout.setdefault(one.layout, []).append(one)
-    merged = _common(by_layout) if len(by_layout) > 1 else by_layout
-    for layout, some in merged.items():
-        cells = np.sum([one.cells for one in some], axis=0)
-        deviation = math.sqrt(sum(one.deviation**2 for one in some))
-        for name, estimate in estimates(layout, cells, deviation).items():
-            found.setdefault(name, asdict(estimate))
-    return found
-
-
-def outcomes_of(counted: Sequence[Counted], classes: Sequence[str]) -> dict[str, Any]:
-    """What the page draws of all records that the sites have counted; empty without sites."""
-    bare = [_bare(one) for one in counted]
-    if not bare:
-        return {}
-    deviation = math.sqrt(sum(one.deviation**2 for one in bare))
-    return of_sites(bare[0].layout, np.sum([one.cells for one in bare], axis=0), deviation, classes)
-
-
-def _common(by_layout: Mapping[Layout, Sequence[Counted]]) -> dict[Layout, list[Counted]]:
-    """First of all records, without subgroups, of all sites; then each layout by itself."""
-    plain: dict[Layout, list[Counted]] = {}
-    for one in (_bare(one) for some in by_layout.values() for one in some):
-        plain.setdefault(one.layout, []).append(one)
-    return {**plain, **{layout: list(some) for layout, some in by_layout.items() if layout not in plain}}
-
-
-def _bare(one: Counted) -> Counted:
-    """Its counts of all records, without subgroups."""
-    layout = replace(one.layout, subgroups=())
-    return Counted(layout, np.append(one.cells[: layout.size - 1], one.cells[-1]), one.deviation)
+    if not counted:
+        return {"metrics": {}, "outcomes": {}}
+    cells = np.sum([one.cells for one in counted], axis=0)
+    deviation = math.sqrt(sum(one.deviation**2 for one in counted))
+    found = estimates(layout, cells, deviation)
+    return {
+        "metrics": {name: asdict(one) for name, one in found.items()},
+        "outcomes": of_sites(layout, cells, deviation, classes),
+    }

@@ -238,7 +238,6 @@ class PrivateStrategy(Strategy):
         self.reporting.site_metrics = self._site_metrics.measure(
             grid, server_round, self.reporting.last_round, self._kept.measured(self.result.arrays)
         )
-        self._kept.update_at_sites(server_round, self.result.arrays, self.reporting.site_metrics)
         report = self.reporting.report(server_round, self._asked, metrics, time.monotonic() - started)
         self._over = server_round
         if self._resumed:  # other runs may have used the ledgers while this run was stopped

@@ -112,12 +112,9 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class SiteMetrics:
-    """The last evaluation on the sites' own test records. number: of its round. lost: why there are none,
-    although sites have paid.
-    """
+    """The evaluation on the sites' own test records. number: of its round."""
 
     number: int
-    lost: str
     estimates: tuple[Estimate, ...]
     accounts: tuple[AccountOfTests, ...]
     outcomes: Outcomes
@@ -258,7 +255,7 @@ class RunFacts:
     @property
     def mixed(self) -> int:
         """How many clients have paid this run for more than one rate or noise."""
-        kinds = [{(e.sample_rate, e.noise_multiplier, e.copies) for e in one.own} for one in self.clients]
+        kinds = [{(e.sample_rate, e.noise_multiplier) for e in one.own} for one in self.clients]
         return sum(len(one) > 1 for one in kinds)
 
     @property
@@ -301,11 +298,6 @@ class RunFacts:
     def first(self) -> str:
         """The metric that stands first, or else the loss."""
         return next(iter(self.history[0].metrics if self.history else self.metrics), "loss")
-
-    @property
-    def best_at_sites(self) -> bool:
-        """Whether the kept model was chosen by the sites' own test records."""
-        return self.kept == "best" and self.of_setting.get("evaluate") == "off"
 
     @property
     def parts_hidden(self) -> bool:

@@ -105,7 +105,6 @@ def _site_metrics(line: Mapping[str, Any]) -> SiteMetrics | None:
     with damaged(f"{where}: its site_metrics"):
         return SiteMetrics(
             number=line["round"],
-            lost=clean(str(found.get("lost", ""))),
             estimates=tuple(
                 Estimate(clean(name), *(_number(one[key]) for key in ("value", "low", "high")))
                 for name, one in found["metrics"].items()

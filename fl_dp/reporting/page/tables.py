@@ -199,7 +199,7 @@ def rounds(run: RunFacts) -> Table:
 def metrics(run: RunFacts) -> Table:
     """Of all test data, of classes and subgroups, and of the sites' own test records with 95 % intervals."""
     tested, of_sites = "the server's", run.site_metrics
-    if run.kept == "best" and not run.best_at_sites:
+    if run.kept == "best":
         tested = "the half of the server's that it was not chosen on"
     found: list[Row] = [(name, measured(value), "", tested) for name, value in run.metrics.items()]
     found.append(("loss", measured(run.loss), "", tested))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_dp.federation.secure_sum.limits import Limits, least_threshold
-from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Masked, Survivors
+from fl_dp.federation.secure_sum.messages import Confirmations, Masked, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.summing import SecureSum
 from fl_dp.federation.secure_sum.terms import MODULUS, Head, Terms
@@ -90,29 +90,20 @@ class Played:
                 self.server.take_sharing(self.names[place], answer.to_fields())
         return terms
 
-    def check(self, gone: Collection[int] = ()) -> None:
-        for place, member in enumerate(self.members):
-            inbox = self.server.inbox(self.names[place])
-            if place not in gone:
-                answer = member.check(carried(inbox))
-                self.server.take_check(self.names[place], answer.to_fields())
-
     def mask(self, gone: Collection[int] = ()) -> None:
-        checks = self.server.checks()
         for place, member in enumerate(self.members):
             if place not in gone:
-                member.accept(carried(checks))
+                member.accept(carried(self.server.inbox(self.names[place])))
                 masked = member.mask(self.integers[place])
                 self.server.take_masked(self.names[place], masked.to_fields())
 
     def until_masked(self, gone: Collection[int] = ()) -> "Played":
-        self.until_checked().mask(gone)
+        self.until_shared().mask(gone)
         return self
 
-    def until_checked(self) -> "Played":
+    def until_shared(self) -> "Played":
         self.advertise()
         self.share()
-        self.check()
         return self
 
     def confirm(self, gone: Collection[int] = ()) -> None:
@@ -138,13 +129,10 @@ class Played:
     # What a server can do that keeps to no protocol.
 
     def answer_of(self, place: int) -> Masked:
-        """What this member sends at stage 4."""
+        """What this member sends at stage 3."""
         member = self.members[place]
-        member.accept(self.server.checks())
+        member.accept(self.server.inbox(self.names[place]))
         return member.mask(self.integers[place])
-
-    def inbox(self, place: int, **changes: Any) -> Inbox:
-        return dataclasses.replace(self.server.inbox(self.names[place]), **changes)
 
     def confirmations_of(self, survivors: Survivors, signers: Mapping[int, bytes]) -> Confirmations:
         places = tuple(sorted(signers))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,11 @@ from flwr.app import Context, Error, Message, MessageType, RecordDict
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.client.app import answer, evaluate_model
-from fl_dp.federation.client.profile import profile_of
+from fl_dp.federation.client.app import answer
 from fl_dp.federation.client.secure_member import take_part
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.secure_sum.limits import Identity
-from fl_dp.federation.server.site_metrics import SiteMetrics
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum
@@ -26,14 +23,13 @@ from fl_dp.form import Form
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Site
 from fl_dp.models.build import build_model
-from fl_dp.records import TEST_RECORDS, RoundPlan
+from fl_dp.records import RoundPlan
 from fl_dp.tasks.load import task_of
 
 MODEL = build_model("linear", Form((1, 8, 8), 10), seed=1)
 NAMES = [name for name, _ in MODEL.named_parameters()]
 KEYS = [SigningKey.generate() for _ in range(6)]
 PLAN = RoundPlan("run-1", 1, "linear", 1, 64, 0.5, 0.0, 3.0, 1.0, shares=3)
-OFFER = "offer"  # not a stage of a sum: the question before one of histograms
 
 
 class MemberOfSums:
@@ -55,25 +51,20 @@ class MemberOfSums:
         identity = Identity(self.key, frozenset(roster))
 
         def handle(one: Message, config: ClientConfig) -> RecordDict:
-            if one.metadata.message_type == MessageType.EVALUATE:
-                return evaluate_model(one, config)
             return take_part(one, config, identity, self.kept)
 
         context = Context(1, 1, {}, RecordDict(), {})
         content = answer(message, context, handle, lambda context: self.config).content
-        kept = wire.take_kept(content)
-        if message.metadata.message_type == wire.SECURE_SUM:
-            self.kept = kept
+        self.kept = wire.take_kept(content)
         return content
 
-    def paid(self, *, by_test_records: bool = False) -> list[Any]:
+    def paid(self) -> list[Any]:
         """The entries of its ledger, as rounds; none before it has registered."""
         path = Path(self.config.ledger)
         if not path.exists():
             return []
         with Ledger.open_existing(path) as ledger:
             accounts = ledger.accounts()
-        accounts = [one for one in accounts if one.dataset.endswith(TEST_RECORDS) == by_test_records]
         return [one for account in accounts for one in account.rounds]
 
 
@@ -117,8 +108,7 @@ class Wire(BaseGrid):
 
     def _reply(self, message: Message) -> Message | None:
         number = message.metadata.dst_node_id - 1
-        is_offer = message.metadata.message_type == MessageType.EVALUATE
-        stage = OFFER if is_offer else wire.stage_of(message.content)
+        stage = wire.stage_of(message.content)
         content = None if number in self.gone else self.hook(number, stage, RecordDict(dict(message.content)))
         if content is SILENT:
             return None
@@ -142,7 +132,7 @@ class Federation:
         self.config = RunConfig.from_flat(
             {
                 "clients": clients, "aggregation": "secure", "secure-dropouts": dropouts,
-                "round-timeout": 60.0, "site-metrics-every": 1, "site-metrics-bins": 4,
+                "round-timeout": 60.0,
             }
         )  # fmt: skip
         task_of(self.config).form = Form((1, 8, 8), 10)
@@ -165,24 +155,6 @@ class Federation:
             one.metadata.src_node_id - 1: one.content if one.has_content() else str(one.error.reason)
             for one in replies
         }, below
-
-    def metrics(
-        self,
-        hook: Hook = lambda number, stage, asked: asked,
-        server_round: int = 1,
-        lie: Lie = lambda number, stage, answered: answered,
-    ) -> tuple[dict[str, Any], Wire]:
-        """The sites' metrics as the server reports them after that round, and what was seen."""
-        grid, below = self._grid_over(hook, lie)
-        registered = {
-            f"site-{k}": SimpleNamespace(node_id=k + 1, profile=profile_of(one.config, 500, (), "", 0))
-            for k, one in enumerate(self.members)
-        }
-        registration: Any = SimpleNamespace(clients=registered)
-        asking = SiteMetrics(self.config, "run-1", registration)
-        found = asking.measure(grid, server_round, self.config.rounds, encode(state_arrays(MODEL)))
-        assert found is not None
-        return found, below
 
     def _grid_over(self, hook: Hook, lie: Lie) -> tuple[SecureGrid, Wire]:
         below = Wire(self.members, hook, lie)

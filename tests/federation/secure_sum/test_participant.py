@@ -13,11 +13,10 @@ from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Masked, Survivors
 from fl_dp.federation.secure_sum.participant import Participant
 
-STAGES = ("begun", "shared", "checked", "accepted", "masked", "confirmed", "ended")
+STAGES = ("begun", "shared", "accepted", "masked", "confirmed", "ended")
 CALLS: dict[str, Callable[[Played, Participant], Any]] = {
     "begun": lambda played, member: member.share(played.server.terms(), LIMITS, played.roster),
-    "shared": lambda played, member: member.check(played.server.inbox(played.names[0])),
-    "checked": lambda played, member: member.accept(played.server.checks()),
+    "shared": lambda played, member: member.accept(played.server.inbox(played.names[0])),
     "accepted": lambda played, member: member.mask(played.integers[0]),
     "masked": lambda played, member: member.confirm(played.server.survivors()),
     "confirmed": lambda played, member: member.open(played.server.confirmations()),
@@ -32,13 +31,13 @@ def played() -> Attempt:
     """A whole attempt, and the first member's bytes at each stage."""
     played, states = Played(head(5, numbers=2000)), {}
     for stage, go_on in (
-        ("begun", played.advertise), ("shared", played.share), ("checked", played.check),
+        ("begun", played.advertise), ("shared", played.share),
         ("masked", played.mask), ("confirmed", played.confirm), ("ended", played.open),
     ):  # fmt: skip
         go_on()
         states[stage] = played.members[0].to_bytes()
-    member = Participant.from_bytes(states["checked"], played.keys[0])
-    member.accept(played.server.checks())
+    member = Participant.from_bytes(states["shared"], played.keys[0])
+    member.accept(played.server.inbox(played.names[0]))
     return played, states | {"accepted": member.to_bytes()}
 
 
@@ -62,7 +61,6 @@ def test_secrets_are_forgotten_as_early_as_can_be(played):
     expected = {
         "begun": ({"seed", "mask key", "share key"}, set()),
         "shared": ({"seed", "mask key", "share key"}, {"0"}),
-        "checked": ({"seed", "mask key"}, everybody),
         "accepted": ({"seed", "mask key"}, everybody),
         "masked": (set(), everybody),
         "confirmed": (set(), everybody),
@@ -118,11 +116,10 @@ def test_an_inbox_of_others_is_refused(played):
     for changed in (
         dataclasses.replace(inbox, agreements=inbox.agreements[:-1]),
         dataclasses.replace(inbox, ciphertexts=inbox.ciphertexts[:-1]),
-        dataclasses.replace(inbox, gauges=inbox.gauges[:-1]),
     ):
         member = Participant.from_bytes(states["shared"], game.keys[0])
         with pytest.raises(DeclinedError, match=r"not of 5 members"):
-            member.check(changed)
+            member.accept(changed)
         assert secrets_in(member) == (set(), set())
 
 
@@ -134,7 +131,7 @@ def test_an_inbox_of_others_is_refused(played):
         (Survivors, {"places": [1] * 101}),
         (Survivors, {"places": 3}),
         (Confirmations, {"places": [0], "signatures": [b"short"]}),
-        (Inbox, {"agreements": [bytes(64)], "ciphertexts": [bytes(91)], "gauges": [bytes(192)]}),
+        (Inbox, {"agreements": [bytes(64)], "ciphertexts": [bytes(91)]}),
         (Masked, {"vector": b""}),
         (Masked, {"vector": "text"}),
     ],

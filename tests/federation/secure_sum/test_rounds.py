@@ -82,7 +82,7 @@ def test_of_a_round_the_strategy_gets_one_sum_with_all_shares_of_noise_and_each_
     assert total_of(again) is not None  # an opened sum does not count as a lost one
 
 
-@pytest.mark.parametrize("stage", [wire.ADVERTISE, wire.SHARE, wire.CHECK])
+@pytest.mark.parametrize("stage", [wire.ADVERTISE, wire.SHARE])
 def test_who_is_gone_before_the_masks_has_not_paid_and_the_others_begin_again(tmp_path, stage):
     federation = Federation(tmp_path)
     replies, below = federation.round(gone_at(stage, 2))
@@ -119,22 +119,19 @@ def test_where_too_many_are_gone_the_round_is_lost_and_says_why(tmp_path):
         assert len(federation.members[0].paid()) == number
 
 
-def test_who_is_caught_with_bad_key_shares_is_left_out_of_all_rounds_to_come_and_named(tmp_path, caplog):
+def test_whose_key_shares_open_no_key_is_suspected_and_named(tmp_path, caplog):
     def lie(number, stage, answered):
-        if (number, stage) == (2, wire.SHARE):
-            answered["said"]["nonces"] = bytes(len(answered["said"]["nonces"]))
+        if (number, stage) == (2, wire.OPEN):
+            answered["said"]["shares"] = [bytes(31) + b"\1"] * 5
         return answered
 
-    federation = Federation(tmp_path, epsilon=100.0)
+    federation = Federation(tmp_path, dropouts=0)
     logging.getLogger(SECURITY).addHandler(caplog.handler)
     replies, _ = federation.round(lie=lie)
     logging.getLogger(SECURITY).removeHandler(caplog.handler)
-    assert total_of(replies) is not None
+    assert total_of(replies) is None
     events = [(one.event, one.who) for one in caplog.records if one.name == SECURITY]
-    assert events == [("caught", "site-2")]
-    replies, below = federation.round(plan=replace(PLAN, server_round=2))
-    assert "left out since an earlier attempt" in replies[2]["refusal"]["reason"]
-    assert {number for number, _, _ in below.seen} == {0, 1, 3, 4}
+    assert sorted(events) == [("suspected", f"site-{number}") for number in range(5)]
 
 
 def test_too_few_from_the_start_pay_nothing(tmp_path):

@@ -16,60 +16,53 @@ from fl_dp.records import ClientProfile, Entry
 PROFILE = ClientProfile("a", 640, 3.0, 1e-7, (), "pld", evaluate_epsilon=4.0)
 LIMIT = Budget(2.0, 1e-5, "rdp")
 ONE = Entry(1.0, 6.0, 1)
+IN_A_SUM = Entry(1.0, 6.0, 1, 4)  # paid under fl_dp 1.0
 
 
 @pytest.mark.parametrize(
-    ("unheard", "shares", "charges"),
+    ("unheard", "shown", "charges"),
     [
-        (0, 1, (ONE.taking(2),)),
-        (1, 1, (ONE.taking(3),)),
-        (900, 1, (ONE.taking(7),)),  # as many as the budget pays for
-        (1, 4, (Entry(1.0, 6.0, 1, 4), ONE.taking(2))),
+        (0, (ONE.taking(2),), (ONE.taking(2),)),
+        (1, (ONE.taking(2),), (ONE.taking(3),)),
+        (900, (ONE.taking(2),), (ONE.taking(7),)),  # as many as the budget pays for
+        (1, (IN_A_SUM,), (ONE, IN_A_SUM)),
     ],
 )
-def test_it_is_what_the_site_has_shown_and_all_that_it_may_have_paid_since(unheard, shares, charges):
+def test_it_is_what_the_site_has_shown_and_all_that_it_may_have_paid_since(unheard, shown, charges):
     sites = AccountsOfTests()
     sites.ask("a")
-    sites.show("a", LIMIT, (ONE.taking(2),))
+    sites.show("a", LIMIT, shown)
     for _ in range(unheard):
-        sites.ask("a", shares)
+        sites.ask("a")
     again = AccountOfTests.from_row(json.loads(json.dumps(sites.known["a"].to_row())))
     assert again == sites.known["a"]  # in a run's state
     line = again.line(PROFILE)
     assert line.get("unheard", 0) == unheard
     assert line["charges"] == [one.to_dict() for one in charges]
     assert line["epsilon"] == LIMIT.epsilon_of(charges) <= line["budget"] == LIMIT.epsilon
-    assert line.get("epsilon_alone") == (LIMIT.epsilon_alone_of(charges) if shares > 1 else None)
+    alone = LIMIT.epsilon_alone_of(charges) if IN_A_SUM in charges else None
+    assert line.get("epsilon_alone") == alone
 
 
-@pytest.mark.parametrize(("shares", "limit", "alone"), [(1, 9.0, None), (3, 9.0, 9.0), (3, 0.0, math.inf)])
-def test_of_a_site_that_has_shown_nothing_it_is_the_whole_budget(shares, limit, alone):
-    """What it had paid in earlier runs, and with which noise, is not known."""
-    sites = AccountsOfTests()
-    sites.ask("a", shares)
-    profile = ClientProfile("a", 640, 3.0, 1e-7, (), "pld", epsilon_alone=limit, evaluate_epsilon=4.0)
-    line = sites.known["a"].line(profile)
+@pytest.mark.parametrize(
+    ("allowed", "limit", "alone"), [(False, 9.0, None), (True, 9.0, 9.0), (True, 0.0, math.inf)]
+)
+def test_of_a_site_that_has_shown_nothing_it_is_the_whole_budget(allowed, limit, alone):
+    """What it had paid in earlier runs, with which noise, and whether into sums, is not known."""
+    profile = replace(PROFILE, allow_secure_sum=allowed, epsilon_alone=limit)
+    line = AccountOfTests(unheard=1).line(profile)
     assert (line["epsilon"], line.get("epsilon_alone"), line["budget"]) == (4.0, alone, 4.0)
     assert line["delta"] == 1e-5  # "auto" may give fewer test records a larger one
 
 
-def test_a_site_that_has_shown_nothing_may_have_been_in_sums_of_earlier_runs():
-    """Its whole budget stood in for epsilon alone, too, which is larger."""
-    account = AccountOfTests(unheard=(1,))
-    assert "epsilon_alone" not in account.line(PROFILE)  # it allows no sums
-    assert account.line(replace(PROFILE, allow_secure_sum=True))["epsilon_alone"] == math.inf
-
-
-@pytest.mark.parametrize(
-    ("clients", "profile"), [(120, PROFILE), (1, replace(PROFILE, evaluate_epsilon=0.0))]
-)
-def test_a_resumed_run_counts_the_evaluation_that_it_was_ended_in(clients, profile):
-    """Of more clients than a sum has members; and of one that declared no test records when it registered,
-    and showed an account later."""
-    known = {str(number): SimpleNamespace(profile=profile) for number in range(clients)}
-    config = RunConfig(aggregation="secure", clients=120, fit_clients=50, rounds=3, site_metrics_every=1)
-    sites = SiteMetrics(config, "run-1", SimpleNamespace(clients=known))
-    sites.restore({"0": AccountOfTests(LIMIT, (ONE,))}, 2, 3)
+@pytest.mark.parametrize("profile", [PROFILE, replace(PROFILE, evaluate_epsilon=0.0)])
+def test_a_resumed_run_counts_the_evaluation_that_it_was_ended_in(profile):
+    """Also of a site that declared no test records when it registered, and showed an account later."""
+    sites = SiteMetrics(
+        RunConfig(rounds=3, site_metrics=True), "run-1",
+        SimpleNamespace(clients={"0": SimpleNamespace(profile=profile)}),
+    )  # fmt: skip
+    sites.restore({"0": AccountOfTests(LIMIT, (ONE,))}, 3, 3)
     line = sites.accounts()["sites"]["0"]
     assert line["unheard"] == 1
     assert sum(one["steps"] for one in line["charges"]) == 2

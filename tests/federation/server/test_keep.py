@@ -14,7 +14,7 @@ from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.evaluation import halves
-from fl_dp.federation.server.keep import DECAY, AverageModel, BestAtSites, BestModel, kept_model
+from fl_dp.federation.server.keep import DECAY, AverageModel, BestModel
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.records import Refusal
 
@@ -132,29 +132,6 @@ def test_halves_share_no_record_and_are_the_same_again():
     assert torch.equal(halves(data)[0].x, one.x)
     with pytest.raises(DataError, match="two test records"):
         halves(data.subset(torch.tensor([0])))
-
-
-def at_sites(value):
-    return None if value is ... else {"metrics": {} if value is None else {"log-loss": {"value": value}}}
-
-
-def test_the_best_model_at_the_sites_is_that_of_the_least_log_loss_and_resumes():
-    """Rounds without an evaluation, or whose noise hides the loss, choose nothing."""
-    config = RunConfig(keep_model="best", evaluate="off", site_metrics_every=1)
-    kept = kept_model(config, [])
-    models = [encode({"w": np.full(1, number, np.float32)}) for number in range(6)]
-    kept.begin(models[0], lambda *asked: pytest.fail("the start is measured, which sites would pay for"))
-    assert kept.kept(models[0]) is None
-    for server_round, value in enumerate((..., None, 0.7, 0.5, 0.6), start=1):
-        kept.update_at_sites(server_round, models[server_round], at_sites(value))
-        assert kept.update(server_round, models[server_round], MetricRecord({"loss": 0.0})) == ""
-        assert (kept.kept(models[0]) is None) == (server_round < 3)
-        again = BestAtSites()
-        again.restore(kept.state(), {})
-        kept = again
-    found = kept.kept(models[5])
-    assert (found.which, found.server_round, found.arrays["w"].numpy()[0]) == ("best", 4, 4.0)
-    assert type(kept_model(RunConfig(keep_model="best"), [])) is BestModel
 
 
 AVERAGE = {"keep_model": "average"}

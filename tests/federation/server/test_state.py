@@ -62,7 +62,7 @@ def state() -> ServerState:
         secret=bytes(range(32)),
         clients=MEMBERS,
         registered=frozenset({"a"}),
-        tests={"a": AccountOfTests(Budget(2.0, 1e-6, "rdp"), (Entry(1.0, 6.0, 2, 3),), (3, 1))},
+        tests={"a": AccountOfTests(Budget(2.0, 1e-6, "rdp"), (Entry(1.0, 6.0, 2, 3),), 2)},
         aggregated={"optimizer first moment of a.b": np.float64([[0.1, 0.2]])},
         arrays={"a.b": np.float32([[1.1, 2.2]]), "file": np.array(7, np.int64), "half": np.float16([0.1])},
     )  # fmt: skip

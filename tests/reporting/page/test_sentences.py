@@ -92,7 +92,6 @@ FOLLOWS = {
     "Curves and confusion are not drawn": ("no numbers", "answered"),
     "Hidden: fewer than 20 test records": ("by class", "plain"),
     "The sites' test records are paid for apart": ("evaluated at sites", "plain"),
-    "The sum was lost, though paid for": ("evaluated in a lost sum", "evaluated in a sum"),
     "its metrics there look too good": ("best at sites", "evaluated at sites"),
     "it is not confirmed that the site has paid": ("evaluated at sites", "plain"),
     "that it was not chosen on": ("best", "best at sites"),

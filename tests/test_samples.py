@@ -256,8 +256,8 @@ def test_what_0_1_0_has_paid_is_said_to_be_refuted(
     with Ledger.open_existing(named_ledger(folder / "ledgers" / "north")) as ledger:
         print_accounts(account_reports(ledger.accounts()))
     assert f"assumed (refuted): {ADVICE}" in " ".join(capsys.readouterr().out.split())
-    assert (page := render_page(run)) != run.report.read_text()
-    assert page.count(ADVICE) == 2
+    with pytest.raises(ConfigError, match="its epsilons count other runs"):
+        render_page(run)
     assert card_of(load_run(run.path), {})["guarantee"]["arithmetic"] == "assumed (refuted)"
     evidence = Evidence(run, None, (named_ledger(folder / "ledgers" / "north"),))
     results = list(checked(evidence))

@@ -12,8 +12,8 @@ from fl_dp.tasks.description import ModelDescription
 
 # Fields of a `Statement` and of its `AccountStatement`s: what a site signs.
 SIGNED = (
-    "run weights commitment retired one_run_ledger client data kind unit public_size spent other_runs epsilon "
-    "epsilon_alone arithmetic delta budget accountant date version"
+    "run weights commitment retired one_run_ledger client data kind unit public_size spent other_runs "
+    "epsilon epsilon_alone arithmetic delta budget accountant date version"
 )
 
 # What `fl-dp verify` compares with the statements, or computes from what they say: by the check that does.

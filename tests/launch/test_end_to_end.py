@@ -145,7 +145,7 @@ def test_it_learns_from_a_bound_ten_times_too_large_and_its_charge_is_that_of_it
         assert epsilon <= 3.0
     trained("verify", str(out))
     page = (out / "report.html").read_text()
-    assert "10 at first; it follows quantile:0.5 by a noised count" in page
+    assert "quantile:0.5" in page
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ class AccountOfTests:
     client: str
     epsilon: float | None = None
     budget: float | None = None
+    delta: float | None = None
     epsilon_alone: float | None = None
     unheard: int = 0
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fl_dp.reporting.page.canvas import (
     GRID,
@@ -127,7 +127,7 @@ def _roc(on: str, scores: Sequence[Histogram]) -> Figure:
     names = [short(one.of_class, _LONGEST) for one in scores]
     several = len(scores) > 1
     axes = new_axes("false alarms", "recall", len(names) * several, columns_of(names), _LEFT)
-    sheet = axes.figure
+    sheet: Any = axes.figure
     within = [one / size for one, size in zip(_BESIDE, [4.8, sheet.get_figheight()] * 2, strict=True)]
     beside: Axes = sheet.add_axes((within[0], within[1], within[2], within[3]))
     beside.grid(True, linewidth=0.6)

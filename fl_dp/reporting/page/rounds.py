@@ -135,6 +135,7 @@ def _account(name: str, one: Mapping[str, Any]) -> AccountOfTests:
         name,
         epsilon_from_json(_number(one["epsilon"])),
         _number(one["budget"]),
+        _number(one["delta"]),
         epsilon_from_json(_number(one["epsilon_alone"])) if "epsilon_alone" in one else None,
         int(one.get("unheard", 0)),
     )

@@ -108,7 +108,7 @@ def _of_tests(one: AccountOfTests | None) -> str:
         return "none"
     most = "at most " if one.unheard and math.isfinite(one.epsilon) else ""
     own = "" if one.epsilon_alone is None else f", alone {alone(one.epsilon_alone)}"
-    return f"{most}{epsilon(one.epsilon)} of {known_epsilon(one.budget)}{own}"
+    return f"{most}{epsilon(one.epsilon)} of {known_epsilon(one.budget)} at delta {number(one.delta)}{own}"
 
 
 def noise(run: RunFacts) -> Table:

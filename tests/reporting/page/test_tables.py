@@ -121,9 +121,9 @@ def test_metrics_of_sites_have_intervals_and_their_cost_is_in_the_clients_row(ma
     assert metrics(run).rows[-2:] == (
         ("auroc", "0.8412", "0.7900 to 0.8900", where), ("recall", "too few records", "", where),
     )  # fmt: skip
-    assert column(clients(run), "its test records") == ["0.94 of 1.00", "none"]
+    assert column(clients(run), "its test records") == ["0.94 of 1.00 at delta 1e-05", "none"]
     both = read_run(evaluated(make("sum"), secure_sum=SUM_OF_SITES))
-    assert column(clients(both), "its test records") == ["0.94 of 1.00, alone 1.40", "none"]
+    assert column(clients(both), "its test records") == ["0.94 of 1.00 at delta 1e-05, alone 1.40", "none"]
 
 
 def test_what_was_not_heard_is_an_upper_bound_and_the_end_of_the_run_counts(make: Make) -> None:
@@ -137,8 +137,8 @@ def test_what_was_not_heard_is_an_upper_bound_and_the_end_of_the_run_counts(make
     table = clients(read_run(folder))
     assert column(table, "client") == ["north", "south", "of no client"]
     assert column(table, "its test records") == [
-        "at most 0.94 of 1.00, alone 1.40", "at most 3.00 of 3.00, alone none",
-        "at most 0.94 of 1.00, alone 1.40",
+        "at most 0.94 of 1.00 at delta 1e-05, alone 1.40", "at most 3.00 of 3.00 at delta 1e-05, alone none",
+        "at most 0.94 of 1.00 at delta 1e-05, alone 1.40",
     ]  # fmt: skip
     change_summary(folder, lambda said: said["test_accounts"].update(sites=[1]))
     with pytest.raises(ConfigError, match=r"summary.json: its test_accounts are damaged"):

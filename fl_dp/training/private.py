@@ -110,10 +110,9 @@ class PrivateTrainer:
         return largest_batch(self.rehearse, memory, self.device, at_most=at_most)
 
     def fit_kernels(self, memory: int, rows: int) -> None:
-        """Choose the fastest kernels with which passes of so many rows nearly fit `memory` bytes.
+        """Keep the chosen kernels if passes of so many rows nearly fit `memory` bytes, on random numbers.
 
-        If none fit, use those that keep least, and warn. Uses times of earlier passes; runs further ones on
-        random numbers.
+        Else use those that keep least, and warn if these do not fit either.
         """
         if self.plan.one_by_one:
             return

@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, clock_for
-from fl_dp.engine.kernel_choice.memory import is_out_of_memory
+from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.kernel_choice.physical_batch import room_in
-from fl_dp.engine.kernel_choice.plan import Plan, fitted
 from fl_dp.errors import UnsteadyError
 from fl_dp.training.rows import best_rows, instead_of, most_rows
 
@@ -74,23 +74,31 @@ def chooser_that_fits(
     rows: int,
     device: torch.device,
 ) -> KernelChooser:
-    """A chooser with the fastest kernels with which a pass of so many rows fits `memory` bytes, nearly.
+    """A chooser with the kernels of `chosen`; with those that keep least, if so a pass takes too much memory.
 
-    If none fit, it has those that keep least, and there is a warning. chosen: has measured kernels; it is
-    returned if its own kernels are the answer. rehearse: runs such a pass with the chooser's kernels.
+    Only kernels that were tried are chosen anew: a ghost kernel where that keeps less. If a pass of so many
+    rows does not fit `memory` bytes with these either, nearly, there is a warning. rehearse: runs such a pass
+    with the chooser's kernels.
     """
-    tried = dict[tuple[tuple[str, str], ...], KernelChooser]()
+    least = {row.parameter: min(row.kept, key=row.kept.__getitem__) for row in chosen.rows if row.kept}
+    one = chosen
+    for kernels in (chosen.kernels, chosen.kernels | least):
+        one = KernelChooser(fixed=kernels)
+        if _fits(partial(rehearse, one), room_in(memory, device), device):
+            return one
+    logger.warning(
+        "a pass of %d examples takes more than memory-mib = %d, whatever its kernels: with "
+        'physical-batch-size = "auto" there are as many as fit',
+        rows,
+        memory >> 20,
+    )
+    return one
 
-    def run(kernels: Plan) -> ClippedSum:
-        tried[tuple(kernels.items())] = one = KernelChooser(fixed=kernels)
-        return rehearse(one)
 
-    kernels, fits = fitted(chosen.rows, run, room_in(memory, device), device)
-    if not fits:
-        logger.warning(
-            "a pass of %d examples takes more than memory-mib = %d, whatever its kernels: with "
-            'physical-batch-size = "auto" there are as many as fit',
-            rows,
-            memory >> 20,
-        )
-    return tried.get(tuple(kernels.items()), chosen)
+def _fits(run: Callable[[], object], room: int, device: torch.device) -> bool:
+    try:
+        return peak_bytes(run, device) <= room
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    return False

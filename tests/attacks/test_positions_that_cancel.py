@@ -20,7 +20,7 @@ from fl_dp.engine.sum_error import sum_error
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 
-KERNELS = ["ghost-matmul", "instantiate-rows", "instantiate-patches", "instantiate-grouped"]
+KERNELS = ["ghost-matmul", "instantiate-patches", "instantiate-grouped"]
 TRIALS = 3
 
 

@@ -42,9 +42,9 @@ def test_the_kernel_table_is_printed_in_the_models_order(capsys):
 
 def test_kernels_are_fixed_by_name_and_those_of_another_engine_can_be_taken_over(monkeypatch):
     x, y = _images()
-    model, optimizer, first = attached(_conv_model(), kernels={"0.weight": "instantiate-rows"})
+    model, optimizer, first = attached(_conv_model(), kernels={"0.weight": "instantiate-patches"})
     optimizer.step(loss=losses_of(model, x, y))
-    assert first.chooser.kernels["0.weight"] == "instantiate-rows"
+    assert first.chooser.kernels["0.weight"] == "instantiate-patches"
     monkeypatch.setattr(choosing, "_trial", lambda layout, kernel: pytest.fail("measured"))
     model, optimizer, second = attached(_conv_model(), kernels=first.chooser.kernels)
     optimizer.step(loss=losses_of(model, x, y))
@@ -56,8 +56,8 @@ def test_an_unknown_parameter_or_kernel_is_refused_before_anything_is_trained():
         ConfigError, match=r"0\.weigth is not a parameter that is trained; they are 0\.weight"
     ):
         small_engine(small_model(), noise_multiplier=1.0, kernels={"0.weigth": "ghost"})
-    model, optimizer, engine = attached(kernels={"0.weight": "instantiate-rows"})
-    with pytest.raises(ConfigError, match=r"0\.weight has no kernel 'instantiate-rows'"):
+    model, optimizer, engine = attached(kernels={"0.weight": "instantiate-patches"})
+    with pytest.raises(ConfigError, match=r"0\.weight has no kernel 'instantiate-patches'"):
         optimizer.step(loss=losses_of(model, *small_batch()))
     assert engine.steps == 0
     for parameter, start in zip(model.parameters(), small_model().parameters(), strict=True):

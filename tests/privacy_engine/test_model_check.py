@@ -16,7 +16,7 @@ def test_models_that_skip_layers_or_use_them_later_are_checked_again():
 
         def forward(self, x: Tensor) -> Tensor:
             for layer in self.layers:
-                if torch.rand(()) < 0.5:
+                if torch.bernoulli(torch.tensor(0.5)):
                     x = torch.tanh(layer(x))
             return self.head(self.late(x) if self.is_late else x)
 

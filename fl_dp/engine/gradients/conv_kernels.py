@@ -59,33 +59,8 @@ def grads_by_forward(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tens
     return grads.reshape(M, p, 1, *geometry.kernel_size)
 
 
-def grads_by_row(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
-    """(kernel rows / s, M, p, s, rest of the kernel, d): a batched matrix product for each s rows.
-
-    The input is unfolded along all spatial dimensions but the first, so that the inputs of a row are
-    adjacent. For a square kernel this copies k^(1/2) times less than patches do. s is the stride if the
-    number of kernel rows is a multiple of it, else 1. Each product gets new contiguous memory; otherwise
-    PyTorch would multiply one image at a time.
-    """
-    M, p, *output = grad_output.shape
-    left = grad_output.flatten(2)
-    rows, together = _unfolded(x, geometry, output), _rows_together(geometry)
-    if together > 1:
-        rows = _phases_side_by_side(rows, len(output))
-    width, features = math.prod(output[1:]), together * math.prod(geometry.kernel_size[1:]) * x.shape[1]
-    phases = rows.reshape(M, rows.shape[1], rows.shape[2] * width, features).unbind(1)
-    starts = _row_starts(geometry)[::together]
-    grads = left.new_empty(len(starts), M, p, features)
-    for grad, (phase, first) in zip(grads.unbind(0), starts, strict=True):
-        torch.bmm(left, phases[phase].narrow(1, first * width, left.shape[2]), out=grad)
-    return grads.view(-1, M, p, together, *geometry.kernel_size[1:], x.shape[1])
-
-
 def grads_by_patches(grad_output: Tensor, x: Tensor, geometry: Geometry) -> Tensor:
-    """(M, p, kernel * d): one batched matrix product with the patches, of a few images at a time.
-
-    Copies k^(1/2) times as much as `grads_by_row`, but in few calls: faster where images are small.
-    """
+    """(M, p, kernel * d): one batched matrix product with the patches, of a few images at a time."""
     left = grad_output.flatten(2)
     features = math.prod(geometry.kernel_size) * x.shape[1]
     grads = left.new_empty(*left.shape[:2], features)
@@ -118,25 +93,6 @@ def _row_starts(geometry: Geometry) -> list[tuple[int, int]]:
     stride = geometry.stride[0]
     offsets = [i * geometry.dilation[0] for i in range(geometry.kernel_size[0])]
     return [(offset % stride, offset // stride) for offset in offsets]
-
-
-def _rows_together(geometry: Geometry) -> int:
-    """How many kernel rows start at the same row of the input, each in a phase of its own."""
-    kernel, stride, dilation = geometry.kernel_size[0], geometry.stride[0], geometry.dilation[0]
-    return stride if dilation == 1 and kernel % stride == 0 else 1
-
-
-def _phases_side_by_side(rows: Tensor, spatial: int) -> Tensor:
-    """(M, 1, Hq, rest of the output, phases, rest of the kernel, d) from the result of `_unfolded`.
-
-    Copies one phase after the other: a single copy would have the phases in its innermost loop, and move only
-    a few numbers at a time.
-    """
-    M, phases, *shape = rows.shape
-    beside = rows.new_empty(M, *shape[:spatial], phases, *shape[spatial:])
-    for to, phase in zip(beside.unbind(1 + spatial), rows.unbind(1), strict=True):
-        to.copy_(phase)
-    return beside.unsqueeze(1)
 
 
 def _unfolded(x: Tensor, geometry: Geometry, output: list[int]) -> Tensor:

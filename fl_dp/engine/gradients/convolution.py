@@ -7,10 +7,7 @@ arithmetic is in conv_kernels.py.
 |---|---|
 | ghost-matmul | Gram matrices of patches and output gradients; the sum by matrix products |
 | instantiate-grouped | one weight gradient of a convolution whose groups are the examples |
-| instantiate-loop | one weight gradient for each example |
-| instantiate-rows | a batched matrix product for each row of the convolution's kernel, or for a few rows |
 | instantiate-patches | one batched matrix product with the patches |
-| instantiate-forward | a convolution of the input with the output gradient; only for groups of one channel |
 """
 
 import math
@@ -24,21 +21,18 @@ from fl_dp.engine.gradients.conv_kernels import (
     ghost_norm_squared,
     grads_by_forward,
     grads_by_patches,
-    grads_by_row,
     weight_grad,
     weight_grad_by_matmul,
 )
 from fl_dp.engine.gradients.example_chunks import example_chunks
 from fl_dp.engine.gradients.kept import Kept, combine_instantiated, keep_instantiated, sum_type
 from fl_dp.engine.gradients.layouts import GradientLayout
-from fl_dp.engine.gradients.lengths import block_lengths, squared_lengths, squared_total
+from fl_dp.engine.gradients.lengths import squared_lengths
 from fl_dp.engine.sum_error import MOST_POSITIONS
 
-_INSTANTIATE = ("instantiate-grouped", "instantiate-loop", "instantiate-rows", "instantiate-patches")
-
-# Below this 2 T^2 / (p d), one weight gradient per example takes 0.6 of the time of the grouped one; at 0.9
-# it takes as long (256 channels on 8x8 positions, 128 on 16x16; one core of a CPU).
-_LOOP_IS_FASTER = 1 / 4
+# Below this 2 T^2 / (p d), products with patches take a third of the time of the grouped weight gradient, or
+# less (128 to 512 channels on 2x2 to 8x8 positions; one core of a CPU).
+_PATCHES_ARE_FASTER = 1 / 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +65,7 @@ class Conv(GradientLayout):
     @property
     def kernels(self) -> tuple[str, ...]:
         ghost = ("ghost-matmul",) if self.positions <= MOST_POSITIONS else ()
-        forward = ("instantiate-forward",) if self.shape[1] == 1 else ()
-        return (*ghost, *_INSTANTIATE, *forward)
+        return (*ghost, "instantiate-grouped", "instantiate-patches")
 
     @property
     def positions(self) -> int:
@@ -85,61 +78,37 @@ class Conv(GradientLayout):
     def keep(self, kernel: str) -> Kept:
         if kernel == "instantiate-grouped":
             return keep_instantiated(self._by_grouped())
-        if kernel == "instantiate-loop":
-            return keep_instantiated(self._one_by_one())
-        if kernel == "instantiate-rows":
-            return self._keep_rows()
         if kernel == "instantiate-patches":
-            return self._keep_patches()
-        if kernel == "instantiate-forward":
-            grads = grads_by_forward(*self._by_group(), self.geometry)
-            return keep_instantiated(self._sum_images(grads.view(-1, *self.shape)))
+            grads = self._by_patches()
+            return Kept(squared_lengths(grads), (grads,), self._combine_patches)
         return Kept(self._ghost_norm_squared(), self._by_example(), self._by_matmul, self.positions)
 
     def instantiate(self) -> Tensor:
         """(N, *shape), by one of two kernels, without a trial."""
-        if self.device.type == "cpu" and self.ghost_ratio < _LOOP_IS_FASTER:
-            return self._one_by_one()
+        if self.device.type == "cpu" and self.ghost_ratio < _PATCHES_ARE_FASTER:
+            return self._in_order(self._by_patches()).contiguous()
         return self._by_grouped()
 
     def _by_grouped(self) -> Tensor:
         """(N, *shape) by one convolution whose groups are the images (Rochette et al. 2019)."""
-        images = self.input.shape[0]
-        x = self.input.reshape(1, -1, *self.input.shape[2:])
-        g = self.grad_output.reshape(1, -1, *self.grad_output.shape[2:])
-        shape = (images * self.shape[0], *self.shape[1:])
-        grads = weight_grad(g, x, shape, self.geometry, images * self.geometry.groups)
+        if self.device.type == "cpu" and self.shape[1] == 1:
+            grads = grads_by_forward(*self._by_group(), self.geometry)
+        else:
+            images = self.input.shape[0]
+            x = self.input.reshape(1, -1, *self.input.shape[2:])
+            g = self.grad_output.reshape(1, -1, *self.grad_output.shape[2:])
+            shape = (images * self.shape[0], *self.shape[1:])
+            grads = weight_grad(g, x, shape, self.geometry, images * self.geometry.groups)
         return self._sum_images(grads.view(-1, *self.shape))
+
+    def _by_patches(self) -> Tensor:
+        """(N, p, kernel * d / G): gradients as the matrix product gives them."""
+        grads = grads_by_patches(*self._by_group(), self.geometry)  # (N * K * G, p / G, ...)
+        return self._sum_images(grads.view(self.input.shape[0], self.shape[0], -1))
 
     def first(self, num_examples: int) -> "Conv":
         rows = num_examples * self.images
         return Conv(self.grad_output[:rows], self.input[:rows], self.images, self.geometry)
-
-    def _one_by_one(self) -> Tensor:
-        """(N, *shape), by one ordinary weight gradient per example: faster if each is large."""
-        g, x = self._by_example()
-        grads = g.new_empty(len(g), *self.shape)
-        for n, grad in enumerate(grads):
-            grad.copy_(weight_grad(g[n], x[n], self.shape, self.geometry, self.geometry.groups))
-        return grads
-
-    def _keep_rows(self) -> Kept:
-        grads = self._by_row()
-        rows, N = grads.shape[:2]
-        lengths = block_lengths(grads.view(rows * N, -1)).view(rows, N, -1)
-        return Kept(squared_total(lengths, (0, 2)), (grads.transpose(0, 1),), self._combine_rows)
-
-    def _by_row(self) -> Tensor:
-        """(rows / s, N, p, s * rest * d / G): gradients in the order of the kernel's rows, without copies."""
-        grads = grads_by_row(*self._by_group(), self.geometry)  # (rows / s, N * K * G, p / G, s, ...)
-        grads = grads.view(grads.shape[0], self.num_examples, self.images, self.shape[0], -1)
-        return grads.squeeze(2) if self.images == 1 else grads.sum(2)
-
-    def _keep_patches(self) -> Kept:
-        """Gradients as the matrix product gives them, (N, p, kernel * d / groups)."""
-        grads = grads_by_patches(*self._by_group(), self.geometry)  # (N * K * G, p / G, ...)
-        grads = self._sum_images(grads.view(self.input.shape[0], self.shape[0], -1))
-        return Kept(squared_lengths(grads), (grads,), self._combine_patches)
 
     def _by_matmul(self, factors: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
         """By products of a few examples at a time, whose copies take no more memory than the result."""
@@ -158,19 +127,13 @@ class Conv(GradientLayout):
         sums = [weight_grad_by_matmul(g, d, factors, self.geometry) for g, d in groups]
         return sums[0] if G == 1 else torch.cat(sums)
 
-    def _combine_rows(self, factors: Tensor, grads: Tensor) -> Tensor:
-        """From grads (N, rows / s, p, s * rest * d / G)."""
-        if grads.dtype == sum_type(factors, grads):
-            by_row = torch.matmul(factors.to(grads.dtype), grads.transpose(0, 1).flatten(2))
-        else:
-            by_row = torch.stack([combine_instantiated(factors, row) for row in grads.unbind(1)])
-        total = by_row.view(*grads.shape[1:]).movedim(0, 1)
-        return total.reshape(total.shape[0], *self.geometry.kernel_size, -1).movedim(-1, 1)
-
     def _combine_patches(self, factors: Tensor, grads: Tensor) -> Tensor:
-        """From grads (N, p, kernel * d / G)."""
-        total = combine_instantiated(factors, grads)
-        return total.view(total.shape[0], *self.geometry.kernel_size, -1).movedim(-1, 1)
+        return self._in_order(combine_instantiated(factors, grads))
+
+    def _in_order(self, grads: Tensor) -> Tensor:
+        """(..., p, d / G, *kernel) from (..., p, kernel * d / G); a view."""
+        in_kernel = grads.view(*grads.shape[:-1], *self.geometry.kernel_size, -1)
+        return in_kernel.movedim(-1, grads.dim() - 1)
 
     def _sum_images(self, grads: Tensor) -> Tensor:
         """(N, ...) from (N * K, ...): an example's gradient is the sum over its images."""

@@ -32,30 +32,16 @@ def squared_lengths(grads: Tensor) -> Tensor:
     float64. No number passes through more than 1024 additions in float32.
     """
     rows = flat_rows(grads)
-    if rows.shape[1] <= _BLOCK:
-        return _lengths(rows, 1, wide_type(rows.dtype)).square_()
-    return squared_total(block_lengths(rows), (1,))
-
-
-def block_lengths(rows: Tensor) -> Tensor:
-    """(n, blocks) lengths, in float32 at least, of the blocks of `rows` (n, P): see `squared_lengths`."""
-    dtype = wide_type(rows.dtype)
-    n, P = rows.shape
+    dtype, (n, P) = wide_type(rows.dtype), rows.shape
     if P <= _BLOCK:
-        return _lengths(rows, 1, dtype, keepdim=True)
+        return _lengths(rows, 1, dtype).square_()
     whole = P - P % _BLOCK
-    lengths = _lengths(rows[:, :whole].view(n, -1, _BLOCK), 2, dtype)
-    if whole == P:
-        return lengths
-    return torch.cat([lengths, _lengths(rows[:, whole:], 1, dtype, keepdim=True)], 1)
+    blocks = _lengths(rows[:, :whole].view(n, -1, _BLOCK), 2, dtype)
+    if whole < P:
+        blocks = torch.cat([blocks, _lengths(rows[:, whole:], 1, dtype)[:, None]], 1)
+    return _lengths(blocks, 1, torch.float64).square().to(blocks.dtype)
 
 
-def _lengths(rows: Tensor, dim: int, dtype: torch.dtype, *, keepdim: bool = False) -> Tensor:
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=dim, dtype=dtype, keepdim=keepdim)
+def _lengths(rows: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=dim, dtype=dtype)
     return lengths
-
-
-def squared_total(lengths: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Sums of squared lengths over `dims`, added in float64, in the type of `lengths`."""
-    total: Tensor = torch.linalg.vector_norm(lengths, dim=dims, dtype=torch.float64)
-    return total.square().to(lengths.dtype)

@@ -5,20 +5,18 @@ state nobody else knows. An adversary knows masks under a known seed, and can ma
 their places, until one record more shifts all of them.
 
 So an output may depend on its place only through the global generator. `Watch(seed, level)` shows other
-dependences: it gives every entry of a draw the same number, which depends only on the distribution and on
-`level`. Then no place differs from another by what it draws.
+dependences: it gives every entry of a mask the same number, which depends only on the rate and on `level`.
+Then no place differs from another by what it draws. Other random numbers than dropout's are refused.
 
 `Watch(None)` does so in a pass whose random state is the user's, so that a batch can be compared with a part
 of it, which would draw fewer numbers, and so others.
 """
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from statistics import NormalDist
 from typing import Any, Self
 
 import torch
@@ -28,11 +26,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fl_dp.errors import ProbeError
 
 # One number for all must not hide a part of the model: a part that is dropped in every place shows nothing.
-# Masks are written as rand < keep, rand > drop or floor(keep + rand). Each keeps what it masks at one level
-# or another; at the middle one all do, for rates below 0.45.
+# Coins may show what is kept or what is dropped. Each mask keeps what it masks at one level or another; at
+# the middle one all do, for rates below 0.45.
 LEVELS = (0.45, 0.05, 0.95)
 
-
+# Names of arguments: rates of dropout inside of operators, and whether an operator draws at all.
+_RATES, _MODES = frozenset({"dropout_p", "dropout"}), frozenset({"train", "training"})
 _PACK = torch.ops.aten._pack_padded_sequence.default
 
 
@@ -76,12 +75,10 @@ def kept_random_state() -> Iterator[None]:
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is active, random numbers may only come from torch's global generator, seeded with `seed`.
 
-    level: None: numbers are drawn as always; else all entries of a draw are this quantile of their
-    distribution, or another fixed number of it. drew: whether there was any draw. unknown: whether one had a
-    distribution that is not known here. packed: whether sequences were packed. dtypes: of all results.
+    level: None: numbers are drawn as always; else a coin shows 1 in all places if its chance is larger.
+    drew: whether there was any draw. packed: whether sequences were packed. dtypes: of all results.
 
-    Unknown draws are as always. Their results may then seem to depend on the place, never the other way
-    round. Raises ProbeError if numbers come from elsewhere.
+    Raises ProbeError if numbers come from elsewhere, or are not those of dropout.
 
     seed: None: numbers may come from anywhere, and the generators stay as they are. All entries of a draw are
     alike, and such that masks drop nothing. A number without a dimension is drawn as always: a coin for the
@@ -97,7 +94,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, seed: int | None, level: float | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.drew = self.unknown = self.packed = False
+        self.drew = self.packed = False
         self.dtypes: set[torch.dtype] = set()
         self._seed, self._level = seed, level
         self._left = ExitStack()
@@ -131,17 +128,23 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _drawn(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         draw = _Draw(func, args, kwargs, self._level)
-        if draw.named.get("dropout_p") == 0:  # attention that drops nothing
+        if draw.is_off:
             return draw.real()
         self.drew = True
         self.check_source(draw.named.get("generator"))
-        rule = _RULES.get(draw.func.overloadpacket)
-        self.unknown |= rule is None and not draw.dropout
+        rule = _RULES.get(func.overloadpacket, _without_dropout if draw.dropout else None)
+        if rule is None:
+            raise ProbeError(
+                f"The forward pass draws random numbers by {func.overloadpacket}; only those of dropout are "
+                "known: torch.nn.Dropout and its kind, dropout in attention and recurrent layers, and "
+                "bernoulli. Make a mask by torch.nn.functional.dropout(torch.ones_like(x), rate); draw other "
+                "numbers when the data are read, and give them to the model with each example."
+            )
         if self._seed is None:
             with kept_random_state():  # how many numbers a batch draws must not show
-                drawn = (rule or _without_dropout)(draw)
+                drawn = rule(draw)
             return drawn if not isinstance(drawn, Tensor) or drawn.dim() else draw.real()
-        return draw.real() if self._level is None else (rule or _without_dropout)(draw)
+        return draw.real() if self._level is None else rule(draw)
 
     def check_source(self, generator: torch.Generator | None = None) -> None:
         """ProbeError if `generator`, or else the global one, is not as it was seeded."""
@@ -196,18 +199,16 @@ class _Draw:
         return {argument.name: argument.default_value for argument in schema} | given | self.kwargs
 
     @property
-    def dropout(self) -> set[str]:
+    def is_off(self) -> bool:
+        """Whether it drops nothing: a rate of zero, or not while evaluating."""
+        named = self.named
+        rates, modes = (named.get(name) for name in _RATES), (named.get(name) for name in _MODES)
+        return 0 in rates or False in modes
+
+    @property
+    def dropout(self) -> frozenset[str]:
         """The arguments that are rates of dropout inside of the operator."""
-        return {"dropout_p", "dropout"} & self.named.keys()
-
-    @property
-    def uniform(self) -> float:
-        return 0.5 if self.level is None else self.level
-
-    @property
-    def normal(self) -> float:
-        """Not zero, which would hide what noise is multiplied by."""
-        return 0.5 if self.level is None else NormalDist().inv_cdf(self.level)
+        return _RATES & self.named.keys()
 
     @property
     def coin(self) -> float:
@@ -215,85 +216,32 @@ class _Draw:
         return 0.0 if self.level is None else self.level
 
 
-def _each(number: Callable[[_Draw, Mapping[str, Any]], Any]) -> Callable[[_Draw], Tensor]:
-    """A rule: every entry becomes `number`, or the entry of `number` at its place if it is a tensor."""
-
-    def rule(draw: _Draw) -> Tensor:
-        value = number(draw, draw.named)  # before the draw, which may overwrite its inputs
-        result: Tensor = draw.real()
-        return result.copy_(torch.as_tensor(value, device=result.device))
-
-    return rule
-
-
-def _between(draw: _Draw, low: float, high: float) -> float:
-    return low + draw.uniform * (high - low)
-
-
-def _bernoulli(draw: _Draw, named: Mapping[str, Any]) -> Tensor:
-    p = named.get("p")
-    return torch.as_tensor(draw.coin) < torch.as_tensor(named["self"] if p is None else p)
-
-
-def _whole(draw: _Draw, named: Mapping[str, Any]) -> int:
-    """An integer from low (0) to high, exclusive; any integer does if there are no bounds."""
-    low, high = named.get("low", named.get("from")) or 0, named.get("high", named.get("to"))
-    return math.floor(_between(draw, int(low), 2 if high is None else int(high)))
-
-
-def _categories(draw: _Draw, named: Mapping[str, Any]) -> Tensor:
-    weights, count = named["self"], named["num_samples"]
-    if named["replacement"]:
-        found: Tensor = weights.argmax(-1, keepdim=True).expand(*weights.shape[:-1], count)
-    else:
-        found = weights.topk(count, -1).indices
-    return found
+def _bernoulli(draw: _Draw) -> Tensor:
+    p = draw.named.get("p")  # before the draw, which may overwrite its inputs
+    ones = torch.as_tensor(draw.coin) < torch.as_tensor(draw.named["self"] if p is None else p)
+    result: Tensor = draw.real()
+    return result.copy_(ones)
 
 
 def _native_dropout(draw: _Draw) -> tuple[Tensor, Tensor]:
     output, mask = draw.real()
-    x, p, train = (draw.named[name] for name in ("input", "p", "train"))
-    if train is False:
-        return output, mask
+    x, p = draw.named["input"], draw.named["p"]
     kept = draw.coin < 1 - p
     return output.copy_(x / (1 - p) if kept else torch.zeros_like(x)), mask.fill_(kept)
 
 
 def _without_dropout(draw: _Draw) -> Any:
-    """Attention and recurrent layers with dropout inside run without it. Others draw."""
-    names = [argument.name for argument in draw.func._schema.arguments]
-    for name in draw.dropout:
-        at = names.index(name)
-        if at < len(draw.args):
-            return draw.func(*draw.args[:at], 0.0, *draw.args[at + 1 :], **draw.kwargs)
-        return draw.func(*draw.args, **{**draw.kwargs, name: 0.0})
-    return draw.real()
+    """Attention and recurrent layers with dropout inside run without it."""
+    (name,) = draw.dropout
+    at = [argument.name for argument in draw.func._schema.arguments].index(name)
+    if at < len(draw.args):
+        return draw.func(*draw.args[:at], 0.0, *draw.args[at + 1 :], **draw.kwargs)
+    return draw.func(*draw.args, **{**draw.kwargs, name: 0.0})
 
 
 _aten = torch.ops.aten
-_UNIFORM = _each(lambda draw, n: _between(draw, n.get("from", 0.0), n.get("to", 1.0)))
-_NORMAL = _each(lambda draw, n: n["mean"] + n["std"] * draw.normal)
-_STANDARD_NORMAL = _each(lambda draw, _: draw.normal)
-_INTEGER = _each(_whole)
-_EXPONENTIAL = _each(lambda draw, n: -math.log1p(-draw.uniform) / n["lambd"])
-_CAUCHY = _each(lambda draw, n: n["median"] + n["sigma"] * math.tan(math.pi * (draw.uniform - 0.5)))
-_LOG_NORMAL = _each(lambda draw, n: math.exp(n["mean"] + n["std"] * draw.normal))
-_GEOMETRIC = _each(lambda draw, n: math.ceil(math.log1p(-draw.uniform) / math.log1p(-min(n["p"], 1 - 1e-9))))
 _RULES: Mapping[Any, Callable[[_Draw], Any]] = {
-    _aten.rand: _UNIFORM, _aten.rand_like: _UNIFORM, _aten.uniform: _UNIFORM, _aten.uniform_: _UNIFORM,
-    _aten.randn: _STANDARD_NORMAL, _aten.randn_like: _STANDARD_NORMAL,
-    _aten.normal: _NORMAL, _aten.normal_: _NORMAL, _aten.normal_functional: _NORMAL,
-    _aten.bernoulli: _each(_bernoulli), _aten.bernoulli_: _each(_bernoulli),
-    _aten.randint: _INTEGER, _aten.randint_like: _INTEGER, _aten.random_: _INTEGER, _aten.random: _INTEGER,
-    _aten.exponential: _EXPONENTIAL, _aten.exponential_: _EXPONENTIAL,
-    _aten.cauchy: _CAUCHY, _aten.cauchy_: _CAUCHY,
-    _aten.log_normal: _LOG_NORMAL, _aten.log_normal_: _LOG_NORMAL,
-    _aten.geometric: _GEOMETRIC, _aten.geometric_: _GEOMETRIC,
-    _aten.randperm: _each(lambda _, n: torch.arange(n["n"] - 1, -1, -1)),  # another order, whatever n
-    _aten.multinomial: _each(_categories),
-    _aten.poisson: _each(lambda _, n: n["self"].floor()),
-    _aten.binomial: _each(lambda _, n: (n["count"] * n["prob"]).floor()),
-    _aten._standard_gamma: _each(lambda _, n: n["self"]),
-    _aten._sample_dirichlet: _each(lambda _, n: n["self"] / n["self"].sum(-1, keepdim=True)),
+    _aten.bernoulli: _bernoulli,
+    _aten.bernoulli_: _bernoulli,
     _aten.native_dropout: _native_dropout,
-}  # fmt: skip
+}

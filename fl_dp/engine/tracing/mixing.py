@@ -65,12 +65,11 @@ def find_mixing(losses_of: LossesOf, *batch: Any, thorough: bool = False) -> str
     | thorough | about 20 calls on 8 examples at most, 120 more with random numbers, and 7 on the batch | the same for each example in turn, under many random states; three random parts of the batch; and whether the same batch gives the same losses again |
 
     The system's entropy chooses which examples are changed, so that a model cannot know when it is watched.
-    PyTorch's global random state is the same in all calls of a comparison, and is restored afterwards. If
-    losses draw random numbers by operators that `Watch` does not know, nothing is left out. A batch of one
-    example shows nothing, and `losses_of` is not called.
+    PyTorch's global random state is the same in all calls of a comparison, and is restored afterwards. A batch
+    of one example shows nothing, and `losses_of` is not called.
 
-    The words hold no values. Raises ModelError if the losses are not of shape (N,), and what `losses_of`
-    raises.
+    The words hold no values. Raises ModelError if the losses are not of shape (N,), ProbeError if they draw
+    other random numbers than dropout's, and what `losses_of` raises.
     """  # noqa: E501
     examples = batch_of(batch, {})
     if examples.size < 2:
@@ -148,10 +147,9 @@ class _Search:
         change = taken(self._batch, [row for row in range(self.size) if row not in set(changed)])
         if not self.is_random():
             return _LEFT_OUT if self._moved(change, _MOVED_BY_SIZE) else None
-        with Watch(None) as watch:
+        with Watch(None):
             self._kept = self._kept or self._called(self._batch)
-            moves = self._moved(change, _MOVED_BY_SIZE, self._kept)
-        return _LEFT_OUT if moves and not watch.unknown else None
+            return _LEFT_OUT if self._moved(change, _MOVED_BY_SIZE, self._kept) else None
 
     def _losses(self) -> Outputs:
         if self._base is None:

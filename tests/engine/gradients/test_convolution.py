@@ -10,11 +10,11 @@ from fl_dp.engine.gradients.convolution import Conv
 
 
 @pytest.mark.parametrize(
-    ("side", "images", "groups", "loops"),
-    [(2, 1, 1, True), (2, 2, 1, True), (2, 2, 2, True), (6, 1, 1, False), (6, 2, 2, False)],
+    ("side", "images", "groups", "by_patches"),
+    [(2, 1, 1, True), (2, 2, 1, True), (2, 2, 2, True), (6, 1, 1, False), (6, 2, 2, False), (6, 2, 16, None)],
 )
-def test_every_example_has_its_own_gradient(monkeypatch, side, images, groups, loops) -> None:
-    """Of few positions for so many numbers one after the other, else as one grouped convolution."""
+def test_every_example_has_its_own_gradient(monkeypatch, side, images, groups, by_patches) -> None:
+    """With few positions for so many numbers from patches, else as one convolution; forward if depthwise."""
     x = torch.randn(3 * images, 16, side, side, dtype=torch.float64)
     weight = torch.randn(16, 16 // groups, 3, 3, dtype=torch.float64, requires_grad=True)
     out = F.conv2d(x, weight, padding=1, groups=groups)
@@ -24,8 +24,11 @@ def test_every_example_has_its_own_gradient(monkeypatch, side, images, groups, l
         for one, grad in zip(out.split(images), left.split(images), strict=True)
     ]
     seen = []
-    whole = convolution.weight_grad
-    monkeypatch.setattr(convolution, "weight_grad", lambda *args: seen.append(args) or whole(*args))
+    for name in ("grads_by_patches", "weight_grad", "grads_by_forward"):
+        whole = getattr(convolution, name)
+        monkeypatch.setattr(
+            convolution, name, lambda *args, name=name, whole=whole: seen.append(name) or whole(*args)
+        )
     found = Conv(left, x, images, Geometry((3, 3), (1, 1), (1, 1), (1, 1), groups)).instantiate()
     torch.testing.assert_close(found, torch.stack(expected))
-    assert len(seen) == (3 if loops else 1)
+    assert seen == [{True: "grads_by_patches", False: "weight_grad", None: "grads_by_forward"}[by_patches]]

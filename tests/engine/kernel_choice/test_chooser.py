@@ -182,7 +182,7 @@ def test_a_fixed_family_means_the_best_of_it(family):
     assert b.seconds.keys() == set(_conv().kernels)
 
 
-@pytest.mark.parametrize("asked", ["ghost-row", "instantiate-rows", "", "fast"])
+@pytest.mark.parametrize("asked", ["ghost-row", "instantiate-patches", "", "fast"])
 def test_a_kernel_that_the_layout_lacks_is_refused_by_name(asked):
     with pytest.raises(
         ConfigError, match=rf"layer\.weight has no kernel '{asked}'.* ghost, instantiate, and"

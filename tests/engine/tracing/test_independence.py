@@ -91,7 +91,7 @@ def test_a_model_that_remembers_is_refused():
 
 
 def test_random_numbers_of_torch_are_the_same_in_every_call():
-    assert _check(lambda x: x + torch.randn_like(x[:1]))
+    assert _check(lambda x: x * torch.bernoulli(0.5 * torch.ones_like(x[:1])))
 
 
 def test_a_model_that_cannot_be_called_says_so_and_its_words_are_not_ours():

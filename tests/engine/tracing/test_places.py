@@ -30,7 +30,7 @@ PLACE = {
     "a table of masks": lambda x: x * (TABLE[: len(x)] > -0.97),
     "beside dropout": lambda x: F.dropout(x, 0.5) + TABLE[: len(x)],
     "behind dropout of nearly all": lambda x: F.dropout(x + TABLE[: len(x)], 0.9),
-    "where a path is dropped": lambda x: x + TABLE[: len(x)] * (torch.rand(len(x), 1) > 0.5),
+    "where a path is dropped": lambda x: x + TABLE[: len(x)] * (1 - torch.ones(len(x), 1).bernoulli_(0.5)),
     "a rate that depends on the place": lambda x: x * torch.bernoulli((TABLE[: len(x)] + 1).expand(-1, 4)),
 }
 SIZE = {
@@ -59,14 +59,10 @@ RANDOM = {
     "flat": lambda x: F.dropout(x.flatten(), 0.5).view(x.shape),
     "the batch last": lambda x: F.dropout(x.T, 0.5).T,
     "example by example": lambda x: torch.stack([F.dropout(row, 0.5) for row in x]),
-    "paths": lambda x: x + x.sin() * (torch.rand(len(x), 1) + 0.8).floor(),
-    "noise": lambda x: x + torch.randn_like(x),
-    "one noise for all": lambda x: x + torch.randn_like(x[:1]),
+    "paths": lambda x: x + x.sin() * torch.empty(len(x), 1).bernoulli_(0.8),
+    "one mask for all": lambda x: x * F.dropout(torch.ones_like(x[:1]), 0.3),
     "chances from data": lambda x: x * torch.bernoulli(x.sigmoid()),
-    "Gumbel": lambda x: F.gumbel_softmax(x),
-    "another order of features": lambda x: x[:, torch.randperm(x.shape[1])],
-    "some features of each": lambda x: x.gather(1, torch.rand(x.shape).argsort(1)[:, :2]),
-    "a number of all": lambda x: x * (1 + float(torch.rand(()))),
+    "a coin for all": lambda x: x * (1 + float(torch.bernoulli(torch.tensor(0.5)))),
 }
 PLAIN = {
     "nothing": lambda x: x,

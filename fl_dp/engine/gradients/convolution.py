@@ -132,7 +132,8 @@ class Conv(GradientLayout):
 
     def _in_order(self, grads: Tensor) -> Tensor:
         """(..., p, d / G, *kernel) from (..., p, kernel * d / G); a view."""
-        return grads.unflatten(-1, (*self.geometry.kernel_size, -1)).movedim(-1, grads.dim() - 1)
+        in_kernel = grads.view(*grads.shape[:-1], *self.geometry.kernel_size, -1)
+        return in_kernel.movedim(-1, grads.dim() - 1)
 
     def _sum_images(self, grads: Tensor) -> Tensor:
         """(N, ...) from (N * K, ...): an example's gradient is the sum over its images."""

@@ -206,7 +206,7 @@ class _Draw:
         return 0 in rates or False in modes
 
     @property
-    def dropout(self) -> set[str]:
+    def dropout(self) -> frozenset[str]:
         """The arguments that are rates of dropout inside of the operator."""
         return _RATES & self.named.keys()
 

@@ -182,11 +182,11 @@ OPTIMIZER_STATES = RESET, KEEP = ("reset", "keep")
 
 # Increased if, and only if, the same round, on the same data with the same randomness, gives another update.
 # Sites with different numbers do not train together, and a round is not repeated under another number.
-NUMERICS = 4
+NUMERICS = 5
 
 # Increased with every change of what messages hold: records, fields, stages. A server takes no site with
 # another number, before anybody pays. 0: sites of before there was a number.
-PROTOCOL = 2
+PROTOCOL = 3
 
 # The largest absolute value of a weight: clients decline larger ones, and clamp the result of a step to it.
 MOST_WEIGHT = 1e6

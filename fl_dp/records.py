@@ -80,13 +80,13 @@ class Entry:
         return type(self)(self.sample_rate, share, self.steps)
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is stored. What `more_fields` names is omitted where it is 1, as in older files."""
+        """As it is stored: shares of 1 are left out, as ledgers of 1.0 did."""
         found = {
             "sample_rate": self.sample_rate,
             "noise_multiplier": self.noise_multiplier,
             "steps": self.steps,
         }
-        return found | more_fields(self)
+        return found | ({"shares": self.shares} if self.shared else {})
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
@@ -95,13 +95,9 @@ class Entry:
         """
         if what := unknown_steps(found):
             raise ConfigError(f"paid for {what}, whose cost only fl_dp 1.0 knows.")
-        return cls(
-            found["sample_rate"], found["noise_multiplier"], found["steps"],
-            *(found.get(name, 1) for name in MORE_FIELDS),
-        )  # fmt: skip
+        return cls(found["sample_rate"], found["noise_multiplier"], found["steps"], found.get("shares", 1))
 
 
-MORE_FIELDS = ("shares",)  # of an `Entry`, after the first three
 # Keys of steps that fl_dp 1.0 paid for and whose cost we do not know. Without the key they would seem cheap.
 UNKNOWN_STEPS = {
     "pass_steps": "passes of random allocation",
@@ -112,11 +108,6 @@ UNKNOWN_STEPS = {
 def unknown_steps(found: Mapping[str, Any]) -> str:
     """What an entry of `UNKNOWN_STEPS` paid for; empty for all others."""
     return next((what for key, what in UNKNOWN_STEPS.items() if found.get(key, 1) != 1), "")
-
-
-def more_fields(entry: Entry) -> dict[str, int]:
-    """`MORE_FIELDS` by name, where they are not 1. So older files and hashes stay the same."""
-    return {name: value for name in MORE_FIELDS if (value := getattr(entry, name)) != 1}
 
 
 @dataclass(frozen=True, slots=True)

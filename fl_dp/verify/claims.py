@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fl_dp.clean_text import clean
 from fl_dp.decoding import By, Count, UnfitError, fields_of, one_of
 from fl_dp.errors import ConfigError
-from fl_dp.records import MORE_FIELDS, ClientStatus, Entry, Mechanism, unknown_steps
+from fl_dp.records import ClientStatus, Entry, Mechanism, unknown_steps
 from fl_dp.reporting.provenance import require_own, unreadable
 from fl_dp.reporting.reports import ALL_RUNS, SCOPES, THIS_RUN
 from fl_dp.verify.reading import lines, number, optional, parse_json, read_json, table, whole
@@ -35,7 +35,7 @@ def charges(found: Any) -> Charges:
             number(one.get("sample_rate")),
             number(one.get("noise_multiplier")),
             whole(one.get("steps")),
-            *(whole(one.get(name, 1)) for name in MORE_FIELDS),
+            whole(one.get("shares", 1)),
         )
         for one in map(table, found)
     )

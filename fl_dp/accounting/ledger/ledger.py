@@ -32,7 +32,7 @@ from fl_dp.accounting.ledger.requests import (
     ReservationRequest,
 )
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
-from fl_dp.records import Entry, more_fields
+from fl_dp.records import Entry
 
 
 class Ledger:
@@ -267,9 +267,7 @@ class Ledger:
         number = self._append(
             book, kind_of(entry), request.dataset,
             run=request.run, round=request.server_round,
-            budget=_noted(budget),
-            sample_rate=entry.sample_rate, noise_multiplier=entry.noise_multiplier, steps=entry.steps,
-            arithmetic=request.arithmetic, **more_fields(entry), **_inputs(request),
+            budget=_noted(budget), arithmetic=request.arithmetic, **entry.to_dict(), **_inputs(request),
         )  # fmt: skip
         return self._reservation(number, entry, request)
 

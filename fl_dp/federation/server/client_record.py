@@ -17,7 +17,7 @@ from fl_dp.errors import AccountingError, FlDpError
 from fl_dp.federation.client.one_mechanism import without_shares
 from fl_dp.federation.server.history import History, history_of
 from fl_dp.federation.server.planning import budget_of, round_mechanism
-from fl_dp.records import MORE_FIELDS, STEADY_ROWS, ClientProfile, Entry, more_fields, weakest
+from fl_dp.records import STEADY_ROWS, ClientProfile, Entry, weakest
 from fl_dp.reporting.reports import RunCost
 
 
@@ -245,8 +245,7 @@ _values = attrgetter(*(f"profile.{name}" for name in _PROFILE), *_RECORD)
 
 
 def entry_values(entry: Entry) -> tuple[float, ...]:
-    values = entry.sample_rate, entry.noise_multiplier, entry.steps
-    return (*values, *(getattr(entry, name) for name in MORE_FIELDS)) if more_fields(entry) else values
+    return tuple(entry.to_dict().values())
 
 
 def client_of(row: Sequence[Any]) -> ClientRecord:

@@ -112,7 +112,6 @@ FOLLOWS = {
     "Names of what is predicted": ("of a task", "plain"),
     "Records of one person that count in a step": ("persons", "plain"),
     "more rows are not on this page;": ("many clients", "plain"),
-    "writes all of them.": ("many clients", "plain"),
     # What was measured.
     "The server's own test data: the model is measured on them": ("plain", "unmeasured"),
     "Label accuracy of each subgroup": ("by subgroup", "by class"),

@@ -8,7 +8,7 @@ from fl_dp.steady_math import set_mode
 if TYPE_CHECKING:
     from fl_dp.api.predicting import encode, predict
     from fl_dp.api.result import Result, load_run
-    from fl_dp.api.simulate import plan, simulate
+    from fl_dp.api.simulate import check, plan, simulate
     from fl_dp.config.run import RunConfig
     from fl_dp.data.subgroups import Subgroups
     from fl_dp.data.tensor_data import TensorData
@@ -37,6 +37,7 @@ _HOMES = {
     "Task": "fl_dp.tasks.task",
     "TensorData": "fl_dp.data.tensor_data",
     "add_gaussian_noise": "fl_dp.engine.noise.gaussian",
+    "check": "fl_dp.api.simulate",
     "clip_function": "fl_dp.engine.clip_functions",
     "clipped_grad_sum": "fl_dp.engine.clipping",
     "empty_sum": "fl_dp.engine.clipping",
@@ -65,6 +66,7 @@ __all__ = [
     "Task",
     "TensorData",
     "add_gaussian_noise",
+    "check",
     "clip_function",
     "clipped_grad_sum",
     "empty_sum",

@@ -18,9 +18,11 @@ from fl_dp.config.run import PATHS
 from fl_dp.config.values import key_of
 from fl_dp.federation.client.registration import is_public
 from fl_dp.launch.request import read_config, request_of
+from fl_dp.launch.resumption import Launch
 from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import of_this_run
+from fl_dp.reporting.run_folder import RunFolder
 
 
 def main() -> None:
@@ -68,6 +70,11 @@ def trained(config: Path, settings: Mapping[str, Any], out: Path, ledger: Path |
     folder = out / ",".join(f"{key}={value}" for key, value in settings.items()).replace("/", "-")
     if not (folder / "launch.toml").exists():
         return fl_dp.simulate(config, out=folder, ledger=ledger, **settings)
+    paid_from = Launch.read(RunFolder(folder.absolute())).ledgers
+    if ledger is not None and paid_from != ledger.absolute():
+        sys.exit(
+            f"{folder}: was paid for from {paid_from}; all runs pay from one ledger. Name another --out."
+        )
     if fl_dp.load_run(folder).status in ("", "failed"):
         subprocess.run([sys.executable, "-m", "fl_dp.cli.main", "run", "--resume", folder], check=True)
     result = fl_dp.load_run(folder)

@@ -1,4 +1,4 @@
-"""`fl_dp.simulate` and `fl_dp.plan`: a run called or planned from Python, in a script or a notebook."""
+"""`fl_dp.simulate`, `fl_dp.check` and `fl_dp.plan`: a run called, checked or planned from Python."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +8,7 @@ from fl_dp.api.given import Data, Records, named_data
 from fl_dp.api.result import Result, load_run
 from fl_dp.config.run import RunConfig
 from fl_dp.config.values import key_of
+from fl_dp.launch.check import CheckResult, check_run
 from fl_dp.launch.defaults import check_open
 from fl_dp.launch.defaults.proposal import Proposal, propose
 from fl_dp.launch.launcher import launch
@@ -92,6 +93,32 @@ def _nothing(text: str) -> None:
 
 def _print(text: str) -> None:
     print(text, flush=True)
+
+
+def check(
+    config: str | Path | RunConfig | None = None,
+    *,
+    data: Data | None = None,
+    test_data: Records | None = None,
+    task: str | type[Task] = "",
+    ledger: str | Path | None = None,
+    **settings: Any,
+) -> CheckResult:
+    """What `fl_dp.simulate` would do with the same arguments, as `fl-dp check --simulate`.
+
+        found = fl_dp.check("run.toml", epsilon=3)
+        found.problems                                       # what is wrong; empty if it would run
+        found.forecast.epsilon                               # what it would cost its clients
+        [one.noise_multiplier for one in found.forecast.mechanisms]
+
+    ledger: the folder of the ledger to count, which is read and not changed; None: nothing is spent. The
+    others: as in `fl_dp.simulate`. Nothing is started or paid. Raises ConfigError for wrong settings; what is
+    found later is among the problems.
+    """
+    base = _base(config)
+    with named_data(data, test_data, settings, base) as named:
+        place = None if ledger is None else Path(ledger).expanduser()
+        return check_run(asked(base, task, named), engine="ray", ledger=place)
 
 
 def plan(

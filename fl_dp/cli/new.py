@@ -9,12 +9,12 @@ import typer
 from fl_dp.cli.common import say, write_new
 from fl_dp.errors import ConfigError
 
-HELP = """Write a folder of your own, or a config in which every key is explained.
+HELP = """Write a folder of your own, or a config with every key.
 
 \b
-A folder with a task, a run config and a README, which has the commands; it trains as it stands:
+A folder with a task, a run config and a README; it trains as it stands:
   fl-dp new mine
-A run config, which runs as it stands:
+A run config in which every key is explained, and which runs as it stands:
   fl-dp new run.toml
 A client's settings, in which the data must be named first:
   fl-dp new client.toml --client

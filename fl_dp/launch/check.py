@@ -60,12 +60,8 @@ class _Mistakes:
     """Collects the errors of several `with` blocks. Each ends at its first error; later ones still run."""
 
     def __init__(self, told: Callable[[FlDpError], str]) -> None:
-        self._found: list[tuple[str, str]] = []  # in words, and without whose it is
+        self.found: tuple[str, ...] = ()
         self._told = told
-
-    @property
-    def found(self) -> tuple[str, ...]:
-        return tuple(words for words, _ in self._found)
 
     def __enter__(self) -> None:
         pass
@@ -73,15 +69,13 @@ class _Mistakes:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         if not isinstance(error, FlDpError):
             return False
-        words = self._told(error)
-        self.add(words, words)
+        self.add(self._told(error))
         return True
 
-    def add(self, words: str, what: str) -> None:
+    def add(self, words: str) -> None:
         """Report a mistake that two steps find once, in the wording that names whose it is."""
-        self._found = [one for one in self._found if not words.endswith(one[1])]
-        if not any(one.endswith(what) for one in self.found):
-            self._found.append((words, what))
+        if not any(one.endswith(words) for one in self.found):
+            self.found = (*(one for one in self.found if not words.endswith(one)), words)
 
 
 def check_run(
@@ -149,8 +143,10 @@ def _check_task(config: RunConfig, wrong: _Mistakes) -> list[str]:
     from fl_dp.launch.validation import validate
 
     task = validate(config, config=config, test=config.evaluate == "server")
+    before = wrong.found
     for one in task.findings:
-        wrong.add(str(one), one.what)
+        if not any(known.endswith(one.what) for known in before):
+            wrong.add(str(one))
     return task.notes
 
 

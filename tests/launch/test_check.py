@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fl_dp
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
 from fl_dp.federation.client import registration
 from fl_dp.launch.check import CheckResult, check_run, check_served
 from fl_dp.launch.check_words import print_check
@@ -38,7 +40,6 @@ class Normed(Task):
     def test_data(self):
         return self.train_data()
 """
-ARRAYS = {"x": np.eye(4, dtype=np.float32), "y": np.array([0, 1, 1, 0])}
 
 
 @pytest.fixture(autouse=True)
@@ -222,10 +223,24 @@ def test_a_metric_of_ones_own_is_tried(metric, problems, tmp_path):
 @pytest.mark.parametrize(("width", "problems"), [(4, 0), (3, 1)])
 def test_of_clients_files_the_first_and_the_servers_are_tried(width, problems, tmp_path):
     for client in ("0", "1"):
-        np.savez(tmp_path / f"{client}.npz", classes=["no", "yes"], x_train=ARRAYS["x"], y_train=ARRAYS["y"])
+        x = np.eye(4, dtype=np.float32) + int(client)  # a ledger refuses the same records twice
+        np.savez(tmp_path / f"{client}.npz", classes=["no", "yes"], x_train=x, y_train=np.array([0, 1, 1, 0]))
     test = {"x_test": np.eye(width, dtype=np.float32), "y_test": np.zeros(width, int)}
     np.savez(tmp_path / "server.npz", classes=["no", "yes"], **test)
     found = checked(replace(CONFIG, data="npz:{client}.npz", expected_batch_size=2, physical_batch_size=2))
     assert len(found.problems) == problems
     assert all("numbers of shape (3,)" in one for one in found.problems)
     assert any("0.npz was read, and no other client's file" in note for note in found.notes)
+
+
+def test_from_python_it_takes_the_words_of_a_simulation(tmp_path):
+    found = fl_dp.check(CONFIG, noise_multiplier="auto", epsilon=2.0)
+    assert found.problems == ()
+    assert 1.9 < found.forecast.epsilon <= 2.0
+    assert {one.noise_multiplier for one in found.forecast.mechanisms} == {
+        found.forecast.resolved.noise_multiplier
+    }
+    assert "did you mean digits?" in fl_dp.check(data="digts").problems[0]
+    with pytest.raises(ConfigError, match=r"did you mean rounds\?"):
+        fl_dp.check(round=1)
+    assert list(tmp_path.iterdir()) == []

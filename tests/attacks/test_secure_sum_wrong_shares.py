@@ -120,7 +120,7 @@ def opens_others(number: int, stage: str, answered: RecordDict) -> RecordDict:
 
 @pytest.mark.parametrize("lie", [unreadable, opens_others])
 def test_a_liar_costs_a_round_and_no_more(lie: Any, tmp_path: Any) -> None:
-    federation = Federation(tmp_path, epsilon=100.0)
+    federation = Federation(tmp_path, dropouts=0, epsilon=100.0)
     replies, _ = federation.round(lie=lie)
     assert total_of(replies) is None
     paid = [len(member.paid()) for member in federation.members]

@@ -6,13 +6,15 @@ being imported.
 
 import logging
 import os
+import re
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from fl_dp.clean_text import one_line
 from fl_dp.errors import ConfigError, FederationError
@@ -37,6 +39,8 @@ _SET_BY_RAY = ("PYTHONBREAKPOINT",)  # when it starts; a notebook's breakpoint()
 _ERRORS_ONLY = 40  # logging.ERROR: Ray's other lines are about Ray itself, not about the run
 _CONNECT_SECONDS = 10.0
 _MOST_OF_AN_ERROR = 1000  # characters of Ray's message
+_RAYS_THREADS = "ray_"  # how the names of Ray's own threads begin
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _POLL_SECONDS = 0.02
 _LOOK_SECONDS = 30.0  # then follows Ray's own check, which says what is wrong
 
@@ -76,7 +80,8 @@ def running(address: str, scratch: Path, cpus: int) -> Iterator[None]:
     if address:
         check_cluster(address)
     name, value = MEMORY_SETTINGS
-    with _environment({**SETTINGS, name: os.environ.get(name, value)}), _started(address, scratch, cpus):
+    settings = {**SETTINGS, name: os.environ.get(name, value)}
+    with _environment(settings), output_in_the_log(), _started(address, scratch, cpus):
         yield
 
 
@@ -119,11 +124,10 @@ def _started(address: str, scratch: Path, cpus: int) -> Iterator[None]:
         raise ConfigError(
             f"--ray-address {address}: this process cannot join the Ray cluster: {words}"
         ) from error
-    with errors_in_the_log():
-        try:
-            yield
-        finally:
-            ray.shutdown()
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 @contextmanager
@@ -165,26 +169,47 @@ def lean_head() -> Iterator[None]:
         node.Node = whole
 
 
-@contextmanager
-def errors_in_the_log() -> Iterator[None]:
-    """Within this context, Ray's messages about dead processes go to the clients' log, not to the console.
+class _WithoutRay:
+    """A standard stream; what Ray's threads write goes to the clients' log instead.
 
-    They go to that log because they may contain tracebacks. `ray.init` has no setting for it: its thread
-    prints each message, with colours even into a pipe. The run itself logs what follows for the round.
+    One of them prints messages about dead processes, which may contain tracebacks, and so quote records.
+    `ray.init` has no setting for it. The run itself logs what follows for the round.
     """
-    from ray._private import worker  # late: as above
 
-    printed = worker.print_to_stdstream
+    _logging = threading.local()
 
-    def log(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
-        for line in data["lines"]:
-            logger.warning("Ray (%s): %s", data["pid"], line)
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
 
-    worker.print_to_stdstream = log
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        if not threading.current_thread().name.startswith(_RAYS_THREADS):
+            return self._stream.write(text)
+        words = one_line(_COLOURS.sub("", text), _MOST_OF_AN_ERROR)
+        if words and not getattr(
+            self._logging, "now", False
+        ):  # else a handler of the log writes to the console
+            self._logging.now = True
+            try:
+                logger.warning("Ray: %s", words)
+            finally:
+                self._logging.now = False
+        return len(text)
+
+
+@contextmanager
+def output_in_the_log() -> Iterator[None]:
+    """Within this context nothing that Ray's threads print gets to the console."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(_WithoutRay, before)
     try:
         yield
     finally:
-        worker.print_to_stdstream = printed
+        for name, stream in zip(("stdout", "stderr"), before, strict=True):
+            if isinstance(getattr(sys, name), _WithoutRay):  # nobody else has replaced it
+                setattr(sys, name, stream)
 
 
 def _wait_for_node(gcs: Any) -> None:

@@ -12,12 +12,12 @@ from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 from fl_dp.errors import FederationError
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.pool_actors import Call, Handle, PoolActors, words_of
-from fl_dp.simulation.quarantine import TRIES
 from fl_dp.simulation.round_state import Assign, FetchSum, RoundState
 from fl_dp.simulation.work import Array, ChunkDone, ClientWork, Done, Measured
 
 logger = logging.getLogger("fl_dp")
 
+TRIES = 3  # processes that may end while a client's step is measured
 LOOK_SECONDS = 1.0  # between two checks for actors that hang
 
 
@@ -35,9 +35,8 @@ class ActorPool:
     start_actor: starts one. size: the number of actors. client_timeout: seconds that one client may take.
     at_once: most examples in memory at a time; halved for all when memory runs out.
 
-    The clients of a lost actor are trained again elsewhere and give the same update as before (see `keys`),
-    so nothing is paid for twice. Only the last bits may differ, if a client took its first step together with
-    others before and takes it alone now.
+    The clients of a lost actor are trained again elsewhere and give the same update, to the bit (see
+    `keys`), so nothing is paid for twice.
     """
 
     def __init__(

@@ -17,7 +17,6 @@ from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content
 from fl_dp.federation.wire.partial_sums import make_group
 from fl_dp.federation.wire.send_receive import BaseGrid
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.actor.first_steps import grouped
 from fl_dp.simulation.actor_pool import ActorPool
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import ClientWork, Done, Round, RoundWork
@@ -34,14 +33,10 @@ _ANSWERED = (MessageType.QUERY, MessageType.TRAIN, MessageType.EVALUATE)
 
 @dataclass(frozen=True)
 class RoundModel:
-    """What a round of a model needs: the specs of its arrays, and the engine's kernels.
-
-    together: rows of the passes in which several clients take their first step, 0 if they should not.
-    """
+    """What a round of a model needs: the specs of its arrays, and the engine's kernels."""
 
     specs: Mapping[str, ArraySpec]
     kernels: Mapping[str, str]
-    together: int = 0
 
 
 @dataclass
@@ -163,9 +158,8 @@ class SimulationGrid(BaseGrid):
         paid, refusals = self._clients.pay(items, digest_of(weights))
         self._refuse(by_id, refusals)
         if paid:
-            ordered, groups = grouped(paid, model.together, sum(one.nbytes for one in weights.values()))
-            shared_round = _shared_round(items[0], model, weights, groups)
-            self._batches.append(_Batch(shared_round, ordered, by_id, asked, first.metadata.ttl))
+            shared_round = _shared_round(items[0], model, weights)
+            self._batches.append(_Batch(shared_round, paid, by_id, asked, first.metadata.ttl))
 
     def _work(self, seconds: float) -> None:
         """Work on the first batch for at most that long, and answer it once it is done."""
@@ -235,12 +229,7 @@ class SimulationGrid(BaseGrid):
         self._replies[message.metadata.message_id] = Message(Error(_NO_HANDLER, reason), reply_to=message)
 
 
-def _shared_round(
-    item: ClientWork,
-    model: RoundModel,
-    weights: Mapping[str, NDArray],
-    groups: Sequence[Sequence[ClientWork]],
-) -> Any:
+def _shared_round(item: ClientWork, model: RoundModel, weights: Mapping[str, NDArray]) -> Any:
     """Put what all clients of the round share into Ray's object store; each machine fetches it once."""
     key = f"{item.plan.run}-{item.message}"
-    return ray.put(Round(key, weights, model.kernels, groups, model.together))
+    return ray.put(Round(key, weights, model.kernels))

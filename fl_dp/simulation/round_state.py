@@ -13,13 +13,11 @@ carries them out. `tests/simulation/test_round_state.py` walks through all possi
 A quarantined item is assigned alone. If the round ends early, items that wait or are lost are left out.
 """
 
-import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from fl_dp.simulation.quarantine import Quarantine
 from fl_dp.simulation.work import ClientWork, Done
 
 ENDED = "its process ended while it was trained (killed, or out of memory)"
@@ -45,29 +43,20 @@ class Chunks:
         return len(self._waiting)
 
     def put(self, items: Iterable[ClientWork]) -> None:
-        together = sorted((*self._waiting, *items), key=_order)
-        self._waiting = deque(together)
-        self._records = sum(item.records for item in together)
+        self._waiting = deque(sorted((*self._waiting, *items), key=lambda item: -item.records))
+        self._records = sum(item.records for item in self._waiting)
 
     def take(self, actors: int) -> list[ClientWork]:
-        """The next chunk, if `actors` actors share what is left. Groups stay whole.
-
-        At least one item, or one group, if any is left.
-        """
-        speed = self.seconds_per_record  # 0 until it is measured: one item, or group, at a time
+        """The next chunk, if `actors` actors share what is left: at least one item, if any is left."""
+        speed = self.seconds_per_record  # 0 until it is measured: one item at a time
         limit = min(self._records / (SHARE * actors), LONGEST_SECONDS / speed) if speed else 0
         chunk: list[ClientWork] = []
         records = 0
-        while self._waiting and self._next_fits(chunk, records, limit):
+        while self._waiting and (not chunk or records + self._waiting[0].records <= limit):
             chunk.append(self._waiting.popleft())
             records += chunk[-1].records
         self._records -= records
         return chunk
-
-    def _next_fits(self, chunk: Sequence[ClientWork], records: int, limit: float) -> bool:
-        following = self._waiting[0]
-        same_group = chunk and following.group is not None and chunk[-1].group == following.group
-        return not chunk or bool(same_group) or records + following.records <= limit
 
     def clear(self) -> None:
         self._waiting.clear()
@@ -86,9 +75,44 @@ class Chunks:
         return self.seconds_per_record * sum(item.records for item in items)
 
 
-def _order(item: ClientWork) -> tuple[int, int]:
-    """Longest first; among equally long ones groups together, and items without a group last."""
-    return -item.records, sys.maxsize if item.group is None else item.group
+class Quarantine:
+    """The items that a process worked on when it ended; one of them may be the cause.
+
+    Each waits here to be tried alone, once; if its process ends again, it was that item. An item stays in
+    quarantine until the round is over, even while it is tried.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[ClientWork] = deque()
+        self._tried: set[str] = set()  # by message
+
+    def __len__(self) -> int:
+        """The number of items that wait to be tried alone."""
+        return len(self._waiting)
+
+    def __contains__(self, item: ClientWork) -> bool:
+        return item.message in self._tried
+
+    def put(self, items: Sequence[ClientWork]) -> list[ClientWork]:
+        """A process ended while it worked on `items`. Returns the one that was tried alone before."""
+        if len(items) == 1 and items[0] in self:
+            return [*items]
+        self._waiting.extend(items)
+        self._tried.update(item.message for item in items)
+        return []
+
+    def take(self) -> ClientWork:
+        """The next item to try."""
+        return self._waiting.popleft()
+
+    def give_up(self) -> None:
+        """Try no more items; they stay in quarantine."""
+        self._waiting.clear()
+
+    def begin(self) -> None:
+        """Begin a new round, with an empty quarantine."""
+        self.give_up()
+        self._tried.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ from fl_dp.training.local_algorithm import has_own_models
 logger = logging.getLogger("fl_dp")
 
 SECRET, SHAPES = "secret", "shapes.json"
-_ROWS = ("at_once", "together")
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ class _Preparation:
             arrays = specs(state_arrays(new_model(self._task)))
             measured = _kept(self._simulation.folder / SHAPES, plan.model, self._pool.measure(plan))
             self._use(measured)
-            model = RoundModel(arrays, measured.kernels, measured.together)
+            model = RoundModel(arrays, measured.kernels)
             self._models[plan.model] = model, measured
         model, measured = self._models[plan.model]
         self._resize(measured)
@@ -180,14 +179,13 @@ def _kept(path: Path, model: str, measured: Measured) -> Measured:
     Fewer rows if there is less memory now.
     """
     if not path.exists():
-        rows = {name: getattr(measured, name) for name in _ROWS}
-        text = json.dumps({model: {**rows, "kernels": dict(measured.kernels)}})
+        text = json.dumps({model: {"at_once": measured.at_once, "kernels": dict(measured.kernels)}})
         write_whole(path, lambda file: file.write(text.encode()))
     found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     if model not in found:
         return measured
-    rows = {name: min(found[model][name], measured.most) for name in _ROWS}
-    return replace(measured, kernels=found[model]["kernels"], **rows)
+    rows = min(found[model]["at_once"], measured.most)
+    return replace(measured, kernels=found[model]["kernels"], at_once=rows)
 
 
 def nodes() -> list[Node]:

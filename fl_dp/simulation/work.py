@@ -62,14 +62,11 @@ class Round:
 
     key: new for every round. weights: the complete global state.
     kernels: chosen by the engine, the same in every actor, so that no result depends on the actor.
-    groups: items that take their first step together. together: rows of the passes of such a step.
     """
 
     key: str
     weights: Mapping[str, Array]
     kernels: Mapping[str, str]
-    groups: Sequence[Sequence["ClientWork"]] = ()
-    together: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +75,8 @@ class ClientWork:
 
     message: the id of the message that asked for it. weight: of its update in the actor's sum; None: the
     update is wanted alone. records: expected number over all steps, by which work is distributed.
-    group: number of the item's group in its Round; None if it begins alone. key: secret bytes from which all
-    its random numbers come; empty before it is paid for. state: what the client continues from, see
-    `training/kept.py`; empty if it starts anew.
+    key: secret bytes from which all its random numbers come; empty before it is paid for. state: what the
+    client continues from, see `training/kept.py`; empty if it starts anew.
     """
 
     message: str
@@ -90,7 +86,6 @@ class ClientWork:
     steps: int
     sample_rate: float
     weight: float | None
-    group: int | None = None
     key: bytes = field(default=b"", repr=False)
     state: bytes = field(default=b"", repr=False)
 
@@ -132,15 +127,13 @@ class ChunkDone:
 class Measured:
     """What an actor measured of one client's step.
 
-    kernels: chosen by the engine. at_once: rows of a pass. together: rows of the passes in which several
-    clients take their first step, 0 if they should not. step_bytes: a round's peak memory besides model and
-    data; process_bytes: memory that the actor's process shares with no other. gpu_bytes: GPU memory that an
-    actor holds, gpu_total: the GPU's; 0 without one. most: rows that fit the memory.
+    kernels: chosen by the engine. at_once: rows of a pass. step_bytes: a round's peak memory besides model
+    and data; process_bytes: memory that the actor's process shares with no other. gpu_bytes: GPU memory that
+    an actor holds, gpu_total: the GPU's; 0 without one. most: rows that fit the memory.
     """
 
     kernels: Mapping[str, str]
     at_once: int
-    together: int
     step_bytes: int
     process_bytes: int
     gpu_bytes: int = 0

@@ -3,7 +3,6 @@
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 
@@ -24,8 +23,8 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw
 from fl_dp.engine.steady_rows import check_steady
-from fl_dp.engine.sum_error import float32_rows, most_drawn
-from fl_dp.errors import ENDS, ConfigError, UnsteadyError
+from fl_dp.engine.sum_error import most_drawn
+from fl_dp.errors import ENDS, UnsteadyError
 from fl_dp.records import MOST_WEIGHT, RoundPlan
 from fl_dp.training.examples import examples_of
 from fl_dp.training.local_algorithm import algorithm_of
@@ -86,7 +85,6 @@ class PrivateTrainer:
         self._recorder = recorder
         self._steps = 0
         self._step_randomness: tuple[Randomness, int, Randomness] | None = None
-        self._begun: ClippedSum | None = None
         self.fits = sys.maxsize
         self.share: Mapping[str, Tensor] = {}
 
@@ -185,11 +183,9 @@ class PrivateTrainer:
 
         An empty draw is also a step: its sum is zero, but its noise is not. Nothing in the records raises.
         """
-        clipped, self._begun = self._begun, None
-        if clipped is None:
-            draw = self.draw(data, sample_rate)
-            with self.masks.in_torch(*self._replicas.devices):
-                clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
+        draw = self.draw(data, sample_rate)
+        with self.masks.in_torch(*self._replicas.devices):
+            clipped = self._clipped_sum(data, draw, min(physical_batch_size, self.fits))
         if self.plan.secure:
             self.share = self._share_of_sum(clipped)
             return
@@ -244,24 +240,12 @@ class PrivateTrainer:
         return self._of_step().child("masks")
 
     def draw(self, data: Examples, sample_rate: float) -> Tensor:
-        """The next logical batch, as example numbers; the caller computes its sum, for `begin`."""
+        """The next logical batch, as example numbers."""
         return poisson_draw(len(data), sample_rate, self._of_step().child("draw"))[: self.most]
 
     def examples(self, data: Examples, indices: Tensor) -> Batch:
         """The examples of the next logical batch, or part of it, that `indices` name."""
         return examples_of(data, indices, self._of_step().child("records"), self._passes.objective.views)
-
-    def begin(self, clipped: ClippedSum) -> None:
-        """Use `clipped`, the clipped sum of the logical batch that was drawn last, for the next step.
-
-        Another trainer may have computed it, if it adds no more vectors in float32 than this one would.
-        """
-        if float32_rows(clipped.most) > float32_rows(self.most):
-            raise ConfigError(
-                f"A sum whose rounding is paid for with {clipped.most} examples at most, for a step of "
-                f"{self.most}: take the common passes of the trainer with the largest batch."
-            )
-        self._begun = replace(clipped, most=self.most)
 
     def clipped_sums(
         self, batches: Sequence[Batch], rows: int, passes: Passes | None = None

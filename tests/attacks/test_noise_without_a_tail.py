@@ -24,7 +24,6 @@ from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.noise.randomness import ByteStream, Randomness
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.records import LocalUpdate, RoundPlan
-from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.work import ClientWork, Round
 from fl_dp.training.private import PrivateTrainer
 
@@ -120,9 +119,7 @@ def test_a_deployed_and_a_simulated_client_take_it_too(real_client, federation, 
     assert len(steps) == 1
     item = ClientWork("m", "0", 0, federation.plan(), 2, 0.2, None, key=bytes(32))
     kernels = {"1.weight": "ghost", "1.bias": "instantiate"}
-    (done,) = (
-        federation.actor().train(1, [item], 64, Round("r", federation.start, kernels, (), TOGETHER)).done
-    )
+    (done,) = federation.actor().train(1, [item], 64, Round("r", federation.start, kernels)).done
     assert not done.problem
     assert len(steps) == 3
     assert _changed(federation.start, done.arrays)

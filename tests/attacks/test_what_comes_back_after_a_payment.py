@@ -131,10 +131,10 @@ def _simulated(folder, federation, how, summed, alice) -> list:
         asked = {k: (f"m{k}", plan_to_content(plan, encode(start))) for k in range(4)}
         paid, refused = clients.pay(clients.read(asked)[0], "w")
         assert not refused
-        items = [replace(one, group=0, weight=1.0 if summed else None) for one in paid]
+        items = [replace(one, weight=1.0 if summed else None) for one in paid]
         actor = TrainingActor(shared, federation.settings(), GivenTask(_made(how), TaskSettings()))
         kernels = {"linear.weight": "ghost", "linear.bias": "instantiate"}
-        done = actor.train(1, items, 16, Round("r", start, kernels, [items], 64)).done
+        done = actor.train(1, items, 16, Round("r", start, kernels)).done
         assert not any(one.problem or one.log for one in done)
         total = actor.take_sum()
         contents = clients.answer(items, {one.message: one for one in done})

@@ -32,7 +32,6 @@ from fl_dp.federation.wire.partial_sums import ask_for_sum, group_of, read_sum
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.records import Entry, Refusal, RoundPlan
-from fl_dp.simulation.actor.first_steps import TOGETHER
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.actor_pool import ActorPool
@@ -211,7 +210,7 @@ class Federation:
         return TrainingActor(self.shared, self.settings(**settings))
 
     def grid(self, pool: ActorPool) -> SimulationGrid:
-        model = RoundModel(self.specs, {"1.weight": "ghost", "1.bias": "instantiate"}, together=TOGETHER)
+        model = RoundModel(self.specs, {"1.weight": "ghost", "1.bias": "instantiate"})
         return SimulationGrid(self.clients, CLIENTS, pool, lambda plan: model, on_work=self.work.append)
 
     def grid_of(self, fake: FakeRay, actors: int) -> SimulationGrid:

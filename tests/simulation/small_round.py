@@ -4,14 +4,13 @@ A `Situation` offers the events that can happen next, and lets one of them happe
 one event must do; what must be true in every situation stands in the test.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.quarantine import TRIES
 from fl_dp.simulation.round_state import ENDED, ActorItems, Assign, Chunks, FetchSum, RoundState
 from fl_dp.simulation.work import ClientWork, Done
 
@@ -70,8 +69,7 @@ class Situation:
     """A state, the actors as they really are, and what an onlooker knows of the round.
 
     fetching: actors whose sums are asked for and have not come yet. fetched: whose updates were in the sums.
-    suspected: who was in a chunk whose process ended; accused: of them, who was not trained since. deaths: of
-    processes that ended with that item alone.
+    suspected: who was in a chunk whose process ended; accused: of them, who was not trained since.
     """
 
     setup: Setup
@@ -84,7 +82,6 @@ class Situation:
     fetched: list[str] = field(default_factory=list)
     accused: set[str] = field(default_factory=set)
     suspected: set[str] = field(default_factory=set)
-    deaths: Counter[str] = field(default_factory=Counter)
     finishing: bool = False
 
     # What may happen next
@@ -168,8 +165,7 @@ class Situation:
             failed = {message for message in begun if len(begun) == 1}
         else:
             self.state.actor_lost(actor)
-            self.deaths.update(begun if len(begun) == 1 else ())
-            failed = {message for message in begun if self.deaths[message] == TRIES}
+            failed = {message for message in begun if len(begun) == 1 and message in self.suspected}
         self.suspected |= set(begun) if not hangs or len(begun) > 1 else set()
         self.accused = self.accused.union(begun) - failed
         for message in begun:
@@ -191,7 +187,7 @@ class Situation:
         self.round += 1
         self.items = tasks_of(self.setup, self.round)
         self.fetched, self.finishing = [], False
-        self.accused, self.suspected, self.deaths = set(), set(), Counter()
+        self.accused, self.suspected = set(), set()
         assert self.state.begin(self.items) == taken
         for actor in taken:
             del self.real[actor]
@@ -239,12 +235,12 @@ class Situation:
             self.faults,
             self.finishing,
             messages(waiting._waiting),
-            (messages(quarantine._waiting), frozenset(quarantine._deaths.items())),
+            (messages(quarantine._waiting), frozenset(quarantine._tried)),
             tuple((tuple(map(messages, one.queue)), tuple(one.total)) for one in self.real.values()),
             frozenset((message, done.problem) for message, done in self.state.done.items()),
             tuple(numbers[actor] for actor in self.fetching),
             frozenset(self.fetched),
-            (frozenset(self.accused), frozenset(self.suspected), frozenset(self.deaths.items())),
+            (frozenset(self.accused), frozenset(self.suspected)),
         )
 
 
@@ -253,20 +249,20 @@ def messages(items: Iterable[ClientWork]) -> tuple[str, ...]:
 
 
 def thawed(setup: Setup, frozen: Any) -> Situation:
-    number, faults, finishing, waiting, (queue, ends), actors, done, fetching, fetched, onlooker = frozen
+    number, faults, finishing, waiting, (queue, tried), actors, done, fetching, fetched, onlooker = frozen
     of = {item.message: item for item in tasks_of(setup, number)}
     state = RoundState(waiting=FixedChunks(setup.chunk), repeated=ANY, finishing=finishing)
     state.waiting._waiting.extend(of[message] for message in waiting)
     state.quarantine._waiting.extend(of[message] for message in queue)
-    state.quarantine._deaths.update(ends)
+    state.quarantine._tried.update(tried)
     state.done = {message: Done(message, 1.0, problem) for message, problem in done}
     real = {}
     for k, (chunks, total) in enumerate(actors):
         queue = [tuple(of[message] for message in chunk) for chunk in chunks]
         real[k] = RealActor(queue, list(total))
         state.actors[k] = ActorItems(deque(map(list, queue)), [of[message] for message in total])
-    accused, suspected, deaths = onlooker
+    accused, suspected = onlooker
     return Situation(
         setup, state, tuple(of.values()), faults, number, real, list(fetching), list(fetched),
-        set(accused), set(suspected), Counter(dict(deaths)), finishing,
+        set(accused), set(suspected), finishing,
     )  # fmt: skip

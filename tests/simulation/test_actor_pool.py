@@ -10,9 +10,8 @@ from ray.exceptions import ActorDiedError, OutOfMemoryError, RayTaskError
 
 from fl_dp.errors import ConfigError, FederationError
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.actor_pool import ActorPool
+from fl_dp.simulation.actor_pool import TRIES, ActorPool
 from fl_dp.simulation.pool_actors import START_SECONDS
-from fl_dp.simulation.quarantine import TRIES
 from fl_dp.simulation.round_state import ENDED
 from fl_dp.simulation.work import ChunkDone, ClientWork, Done
 
@@ -119,7 +118,7 @@ def test_a_client_that_always_ends_its_process_fails_alone(fake_ray):
     pool = pool_of(fake_ray, 2)
     run(pool, ITEMS[:4])  # some speed is known, so that chunks hold several clients
     assert run(pool) == {"7": ENDED}
-    assert len(fake_ray.actors) == 2 + TRIES + 1  # begun once among others, then alone
+    assert len(fake_ray.actors) == 2 + 2  # begun once among others, then alone
 
 
 def kills(message: str, error: Any = None) -> Callable[[Any, bool], Any]:
@@ -192,7 +191,7 @@ def test_memory_that_ran_out_halves_the_batch_for_good(fake_ray, caplog):
     assert "at most 32 examples at once" in caplog.text
     fake_ray.fault = kills("5", OutOfMemoryError("low on memory"))
     run(pool)
-    assert pool.at_once == 32 // 2**TRIES // 2  # once among others, then alone
+    assert pool.at_once == 32 // 4  # once among others, then alone
 
 
 def test_no_other_death_is_taken_for_a_want_of_memory(fake_ray):

@@ -62,7 +62,7 @@ def actors_on(cards: Sequence[Card], need: Measured, cores: int) -> list[Card]:
 @pytest.mark.parametrize("needs", [1, 3, 7, 11, 17, 39])
 def test_no_card_gets_more_actors_than_its_memory_holds(number, cores, needs):
     cards = [Card() for _ in range(number)]
-    need = Measured({}, 64, 0, 0, 0, needs * GIB, TOTAL)
+    need = Measured({}, 64, 0, 0, needs * GIB, TOTAL)
     found = Counter(map(id, actors_on(cards, need, cores)))
     by_cores, fit = cores // number, max(1, int(USABLE * TOTAL) // (needs * GIB))
     assert set(found.values()) == {min(by_cores, fit)}
@@ -90,7 +90,7 @@ class OnCard(Adder):
 @pytest.mark.parametrize("others", [0, 30], ids=["alone", "beside others who hold most of it"])
 def test_hundreds_of_clients_share_cards_within_their_memory(number, others, fake_ray):
     cards = [Card(held=others * GIB) for _ in range(number)]
-    need = Measured({}, 512, 0, 0, 0, CONTEXT + 512 * ROW, TOTAL)
+    need = Measured({}, 512, 0, 0, CONTEXT + 512 * ROW, TOTAL)
     where = iter(actors_on(cards, need, 64))
 
     def start() -> OnCard:
@@ -131,4 +131,4 @@ def test_ray_fills_cards_as_these_are_filled():
 
 
 def test_without_a_measurement_the_share_stays():
-    assert by_memory(CONFIG, Share(1, 0.125), Measured({}, 64, 0, 0, 0, 0, 0)) == Share(1, 0.125)
+    assert by_memory(CONFIG, Share(1, 0.125), Measured({}, 64, 0, 0, 0, 0)) == Share(1, 0.125)

@@ -1,6 +1,5 @@
 """Chunks: everything once, longest first, small at the end."""
 
-import dataclasses
 import random
 
 from fl_dp.records import RoundPlan
@@ -71,12 +70,3 @@ def test_speed_follows_what_is_measured_slowly():
     chunks.learn([item(0, 1)], [Done("0", 20.0)])
     assert 1.0 < chunks.seconds_per_record < 1.2
     assert chunks.seconds([item(1, 2)]) == 20 * chunks.seconds_per_record
-
-
-def test_a_group_is_not_torn_apart():
-    chunks = with_speed(1e-3)
-    chunks.put(dataclasses.replace(item(k, 1), group=k // 4 if k < 80 else None) for k in range(100))
-    taken = all_of(chunks, 8)
-    for group in range(20):
-        assert sum(any(one.group == group for one in chunk) for chunk in taken) == 1
-    assert [len(chunk) for chunk in taken[-4:]] == [1, 1, 1, 1]

@@ -30,10 +30,8 @@ def actor_on(federation: Any, device: str, **settings: Any) -> TrainingActor:
 
 def trained(actor: TrainingActor, federation: Any, weight: float | None, at_once: int = 64) -> ChunkDone:
     plan = dataclasses.replace(federation.plan(), steps=4, noise_multiplier=LITTLE_NOISE)
-    items = [
-        ClientWork(str(k), str(k), k, plan, 4, 0.5, weight, group=0, key=bytes([k]) * 32) for k in range(4)
-    ]
-    return actor.train(1, items, at_once, Round("first", federation.start, KERNELS, [items], 64))
+    items = [ClientWork(str(k), str(k), k, plan, 4, 0.5, weight, key=bytes([k]) * 32) for k in range(4)]
+    return actor.train(1, items, at_once, Round("first", federation.start, KERNELS))
 
 
 def test_updates_and_their_sum_are_those_of_the_cpu(federation):

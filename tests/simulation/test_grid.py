@@ -36,7 +36,7 @@ def test_sums_equal_plain_averaging_of_single_updates(fake_ray, two_federations,
 
 
 def test_a_clients_update_does_not_depend_on_its_actor(fake_ray, two_federations):
-    """Bit for bit, also where some take their first step together: whoever trains them, and after whom."""
+    """Bit for bit: whoever trains them, and after whom."""
     updates = []
     for federation, actors in zip(two_federations, (1, 5), strict=True):
         grid = federation.grid_of(fake_ray, actors)
@@ -47,13 +47,13 @@ def test_a_clients_update_does_not_depend_on_its_actor(fake_ray, two_federations
 
 
 def test_a_clients_update_does_not_depend_on_who_else_takes_part(fake_ray, two_federations):
-    """But for rounding, if they take their first step together."""
     one, other = two_federations
     among_all = one.updates(one.grid_of(fake_ray, 3))
     messages = other.messages(summed=False)
     for client in (5, CLIENTS - 1):
         alone = other.updates(other.grid_of(fake_ray, 3), messages=messages[client : client + 1])
-        assert close(alone[client], among_all[client])
+        for name, array in alone[client].items():
+            assert np.array_equal(array, among_all[client][name])
 
 
 def test_clients_and_rounds_have_randomness_of_their_own(fake_ray, federation):
@@ -69,7 +69,7 @@ def test_ten_rounds_with_processes_that_die_at_random(fake_ray, two_federations)
     for federation in two_federations:
         striking = federation is disturbed
         fake_ray.fault = lambda ref, ended, on=striking: (
-            ActorDiedError() if on and luck.random() < 0.03 else None
+            ActorDiedError() if on and luck.random() < 0.01 else None
         )
         grid, arrays = federation.grid_of(fake_ray, 3), None
         for server_round in range(1, 11):

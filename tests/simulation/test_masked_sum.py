@@ -56,14 +56,14 @@ def test_the_members_masks_open_to_the_sum_that_a_simulation_adds_up(
     fake_ray: Any, federation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With what the simulated clients give, through every stage of the protocol, to the bit."""
-    parts, update = list[Any](), TrainingActor._update
+    parts, update = list[Any](), TrainingActor._train
 
-    def keeping(self: Any, item: Any, *, together: bool) -> Any:
-        made = update(self, item, together=together)
+    def keeping(self: Any, item: Any) -> Any:
+        made = update(self, item)
         parts.append(flat({name: array.copy() for name, array in as_arrays(made).items()}))
         return made
 
-    monkeypatch.setattr(TrainingActor, "_update", keeping)
+    monkeypatch.setattr(TrainingActor, "_train", keeping)
     plain = total(sums(secure(federation).grid_of(fake_ray, 3), federation))
     assert plain.any()
     played = Played(head(CLIENTS, 0, numbers=len(plain)))
@@ -74,14 +74,14 @@ def test_the_members_masks_open_to_the_sum_that_a_simulation_adds_up(
 def test_a_client_that_fails_is_in_no_sum(
     fake_ray: Any, federation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update = TrainingActor._update
+    update = TrainingActor._train
 
-    def failing(self: Any, item: Any, *, together: bool) -> Any:
+    def failing(self: Any, item: Any) -> Any:
         if item.client == "3":
             raise ConfigError("no")
-        return update(self, item, together=together)
+        return update(self, item)
 
-    monkeypatch.setattr(TrainingActor, "_update", failing)
+    monkeypatch.setattr(TrainingActor, "_train", failing)
     grid = secure(federation, dropouts=1).grid_of(fake_ray, 1)
     found = [one.content for one in grid.send_and_receive(federation.messages())]
     assert sum(REFUSAL in one for one in found) == 1

@@ -11,19 +11,19 @@ from fl_dp.simulation.cluster.resources import Share
 from fl_dp.simulation.session import ActorStarter, Node, _kept, nodes
 from fl_dp.simulation.work import Measured
 
-FIRST = Measured({"w": "ghost"}, at_once=32, together=128, step_bytes=1, process_bytes=1, most=256)
+FIRST = Measured({"w": "ghost"}, at_once=32, step_bytes=1, process_bytes=1, most=256)
 
 
 @pytest.mark.parametrize("rows", [8, 24, 64])
 def test_kernels_and_rows_stay_those_of_the_first_measurement(tmp_path, rows):
     """Which rows are the fastest differs from measurement to measurement."""
     assert _kept(tmp_path / "shapes.json", "linear", FIRST) == FIRST
-    again = dataclasses.replace(FIRST, kernels={"w": "instantiate"}, at_once=rows, together=64, step_bytes=9)
+    again = dataclasses.replace(FIRST, kernels={"w": "instantiate"}, at_once=rows, step_bytes=9)
     found = _kept(tmp_path / "shapes.json", "linear", again)
-    assert (found.kernels, found.at_once, found.together) == ({"w": "ghost"}, 32, 128)
+    assert (found.kernels, found.at_once) == ({"w": "ghost"}, 32)
     assert found.step_bytes == 9
-    less = _kept(tmp_path / "shapes.json", "linear", dataclasses.replace(again, most=64))
-    assert (less.at_once, less.together) == (32, 64)  # where there is less memory now there are fewer rows
+    less = _kept(tmp_path / "shapes.json", "linear", dataclasses.replace(again, most=16))
+    assert less.at_once == 16  # where there is less memory now there are fewer rows
 
 
 def test_a_model_that_is_new_to_the_run_is_as_measured(tmp_path):

@@ -13,10 +13,8 @@ from fl_dp.engine.backward import Axes
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.errors import UnsteadyError
 from fl_dp.federation.client.attempt import attempt
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.actor.first_steps import TOGETHER, begin_together, is_little
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.update_sum import UpdateSum
@@ -26,7 +24,6 @@ from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.task import Task
 from fl_dp.training.examples import axes_of
 from fl_dp.training.kept import go_on_from, state_of
-from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.recorder import RECORDING_BYTES, Recorder
 from fl_dp.training.trainer import (
     Trainer,
@@ -40,6 +37,7 @@ logger = logging.getLogger("fl_dp")
 
 _CONTEXT_BYTES = 600 * 2**20  # of CUDA itself, in each process; the allocator does not count it
 _STEP_MARGIN = 1.8  # a process may grow by so many times the tensors seen (see engine/kernel_choice)
+_LITTLE_BYTES = 2**24  # of a step's tensors; passes of larger ones are too long to be recorded
 _ROUND_COPIES = 4  # of the parameters, besides model and step: the global ones, noise, a sum in float64
 
 
@@ -80,8 +78,6 @@ class TrainingActor:
         self._chooser = KernelChooser()
         self._sum = UpdateSum()
         self._kept = b""  # the state after the client that was trained last
-        self._group: int | None = None  # the group whose first steps are taken
-        self._ready: dict[str, Trainer] = {}  # its items' trainers that are not used yet, by message id
 
     def ready(self) -> None:
         """Return once the process has its model; only later time counts as a client's."""
@@ -99,31 +95,27 @@ class TrainingActor:
         batch = plan.expected_batch_size if setting == AUTO else min(plan.expected_batch_size, int(setting))
         batch = _rehearsed(first, batch)
         step = peak_bytes(lambda: first.rehearse(batch), self._device)
-        together = TOGETHER if plan.private and not plan.one_by_one and is_little(step) else 0
         trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
-        wanted = max(trainer.most_at_once, together)
-        memory = self._settings.memory_mib * 2**20
+        wanted, memory = trainer.most_at_once, self._settings.memory_mib * 2**20
         at_most = (
             trainer.largest_physical_batch(memory, wanted) if setting == AUTO else min(int(setting), wanted)
         )
-        rows, together = trainer.choose_rows(at_most), min(together, at_most)
-        tried = max(rows, together)
-        size, needed = self._rehearsed(trainer, tried)
+        rows = trainer.choose_rows(at_most)
+        size, needed = self._rehearsed(trainer, rows)
         first.fit_kernels(memory, size)
         if first.kernels != trainer.kernels:
             trainer = self._trainer(plan, KernelChooser(fixed=first.kernels))
             size, needed = self._rehearsed(trainer, size)
-        trainer.check_rows(min(rows, size))
+        trainer.check_rows(size)
         held, total = _gpu_bytes(self._device)
         return Measured(
             kernels=first.kernels,
-            at_once=min(rows, size),
-            together=_steady_or_none(trainer, min(together, size)),
+            at_once=size,
             step_bytes=needed + self._round_bytes(),
-            process_bytes=own_bytes() + (RECORDING_BYTES if self._recorder and is_little(step) else 0),
+            process_bytes=own_bytes() + (RECORDING_BYTES if self._recorder and step <= _LITTLE_BYTES else 0),
             gpu_bytes=held,
             gpu_total=total,
-            most=at_most if size == tried else size,
+            most=at_most if size == rows else size,
         )
 
     def train(
@@ -132,7 +124,6 @@ class TrainingActor:
         """Train the items, one after the other. at_once: rows of each pass.
 
         number: of the round. shared_round: needed only with the round's first chunk; unpacking takes time.
-        A single item is trained without its group, because another of the group may have ended a process.
         RuntimeError if this process does not know round `number`.
         """
         if shared_round is not None:
@@ -140,19 +131,17 @@ class TrainingActor:
         if number != self._number:
             raise RuntimeError(f"items of round {number} for a process in round {self._number}")
         self._at_once = min(at_once, self._fits)
-        self._group, self._ready = None, {}
-        done = [self._try(item, together=len(items) > 1) for item in items]
-        return ChunkDone(done, self._at_once)
+        return ChunkDone([self._try(item) for item in items], self._at_once)
 
     def take_sum(self) -> dict[str, Array]:
         """The weighted sum of all updates since the last call, float64; empty if there was none."""
         return self._sum.take()
 
-    def _prepare(self) -> Round:
+    def _prepare(self) -> None:
         """Build the model, if missing, and load this round's weights."""
         assert self._round is not None
         if self._round.key == self._round_key:
-            return self._round
+            return
         self._have_model()
         assert self._model is not None
         state = self._model.state_dict()  # a tied parameter is in the weights under its first name
@@ -161,7 +150,6 @@ class TrainingActor:
         self._reset = [(state[name], array) for name, array in self._start.items() if name in state]
         self._chooser = KernelChooser(fixed=self._round.kernels)
         self._round_key = self._round.key
-        return self._round
 
     def _have_model(self) -> None:
         """Build the task's model, once; ModelError or TaskError if it cannot be built or protected."""
@@ -173,11 +161,11 @@ class TrainingActor:
             if self._device.type == "cpu" and is_our_code(self._task, model):
                 self._recorder = Recorder()
 
-    def _try(self, item: ClientWork, *, together: bool) -> Done:
+    def _try(self, item: ClientWork) -> Done:
         """Train one client. An exception is this client's failure only."""
         started = time.perf_counter()
         # a GPU lost to this process is lost for the next clients, too: they need another process
-        trained = attempt(lambda: self._update(item, together=together), fatal=(torch.AcceleratorError,))
+        trained = attempt(lambda: self._train(item), fatal=(torch.AcceleratorError,))
         seconds = time.perf_counter() - started
         alone = None
         if trained.problem:
@@ -189,40 +177,11 @@ class TrainingActor:
             self._sum.add(trained.arrays, item.weight)
         return Done(item.message, seconds, trained.problem, alone, trained.log, self._kept)
 
-    def _update(self, item: ClientWork, *, together: bool) -> Mapping[str, Tensor] | None:
-        """Train the item; its update, in the model's own memory, or None if it is not finite."""
-        shared_round = self._prepare()
-        if together and item.group is not None and item.group != self._group:
-            self._begin(shared_round.groups[item.group], shared_round.together)
-        return self._train(item)
-
-    def _begin(self, group: Sequence[ClientWork], rows: int) -> None:
-        """Prepare the group's trainers, with their first clipped sums from shared passes of `rows` rows.
-
-        If that takes too much memory, each client is trained separately from the start.
-        """
-        self._group, self._ready = group[0].group, {}
-        if not 1 <= rows <= self._fits:
-            return
-        try:
-            self._load()
-            trainers = {one.message: self._trainer(one.plan, self._chooser, one) for one in group}
-            members = [
-                (trainer, self._parts[one.part], one.sample_rate)
-                for one in group
-                if isinstance(trainer := trainers[one.message], PrivateTrainer)  # as in every group
-            ]
-            begin_together(members, rows)
-            self._ready = trainers
-        except torch.AcceleratorError:
-            raise
-        except Exception as error:
-            logger.debug("a group of %d is trained one by one: %s", len(group), type(error).__name__)
-
     def _train(self, item: ClientWork) -> Mapping[str, Tensor] | None:
-        """Take the item's steps; see `_update`."""
+        """Take the item's steps; its update, in the model's own memory, or None if it is not finite."""
+        self._prepare()
         self._load()
-        trainer = self._ready.pop(item.message, None) or self._trainer(item.plan, self._chooser, item)
+        trainer = self._trainer(item.plan, self._chooser, item)
         take_steps(trainer, self._parts[item.part], item.steps, item.sample_rate, self._at_once)
         self._kept = state_of(trainer)
         self._fits = min(self._fits, trainer.fits)
@@ -267,15 +226,6 @@ class TrainingActor:
     def _round_bytes(self) -> int:
         assert self._model is not None
         return _ROUND_COPIES * sum(parameter.nbytes for parameter in self._model.parameters())
-
-
-def _steady_or_none(trainer: Trainer, together: int) -> int:
-    """`together`; or 0, so that each client has passes of its own, if rows of a shared pass are unsteady."""
-    try:
-        trainer.check_rows(max(1, together))
-    except UnsteadyError:
-        return 0
-    return together
 
 
 def _gpu_bytes(device: torch.device) -> tuple[int, int]:

@@ -15,8 +15,6 @@ from fl_dp.engine.recording import Recorded
 from fl_dp.errors import ConfigError, UnsteadyError
 from fl_dp.federation.client.attempt import NOT_FINITE
 from fl_dp.simulation.actor import training_actor, update_sum
-from fl_dp.simulation.actor.first_steps import TOGETHER
-from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ClientWork, Round
 from fl_dp.training.private import PrivateTrainer
@@ -25,8 +23,8 @@ from fl_dp.training.recorder import RECORDING_BYTES
 KERNELS = {"1.weight": "ghost", "1.bias": "instantiate"}
 
 
-def shared_round(federation: Any, groups: Any = ()) -> Round:
-    return Round("first", federation.start, KERNELS, groups, TOGETHER)
+def shared_round(federation: Any) -> Round:
+    return Round("first", federation.start, KERNELS)
 
 
 def item(federation: Any, client: int, weight: float | None = None, **plan: Any) -> ClientWork:
@@ -93,74 +91,6 @@ def test_what_a_recording_takes_is_planned_for(federation, monkeypatch):
         monkeypatch.setattr(training_actor, "is_our_code", lambda task, model, ours=ours: ours)
         sizes.append(federation.actor().measure(federation.plan()).process_bytes)
     assert sizes[0] - sizes[1] > 0.5 * RECORDING_BYTES
-
-
-def grouped(
-    federation: Any, items: list[ClientWork], at_once: int = 64, group: Any = None, **changes: Any
-) -> list[Any]:
-    """What an actor of its own makes of the items, of a group that takes the first step together."""
-    shared = dataclasses.replace(shared_round(federation, [group or items]), **changes)
-    return federation.actor().train(1, items, at_once, shared).done
-
-
-def five(federation: Any, **plan: Any) -> list[ClientWork]:
-    return [dataclasses.replace(item(federation, k, **plan), group=0) for k in range(5)]
-
-
-@pytest.fixture
-def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The rows of each pass. The noise does without the digest of its sum, so that rounding changes none."""
-    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: bytes(16))
-    found: list[int] = []
-    _memory_for(monkeypatch, TOGETHER, found)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("rows", "steps", "passes"), [(TOGETHER, 3, [TOGETHER] + [64] * 10), (40, 1, None), (8, 1, None)]
-)
-def test_a_group_takes_its_first_step_in_one_pass_or_in_several_of_one_shape(
-    federation, sizes, rows, steps, passes
-):
-    """Up to rounding."""
-    items = five(federation, steps=steps)
-    together = grouped(federation, items, together=rows)
-    assert sizes == passes or set(sizes) == {rows}
-    for one, part in zip(together, items, strict=True):
-        (alone,) = grouped(federation, [part], group=items, together=rows)
-        assert same(one, alone, 1e-6)
-
-
-def test_a_group_of_which_some_are_trained_elsewhere_gives_the_same_updates(federation):
-    """To the last bit: what is done again after a process was lost must not tell anything new."""
-    items = five(federation)
-    whole, rest = grouped(federation, items), grouped(federation, items[2:4], group=items)
-    assert same(whole[2], rest[0])
-    assert same(whole[3], rest[1])
-
-
-def test_a_group_that_takes_too_much_memory_is_trained_one_by_one(federation, monkeypatch):
-    sizes: list[int] = []
-    _memory_for(monkeypatch, 16, sizes)
-    assert not any(one.problem for one in grouped(federation, five(federation, steps=2), 16))
-    assert sizes[0] == TOGETHER
-    assert set(sizes[1:]) == {16}
-    assert len(sizes) > 5 * 2
-
-
-def test_data_that_raise_fail_their_client_alone_also_in_a_group(federation, monkeypatch):
-    honest, poisoned = PrivateTrainer.draw, len(SharedParts(federation.shared)[1])
-
-    def draw(self: Any, data: Any, sample_rate: float) -> Any:
-        if len(data) == poisoned:
-            raise ValueError("patient 17")
-        return honest(self, data, sample_rate)
-
-    monkeypatch.setattr(PrivateTrainer, "draw", draw)
-    items = five(federation)[:3]
-    done = grouped(federation, items)
-    assert [bool(one.problem) for one in done] == [False, True, False]
-    assert same(done[0], grouped(federation, items[:1], group=items)[0])
 
 
 def test_each_client_starts_from_the_rounds_weights(federation):
@@ -238,9 +168,10 @@ def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation, mon
 
 
 def test_a_smaller_batch_gives_the_same_update_and_one_example_that_does_not_fit_none(
-    federation, monkeypatch, sizes
+    federation, monkeypatch
 ):
-    """Up to rounding."""
+    """Up to rounding. The noise does without the digest of its sum, so that rounding changes none."""
+    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: bytes(16))
     (whole,) = train(federation.actor(), federation, [item(federation, 4, steps=5)])
     _memory_for(monkeypatch, 3, [])
     (parts,) = train(federation.actor(), federation, [item(federation, 4, steps=5)])
@@ -274,22 +205,11 @@ def test_measuring_gives_the_kernels_that_fit_the_memory(federation, monkeypatch
 def test_measuring_chooses_a_batch_where_it_is_to(federation):
     actor = federation.actor(physical_batch_size="auto")
     plenty = actor.measure(federation.plan())
-    assert plenty.together == TOGETHER
-    assert 1 <= plenty.at_once <= TOGETHER
-    large = dataclasses.replace(federation.plan(), expected_batch_size=TOGETHER)
-    assert 1 <= actor.measure(large).at_once <= 2 * TOGETHER
+    assert 1 <= plenty.at_once <= 2 * federation.plan().expected_batch_size
+    large = dataclasses.replace(federation.plan(), expected_batch_size=128)
+    assert 1 <= actor.measure(large).at_once <= 2 * 128
     with pytest.raises(ConfigError, match="Not even one example fits 0 MiB"):
         federation.actor(physical_batch_size="auto", memory_mib=0).measure(federation.plan())
-
-
-def test_first_steps_are_not_taken_together_where_they_are_large_or_not_private(federation, monkeypatch):
-    actor, plan = federation.actor(physical_batch_size="auto"), federation.plan()
-    public = dataclasses.replace(plan, private=False, noise_multiplier=0.0)
-    assert actor.measure(public).together == 0
-
-    monkeypatch.setattr("fl_dp.simulation.actor.first_steps._LITTLE_BYTES", 100)
-    measured = actor.measure(plan)
-    assert measured.together == 0
 
 
 def test_measuring_halves_a_batch_that_does_not_fit(federation, monkeypatch):
@@ -332,7 +252,7 @@ def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(federation
 
 def test_records_that_are_computed_one_by_one_have_passes_of_one_row(federation):
     measured = federation.actor().measure(dataclasses.replace(federation.plan(), arithmetic="proven"))
-    assert (measured.at_once, measured.together) == (1, 0)
+    assert measured.at_once == 1
 
 
 def test_rows_whose_bits_depend_on_their_place_are_refused_before_a_round(federation, monkeypatch):
@@ -342,13 +262,3 @@ def test_rows_whose_bits_depend_on_their_place_are_refused_before_a_round(federa
     monkeypatch.setattr("fl_dp.training.private.check_steady", by_place)
     with pytest.raises(UnsteadyError, match="depends on its place"):
         federation.actor().measure(federation.plan())
-
-
-def test_common_passes_are_left_out_where_theirs_depend(federation, monkeypatch):
-    def by_place(*arguments: Any) -> None:
-        if arguments[4] == 64:  # rows: as many as fit in common
-            raise UnsteadyError("the gradient of 1.weight depends on its place")
-
-    monkeypatch.setattr("fl_dp.training.private.check_steady", by_place)
-    measured = federation.actor().measure(federation.plan())
-    assert (measured.at_once > 1, measured.together) == (True, 0)

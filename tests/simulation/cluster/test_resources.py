@@ -20,7 +20,7 @@ def config(**settings: Any) -> RunConfig:
 
 
 def measured(process: int = 0, step: int = 0, gpu: int = 0, gpu_total: int = 0) -> Measured:
-    return Measured({}, 64, 0, step, process, gpu, gpu_total)
+    return Measured({}, 64, step, process, gpu, gpu_total)
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,7 @@ class PoissonSampler:
         | the last loop | the next loop |
         |---|---|
         | left early | continues after the last physical batch that was handed out |
+        | left early, and an engine sees this sampler | hands out the draw without its step again, whole |
         | finished | starts again with new draws |
 
         If an inner loop is left early, the rest of its physical batches is skipped when the outer loop
@@ -165,8 +166,10 @@ class PoissonSampler:
         """
         if not getattr(loader, "in_order", True):
             raise ConfigError("A DataLoader with in_order=False mixes batches of several steps.")
-        if self._see is not None and (dataset := getattr(loader, "dataset", None)) is not None:
-            self._see(dataset)
+        if self._see is not None:
+            self._see(getattr(loader, "dataset", None))
+        if self._registered:
+            self._batches_done, self._open = 0, None  # the engine has dropped its part of an open draw
         self._generator.set_state(self._state)
         draws = self._draws = deque()
         try:
@@ -215,7 +218,8 @@ class PoissonSampler:
     def register(self, see: Callable[[object], None] | None = None) -> None:
         """From now on a draw ends when its step is taken. ConfigError if an engine sees the sampler already.
 
-        see: called with the data set of the loader before each loop; it may raise.
+        see: called with the data set of the loader, or None, before each loop; it may raise. Then the engine
+        drops what it has gathered of a draw.
 
         Two engines on one draw would be two mechanisms with the same secret draws; their epsilons would not
         add up to that of both.
@@ -272,7 +276,8 @@ class PoissonSampler:
         if examples != (records := sum(draw.sizes)):
             raise ConfigError(
                 f"The losses of this step are {'more' if examples > records else 'fewer'} than the "
-                "records of its draw. Each record of the draw has one loss, in one virtual step."
+                "records of its draw. Each record of the draw has one loss, in one virtual step. Begin a new "
+                "loop over sampler.logical_batches(loader): it hands out this draw again, whole."
             )
         return draw
 

@@ -24,8 +24,8 @@ BeforeStep = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], 
 _OF_OPACUS = ("noise_multiplier", "max_grad_norm", "expected_batch_size")
 
 
-class ForwardHook:
-    """A hook of a model that its copies and files do not have: there it does nothing, without fl_dp.
+class WeakHook:
+    """A hook that copies and files of what it is on do not have: there it does nothing, without fl_dp.
 
     Nor does it once the engine is gone.
     """
@@ -52,11 +52,18 @@ class _NoScaler:
 
 
 class UnprotectedSteps:
-    """Counts steps by optimizers without an engine over these parameters, while no engine is attached."""
+    """Counts steps by optimizers without an engine over the parameters of a model.
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
+    parameters: the engine's own. While it is attached `Attachment` refuses such steps over them, and only
+    those over the rest of the model are counted.
+    """
+
+    def __init__(self, module: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
+        self._module = module
         self._own = {id(parameter): parameter for parameter in parameters.values()}
         self._series = Series(1.0, 0.0)
+        _watch_all_optimizers()
+        _WATCHING[:] = [one for one in _WATCHING if one() is not None] + [weakref.ref(self)]
         self.start()
 
     @property
@@ -65,19 +72,21 @@ class UnprotectedSteps:
 
     def start(self) -> None:
         """From now on; later engines over these weights count these steps, too."""
-        note(self._series, self._own.values())
-        _watch_all_optimizers()
-        _WATCHING[:] = [one for one in _WATCHING if one() not in (None, self)] + [weakref.ref(self)]
+        note(self._series, [*self._own.values(), *self._module.parameters()])
+        self._is_attached = False
 
     def stop(self) -> None:
-        _WATCHING[:] = [one for one in _WATCHING if one() not in (None, self)]
+        self._is_attached = True
 
     def check_other(self, optimizer: torch.optim.Optimizer) -> None:
         """Count a step that moves one of the parameters."""
         if hasattr(optimizer, "privacy_engine"):
             return
-        moved = (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
-        self._series.taken += any(id(parameter) in self._own for parameter in moved)
+        moved = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
+        watched = {*self._own, *map(id, self._module.parameters())}
+        self._series.taken += not moved.isdisjoint(
+            watched - self._own.keys() if self._is_attached else watched
+        )
 
 
 class Attachment:
@@ -95,6 +104,7 @@ class Attachment:
         before_step: BeforeStep,
         watch: PassWatch,
     ) -> None:
+        hooks = hooks_of(module, watch)  # raises before anything was added
         self._optimizer = optimizer
         added = {**added, "_step_supports_amp_scaling": _NoScaler()}
         self._added = {name: vars(optimizer).get(name, _NOTHING) for name in added}
@@ -102,7 +112,7 @@ class Attachment:
         self._had = set(vars(optimizer))
         for name, value in added.items():
             setattr(optimizer, name, value)
-        self._hooks = [optimizer.register_step_pre_hook(before_step), *hooks_of(module, watch)]
+        self._hooks = [optimizer.register_step_pre_hook(before_step), *hooks]
         _watch_all_optimizers()
         _WATCHING[:] = [one for one in _WATCHING if one() is not None] + [weakref.ref(self)]
 
@@ -152,11 +162,18 @@ class Attachment:
 
 
 def hooks_of(module: nn.Module, watch: PassWatch) -> tuple[RemovableHandle, RemovableHandle]:
-    """The hooks by which `watch` sees the model's passes."""
-    return (
-        module.register_forward_pre_hook(ForwardHook(watch.begin), with_kwargs=True),
-        module.register_forward_hook(ForwardHook(watch.end), with_kwargs=True),
-    )
+    """The hooks by which `watch` sees the model's passes. ConfigError for a model that takes none."""
+    try:
+        return (
+            module.register_forward_pre_hook(WeakHook(watch.begin), with_kwargs=True),
+            module.register_forward_hook(WeakHook(watch.end), with_kwargs=True),
+        )
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{type(module).__name__} takes no hooks, by which the engine sees the model's passes "
+            f"({error}). Give PrivacyEngine the model as it was before torch.jit.script or torch.jit.trace, "
+            "and script it after training."
+        ) from error
 
 
 _NOTHING = object()

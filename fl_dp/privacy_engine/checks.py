@@ -2,11 +2,11 @@
 
 import random
 from typing import Any
-from weakref import WeakValueDictionary
 
 import torch
 import torch.distributed
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from fl_dp.engine.tracing.mixing import LossesOf, check_no_mixing
 from fl_dp.errors import ConfigError
@@ -67,7 +67,7 @@ class CheckedLosses:
         self._losses_of, self._every = losses_of, every
         self._searched = False
         self._chance = random.SystemRandom()
-        self._made: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+        self._made: Any = WeakIdKeyDictionary()  # losses -> what arithmetic in place would change
 
     def __call__(self, *batch: Any) -> Tensor:
         """The losses (N,) of a batch. Raises ProbeError where examples are seen to mix."""
@@ -77,16 +77,21 @@ class CheckedLosses:
             check_no_mixing(self._losses_of, *batch)
         losses = self._losses_of(*batch)
         self._searched = self._searched or len(losses) >= _THOROUGH_FROM
-        self._made[id(losses)] = losses
+        self._made[losses] = _mark(losses)
         return losses
 
     def check_made_here(self, losses: Tensor) -> None:
-        """ConfigError for losses that were computed elsewhere: they were never searched for mixing."""
-        if self._made.get(id(losses)) is not losses:
+        """ConfigError for losses that were computed elsewhere, or changed in place: nobody searched them."""
+        if not isinstance(losses, Tensor) or self._made.get(losses) != _mark(losses):
             raise ConfigError(
-                "These losses do not come from engine.losses(...). With losses_of= the engine makes them "
-                "itself, so that it can see whether examples mix: optimizer.step(loss=engine.losses(x, y))."
+                "These losses do not come from engine.losses(...), or were changed since. With losses_of= "
+                "the engine makes them itself, so that it can see whether examples mix: "
+                "optimizer.step(loss=engine.losses(x, y))."
             )
+
+
+def _mark(losses: Tensor) -> tuple[Any, bool | int]:
+    return losses.grad_fn, losses.is_inference() or losses._version
 
 
 def check_chance(every: int) -> None:

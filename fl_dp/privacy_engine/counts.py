@@ -6,11 +6,14 @@ engines over one model, or over one data set, share one count.
 
 import gc
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
 
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import ConcatDataset, Subset, TensorDataset
 from torch.utils.weak import WeakIdKeyDictionary
 
 from fl_dp.errors import ConfigError
@@ -68,6 +71,12 @@ class Count:
     def steps_of_line(self) -> int:
         """Of this engine, and of the states that it has loaded."""
         return sum(one.taken for one in self._line)
+
+    @property
+    def unprotected(self) -> int:
+        """Of optimizers without an engine, and of other engines without noise."""
+        line = {one.key for one in self._line}
+        return sum(one.taken for one in self.series if not one.noise_multiplier and one.key not in line)
 
     def entries(self, steps: int) -> list[Entry]:
         """All other series, and as many of this engine's own steps as make up `steps` in total.
@@ -131,6 +140,34 @@ def note(series: Series, things: Iterable[object]) -> None:
     for thing in things:
         if series not in (book := _BOOKS.setdefault(thing, [])):
             book.append(series)
+
+
+def records_behind(dataset: object) -> list[object]:
+    """The data sets of which Subset and ConcatDataset made this one, and their tensors.
+
+    Raises ConfigError if one of their records is in several places.
+    """
+    bases: dict[int, object] = {}
+    places = _places(dataset, bases)
+    if isinstance(dataset, Subset | ConcatDataset) and len(np.unique(places)) < len(places):
+        raise ConfigError(
+            "The data set has a record in several places (repeated indices of a Subset, a ConcatDataset of "
+            "overlapping parts): a record would be drawn more often than its rate. Give each one place; to "
+            "let some weigh more, multiply their losses by a factor."
+        )
+    found = list(bases.values())
+    return found + [one for base in found if isinstance(base, TensorDataset) for one in base.tensors]
+
+
+def _places(dataset: object, bases: dict[int, object]) -> NDArray[np.int64]:
+    """A number for each record, the same for the same record of the same base."""
+    if isinstance(dataset, ConcatDataset):
+        return np.concatenate([_places(one, bases) for one in dataset.datasets])
+    if isinstance(dataset, Subset) and isinstance(dataset.dataset, Sized):
+        return _places(dataset.dataset, bases)[np.asarray(dataset.indices, dtype=np.int64)]
+    key = id(dataset.tensors[0] if isinstance(dataset, TensorDataset) else dataset)
+    bases.setdefault(key, dataset)
+    return (list(bases).index(key) << 40) + np.arange(len(dataset) if isinstance(dataset, Sized) else 0)
 
 
 def _can_be_referred_to(thing: object) -> bool:

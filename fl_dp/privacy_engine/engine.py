@@ -36,6 +36,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import (
     Attachment,
     UnprotectedSteps,
+    WeakHook,
     check_attachable,
     check_step_arguments,
 )
@@ -170,7 +171,7 @@ class PrivacyEngine(Fixed, Reports):
         check_chance(check_every)
         self._check = ModelCheck(module, self.parameters, check_every)
         self._public_weights, self._has_state = public_weights, False
-        self._unprotected = UnprotectedSteps(self.parameters)
+        self._unprotected = UnprotectedSteps(module, self.parameters)
         self._losses = None if losses_of is None else CheckedLosses(losses_of, check_every)
         self._most = most_drawn(batch_size)
         self._pending: ClippedSum | None = None
@@ -205,27 +206,26 @@ class PrivacyEngine(Fixed, Reports):
         check_overrides(next(iter(self.parameters.values())).device)
         weights = self.parameters.values()
         self._steps.begin(self, self.module, weights, are_public=self._public_weights and not self.steps)
-        try:
-            if self._ranks is None:
-                self._steps.watch(sampler)
-            else:
-                self._steps.watch(sampler, self._ranks.see)
-                self._start_ranks(self._ranks, optimizer, sampler)
-        except BaseException:
-            self._steps.leave()
-            raise
-        self._has_state |= bool(optimizer.state) and not self._steps.count.steps
-        self._unprotected.stop()
-        self._was_attached = True
         added = {
             "privacy_engine": self,
             "virtual_step": self._virtual_step,
             "get_privacy_spent": self.get_privacy_spent,
             "get_training_stats": self.get_training_stats,
         }
-        self._attached = Attachment(
-            optimizer, self.module, self.parameters, added, self._before_step, self._check.watch
-        )
+        try:
+            self._steps.watch(sampler, WeakHook(self._begin_loop))
+            if self._ranks is not None:
+                self._start_ranks(self._ranks, optimizer, sampler)
+            self._attached = Attachment(
+                optimizer, self.module, self.parameters, added, self._before_step, self._check.watch
+            )
+        except BaseException:
+            self._steps.leave()
+            raise
+        self._has_state |= bool(optimizer.state) and not self._steps.count.steps
+        self._unprotected.stop()
+        self._check.watch.start()
+        self._was_attached = True
 
     def detach(self) -> None:
         """Release optimizer and sampler, remove the hooks, and drop what virtual steps have gathered.
@@ -247,7 +247,7 @@ class PrivacyEngine(Fixed, Reports):
         """Allow steps again."""
         self._locked = False
 
-    def losses(self, *batch: Any) -> Tensor:
+    def losses(self, *batch: Any, **named: Any) -> Tensor:
         """The losses (N,) of a batch by `losses_of`, for `step` and `virtual_step`.
 
         Raises ProbeError where examples are seen to mix, ConfigError without `losses_of`.
@@ -255,6 +255,11 @@ class PrivacyEngine(Fixed, Reports):
         if self._losses is None:
             raise ConfigError(
                 "engine.losses needs PrivacyEngine(..., losses_of=...), which makes the losses."
+            )
+        if named:
+            raise TypeError(
+                f"engine.losses takes tensors by position, got {next(iter(named))!r}: engine.losses(x, y), "
+                "or for a dict engine.losses(batch), with losses_of=lambda batch: ..."
             )
         self._check_may_step()
         return self._losses(*batch)
@@ -272,6 +277,7 @@ class PrivacyEngine(Fixed, Reports):
                 "The state was asked for in the middle of a logical batch: what virtual steps have "
                 "gathered has no noise yet and is not saved. Save after optimizer.step."
             )
+        self._note_buffers()
         return {"settings": self._settings(), **self._steps.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -356,6 +362,12 @@ class PrivacyEngine(Fixed, Reports):
         else:
             self._ranks.check()
 
+    def _begin_loop(self, dataset: object) -> None:
+        """A draw that was begun is handed out again, whole: what was gathered of it goes."""
+        self._drop_pending()
+        if self._ranks is not None and dataset is not None:
+            self._ranks.see(dataset)
+
     def _drop_pending(self) -> None:
         self._pending = None
         if self._ranks is not None:
@@ -381,8 +393,11 @@ class PrivacyEngine(Fixed, Reports):
     def _set_grads(self) -> None:
         """Set the noisy mean gradient of everything pending. The step is counted before noise is drawn."""
         noisy = self._noisy() if self._ranks is None else self._noisy_of(self._ranks)
+        padding = self._check.padding_rows()
         for name, parameter in self.parameters.items():
             parameter.grad = noisy[name].div_(self.batch_size).to(parameter.dtype)
+            if (row := padding.get(id(parameter))) is not None:
+                parameter.grad[row] = 0.0  # as PyTorch leaves it
 
     def _noisy_of(self, ranks: Ranks) -> Mapping[str, Tensor]:
         """The noisy sum over all ranks."""

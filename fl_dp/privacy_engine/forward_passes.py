@@ -30,7 +30,7 @@ class PassWatch:
     every: contents are compared, too, in the first pass in a mode, and in one of so many, on average.
     mode: which modules were in training mode at the last call. inputs: zeros in place of its arguments.
     in_evaluation: whether a pass could only be repeated in evaluation mode. are_buffers_moved: whether some
-    buffer was written between the passes.
+    buffer was written between the passes, as of the last look.
     """
 
     def __init__(self, module: nn.Module, every: int) -> None:
@@ -44,7 +44,7 @@ class PassWatch:
         self._before: Moment | None = None
         self._after: Moment | None = None
         self._aside: tuple[Moment, Moment] | None = None  # around the last pass without gradients
-        self._buffers: list[int] | None = None  # their versions after the last step
+        self._buffers: list[int] | None = None  # their versions at the start, and after the last step
         self.are_buffers_moved = False
         self._contents: Contents | None = None
         self._written: list[Written] = []
@@ -55,19 +55,36 @@ class PassWatch:
         """Another object whenever parts of the model may have changed."""
         return self._state.tables
 
+    def look(self) -> Moment:
+        """What the model holds. Notes whether some buffer was written since it was looked at before."""
+        now = self._state.look()
+        if self._buffers is not None:
+            if (seen := self._aside[1] if self._aside else self._after or self._before) is None:
+                self.are_buffers_moved |= self._state.buffer_versions() != self._buffers
+            else:
+                self.are_buffers_moved |= any(one.kind == "buffer" for one in seen.changes(now))
+        return now
+
+    def start(self) -> None:
+        """From now on buffers are not written between the passes, also not before the first one."""
+        if self._buffers is None:
+            self._state.look()
+            self._buffers = self._state.buffer_versions()
+
     def begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A forward pre-hook."""
         if self._is_off:
             return
+        self._are_buffers_moved = self.are_buffers_moved
+        now = self.look()
         if not torch.is_grad_enabled():  # an evaluation; a step may still come for the pass before it
-            now = self._state.look()
             self._aside = now, now
             return
-        self.drop()  # of a pass that had no step
-        self._aside_back()
-        self._before, before = self._state.look(), self.mode
-        if self._buffers is not None and self._state.buffer_versions() != self._buffers:
-            self.are_buffers_moved = True
+        if self._aside or self._before:
+            self._aside_back()
+            self.drop()  # of a pass that had no step
+            now = self._state.look()
+        self._before, before = now, self.mode
         if self.structure is not self._structure:
             self._structure, self.mode = self.structure, mode_of(module)
         is_new = self.inputs is None or self.mode != before
@@ -109,6 +126,7 @@ class PassWatch:
     def finish(self) -> None:
         """After the backward pass: undo what was written. ProbeError for what lasts or would be read."""
         try:
+            self._aside_back()
             self._check_backward()
             self._put_back()
             if self._contents is not None:

@@ -11,6 +11,7 @@ from fl_dp.errors import ConfigError, UnseenUseError
 from fl_dp.privacy_engine.forward_passes import PassWatch, mode_of
 from fl_dp.privacy_engine.settings import check_module
 
+_LOOK_UPS = ("EmbeddingBackward0", "EmbeddingBagBackward0")
 _TURNS = 3  # further checks of a model whose step uses a parameter in a new way
 
 
@@ -33,6 +34,19 @@ class ModelCheck:
         if self._structure is not self.watch.structure:
             check_module(self._module, self._parameters, self._all)
             self._structure = self.watch.structure
+
+    def padding_rows(self) -> dict[int, int]:
+        """The padding_idx of every table, by identity, that was only looked up in, always with this one."""
+        tables = [one for one in self._module.modules() if isinstance(one, nn.Embedding | nn.EmbeddingBag)]
+        rows = {id(one.weight): one.padding_idx for one in tables if one.padding_idx is not None}
+        if not rows:
+            return {}
+        other = {id(one.weight) for one in tables if one.padding_idx != rows.get(id(one.weight))}
+        uses = {key for axes in self._axes.values() for key in axes.batch}
+        looked_up = {name for key in uses for name in key.parameters}
+        looked_up -= {name for key in uses if key.operator not in _LOOK_UPS for name in key.parameters}
+        names = {id(parameter): name for name, parameter in self._parameters.items()}
+        return {one: row for one, row in rows.items() if names.get(one) in looked_up and one not in other}
 
     def clipped(self, clip: Callable[[Axes], ClippedSum]) -> ClippedSum:
         """What `clip` makes of the last pass, whose rows it is told; then what the pass has left is undone.

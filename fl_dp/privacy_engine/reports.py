@@ -20,7 +20,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import UnprotectedSteps, hooks_of
 from fl_dp.privacy_engine.model_check import ModelCheck
 from fl_dp.privacy_engine.settings import refuse_keywords
-from fl_dp.privacy_engine.spent import DRAWS, PrivacySpent, assumed, warn_of_assumed_sampling
+from fl_dp.privacy_engine.spent import BUFFERS, DRAWS, PLAIN, PrivacySpent, assumed, warn_of_assumed_sampling
 from fl_dp.privacy_engine.steps import Steps
 
 NAMES = ("med_clip", "max_clip", "min_clip", "non_finite", "snr", "signal", "noise", "noise_limit")
@@ -135,32 +135,36 @@ class Reports(ABC):
         engines took, and for keywords of other engines.
         """
         refuse_keywords(other, "get_privacy_spent")
+        self._note_buffers()
         asked = self._steps.count.steps if steps is None else steps
         entries = self._steps.count.entries(asked)
         unprotected = self._unprotected.taken
         epsilon = math.inf if unprotected else compute_epsilon(entries, self.target_delta, self.accountant)
         unseen = self._steps.unseen(asked, self._unseen())
+        if plain := self._unprotected_steps():
+            unseen[PLAIN] = plain
         if DRAWS in unseen and 0 < epsilon < math.inf and not self._has_warned:
             self._has_warned = True
             warn_of_assumed_sampling()
         wrong = self._wrong(asked) if steps is None else ()
         return PrivacySpent(wrong, epsilon, self.target_delta, asked, assumed(unseen))
 
+    def _note_buffers(self) -> None:
+        """Name buffers that were written between the passes, also after the last one."""
+        self._check.watch.look()
+        if self._check.watch.are_buffers_moved:
+            self._steps.note(BUFFERS)
+
     def _unprotected_steps(self) -> int:
-        others = (
-            one
-            for one in self._steps.count.series
-            if not one.noise_multiplier and one is not self._steps.count.own
-        )
-        return max(self._unprotected.taken, sum(one.taken for one in others))
+        return max(self._unprotected.taken, self._steps.count.unprotected)
 
     def _wrong(self, asked: int) -> tuple[str, ...]:
         """What makes the number misleading."""
         found = []
         if unprotected := self._unprotected_steps():
             found.append(
-                f"NOT PRIVATE: {unprotected} steps of an optimizer without an engine have moved these "
-                "weights. If their data were public, make the engine after them, with public_weights=True"
+                f"NOT PRIVATE: {unprotected} steps of an optimizer without an engine have moved weights of "
+                "this model. If their data were public, make the engine after them, with public_weights=True"
             )
         elif not (self._was_attached or asked):
             found.append(

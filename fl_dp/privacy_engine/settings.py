@@ -249,6 +249,11 @@ def check_optimizer(
     protected = {id(parameter): name for name, parameter in trained.items()}
     missing = dict(protected)
     for name, parameter in trained.items():
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            raise ConfigError(
+                f"{name} has a hook for its gradient, which a private step does not call. Remove the hook; "
+                "to keep weights at zero, multiply them by the mask after optimizer.step."
+            )
         if not parameter.requires_grad:
             raise ConfigError(
                 f"{name} was frozen after the engine was made and would get only noise; make a new engine."

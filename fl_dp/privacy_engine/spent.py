@@ -60,7 +60,8 @@ class PrivacySpent:
 
 
 DRAWS, LOSSES, NOISE_SOURCE, DRAW_SOURCE = "draws", "losses", "noise generator", "draw generator"
-OTHERS, BACK, CONTINUED = "other engines", "steps taken back", "continued"
+OTHERS, PLAIN = "other engines", "other optimizers"
+BACK, CONTINUED = "steps taken back", "continued"
 PUBLIC, EVALUATION, RANKS = "public weights", "evaluation mode", "records of ranks"
 BUFFERS, OPTIMIZER = "buffers", "optimizer state"
 
@@ -92,6 +93,7 @@ _TOLD: Mapping[str, tuple[str, str]] = {
     ),
     OPTIMIZER: (
         "the state that the optimizer had at attach() is of no gradient without noise",
+        "to go on from a saved state: engine.load_state_dict first, then attach(); else "
         "optimizer.state.clear(), or a new optimizer, before attach()",
     ),
     EVALUATION: (
@@ -101,6 +103,10 @@ _TOLD: Mapping[str, tuple[str, str]] = {
     OTHERS: (
         "{} of these are of other engines over the same weights or records",
         "PrivacyEngine(public_weights=True) if their records were public",
+    ),
+    PLAIN: (
+        "{} of an optimizer without an engine, or of an engine without noise, have no protection",
+        "PrivacyEngine(public_weights=True), made after them, if their records were public",
     ),
     PUBLIC: (
         "the first weights are public: {} of earlier engines over them are not counted",

@@ -6,11 +6,10 @@ from typing import Any
 from weakref import ref
 
 from torch import nn
-from torch.utils.data import TensorDataset
 
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError
-from fl_dp.privacy_engine.counts import Count, Series
+from fl_dp.privacy_engine.counts import Count, Series, records_behind
 from fl_dp.privacy_engine.spent import BACK, CONTINUED, DRAW_SOURCE, DRAWS, OTHERS, PUBLIC
 
 
@@ -49,7 +48,7 @@ class Steps:
     ) -> None:
         """Require every step from now on to be one draw of `sampler`; ConfigError if its draws differ.
 
-        see: called with the data set of each loop.
+        see: called with the data set at the start of each loop; None if the loader has none.
         """
         if sampler is None:
             return
@@ -74,8 +73,7 @@ class Steps:
                 f"{self._sample_size}: epsilon would be of other draws. Give both, and sample_size, "
                 "len(dataset); for a part of the data take a torch.utils.data.Subset."
             )
-        same = dataset.tensors if isinstance(dataset, TensorDataset) else ()
-        self.count.join([dataset, *same], "this data set")
+        self.count.join(records_behind(dataset), "this data set")
         self._see(dataset)
 
     def leave(self) -> None:
@@ -120,11 +118,15 @@ class Steps:
         next_step: as `take` would get it.
         """
         found = dict(self._open)
-        if others := self.count.steps - self.taken:
+        if others := self.count.steps - self.taken - self.count.unprotected:
             found[OTHERS] = others
         if steps > self.count.steps:
             found = {**dict.fromkeys(next_step | self._unseen_draw(), steps), **found}
         return found
+
+    def note(self, name: str) -> None:
+        """Name something that was not seen, of no step alone."""
+        self._open[name] = max(self._open[name], 1)
 
     def state_dict(self) -> dict[str, Any]:
         """For `load_state_dict`."""

@@ -191,13 +191,16 @@ def test_a_registered_sampler_goes_on_when_the_step_was_taken_wherever_its_loops
     assert rest == 2
 
 
-def test_a_registered_sampler_that_is_left_within_a_draw_goes_on_with_the_rest_of_it():
+@pytest.mark.parametrize("stop", [1, 15])
+def test_a_registered_sampler_that_is_left_within_a_draw_hands_it_out_again_whole(stop):
+    """Also if all of it was handed out, and its step was not taken."""
     sampler = _registered(expected_batch_size=30, steps=2)
-    taken = _leave(sampler, 15)  # all of it, but its step was not taken
+    taken = _leave(sampler, stop)
     loop = sampler.logical_batches(sampler)
-    assert list(next(loop)) == []
+    again = list(next(loop))
+    assert (len(again), again[:stop]) == (15, taken)
     sampler.step_taken(30)
-    assert list(next(loop)) == taken
+    assert list(next(loop)) == again
 
 
 def test_a_released_sampler_hands_out_a_draw_without_its_step_again_whole():

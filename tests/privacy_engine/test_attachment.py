@@ -4,9 +4,12 @@ import copy
 import subprocess
 import sys
 
+import pytest
 import torch
-from attached import attached, losses_of, small_batch
+from attached import attached, losses_of, small_batch, small_engine, small_model
 from torch import nn
+
+from fl_dp.errors import ConfigError
 
 X, Y = small_batch()
 
@@ -36,3 +39,18 @@ def test_a_saved_or_copied_model_holds_no_records_and_loads_without_fl_dp(tmp_pa
     copied = copy.deepcopy(model)
     copied(X)
     assert engine._check.watch._before is not None, "the copy's calls are not the model's"
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")
+def test_a_model_that_takes_no_hooks_is_refused_and_nothing_stays():
+    scripted = torch.jit.script(small_model())
+    optimizer = torch.optim.SGD(scripted.parameters(), lr=0.1)
+    before = set(vars(optimizer))
+    engine = small_engine(scripted, noise_multiplier=1.0)
+    with pytest.raises(ConfigError, match=r"takes no hooks.*before torch.jit.script"):
+        engine.attach(optimizer)
+    assert set(vars(optimizer)) == before
+    assert not optimizer._optimizer_step_pre_hooks
+    second = small_engine(scripted, noise_multiplier=1.0)
+    with pytest.raises(ConfigError, match="takes no hooks"):  # and no other engine is in the way
+        second.attach(optimizer)

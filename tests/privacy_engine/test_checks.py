@@ -142,3 +142,38 @@ def test_the_wrappers_of_torch_are_refused(module, name):
     nn.Module.__init__(model)
     with pytest.raises(ConfigError, match=f"is wrapped in {name}"):
         small_engine(model, noise_multiplier=1.0)
+
+
+def over_their_mean(losses):
+    losses /= losses.detach().mean()
+
+
+def by_class(losses):
+    losses *= torch.arange(12.0)
+
+
+def without_a_gradient(losses):
+    with torch.no_grad():
+        losses.mul_(2.0)
+
+
+@pytest.mark.parametrize("change", [over_their_mean, by_class, without_a_gradient])
+def test_losses_that_were_changed_in_place_are_not_the_engine_s_own(change):
+    model = small_model()
+    model, optimizer, engine = attached(model, losses_of=lambda x, y: losses_of(model, x, y))
+    losses = engine.losses(*small_batch())
+    change(losses)
+    with pytest.raises(ConfigError, match=r"do not come from engine.losses\(...\), or were changed since"):
+        optimizer.step(loss=losses)
+    assert engine.steps == 0
+    optimizer.step(loss=engine.losses(*small_batch()))
+
+
+def test_losses_take_tensors_by_position_and_may_be_looked_at_in_an_evaluation():
+    model = small_model()
+    engine = small_engine(model, noise_multiplier=1.0, losses_of=lambda x, y: losses_of(model, x, y))
+    x, y = small_batch()
+    with pytest.raises(TypeError, match=r"by position, got 'x': engine.losses\(x, y\)"):
+        engine.losses(x=x, y=y)
+    with torch.inference_mode():
+        assert engine.losses(x, y).shape == (12,)

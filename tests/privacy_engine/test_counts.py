@@ -8,7 +8,7 @@ import pytest
 import torch
 from attached import attached, losses_of, small_batch, small_engine, small_model
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 
 from fl_dp import PoissonSampler
 from fl_dp.accounting.epsilon import compute_epsilon
@@ -221,3 +221,91 @@ def test_fewer_steps_than_other_engines_took_have_no_price():
     with pytest.raises(ConfigError, match="steps=3 >= 4"):
         second.get_privacy_spent(steps=3)
     assert second.get_privacy_spent(steps=5).epsilon == epsilon((1.0, 5))
+
+
+@pytest.mark.parametrize("is_attached", [True, False])
+def test_a_part_that_the_engine_does_not_train_and_another_optimizer_does_is_not_private(is_attached):
+    model = small_model()
+    model[2].requires_grad_(False)
+    engine = small_engine(model, noise_multiplier=1.0)
+    optimizer = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    engine.attach(optimizer)
+    take(model, optimizer, 2)
+    if not is_attached:
+        engine.detach()
+    model[2].requires_grad_(True)
+    losses_of(model, X, Y).mean().backward()
+    torch.optim.Adam(model[2].parameters()).step()
+    model[2].requires_grad_(False)
+    model[0].zero_grad()
+    if not is_attached:
+        engine.attach(optimizer)
+    take(model, optimizer, 1)
+    spent = engine.get_privacy_spent()
+    assert (spent.epsilon, engine.steps) == (math.inf, 3)
+    assert str(spent).startswith("NOT PRIVATE: 1 steps of an optimizer without an engine")
+    assert "1 step of an optimizer without an engine" in told(engine)["other optimizers"]
+    assert "other engines" not in told(engine)
+
+
+def test_another_model_s_optimizer_takes_no_privacy():
+    model, optimizer, engine = attached()
+    other = small_model()
+    losses_of(other, X, Y).mean().backward()
+    torch.optim.SGD(other.parameters(), lr=0.1).step()
+    take(model, optimizer, 1)
+    assert engine.get_privacy_spent().epsilon == epsilon((1.0, 1))
+
+
+FOLDS = {
+    "of a data set": lambda data: Subset(data, range(10, 40)),
+    "of its tensors": lambda data: Subset(TensorDataset(*data.tensors), [*range(10, 39), -1]),
+    "of folds": lambda data: ConcatDataset(
+        [Subset(Subset(data, range(20)), [3, 4]), Subset(data, range(30, 40))]
+    ),
+}
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_folds_of_one_data_set_count_together(fold):
+    data = TensorDataset(*small_batch(40))
+    engine = train_on(Subset(data, range(30)), small_model())
+    with pytest.raises(ConfigError, match="over this data set"):
+        train_on(FOLDS[fold](data), small_model())
+    engine.detach()
+    assert train_on(FOLDS[fold](data), small_model()).get_privacy_spent().steps == 6
+
+
+REPEATED = {
+    "indices": lambda data: Subset(data, [*range(20), 0]),
+    "the same index from behind": lambda data: Subset(data, [0, -40, *range(1, 20)]),
+    "the data set twice": lambda data: ConcatDataset([data, data]),
+    "its tensors": lambda data: ConcatDataset([data, TensorDataset(*data.tensors)]),
+    "oversampling": lambda data: ConcatDataset([data, *[Subset(data, range(10))] * 2]),
+    "within a part": lambda data: Subset(ConcatDataset([data, Subset(data, range(10))]), range(45)),
+}
+
+
+@pytest.mark.parametrize("case", REPEATED)
+def test_a_record_in_several_places_is_refused(case):
+    data = TensorDataset(*small_batch(40))
+    with pytest.raises(ConfigError, match="a record would be drawn more often than its rate"):
+        train_on(REPEATED[case](data), small_model())
+
+
+def test_state_of_an_optimizer_before_the_engine_s_says_the_right_order():
+    """Resumed in the order: the optimizer's state, attach, the engine's state."""
+    model, optimizer, engine = attached(optimizer_class=torch.optim.Adam)
+    take(model, optimizer, 2)
+    states = optimizer.state_dict(), engine.state_dict()
+    for is_right in (False, True):
+        model = small_model()
+        resumed = small_engine(model, noise_multiplier=1.0)
+        optimizer = torch.optim.Adam(model.parameters())
+        optimizer.load_state_dict(states[0])
+        if is_right:
+            resumed.load_state_dict(states[1])
+        resumed.attach(optimizer)
+        resumed.load_state_dict(states[1])
+        take(model, optimizer, 1)
+        assert ("engine.load_state_dict first, then attach()" in str(resumed.get_privacy_spent())) != is_right

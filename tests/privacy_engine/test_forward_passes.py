@@ -400,3 +400,68 @@ def test_masks_of_layers_and_random_numbers_of_torch_are_no_memory():
     model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), Does(a_map).requires_grad_(), nn.Linear(3, 3))
     model[2].linear = nn.Linear(8, 3)
     assert steps(model).steps == 3
+
+
+def moved_before_the_first_pass(model, step):
+    model.mean.copy_(X.mean(0)[:3])
+    step()
+
+
+def moved_after_the_last_pass(model, step):
+    step()
+    model.mean.copy_(X.mean(0)[:3])
+
+
+def moved_between_a_pass_and_an_evaluation(model, step):
+    losses_of(model, X, Y)
+    model.mean.copy_(X.mean(0)[:3])
+    with torch.no_grad():
+        model(X)
+    step()
+
+
+@pytest.mark.parametrize(
+    "move",
+    [moved_before_the_first_pass, moved_after_the_last_pass, moved_between_a_pass_and_an_evaluation],
+)
+def test_buffers_are_watched_from_attach_to_the_line(move):
+    model, optimizer, engine = attached(with_buffer(lambda m, x: m.mean))
+    assert "buffers" not in str(engine.get_privacy_spent())
+    move_ = torch.enable_grad()(lambda: optimizer.step(loss=losses_of(model, X, Y)))
+    with torch.no_grad():
+        move(model, move_)
+    assert "buffers" in [one.name for one in engine.get_privacy_spent().assumed]
+    assert "buffers" in engine.state_dict()["unseen"]
+
+
+def test_tables_that_passes_make_are_no_buffers_that_were_written():
+    def table(m, x):
+        m.temporary = torch.arange(3.0) + len(x)
+
+    model = Does(table)
+    model.register_buffer("temporary", torch.zeros(3), persistent=False)
+    model, optimizer, engine = attached(model)
+    optimizer.step(loss=losses_of(model, X, Y))
+    with torch.no_grad():
+        model(X[:5])
+    engine.get_privacy_spent()
+    losses = losses_of(model, X, Y)
+    engine.get_privacy_spent()
+    with torch.no_grad():
+        model(X[:5])
+    optimizer.step(loss=losses)
+    assert "buffers" not in [one.name for one in engine.get_privacy_spent().assumed]
+
+
+def test_what_a_pass_without_a_step_kept_does_not_come_back_with_an_evaluation_s():
+    model, optimizer, _ = attached(Does(a_map))
+    for _ in range(2):
+        losses = losses_of(model, X, Y)
+        with torch.no_grad():
+            model(X)
+        losses_of(model, X, Y)
+        losses = losses_of(model, X, Y)
+        with torch.no_grad():
+            model(X)
+        optimizer.step(loss=losses)
+        assert held(model) == set()

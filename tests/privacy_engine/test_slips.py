@@ -210,3 +210,47 @@ def test_an_optimizer_in_a_wrapper_without_hooks_is_unwrapped():
     engine.attach(wrapped.optimizer)
     step(model, wrapped.optimizer)
     assert engine.steps == 1
+
+
+def test_hooks_of_a_gradient_are_refused_and_a_mask_is_put_on_after_the_step():
+    model, optimizer, engine = attached()
+    mask = (torch.arange(6) > 2).float()
+    hook = model[0].weight.register_hook(lambda gradient: gradient * mask)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"0\.weight has a hook.*by the mask after optimizer\.step"):
+            step(model, optimizer)
+        hook.remove()
+        hook = model[0].weight.register_post_accumulate_grad_hook(lambda parameter: None)
+    hook.remove()
+    step(model, optimizer)
+    with torch.no_grad():
+        model[0].weight *= mask
+    step(model, optimizer)
+    assert engine.steps == 2
+
+
+class Words(nn.Module):
+    """A head that is a table, too; tied: the same one."""
+
+    def __init__(self, kind, tied):
+        super().__init__()
+        self.table, self.is_bag = kind(5, 4, padding_idx=1), kind is nn.EmbeddingBag
+        self.head = nn.Linear(4, 5)
+        if tied:
+            self.head.weight = self.table.weight
+
+    def forward(self, x):
+        found = self.table(x)
+        return self.head(found if self.is_bag else found.mean(1))
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_padding_row_of_a_table_moves_only_if_something_else_reads_it(kind, tied):
+    model = Words(kind, tied)
+    optimizer, _ = engine_of(model)
+    before = model.table.weight.detach().clone()
+    x, y = torch.arange(36).view(12, 3) % 5, torch.arange(12) % 5
+    optimizer.step(loss=losses_of(model, x, y))
+    moved = (model.table.weight != before).any(1).tolist()
+    assert moved == [True, tied, True, True, True]

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.cli.common import run_command
@@ -29,7 +28,6 @@ from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import to_line
 
 PLAIN, SHARED = Entry(0.1, 6.0, 5), Entry(0.1, 6.0, 5, 8)
-PLAN = ["--records", "2000", "--batch-size", "100", "--rounds", "50"]
 
 
 def client(name: str, spent: tuple[Entry, ...], next_step: Entry = SHARED, **profile: object) -> ClientRecord:
@@ -145,41 +143,3 @@ def test_ledger_show_has_both(ledger, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     assert "total (alone)" in printed
     assert "only each client's own share of the noise protects it" in " ".join(printed.split())
-
-
-def test_budget_and_calibrate_answer_for_secure_sums(capsys):
-    words = ["budget", *PLAN, "--noise-multiplier", "2", "--members", "10", "--dropouts", "1", "--json"]
-    assert run_command(app, words) == 0
-    found = json.loads(capsys.readouterr().out)
-    entry = Entry(0.05, 2.0, 50, 8)
-    assert found["epsilon"] == compute_epsilon((entry,), 1e-5)
-    assert found["epsilon_alone"] == compute_epsilon_alone((entry,), 1e-5)
-    words = ["calibrate", *PLAN, "--epsilon", "2", "--members", "10", "--json"]
-    assert run_command(app, words) == 0
-    found = json.loads(capsys.readouterr().out)
-    noise = found["phases"][0]["noise_multiplier"]
-    assert compute_epsilon((Entry(0.05, noise, 50, 9),), 1e-5) <= 2.0
-    assert compute_epsilon((Entry(0.05, noise * 0.999, 50, 9),), 1e-5) > 2.0 * 0.999
-    assert run_command(app, ["budget", *PLAN, "--noise-multiplier", "0.6", "--members", "100"]) == 0
-    assert "epsilon is none (infinite, or above 20)" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (["--dropouts", "1"], "--members: missing"),
-        (["--members", "3", "--dropouts", "1"], "no threshold"),
-        (["--members", "10", "--steps", "2"], "a round of a secure sum is one local step"),
-    ],
-)
-def test_sums_that_cannot_be_are_refused(words, reason, capsys):
-    assert run_command(app, ["budget", *PLAN, "--noise-multiplier", "2", *words]) != 0
-    assert reason in " ".join(capsys.readouterr().err.split())
-
-
-def test_the_answer_without_secure_sums_is_as_it_was(capsys):
-    assert run_command(app, ["budget", *PLAN, "--noise-multiplier", "2", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert "epsilon_alone" not in found
-    assert "shares" not in found["phases"][0]
-    assert compute_epsilon((Entry(0.05, 2.0, 1000),), 1e-5) == found["epsilon"]

@@ -15,7 +15,6 @@ from fl_dp.cli.main import app
 from fl_dp.records import Entry
 from fl_dp.reporting.table import print_table
 
-MEMBERS = ["--records=2000000", "--batch-size=100", "--rounds=50", "--noise-multiplier=2", "--members=100"]
 LONG = "patients of the hospital, part 3/11 (dirichlet, 0.5, seed 99)"
 
 
@@ -68,14 +67,6 @@ HEADS = {
         "state",
     ),
     "keys": ("key", "default", "meaning"),
-    "budget": (
-        "rounds",
-        "batch size",
-        "sample rate",
-        "steps a round",
-        "noise multiplier",
-        "clients of a person",
-    ),
     "plan": ("key", "value", "why"),
     "check": ("client", "records", "rate", "noise", "steps", "before", "epsilon", "rounds"),
 }
@@ -88,7 +79,6 @@ def test_the_tables_of_commands_fit_80_columns(name, tmp_path, monkeypatch, caps
     words = {
         "ledger": ["ledger", "show", "--rounds", str(a_ledger(tmp_path))],
         "keys": ["keys"],
-        "budget": ["budget", *MEMBERS],
         "plan": ["plan"],
         "check": ["check", "3", "3", "3", "2"],
     }[name]

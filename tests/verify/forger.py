@@ -326,7 +326,7 @@ FORGERIES = {
         unsigned="dates and times of the run",
     ),
     "versions": Forgery(
-        of_summary(versions={"fl-dp": "99"}),
+        of_summary(versions={"fl-dp": "2.99"}),
         unsigned="versions, and the digests of the server's code and config",
     ),
     "purpose and approval": Forgery(

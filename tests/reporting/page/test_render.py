@@ -128,7 +128,7 @@ def test_words_of_the_guarantee(make: Make) -> None:
     assert "For one record at one client: epsilon 0.76, delta 0.00001" in text  # 0.751, rounded up
     assert "add or remove one record at one client" in text
     assert "k of them with k times epsilon" in text
-    assert "For somebody at more than 1 client, their epsilons add up." in text
+    assert "For somebody at more than one client, their epsilons add up." in text
     assert "Conclusions about people in general are not covered." in text
     assert "stays released" in text
     assert "whole plan: epsilon 2.50" in text

@@ -20,7 +20,7 @@ from fl_dp.statements import Stated
 
 from .conftest import Make, change_summary, statement
 from .reading import Page
-from .runs import RUNS, SUM_OF_SITES, evaluated, of_clients, of_rounds, of_sums, signed
+from .runs import RUNS, evaluated, of_clients, of_rounds, of_sums, signed
 
 
 def column(table: Table, name: str) -> list[str]:
@@ -122,13 +122,13 @@ def test_metrics_of_sites_have_intervals_and_their_cost_is_in_the_clients_row(ma
         ("auroc", "0.8412", "0.7900 to 0.8900", where), ("recall", "too few records", "", where),
     )  # fmt: skip
     assert column(clients(run), "its test records") == ["0.94 of 1.00 at delta 1e-05", "none"]
-    both = read_run(evaluated(make("sum"), secure_sum=SUM_OF_SITES))
+    both = read_run(evaluated(make("sum"), in_sums=True))
     assert column(clients(both), "its test records") == ["0.94 of 1.00 at delta 1e-05, alone 1.40", "none"]
 
 
 def test_what_was_not_heard_is_an_upper_bound_and_the_end_of_the_run_counts(make: Make) -> None:
     """A run that ended within an evaluation; south has shown nothing, and may have spent all that it may."""
-    folder = evaluated(make(), secure_sum=SUM_OF_SITES)
+    folder = evaluated(make(), in_sums=True)
     sites = json.loads(folder.rounds.read_text().splitlines()[-1])["site_metrics"]["sites"]
     north = {**sites["north"], "status": "failed", "unheard": 1}
     south = {**north, "budget": 3.0, "epsilon": 3.0, "epsilon_alone": None, "charges": []}

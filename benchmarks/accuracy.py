@@ -97,7 +97,7 @@ def measured(settings: Settings, data_root: str) -> dict[str, Any]:
         started = time.perf_counter()
         result = fl_dp.simulate(out=Path(folder) / "run", quiet=True, data_root=data_root, **settings)
         seconds = time.perf_counter() - started
-        curve = list(result.rounds["accuracy"]) if settings["evaluate_every"] else None
+        curve = list(result.rounds["accuracy"])
     metrics, federation = result.summary["metrics"], result.summary["federation"]
     return {
         "accuracy": metrics["accuracy"],

@@ -26,8 +26,8 @@ class Row:
 
 ONE_CLIENT = {
     "clients": 1, "min_clients": 1, "fit_clients": 1, "weights": "uniform", "epsilon": 3.0, "delta": 1e-5,
-    "rounds": 1, "physical_batch_size": 256, "max_grad_norm": 0.1, "evaluate_every": 0,
-    "client_timeout": 1e5, "round_timeout": 1e5, "metrics": "accuracy,accuracy-per-class",
+    "rounds": 1, "physical_batch_size": 256, "max_grad_norm": 0.1,
+    "round_timeout": 1e5, "metrics": "accuracy,accuracy-per-class",
 }  # fmt: skip
 # Batch, momentum, bound: defaults of the code that Tramer and Boneh publish (cnns.py); the rate by --tune.
 TANH_CNN = {
@@ -159,7 +159,7 @@ ROWS: Mapping[str, Row] = {
     "cifar10 one client pixels": Row(
         {
             **CIFAR, **TANH_CNN, "rounds": 10, "local_epochs": 3.0, "optimizer_state": "keep",
-            "learning_rate_schedule": "cosine", "precision": "bf16",
+            "learning_rate_schedule": "cosine",
         },
         "59.2 (Tramer, Boneh 2021)", 60.0,
     ),
@@ -168,7 +168,7 @@ ROWS: Mapping[str, Row] = {
         {
             **CIFAR, "model": "wrn-gn:16x4", "epsilon": 8.0, "rounds": 6, "local_epochs": 0.25,
             "expected_batch_size": 512, "physical_batch_size": 64, "max_grad_norm": 2.0, "momentum": 0.9,
-            "learning_rate": 0.23, "optimizer_state": "keep", "evaluate_every": 1, "precision": "bf16",
+            "learning_rate": 0.23, "optimizer_state": "keep",
         },
         "79.5 (De et al. 2022)",
     ),

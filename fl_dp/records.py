@@ -162,9 +162,6 @@ CLIENT_STATUSES: tuple[ClientStatus, ...] = typing.get_args(ClientStatus)
 RefusalStatus = Literal["declined", "failed"]
 REFUSAL_STATUSES: tuple[RefusalStatus, ...] = typing.get_args(RefusalStatus)
 
-# The number formats in which a step's products are computed.
-PRECISIONS = FLOAT32, BF16 = ("float32", "bf16")
-
 # How a gradient is scaled to the clipping bound: names of `engine/clip_functions.py`.
 CLIPPINGS = ABADI, AUTOMATIC = ("abadi", "automatic")
 
@@ -213,7 +210,7 @@ class RoundPlan:
     settings; nothing is loaded by these names. arithmetic: one of `ARITHMETICS`.
     numerics: the server's `NUMERICS`.
     optimizer, optimizer_settings: a name of `training/optimizers.py`, and numbers; optimizer_state: one of
-    `OPTIMIZER_STATES`. class_weights: compared like the loss. precision: one of `PRECISIONS`.
+    `OPTIMIZER_STATES`. class_weights: compared like the loss.
     unit: whom privacy protects, and so what an example is, see `DataSettings.unit_of_all`; compared.
     local_algorithm: a name of `training/local_algorithms.py`; pull: its strength. personal: patterns of the
     parameters that never leave the client; compared. origin: the run's first name, if the run continues
@@ -242,7 +239,6 @@ class RoundPlan:
     optimizer_settings: str = ""
     optimizer_state: str = RESET
     class_weights: str = ""
-    precision: str = FLOAT32
     unit: str = "record"
     local_algorithm: str = "fedavg"
     pull: float = 0.0

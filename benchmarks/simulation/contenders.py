@@ -143,7 +143,7 @@ def _run_config(name: str, place: Place) -> dict[str, str | int | float]:
         "min-clients": federation.per_round,
         "fit-clients": federation.per_round,
         "rounds": place.rounds,
-        "evaluate-every": 0,
+        "evaluate": "off",
         "local-epochs": 1,
         "expected-batch-size": federation.batch,
         "physical-batch-size": "auto",

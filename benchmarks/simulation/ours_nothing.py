@@ -62,7 +62,7 @@ def _config(options: argparse.Namespace, data: Path) -> RunConfig:
         min_clients=options.clients,
         fit_clients=options.clients,
         rounds=options.rounds,
-        evaluate_every=0,
+        evaluate="off",
         expected_batch_size=1,
         physical_batch_size=1,
         noise_multiplier=1.0,

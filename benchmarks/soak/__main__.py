@@ -96,7 +96,7 @@ def all_started(
 ) -> tuple[Server, Sequence[Client]]:
     settings = {
         "rounds": rounds, "clients": CLIENTS, "min-clients": 2, "fit-clients": CLIENTS,
-        "noise-multiplier": NOISE, "epsilon": EPSILON, "round-timeout": 120, "evaluate-every": 20,
+        "noise-multiplier": NOISE, "epsilon": EPSILON, "round-timeout": 120,
     }  # fmt: skip
     words = tuple(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
     # a port that nobody is given by chance: who connects to it while nobody serves it would reach itself

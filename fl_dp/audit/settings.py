@@ -155,7 +155,6 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         optimizer_settings=config.optimizer_settings,
         optimizer_state=config.optimizer_state,
         class_weights=config.class_weights,
-        precision=config.precision,
         clipping=config.clipping,
         shares=members_shares(config) if config.secure else 0,
     )

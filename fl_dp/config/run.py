@@ -94,9 +94,9 @@ class RunConfig(RunSettings):
             f"{DECLARED} or {UNIFORM} with privacy = off, as there is no noise",
         )  # fmt: skip
         require(
-            self.keep_model != BEST or (self.evaluate == "server" and self.evaluate_every > 0),
+            self.keep_model != BEST or self.evaluate == "server",
             "keep-model", self.keep_model,
-            f"{LAST} or {AVERAGE}, as the server's test data are not evaluated after rounds",
+            f"{LAST} or {AVERAGE}, as the server has no test data",
         )  # fmt: skip
         require(
             not self.personal or self.evaluate == "off", "evaluate", self.evaluate,

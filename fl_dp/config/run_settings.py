@@ -12,7 +12,6 @@ from fl_dp.records import (
     ABADI,
     ARITHMETICS,
     CLIPPINGS,
-    FLOAT32,
     LEAST_EPSILON,
     LEAST_NOISE,
     MOST_DELTA,
@@ -21,7 +20,6 @@ from fl_dp.records import (
     MOST_NOISE,
     MOST_PULL,
     OPTIMIZER_STATES,
-    PRECISIONS,
     RESET,
     STEADY_ROWS,
 )
@@ -119,9 +117,6 @@ class RunSettings(TaskSettings):
         "off: the server has no test data",
         choices=EVALUATE,
     )
-    evaluate_every: Annotated[int, Range(0, 10**6)] = setting(
-        1, _SERVER, "rounds between evaluations on the test data; 0: only after the last round"
-    )
     site_metrics: bool = setting(
         False, _SERVER,
         "metrics on the sites' own test records, after the last round; evaluate-epsilon pays for them",
@@ -177,10 +172,6 @@ class RunSettings(TaskSettings):
         "keep: it goes on from round to round, stored on the client's disk",
         choices=OPTIMIZER_STATES,
     )
-    precision: str = setting(
-        FLOAT32, _TRAINING, "bf16: passes in bfloat16; norms, clipping and noise stay in float32",
-        choices=PRECISIONS, page="training.md#precision",
-    )  # fmt: skip
     local_algorithm: str = setting(
         "fedavg", _TRAINING, "local training algorithm; mr-mtl: each site also has its own model",
         choices=LOCAL_ALGORITHMS, own="an algorithm that all sites have",
@@ -245,9 +236,6 @@ class RunSettings(TaskSettings):
         "simulated clients that train at a time on a GPU; auto: as many as fit its memory",
         page="scale.md#resources",
         may_change=True,
-    )
-    client_timeout: Seconds = setting(
-        600.0, _MACHINE, "seconds that a simulated client may take for a round", may_change=True
     )
     public_data: bool = setting(
         False, _MACHINE, "the records are public or synthetic: clients on this machine then use a ledger "

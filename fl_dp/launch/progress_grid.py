@@ -81,16 +81,9 @@ class ProgressGrid(BaseGrid):
             if self._counts:
                 self._tell.answered(trained)
             if self._waiting <= 0:
-                measured = " and evaluating the model" if self._measures() else ""
+                measured = " and evaluating the model" if self._config.evaluate == "server" else ""
                 self._tell.doing(f"averaging the updates{measured}")
         return replies
-
-    def _measures(self) -> bool:
-        """Whether the server evaluates the model of the round that was asked for last."""
-        config, every = self._config, self._config.evaluate_every
-        if config.evaluate != "server":
-            return False
-        return self._round >= config.rounds or (every > 0 and self._round % every == 0)
 
     def site_at(self, node: int) -> str | None:
         return site_at(self._grid, node)

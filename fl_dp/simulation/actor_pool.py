@@ -211,7 +211,7 @@ class ActorPool:
         self._round.actor_lost(actor)
 
     def _stop_hanging(self) -> None:
-        now, reason = time.monotonic(), f"took longer than client-timeout = {self._client_timeout:g} s"
+        now, reason = time.monotonic(), f"took longer than round-timeout = {self._client_timeout:g} s"
         for actor, has in list(self._round.actors.items()):
             if has.chunks and now - self._actors[actor].calls[0].started > self._allowed(has.chunks[0]):
                 logger.warning("a training process is gone: a client %s", reason)

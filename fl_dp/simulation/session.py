@@ -76,7 +76,7 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
     at_once = 1 if config.physical_batch_size == AUTO else int(config.physical_batch_size)
     # a GPU has room for few contexts besides what steps need: one actor measures before others start
     first = 1 if one.gpus else min(places(one, there), config.fit_clients)
-    pool = ActorPool(start_actor, first, config.client_timeout, at_once)
+    pool = ActorPool(start_actor, first, config.round_timeout, at_once)
     pool.start()
     try:
         with Ledger.open(Path(simulation.client.ledger), one_run=simulation.client.one_run_ledger) as ledger:

@@ -15,14 +15,13 @@ from fl_dp.engine.recording import Passed
 from fl_dp.engine.tracing.harness import in_place_of
 from fl_dp.errors import ProbeError
 from fl_dp.training.objective import Batch, Objective
-from fl_dp.training.precision import computed_in, in_full
 from fl_dp.training.rows import sends_ahead
 
 logger = logging.getLogger("fl_dp")
 
 
 class Passes:
-    """axes: from `probe`. chooser: of the kernels; may be replaced. precision: of a plan."""
+    """axes: from `probe`. chooser: of the kernels; may be replaced."""
 
     def __init__(
         self,
@@ -31,7 +30,6 @@ class Passes:
         objective: Objective,
         chooser: KernelChooser,
         *,
-        precision: str,
         device: torch.device,
     ) -> None:
         check_overrides(device)
@@ -39,19 +37,17 @@ class Passes:
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         # After a payment, no check of real data may end a round: findings go to the client's own log.
         self._axes = axes.reporting(_note)
-        self._precision, self.device = precision, device
+        self.device = device
 
     def on(self, device: torch.device) -> "Passes":
         """The same for a copy of the model on `device`."""
         model = copy.deepcopy(self.model).to(device)
-        return Passes(
-            model, self._axes, self.objective, self.chooser, precision=self._precision, device=device
-        )
+        return Passes(model, self._axes, self.objective, self.chooser, device=device)
 
     @property
     def kind(self) -> tuple[object, ...]:
         """What decides the operators of a pass, besides the model and the shapes of its examples."""
-        return self.objective, self._precision, self.device, *self.chooser.fixed.items()
+        return self.objective, self.device, *self.chooser.fixed.items()
 
     @property
     def state(self) -> dict[str, Tensor]:
@@ -60,7 +56,7 @@ class Passes:
 
     def losses_of(self, *examples: Tensor) -> Tensor:
         """`losses_at` the model's weights."""
-        return losses_at(self.model, self.objective, examples, self._precision, self.device)
+        return losses_at(self.model, self.objective, examples, self.device)
 
     def kept(self, batch: Batch) -> Passed:
         """Losses, and what is kept of each parameter's gradients, at the model's weights."""
@@ -82,14 +78,13 @@ class Passes:
             parameter.requires_grad_()
 
 
-def losses_at(
-    model: nn.Module, objective: Objective, examples: Batch, precision: str, device: torch.device
-) -> Tensor:
-    """(N,) each example's own loss, at least float32, from a batch's tensors on any device."""
+def losses_at(model: nn.Module, objective: Objective, examples: Batch, device: torch.device) -> Tensor:
+    """(N,) each example's own loss, from a batch's tensors on any device; in float32 at least."""
     batch = tuple(part.to(device, non_blocking=sends_ahead(device)) for part in examples)
     # with gradients, whatever state an example that raised midway has left behind
-    with torch.enable_grad(), computed_in(precision, device):
-        return in_full(objective.losses(model, batch))
+    with torch.enable_grad():
+        losses = objective.losses(model, batch)
+    return losses.float() if losses.dtype in (torch.bfloat16, torch.float16) else losses
 
 
 def _note(error: ProbeError) -> None:

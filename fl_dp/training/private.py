@@ -32,7 +32,6 @@ from fl_dp.training.mixing_watch import MixingWatch, words_of
 from fl_dp.training.objective import Batch, Objective
 from fl_dp.training.optimizers import descent_of
 from fl_dp.training.passes import Passes
-from fl_dp.training.precision import check_precision
 from fl_dp.training.recorder import Recorder
 from fl_dp.training.rehearsing import chooser_that_fits, quickest_rows, steady_rows
 from fl_dp.training.replicas import Replicas
@@ -67,16 +66,13 @@ class PrivateTrainer:
         more_devices: Sequence[torch.device] = (),
     ) -> None:
         self.plan, self.device = plan, device
-        self._passes = Passes(
-            model, axes, objective, chooser or KernelChooser(), precision=plan.precision, device=device
-        )
+        self._passes = Passes(model, axes, objective, chooser or KernelChooser(), device=device)
         self._replicas = Replicas(self._passes, () if plan.one_by_one else more_devices)
         parameters = self._passes.parameters
         # raises, before a payment, if no grid is fine enough
         noise_grid(plan.max_grad_norm, plan.own_multiplier, count_of(parameters.values()))
         # A larger draw, of probability 2^-111, is cut: how far rounding moves a sum depends on this number.
         self.most = most_drawn(plan.expected_batch_size)
-        check_precision(plan.precision, device)
         self.descent = descent_of(plan, list(parameters.values()), divisor=plan.expected_batch_size)
         self.algorithm = algorithm_of(plan, parameters)
         self._watch = MixingWatch(self._passes.losses_of)

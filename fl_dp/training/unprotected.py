@@ -18,7 +18,6 @@ from fl_dp.training.local_algorithm import algorithm_of
 from fl_dp.training.objective import Objective
 from fl_dp.training.optimizers import descent_of
 from fl_dp.training.passes import losses_at
-from fl_dp.training.precision import check_precision
 
 logger = logging.getLogger("fl_dp")
 
@@ -45,7 +44,6 @@ class UnprotectedTrainer:
         self._objective = objective
         named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._parameters = list(named.values())
-        check_precision(plan.precision, device)
         self.descent = descent_of(plan, self._parameters, divisor=1.0)
         self.algorithm = algorithm_of(plan, named)
         self.draw_from(randomness or Randomness.system())
@@ -141,4 +139,4 @@ class UnprotectedTrainer:
         return [None if grads[0] is None else sum(grads[1:], grads[0]) for grads in zip(*parts, strict=True)]
 
     def _sum_of_losses(self, *examples: Tensor) -> Tensor:
-        return losses_at(self._model, self._objective, examples, self.plan.precision, self._device).sum()
+        return losses_at(self._model, self._objective, examples, self._device).sum()

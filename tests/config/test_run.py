@@ -52,7 +52,6 @@ def test_a_client_assumes_what_a_run_assumes():
         (RunConfig, "momentum", 1.0),
         (RunConfig, "partition", "even"),
         (RunConfig, "accountant", "no-such-accountant"),
-        (RunConfig, "precision", "fp16"),
         (RunConfig, "optimizer-settings", "betas"),
         (ClientConfig, "client", ""),
         (ClientConfig, "ledger", ""),

@@ -128,10 +128,7 @@ def test_a_rounds_answers_are_counted_errors_too():
     ("settings", "measured"),
     [
         ({"evaluate": "off", "rounds": 4}, False),
-        ({"evaluate_every": 2, "rounds": 9}, True),
-        ({"evaluate_every": 3, "rounds": 9}, False),
-        ({"evaluate_every": 0, "rounds": 9}, False),
-        ({"evaluate_every": 0, "rounds": 4}, True),
+        ({"rounds": 4}, True),
     ],
 )
 def test_where_others_count_it_does_not_and_a_model_is_said_to_be_measured_where_it_is(settings, measured):

@@ -139,9 +139,9 @@ def test_a_client_that_hangs_is_stopped(fakes, fake_ray, caplog, with_others):
 
     fake_ray.fault = kills("3", fakes.HANGS)
     before = fake_ray.now
-    assert run(pool) == {"3": f"took longer than client-timeout = {TIMEOUT:g} s"}
+    assert run(pool) == {"3": f"took longer than round-timeout = {TIMEOUT:g} s"}
     assert fake_ray.now - before < 3 * TIMEOUT
-    assert f"a client took longer than client-timeout = {TIMEOUT:g} s" in caplog.text
+    assert f"a client took longer than round-timeout = {TIMEOUT:g} s" in caplog.text
 
 
 def test_a_process_that_hangs_with_its_sum_is_stopped(fakes, fake_ray):

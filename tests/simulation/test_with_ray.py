@@ -130,7 +130,7 @@ def test_a_round_of_clients_that_misbehave(two_federations, pool_of):
     answers = federation.round(federation.grid(pool), federation.messages())
     assert answers.refused == {
         1: "its process ended while it was trained (killed, or out of memory)",
-        5: "took longer than client-timeout = 4 s",
+        5: "took longer than round-timeout = 4 s",
         8: "an unexpected error; its own log says which",
     }
     assert federation.steps() == dict.fromkeys(range(CLIENTS), 2)

@@ -44,7 +44,7 @@ def replays(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("plan", [{}, {"precision": "bf16"}, {"momentum": 0.9, "max_grad_norm": 0.1}])
+@pytest.mark.parametrize("plan", [{}, {"momentum": 0.9, "max_grad_norm": 0.1}])
 def test_steps_are_the_same_to_the_bit(data, replays, plan):
     own, recorded = (after_steps(data, recorder, **plan) for recorder in (None, Recorder(after=0.0)))
     assert all(map(torch.equal, own, recorded))
@@ -69,7 +69,7 @@ def test_a_bad_example_contributes_nothing_and_the_others_as_ever(data, replays,
 
 def test_trainers_of_one_model_replay_at_their_own_weights_bounds_rows_and_kernels(data, replays):
     model, recorder, batch = mlp(dropout=0.0), Recorder(after=0.0), data.batch(torch.arange(8))
-    others = {"max_grad_norm": 0.01}, {"precision": "bf16"}, {"kernels": "ghost"}, {}
+    others = {"max_grad_norm": 0.01}, {"kernels": "ghost"}, {}
     for number, plan in enumerate([{}, *others, *others]):
         model[0].weight = nn.Parameter(torch.randn(8, 5, generator=torch.Generator().manual_seed(number)))
         ours, own = (trainer_of(model, data, one, **plan) for one in (recorder, None))

@@ -38,10 +38,9 @@ KINDS = pytest.mark.parametrize("kind", ["classes", "labels", "numbers", "tokens
 
 
 @KINDS
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("changes", [{}, {"arithmetic": PROVEN}, {"private": False, "noise_multiplier": 0.0}])
-def test_steps(kind, changes, precision):
-    model, data, trainer = _trainer(kind, precision=precision, **changes)
+def test_steps(kind, changes):
+    model, data, trainer = _trainer(kind, **changes)
     before = nn.utils.parameters_to_vector(model.parameters()).detach().clone()
     trainer.check_losses()
     trainer.rehearse(8)

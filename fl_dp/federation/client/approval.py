@@ -88,7 +88,7 @@ def in_words(accepted: AcceptedRound, spent: Sequence[Entry]) -> list[str]:
     each = (
         f"each round: {counted(plan.steps, 'step')} of about {plan.expected_batch_size} of "
         f"{client.public_size} {client.settings.unit_name}s, "
-        f"optimizer {plan.optimizer}, precision {plan.precision}"
+        f"optimizer {plan.optimizer}"
     )
     if not plan.private:
         return [asks, each, f"{NOT_PRIVATE}: no protection, and no epsilon holds for these data afterwards"]

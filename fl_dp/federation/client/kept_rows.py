@@ -27,7 +27,7 @@ logger = logging.getLogger("fl_dp.clients")
 _MOST_KINDS = 64
 _OF_A_KIND = (  # of a plan: all that the time of a pass depends on
     "model", "trained", "expected_batch_size", "private", "loss", "task", "arithmetic", "class_weights",
-    "precision", "unit", "local_algorithm", "personal", "seen",
+    "unit", "local_algorithm", "personal", "seen",
 )  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from fl_dp.records import (
     MOST_PULL,
     NUMERICS,
     OPTIMIZER_STATES,
-    PRECISIONS,
     PROVEN,
     RoundPlan,
 )
@@ -107,12 +106,11 @@ def _check_same_results(plan: RoundPlan, config: ClientConfig, task: str) -> Non
 
 
 def _check_way(plan: RoundPlan) -> None:
-    """Check precision, optimizer and local algorithm against closed lists. The last two see only noised
-    gradients and received weights.
+    """Check optimizer and local algorithm against closed lists. They see only noised gradients and
+    received weights.
     """
     for what, asked, known in (
         ("optimizer state", plan.optimizer_state, OPTIMIZER_STATES),
-        ("precision", plan.precision, PRECISIONS),
         ("local algorithm", plan.local_algorithm, LOCAL_ALGORITHMS.built_in()),
     ):
         _require(asked in known, f"asks for {what} {_short(asked)}, expected {' or '.join(known)}")

@@ -121,7 +121,6 @@ def round_plan(
         optimizer_settings=config.optimizer_settings,
         optimizer_state=config.optimizer_state,
         class_weights=config.class_weights,
-        precision=config.precision,
         unit=config.unit_of_all,
         local_algorithm=config.local_algorithm,
         pull=config.pull,

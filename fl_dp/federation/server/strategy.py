@@ -306,11 +306,9 @@ class PrivateStrategy(Strategy):
         return arrays, None
 
     def _evaluate(self, server_round: int, evaluate_fn: Evaluate | None) -> MetricRecord:
-        """Metrics of the global model, or of the average if that is kept; empty if no evaluation is due."""
-        every, last = self._config.evaluate_every, self.reporting.last_round
-        due = server_round == last or bool(every and server_round % every == 0)
+        """Metrics of the global model, or of the average if that is kept; empty without test data."""
         model = self._kept.measured(self.result.arrays)
-        metrics = evaluate_fn(server_round, model) if evaluate_fn and due else None
+        metrics = evaluate_fn(server_round, model) if evaluate_fn else None
         if metrics is None:
             return MetricRecord()
         self.result.evaluate_metrics_serverapp[server_round] = metrics

@@ -40,7 +40,7 @@ def test_a_round_of_the_same_kind_is_not_measured_again(config: ClientConfig) ->
 @pytest.mark.parametrize(
     "other",
     [
-        {"model": "mlp"}, {"expected_batch_size": 32}, {"private": False}, {"precision": "bf16"},
+        {"model": "mlp"}, {"expected_batch_size": 32}, {"private": False},
         {"trained": "x"}, {"task": "0" * 64}, {"at_most": 32},
     ],
 )  # fmt: skip

@@ -48,7 +48,7 @@ def _update(federation, ledger, weights=None, **changes) -> Mapping | None:
         paid, _ = clients.pay(works, digest_of(weights))
     if not paid:
         return None
-    shared = Round("r", weights, KERNELS, (), 0)
+    shared = Round("r", weights, KERNELS)
     (done,) = federation.actor().train(1, paid, 64, shared).done
     rate = plan.learning_rate / plan.expected_batch_size
     return {name: (weights[name] - array) / rate for name, array in done.arrays.items()}

@@ -109,7 +109,6 @@ def _require_site_metrics(flat: Mapping[str, Scalar]) -> None:
     """Raise ConfigError for a setting with which the sites' metrics would be wrong, or not accounted for."""
     fitting: dict[str, tuple[Scalar, str]] = {
         "privacy": ("on", "on, as metrics are noised and paid for"),
-        "clients-per-person": (1, "1, as a person may be trained at one site and tested at another"),
         "personal": ("", "no value, as sites then have no common model to evaluate"),
         "strategy": ("", "no value, as fl_dp itself asks for the metrics"),
     }

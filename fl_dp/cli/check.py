@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fl_dp.cli.arguments import ARGUMENTS, placed_error, read_request, simulation_engine
-from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say
+from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say, shipped
 from fl_dp.errors import ConfigError
 from fl_dp.launch.exit_codes import ExitCode
 
@@ -89,8 +89,8 @@ def check(
 
 def _config_of(option: Path | None, words: list[str]) -> tuple[Path, list[str]]:
     """The named config, by option or as the first word, and the remaining words."""
-    if not words or not words[0].endswith(".toml"):
-        return option or DEFAULT_CONFIG, words
-    if option is not None:
-        raise ConfigError(f"--config {option}: {words[0]} is a second config; leave one of the two out.")
-    return Path(words[0]), words[1:]
+    if words and words[0].endswith(".toml"):
+        if option is not None:
+            raise ConfigError(f"--config {option}: {words[0]} is a second config; leave one of the two out.")
+        option, words = Path(words[0]), words[1:]
+    return shipped(option) or DEFAULT_CONFIG, words

@@ -247,5 +247,5 @@ class RunSettings(TaskSettings):
     )
     track: str = setting(
         "", _SERVER, "trackers that also get the numbers of each round, separated by commas",
-        choices=TRACKERS, checked=False, page="watching.md", may_change=True,
+        choices=TRACKERS, checked=False, page="running.md#watch-a-run", may_change=True,
     )  # fmt: skip

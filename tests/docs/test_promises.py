@@ -13,7 +13,7 @@ PAGES = {  # without RULES, which users do not choose
     "ACCOUNTANTS": "accounting", "AGGREGATIONS": "strategies", "AUGMENTATIONS": "training",
     "CHECKS": "verify", "FEATURES": "models", "LOCAL_ALGORITHMS": "strategies", "LOSSES": "training",
     "METRICS": "training", "MODELS": "models", "PARTITIONS": "data", "SERVER_OPTIMIZERS": "strategies",
-    "SOURCES": "data", "TRACKERS": "watching",
+    "SOURCES": "data", "TRACKERS": "running",
 }  # fmt: skip
 FILES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")]
 

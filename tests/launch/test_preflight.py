@@ -1,10 +1,7 @@
 import dataclasses
-import itertools
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from torch import nn
 
@@ -20,7 +17,6 @@ from fl_dp.launch.preflight import (
     check_room,
     check_server,
     notes_of_served,
-    split,
     with_absolute_paths,
 )
 
@@ -256,15 +252,3 @@ def test_a_machine_without_room_for_one_client_is_known_before_ray_runs(monkeypa
     check_room(RunConfig(clients_per_cpu=0.5))
     with pytest.raises(ConfigError, match="a client needs 4 cores and 0 GPUs, and no machine has as much"):
         check_room(RunConfig(clients_per_cpu=0.25))
-
-
-def test_the_seconds_of_reading_are_those_of_one_client(tmp_path, monkeypatch):
-    for client in range(2):
-        x = np.random.default_rng(client).normal(size=(40, 4)).astype(np.float32)
-        np.savez(
-            tmp_path / f"{client}.npz", x_train=x, y_train=np.arange(40) % 2, classes=np.array(["a", "b"])
-        )
-    clock = itertools.count(step=6.0)
-    monkeypatch.setattr(preflight, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    assert split(RunConfig()).seconds == 6.0
-    assert split(RunConfig(data=f"npz:{tmp_path}/{{client}}.npz", evaluate="off")).seconds == 3.0

@@ -33,7 +33,7 @@ def _model():
 
 # What a round gives from fixed data, weights, draws and noise. If a change of the code changes these numbers,
 # it changes what a round computes: raise NUMERICS in fl_dp/records.py, and put the new numbers here.
-PINNED_NUMERICS = 4
+PINNED_NUMERICS = 5
 PINNED = {
     True: (
         "0.926967 0.596156 -0.291690 -0.858736 -0.647237 0.212407 0.841958 0.672470 -0.087207 "

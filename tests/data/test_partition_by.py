@@ -22,7 +22,7 @@ def data(groups: tuple[str, ...] = GROUPS, grouped_by: str = "hospital") -> Tens
 
 
 def settings(number: int, scheme: str = "by:hospital", seed: int = 0) -> PartitionSettings:
-    return PartitionSettings(scheme, number, seed=seed, alpha=0.5, classes=2, sizes="")
+    return PartitionSettings(scheme, number, seed=seed)
 
 
 def groups_of(number: int, **changed: Any) -> list[list[str]]:

@@ -62,8 +62,8 @@ class Steps:
                 f"The sampler draws at rate {sampler.sample_rate}, but the engine accounts for steps at "
                 f"rate {self._sample_rate}; give both the same batch size and data set size."
             )
+        sampler.register(self._join_data)  # first: if it refuses, another's sampler must not be released
         self._sampler, self._see = sampler, see
-        sampler.register(self._join_data)
 
     def _join_data(self, dataset: object) -> None:
         """Count with the engines that drew from this data set; ConfigError for another number of records."""

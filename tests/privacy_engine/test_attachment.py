@@ -9,6 +9,7 @@ import torch
 from attached import attached, losses_of, small_batch, small_engine, small_model
 from torch import nn
 
+from fl_dp import PoissonSampler
 from fl_dp.errors import ConfigError
 
 X, Y = small_batch()
@@ -54,3 +55,18 @@ def test_a_model_that_takes_no_hooks_is_refused_and_nothing_stays():
     second = small_engine(scripted, noise_multiplier=1.0)
     with pytest.raises(ConfigError, match="takes no hooks"):  # and no other engine is in the way
         second.attach(optimizer)
+
+
+def test_a_sampler_of_another_engine_stays_its_own_when_a_second_is_refused():
+    """Else both would take steps of the same secret draws."""
+    sampler = PoissonSampler(1000, expected_batch_size=10, physical_batch_size=4)
+    model = small_model()
+    first, optimizer = small_engine(model, noise_multiplier=1.0), torch.optim.SGD(model.parameters(), lr=0.1)
+    first.attach(optimizer, sampler=sampler)
+    other = small_model()
+    second = small_engine(other, noise_multiplier=1.0)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="Another engine is attached"):
+            second.attach(torch.optim.SGD(other.parameters(), lr=0.1), sampler=sampler)
+    first.detach()
+    second.attach(torch.optim.SGD(other.parameters(), lr=0.1), sampler=sampler)

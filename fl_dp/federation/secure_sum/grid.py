@@ -4,7 +4,7 @@ To the strategy it is a grid that adds up (`wire/partial_sums.py`): the strategy
 round, and gets each client's report and one sum in integers. The grid begins an attempt with all that were
 asked. A member lost before the masks has paid nothing; the others then
 begin another attempt, with new keys, for the same round. A member lost later is a drop-out. One that lies
-about key shares costs a round; it is suspected, and named.
+about key shares costs a round; whose key failed is named as suspected, with those who opened it.
 """
 
 import logging
@@ -139,7 +139,7 @@ class SecureGrid(BaseGrid):
             except SumLostError as error:
                 if error.paid:
                     for name in attempt.sums.suspected:
-                        security_event("suspected", "its key shares do not open its key", who=name)
+                        security_event("suspected", one_line(str(error)), who=name)
                     self._answer(attempt, left, None, one_line(str(error)))
                     return
                 logger.info("%s Others begin again.", one_line(str(error)))

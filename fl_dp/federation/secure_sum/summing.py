@@ -186,6 +186,12 @@ class SecureSum:
         else:
             self.drop(site, "what it opened are no key shares of all members")
 
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """Names of the members whose key shares were used."""
+        terms = self.terms()
+        return tuple(terms.members[terms.place_of(site)].name for site in self._openings)
+
     def total(self) -> NDArray[np.int64]:
         """Remove the masks; returns the sum of the survivors' integers. SumLostError, paid, if impossible."""
         self._need(len(self._openings), self.head.threshold, "opening")
@@ -193,10 +199,10 @@ class SecureSum:
         shares = {terms.place_of(site): answer.shares for site, answer in self._openings.items()}
         self.suspected = take_off(self._total, terms, self.survivors().places, shares)
         if self.suspected:
-            names = ", ".join(map(repr, self.suspected))
+            names, openers = (", ".join(map(repr, one)) for one in (self.suspected, self.openers))
             raise self._lost(
-                f"the key shares that {names} dealt do not open the key: suspected is who dealt them, or, of "
-                "several, who opened them",
+                f"key shares that {names} dealt open no key: they were dealt wrongly, or one of those who "
+                f"opened them has lied, {openers}",
                 paid=True,
             )
         return self._total.view(np.int64)

@@ -130,12 +130,12 @@ def test_keys_that_nobody_signed_or_that_are_anothers_are_a_drop_out():
 
 
 def test_wrong_shares_of_openers_lose_the_sum_and_never_give_a_wrong_one():
-    """All keys fail then: not one dealer, but who opened is suspected."""
+    """All keys fail then, and the words name those who opened them, the liar among them."""
     played = Played(head(5)).until_masked()
     played.confirm()
     lie(played, {1})
     before = played.server._total.copy()
-    with pytest.raises(SumLostError, match="of several, who opened them") as error:
+    with pytest.raises(SumLostError, match=r"one of those who opened them has lied, .*'client 1'") as error:
         played.server.total()
     assert error.value.paid
     assert played.server.suspected == tuple(f"client {place}" for place in range(5))

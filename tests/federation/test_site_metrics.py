@@ -15,6 +15,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client import evaluation
+from fl_dp.federation.server import site_metrics
 from fl_dp.federation.server.accounts_of_tests import AccountOfTests
 from fl_dp.federation.server.site_metrics import Counted, _Closing, metrics_of
 from fl_dp.federation.server.state import read_state, write_state
@@ -203,7 +204,15 @@ def test_an_account_that_shows_no_more_than_before_lowers_nothing(sites, fakes, 
     monkeypatch.setattr(
         evaluation, "_calibrated", lambda *budget: calibrate_noise(1.0, 3, *budget[:2], accountant=budget[2])
     )
+    taken = list[int]()
+
+    def counting(layout, counted, classes):
+        taken.append(len(counted))
+        return metrics_of(layout, counted, classes)
+
+    monkeypatch.setattr(site_metrics, "metrics_of", counting)
     strategy, _ = run([lying(sites[0], restored), *sites[1:]], fakes, config(), sites[0].model, 1, 2, 3)
+    assert taken[-1] == taken[0] - 1  # whose line says that it gives no metrics is not in them
     before, last = (report.site_metrics["sites"]["a"] for report in strategy.reports[1:])
     assert (last["status"], last["unheard"]) == ("failed", 1)
     assert "lacks evaluations of before" in last["reason"]

@@ -81,7 +81,8 @@ class SiteMetrics:
         self._begin(nodes)
         answers = self._answers(grid, server_round, weights, nodes)
         self._settle(nodes, {name: answer for name, (answer, _) in answers.items()})
-        counted, classes = [one for _, one in answers.values()], task_of(self._config).class_names
+        counted = [one for name, (_, one) in answers.items() if self._answered[name][0] == "evaluated"]
+        classes = task_of(self._config).class_names
         return {**self.accounts(), **metrics_of(self._layout, counted, classes)}
 
     def accounts(self) -> dict[str, Any]:

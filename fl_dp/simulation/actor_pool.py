@@ -32,18 +32,16 @@ class PartSum:
 class ActorPool:
     """Trains the items of one round after the other, on actors that may die.
 
-    start_actor: starts one. size: the number of actors. client_timeout: seconds that one client may take.
+    start_actor: starts one. size: the number of actors. timeout: seconds that one client may take.
     at_once: most examples in memory at a time; halved for all when memory runs out.
 
     The clients of a lost actor are trained again elsewhere and give the same update, to the bit (see
     `keys`), so nothing is paid for twice.
     """
 
-    def __init__(
-        self, start_actor: Callable[[], Handle], size: int, client_timeout: float, at_once: int
-    ) -> None:
+    def __init__(self, start_actor: Callable[[], Handle], size: int, timeout: float, at_once: int) -> None:
         self.at_once = at_once
-        self._client_timeout = client_timeout
+        self._timeout = timeout
         self._actors = PoolActors(start_actor, size)
         self._round = RoundState()
         self._shared_round: Any = None
@@ -153,7 +151,7 @@ class ActorPool:
         return next(iter(self._round.actors))
 
     def _get(self, ref: Any) -> Any:
-        return ray.get(ref, timeout=self._client_timeout)  # GetTimeoutError, on which the actor is given up
+        return ray.get(ref, timeout=self._timeout)  # GetTimeoutError, on which the actor is given up
 
     def _carry_out_steps(self) -> None:
         while steps := self._round.next_steps():
@@ -211,16 +209,16 @@ class ActorPool:
         self._round.actor_lost(actor)
 
     def _stop_hanging(self) -> None:
-        now, reason = time.monotonic(), f"took longer than round-timeout = {self._client_timeout:g} s"
+        now, reason = time.monotonic(), f"took longer than round-timeout = {self._timeout:g} s"
         for actor, has in list(self._round.actors.items()):
             if has.chunks and now - self._actors[actor].calls[0].started > self._allowed(has.chunks[0]):
                 logger.warning("a training process is gone: a client %s", reason)
                 self._actors.stop([actor])
-                self._round.actor_hangs(actor, reason, self._client_timeout)
+                self._round.actor_hangs(actor, reason, self._timeout)
 
     def _allowed(self, items: Sequence[ClientWork]) -> float:
         """The seconds that an actor may take for a chunk."""
-        return self._client_timeout + 2 * self._round.waiting.seconds(items)
+        return self._timeout + 2 * self._round.waiting.seconds(items)
 
     def _limit(self, at_once: int) -> None:
         if at_once < self.at_once:

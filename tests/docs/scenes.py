@@ -84,7 +84,7 @@ def _python(scene: Scene) -> None:
     pages = {
         "planning.md": ("noise.py",),
         "python.md": ("mine.py", "frames.py"),
-        "training_loop.md": ("loop.py", "several.py"),
+        "training_loop.md": ("loop.py",),
     }
     for page, name in [(page, name) for page, names in pages.items() for name in names]:
         (scene.folder / name).write_text(file_in(ROOT / "docs" / page, name))

@@ -80,14 +80,11 @@ def _own_task(scene: Scene) -> None:
 
 
 def _python(scene: Scene) -> None:
-    """With the programs of docs/planning.md, docs/python.md and docs/training_loop.md."""
-    pages = {
-        "planning.md": ("noise.py",),
-        "python.md": ("mine.py", "frames.py"),
-        "training_loop.md": ("loop.py",),
-    }
-    for page, name in [(page, name) for page, names in pages.items() for name in names]:
-        (scene.folder / name).write_text(file_in(ROOT / "docs" / page, name))
+    """With the programs of docs/planning.md, docs/python.md and docs/training_loop.md, and the README's task."""
+    _own_task(scene)
+    pages = {"noise.py": "planning", "mine.py": "python", "frames.py": "python", "loop.py": "training_loop"}
+    for name, page in pages.items():
+        (scene.folder / name).write_text(file_in(ROOT / "docs" / f"{page}.md", name))
 
 
 def _people(scene: Scene) -> None:

@@ -92,7 +92,7 @@ class Simulated:
         shared_round = Round(str(plan.server_round), weights, measured.kernels)
         chunk = self._actor.train(plan.server_round, works, measured.at_once, shared_round)
         contents = self._clients.answer(works, {one.message: one for one in chunk.done})
-        arrays = {name: _as_sent(array) for name, array in self._actor.take_sum().items()}
+        arrays = {name: _as_sent(array) for name, array in chunk.sum.items()}
         return replace(_answered(contents), arrays=arrays)
 
 

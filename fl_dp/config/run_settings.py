@@ -28,7 +28,7 @@ WEIGHTS = DECLARED, UNIFORM, BY_NOISE = ("declared", "uniform", "noise")
 PRIVACY = ("on", "off")
 EVALUATE = ("server", "off")
 KEEP_MODEL = LAST, BEST, AVERAGE = ("last", "best", "average")
-SAMPLINGS = _, POISSON, _ = ("fixed", "poisson", "budget")
+SAMPLINGS = _, POISSON = ("fixed", "poisson")
 
 _FEDERATION, _SERVER, _TRAINING = "Federation", "Server", "Training at the clients"
 _PRIVACY, _MACHINE = "Privacy", "Machine"
@@ -58,8 +58,8 @@ class RunSettings(TaskSettings):
     )
     sampling: str = setting(
         "fixed", _FEDERATION,
-        "fixed: fit-clients random clients a round; budget: clients with more budget left are chosen more "
-        "often; poisson: each client independently, so a round may have none. Epsilon does not depend on it",
+        "fixed: fit-clients random clients a round; poisson: each client independently, so a round may have "
+        "none. Epsilon does not depend on it",
         choices=SAMPLINGS,
     )  # fmt: skip
     rounds: Rounds = setting(3, _FEDERATION, "number of rounds", common=True)

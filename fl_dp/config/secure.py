@@ -16,7 +16,7 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
     """
     fitting: dict[str, tuple[tuple[Scalar, ...], str]] = {
         "privacy": (("on",), "on, as a sum without noise protects nobody"),
-        "sampling": (("fixed", "budget"), "fixed or budget, as the number of members is public"),
+        "sampling": (("fixed",), "fixed, as the number of members is public"),
         "weights": (("declared",), "declared, as each record counts equally in a sum"),
         "momentum": (
             (0.0,),

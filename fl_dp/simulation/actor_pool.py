@@ -1,52 +1,70 @@
 """The pool of actors that train a round: carries out on Ray what `RoundState` decides."""
 
+import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
+from fl_dp.clean_text import one_line
 from fl_dp.errors import FederationError
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.pool_actors import Call, Handle, PoolActors, words_of
-from fl_dp.simulation.round_state import Assign, FetchSum, RoundState
-from fl_dp.simulation.work import Array, ChunkDone, ClientWork, Done, Measured
+from fl_dp.simulation.round_state import RoundState
+from fl_dp.simulation.work import Array, ClientWork, Done, Measured
 
 logger = logging.getLogger("fl_dp")
 
+Handle = Any  # of a TrainingActor; Ray's handles have no types
+
 TRIES = 3  # processes that may end while a client's step is measured
-LOOK_SECONDS = 1.0  # between two checks for actors that hang
+LOOK_SECONDS = 1.0  # between two checks for actors to start
+START_SECONDS = 180.0  # the longest time without any actor that is ready
 
 
-@dataclass(frozen=True)
-class PartSum:
-    """One actor's sum over the items with these messages: float64 arrays by name."""
+@dataclass
+class _Actor:
+    """starting: a reference that resolves when the process is ready; None from then on. calls: a reference
+    for each call, in order, with the examples at once. round: the last one that it knows.
+    """
 
-    messages: Sequence[str]
-    arrays: Mapping[str, Array]
+    handle: Handle
+    starting: Any
+    calls: deque[tuple[Any, int]] = field(default_factory=deque)
+    round: int = 0
+
+    @property
+    def awaited(self) -> Any:
+        """The reference that resolves next; None if there is none."""
+        if self.starting is not None:
+            return self.starting
+        return self.calls[0][0] if self.calls else None
 
 
 class ActorPool:
     """Trains the items of one round after the other, on actors that may die.
 
-    start_actor: starts one. size: the number of actors. timeout: seconds that one client may take.
-    at_once: most examples in memory at a time; halved for all when memory runs out.
+    start_actor: starts one. size: the number of actors. timeout: seconds that Ray may take to
+    answer. at_once: most examples in memory at a time; halved for all when memory runs out.
 
     The clients of a lost actor are trained again elsewhere and give the same update, to the bit (see
-    `keys`), so nothing is paid for twice.
+    `result_of`), so nothing is paid for twice.
     """
 
     def __init__(self, start_actor: Callable[[], Handle], size: int, timeout: float, at_once: int) -> None:
         self.at_once = at_once
-        self._timeout = timeout
-        self._actors = PoolActors(start_actor, size)
+        self._start_actor, self._size, self._timeout = start_actor, size, timeout
+        self._numbers = itertools.count()
+        self._actors: dict[int, _Actor] = {}
+        self._failed_starts = 0
+        self._last_ready = time.monotonic()  # when an actor was last ready
         self._round = RoundState()
         self._shared_round: Any = None
         self._number = 0  # of the round, from 1
-        self._sums: list[PartSum] = []
 
     @property
     def actors(self) -> int:
@@ -54,37 +72,43 @@ class ActorPool:
         return len(self._round.actors)
 
     @property
-    def done(self) -> Sequence[Done]:
-        """The results of the round's items so far."""
-        return list(self._round.done.values())
+    def done(self) -> Mapping[str, Done]:
+        """The results of the round's items so far, by message."""
+        return self._round.done
 
     @property
     def repeated(self) -> int:
         """How often a client of this round had to be started again."""
         return self._round.repeated
 
-    @property
-    def sums(self) -> Sequence[PartSum]:
-        """The sums, one or more from each actor; complete when the round is."""
-        return self._sums
-
-    def take_sums(self) -> Iterator[PartSum]:
-        """Yield and remove the sums one by one, because they are large."""
-        while self._sums:
-            yield self._sums.pop(0)
+    def sum(self) -> tuple[list[str], dict[str, Array]]:
+        """See `RoundState.sum`."""
+        return self._round.sum()
 
     def start(self) -> None:
-        """Start the actors, without waiting for them."""
-        self._actors.start_missing()
+        """Start the actors that are missing, without waiting for them.
+
+        FederationError if none has been ready for START_SECONDS.
+        """
+        while len(self._actors) < self._size:
+            handle = self._start_actor()
+            self._actors[next(self._numbers)] = _Actor(handle, starting=handle.ready.remote())
+        if self._round.actors:
+            self._last_ready = time.monotonic()
+        elif time.monotonic() - self._last_ready > START_SECONDS:
+            raise FederationError(
+                f"No training process has started within {START_SECONDS:.0f} s: the cluster lacks the cores, "
+                "GPUs or memory that one needs. See clients-per-cpu and clients-per-gpu."
+            )
 
     def resize(self, size: int) -> None:
-        """Have `size` actors from now on. Surplus actors stop, unless they hold something of the round."""
-        self._actors.size = size
+        """Have `size` actors from now on. Surplus actors stop, unless they work on the round."""
+        self._size = size
         ready = self._round.actors
         for actor in sorted(self._actors, key=lambda number: number not in ready)[size:]:
-            if actor not in ready or ready[actor].is_free:
+            if not ready.get(actor):
                 self._round.actor_stopped(actor)
-                self._actors.stop([actor])
+                self._stop([actor])
 
     def measure(self, plan: RoundPlan) -> Measured:
         """Let an actor measure a client's step.
@@ -92,135 +116,116 @@ class ActorPool:
         Raises what it raises there; FederationError if TRIES processes have died over it.
         """
         for _ in range(TRIES):
-            actor = self._first_ready()
+            self._last_ready = time.monotonic()
+            while not self._round.actors:
+                self.start()
+                self._wait(LOOK_SECONDS)
+            actor = next(iter(self._round.actors))
             try:
                 return self._get(self._actors[actor].handle.measure.remote(plan))  # type: ignore[no-any-return]
             except RayTaskError as error:
                 raise error.cause from None
             except RayError as error:
                 self._lose(actor, error)
-                words = words_of(error)
+                words = _words_of(error)
         raise FederationError(f"Training processes end while a client's step is measured: {words}")
 
     def begin(self, shared_round: Any, items: Sequence[ClientWork]) -> None:
         """Start a round; the round before is over, or is given up. shared_round: reference to a Round."""
-        self._actors.stop(self._round.begin(items))
-        self._shared_round, self._sums = shared_round, []
+        self._stop(self._round.begin(items, self._size))
+        self._shared_round = shared_round
         self._number += 1
-        for actor in self._actors:
-            self._actors[actor].knows_round = False
-        self._actors.wait_anew()
+        self._last_ready = time.monotonic()
 
     def advance(self, seconds: float) -> bool:
-        """Work on the round for at most that long; True once it is done, see `done` and `sums`.
+        """Work on the round for at most that long; True once it is done, see `done` and `sum`.
 
         FederationError if no actor can be started.
         """
         until = time.monotonic() + seconds
         while True:
-            self._actors.start_missing()
-            self._carry_out_steps()
+            self.start()
+            for actor, call in self._round.next_calls():
+                self._train(self._actors[actor], call.to_send())
             if self._round.is_over:
                 return True
             left = until - time.monotonic()
             if left <= 0:
                 return False
             self._wait(min(left, LOOK_SECONDS))
-            self._stop_hanging()
 
     def finish(self) -> None:
         """Assign nothing more in this round."""
         self._round.finish()
 
     def stop(self) -> None:
-        """End the round now, with the results that can be fetched at once."""
-        self._actors.stop(self._round.stop())
-        self._carry_out_steps()
+        """End the round now, with the results that are there."""
+        self._stop(self._round.stop())
 
     def close(self) -> None:
         """Stop all actors."""
-        self._actors.stop(self._actors)
+        self._stop(list(self._actors))
         self._round = RoundState()
-
-    def _first_ready(self) -> int:
-        """An actor that is ready; waits for one."""
-        self._actors.wait_anew()
-        while not self._round.actors:
-            self._actors.start_missing()
-            self._wait(LOOK_SECONDS)
-        return next(iter(self._round.actors))
 
     def _get(self, ref: Any) -> Any:
         return ray.get(ref, timeout=self._timeout)  # GetTimeoutError, on which the actor is given up
 
-    def _carry_out_steps(self) -> None:
-        while steps := self._round.next_steps():
-            for step in steps:
-                if isinstance(step, Assign):
-                    self._train(step.actor, step.items)
-            self._fetch_sums([step.actor for step in steps if isinstance(step, FetchSum)])
-
-    def _train(self, actor: int, items: Sequence[ClientWork]) -> None:
-        one = self._actors[actor]
-        unknown = [] if one.knows_round else [self._shared_round]
-        one.knows_round = True
-        ref = one.handle.train.remote(self._number, items, self.at_once, *unknown)
-        one.calls.append(Call(ref, self.at_once, time.monotonic()))
-
-    def _fetch_sums(self, actors: Iterable[int]) -> None:
-        refs = {actor: self._actors[actor].handle.take_sum.remote() for actor in actors}
-        for actor, ref in refs.items():
-            try:
-                arrays = self._get(ref)
-            except RayError as error:
-                self._lose(actor, error)
-            else:
-                self._sums.append(PartSum(self._round.sum_fetched(actor), arrays))
+    def _train(self, actor: _Actor, items: Sequence[ClientWork]) -> None:
+        unknown = [] if actor.round == self._number else [self._shared_round]
+        actor.round = self._number
+        ref = actor.handle.train.remote(self._number, items, self.at_once, *unknown)
+        actor.calls.append((ref, self.at_once))
 
     def _wait(self, seconds: float) -> None:
-        for actor, ref in self._actors.wait(seconds):
+        """Take in what resolves first within that time: an actor is ready, or a chunk is done."""
+        awaited = {one.awaited: number for number, one in self._actors.items() if one.awaited is not None}
+        if not awaited:
+            time.sleep(seconds)
+            return
+        done, _ = ray.wait(list(awaited), num_returns=1, timeout=seconds)
+        for ref in done:
+            number = awaited[ref]
+            actor = self._actors[number]
             try:
                 result = self._get(ref)
             except RayError as error:
-                self._lose(actor, error)
+                self._lose(number, error)
+                continue
+            if actor.starting is not None:
+                actor.starting, self._failed_starts = None, 0
+                self._round.actor_ready(number)
             else:
-                self._take_in(actor, result)
+                actor.calls.popleft()
+                self._limit(result.at_once)
+                self._round.call_done(number, result)
 
-    def _take_in(self, actor: int, result: ChunkDone | None) -> None:
-        """Take in the result of the actor's first chunk; None: the actor has become ready."""
-        if result is None:
-            self._actors.is_ready(actor)
-            self._round.actor_ready(actor)
-        else:
-            self._actors[actor].call_is_over(time.monotonic())
-            self._limit(result.at_once)
-            self._round.chunk_done(actor, result.done)
-
-    def _lose(self, actor: int, error: Exception) -> None:
-        """Give up an actor that is gone or does not answer."""
-        one = self._actors[actor]
-        self._actors.stop([actor])
-        if one.starting is not None:
-            self._actors.has_not_started(error)
+    def _lose(self, number: int, error: Exception) -> None:
+        """Give up an actor that is gone or does not answer. FederationError if none starts."""
+        actor = self._actors[number]
+        self._stop([number])
+        if actor.starting is not None:
+            self._failed_starts += 1
+            if self._failed_starts > 2 * self._size:
+                raise FederationError(f"Training processes do not start: {_words_of(error)}") from error
             return
-        logger.warning("a training process is gone: %s", words_of(error))
-        if one.calls and isinstance(error, OutOfMemoryError):  # of Ray's memory monitor
-            self._limit(max(1, one.calls[0].at_once // 2))
-        self._round.actor_lost(actor)
+        logger.warning("a training process is gone: %s", _words_of(error))
+        if actor.calls and isinstance(error, OutOfMemoryError):  # of Ray's memory monitor
+            self._limit(max(1, actor.calls[0][1] // 2))
+        self._round.actor_lost(number)
 
-    def _stop_hanging(self) -> None:
-        now, reason = time.monotonic(), f"took longer than round-timeout = {self._timeout:g} s"
-        for actor, has in list(self._round.actors.items()):
-            if has.chunks and now - self._actors[actor].calls[0].started > self._allowed(has.chunks[0]):
-                logger.warning("a training process is gone: a client %s", reason)
-                self._actors.stop([actor])
-                self._round.actor_hangs(actor, reason, self._timeout)
-
-    def _allowed(self, items: Sequence[ClientWork]) -> float:
-        """The seconds that an actor may take for a chunk."""
-        return self._timeout + 2 * self._round.waiting.seconds(items)
+    def _stop(self, numbers: Iterable[int]) -> None:
+        """End the actors' processes."""
+        for number in numbers:
+            ray.kill(self._actors.pop(number).handle)
 
     def _limit(self, at_once: int) -> None:
         if at_once < self.at_once:
             logger.warning("memory ran out: at most %d examples at once from now on", at_once)
             self.at_once = at_once
+
+
+def _words_of(error: Exception) -> str:
+    """The cause: the last line of Ray's message; for an actor's own error its class: texts may quote data."""
+    if isinstance(error, RayTaskError):
+        return f"{type(error.cause).__name__} was raised in it"
+    return one_line(str(error).strip().splitlines()[-1])

@@ -4,12 +4,14 @@ Like any client they follow `federation.client.round`. They share one ledger fil
 do, and a round is paid for in one transaction before any of it is trained.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any
 
+import torch
 from flwr.app import RecordDict
 
 from fl_dp.accounting.ledger.ledger import Ledger
@@ -28,8 +30,7 @@ from fl_dp.federation.wire.messages import (
     update_to_content,
 )
 from fl_dp.federation.wire.partial_sums import asked_weight
-from fl_dp.records import LocalUpdate, Refusal
-from fl_dp.simulation.actor.keys import result_of
+from fl_dp.records import LocalUpdate, Refusal, RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.work import ClientWork, Done
 from fl_dp.statements import Statement
@@ -46,7 +47,7 @@ class SimulatedClients:
 
     settings: of client 0; the others differ only in name and part. A round that this run has already paid for
     is not paid for again if it starts from the same weights and its key is kept: it gives the same update as
-    before (see `keys`). Otherwise it is declined, because its update may have been released.
+    before (see `result_of`). Otherwise it is declined, because its update may have been released.
     states: what clients keep between rounds; None: nothing. held_out: returns a client's test records.
     """
 
@@ -204,3 +205,17 @@ def _work(accepted: AcceptedRound, content: RecordDict) -> ClientWork:
         sample_rate=accepted.sample_rate,
         weight=asked_weight(content),
     )
+
+
+def result_of(weights: str, plan: RoundPlan, state: str = "") -> str:
+    """A digest of all that decides a client's update, besides its data and the bytes of its payment.
+
+    Draws, masks and noise come from those bytes, which the ledger keeps until the round's result is in the
+    run's state. Until then an interrupted round is repeated with them, whichever process trains it: the same
+    weights give the same result, which is released once.
+
+    weights: their digest. The plan names the loss and the numerics of this fl_dp; another PyTorch may round,
+    or draw, differently. state: digest of the state that the client continues from; empty if it starts anew.
+    """
+    words = f"{weights} {plan} torch {torch.__version__}" + (f" from {state}" if state else "")
+    return hashlib.sha256(words.encode()).hexdigest()

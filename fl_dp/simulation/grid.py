@@ -179,18 +179,16 @@ class SimulationGrid(BaseGrid):
             self._answer(batch)
 
     def _answer(self, batch: _Batch) -> None:
-        done = {one.message: one for one in self._pool.done}
-        for item in batch.items:
-            done.setdefault(item.message, Done(item.message, 0.0, TOO_LATE))
-        contents = self._clients.answer(batch.items, done)
-        for part in self._pool.take_sums():
-            if not any(REFUSAL in contents[message] for message in part.messages):
-                make_group(contents, part.messages, part.arrays, shares=batch.items[0].plan.shares)
+        late = {item.message: Done(item.message, 0.0, TOO_LATE) for item in batch.items}
+        contents = self._clients.answer(batch.items, late | self._pool.done)
+        messages, arrays = self._pool.sum()
+        if messages and not any(REFUSAL in contents[message] for message in messages):
+            make_group(contents, messages, arrays, shares=batch.items[0].plan.shares)
         for message_id, content in contents.items():
             self._reply(batch.messages[message_id], content)
 
     def _status(self, batch: _Batch, ended: bool) -> RoundWork:
-        done = {one.message: one for one in self._pool.done}
+        done = self._pool.done
         return RoundWork(
             server_round=batch.items[0].plan.server_round,
             clients=len(batch.items),

@@ -1,300 +1,174 @@
-"""The state of each work item in a round, and what to do next: every update counts once, or not at all.
+"""What is left of a round, and which actor trains what next: every update counts once, or not at all.
 
-Decisions only, without Ray and without a clock. `ActorPool` reports events, asks for the next steps, and
-carries them out. `tests/simulation/test_round_state.py` walks through all possible events.
-
-    waiting -----> assigned -----> summed -----> fetched      `summed`: the update is in an actor's sum and,
-       ^            |  |  |           |                       until that is fetched, lost with the actor
-       |            |  |  +-> failed  |
-       |            |  v              |                       an actor is lost: the chunk that it worked on is
-       |            | quarantined     |                       quarantined; its other chunks, and the items in
-       +------------+-----------------+                       its sum, wait again
-
-A quarantined item is assigned alone. If the round ends early, items that wait or are lost are left out.
+Decisions only, without Ray and without a clock; `ActorPool` reports what happens and carries out the calls.
+Who trains together is fixed before the round, and the chunks' sums are added in their order. So no bit of the
+round's sum depends on which actor trained a chunk, when, or how often it was begun.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from fl_dp.simulation.work import ClientWork, Done
+from torch import Tensor
+
+from fl_dp.simulation.actor.shared_data import read_only
+from fl_dp.simulation.update_sum import add
+from fl_dp.simulation.work import Array, ChunkDone, ClientWork, Done
 
 ENDED = "its process ended while it was trained (killed, or out of memory)"
-LONGEST_SECONDS = 0.5  # of one chunk, which is lost if a process dies, and awaited when a round ends
-SHARE = 2  # a chunk is at most 1 / (SHARE * actors) of what is left, so that all actors end together
-REMEMBERED = 0.9  # weight of the speed so far in its moving average
+SHARE = 4  # a chunk is at most 1 / (SHARE * actors) of what is left: one that is lost or late costs little
 
 
-class Chunks:
-    """The unassigned items of a round, longest first, cut into chunks on request.
-
-    Chunks are large, so that messages cost little, but so small that no actor waits.
-    Chunks are measured in seconds, by the seconds that a record took so far, because clients differ in size.
-    An actor gets its next chunk when it is nearly done, so a slow actor gets fewer.
+@dataclass(frozen=True, eq=False)
+class Call:
+    """Items that an actor trains one after the other. chunk: the number of their chunk. alone: it is a single
+    item, tried by itself because the process that trained its chunk has ended.
     """
 
-    def __init__(self) -> None:
-        self.seconds_per_record = 0.0
-        self._waiting: deque[ClientWork] = deque()
-        self._records = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def put(self, items: Iterable[ClientWork]) -> None:
-        self._waiting = deque(sorted((*self._waiting, *items), key=lambda item: -item.records))
-        self._records = sum(item.records for item in self._waiting)
-
-    def take(self, actors: int) -> list[ClientWork]:
-        """The next chunk, if `actors` actors share what is left: at least one item, if any is left."""
-        speed = self.seconds_per_record  # 0 until it is measured: one item at a time
-        limit = min(self._records / (SHARE * actors), LONGEST_SECONDS / speed) if speed else 0
-        chunk: list[ClientWork] = []
-        records = 0
-        while self._waiting and (not chunk or records + self._waiting[0].records <= limit):
-            chunk.append(self._waiting.popleft())
-            records += chunk[-1].records
-        self._records -= records
-        return chunk
-
-    def clear(self) -> None:
-        self._waiting.clear()
-
-    def learn(self, items: Iterable[ClientWork], done: Iterable[Done]) -> None:
-        """Update the speed by how long the items of a chunk took."""
-        records = sum(item.records for item in items)
-        if not records:
-            return
-        measured = sum(one.seconds for one in done) / records
-        old = self.seconds_per_record
-        self.seconds_per_record = REMEMBERED * old + (1 - REMEMBERED) * measured if old else measured
-
-    def seconds(self, items: Iterable[ClientWork]) -> float:
-        """How long the items should take one actor; 0 before anything was measured."""
-        return self.seconds_per_record * sum(item.records for item in items)
-
-
-class Quarantine:
-    """The items that a process worked on when it ended; one of them may be the cause.
-
-    Each waits here to be tried alone, once; if its process ends again, it was that item. An item stays in
-    quarantine until the round is over, even while it is tried.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: deque[ClientWork] = deque()
-        self._tried: set[str] = set()  # by message
-
-    def __len__(self) -> int:
-        """The number of items that wait to be tried alone."""
-        return len(self._waiting)
-
-    def __contains__(self, item: ClientWork) -> bool:
-        return item.message in self._tried
-
-    def put(self, items: Sequence[ClientWork]) -> list[ClientWork]:
-        """A process ended while it worked on `items`. Returns the one that was tried alone before."""
-        if len(items) == 1 and items[0] in self:
-            return [*items]
-        self._waiting.extend(items)
-        self._tried.update(item.message for item in items)
-        return []
-
-    def take(self) -> ClientWork:
-        """The next item to try."""
-        return self._waiting.popleft()
-
-    def give_up(self) -> None:
-        """Try no more items; they stay in quarantine."""
-        self._waiting.clear()
-
-    def begin(self) -> None:
-        """Begin a new round, with an empty quarantine."""
-        self.give_up()
-        self._tried.clear()
-
-
-@dataclass(frozen=True, slots=True)
-class Assign:
-    """Let the actor train these items after those that it already has."""
-
-    actor: int
+    chunk: int
     items: Sequence[ClientWork]
+    alone: bool = False
+
+    def to_send(self) -> Sequence[ClientWork]:
+        """The items as an actor gets them. The update of one that is tried alone comes by itself."""
+        return [replace(item, weight=None) for item in self.items] if self.alone else self.items
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSum:
-    """Fetch the actor's sum, and report `sum_fetched` or `actor_lost`."""
-
-    actor: int
-
-
-Step = Assign | FetchSum
-
-
-@dataclass(slots=True)
-class ActorItems:
-    """An actor's items. chunks: assigned, in order; it works on the first. summed: those in its sum."""
-
-    chunks: deque[list[ClientWork]] = field(default_factory=deque)
-    summed: list[ClientWork] = field(default_factory=list)
-
-    @property
-    def is_free(self) -> bool:
-        """Whether losing the actor would lose nothing of the round."""
-        return not self.chunks and not self.summed
-
-
-@dataclass
 class RoundState:
     """One round after the other, over actors that may be lost at any time. Actor numbers are never reused.
 
-    done: by message, the result of an item; removed if the item's sum is lost. repeated: how often an item
-    had to be started again because an actor was lost. finishing: nothing more is assigned.
+    actors: the calls that each has, in order; it works on the first. done: the results, by message. repeated:
+    how many items were started again because an actor was lost.
     """
 
-    waiting: Chunks = field(default_factory=Chunks)
-    quarantine: Quarantine = field(default_factory=Quarantine)
-    actors: dict[int, ActorItems] = field(default_factory=dict)
-    done: dict[str, Done] = field(default_factory=dict)
-    repeated: int = 0
-    finishing: bool = False
+    def __init__(self) -> None:
+        self.actors: dict[int, deque[Call]] = {}
+        self._new_round([], 1)
+
+    def _new_round(self, items: Iterable[ClientWork], actors: int) -> None:
+        self.done: dict[str, Done] = {}
+        self.repeated = 0
+        self._chunks = chunks_of(items, actors)
+        self._waiting = deque(Call(number, chunk) for number, chunk in enumerate(self._chunks))
+        self._finishing = False
+        self._total: dict[str, Tensor] = {}
+        self._added = 0  # chunks that are in `_total`
+        self._sums: dict[int, Mapping[str, Array]] = {}  # of chunks after those
+        self._alone: dict[str, Mapping[str, Array]] = {}  # updates of items that were tried alone, by message
 
     @property
     def is_over(self) -> bool:
-        """Whether all items are fetched, failed, or left out."""
-        return self._is_idle and not any(has.summed for has in self.actors.values())
+        """Whether all items are done, or left out."""
+        return not self._waiting and not self._busy()
 
-    def next_steps(self) -> list[Step]:
-        """What to do now; if there is nothing, wait for an event. Items in it count as assigned from now on.
+    def begin(self, items: Iterable[ClientWork], actors: int) -> list[int]:
+        """Begin a new round for that many actors, whatever happened to the last one.
 
-        Carry out all steps, then ask again: a fetched or lost sum may allow more steps.
+        Returns the actors to stop, already removed here: they work on the last round.
         """
-        if self._is_idle:
-            return [FetchSum(actor) for actor, has in self.actors.items() if has.summed]
-        return self._quarantined_steps() + self._chunk_steps()
+        self._new_round(items, actors)
+        return self._remove_busy()
 
-    def begin(self, items: Iterable[ClientWork]) -> list[int]:
-        """Begin a new round, whatever happened to the last one.
-
-        Returns the actors to stop, already removed here: they work on the last round, or hold a sum of it.
-        """
-        stopped = self._take_out([actor for actor, has in self.actors.items() if not has.is_free])
-        self.done, self.repeated, self.finishing = {}, 0, False
-        self.quarantine.begin()
-        self.waiting.clear()
-        self.waiting.put(items)
-        return list(stopped)
+    def next_calls(self) -> list[tuple[int, Call]]:
+        """The calls to make now, each with its actor. An actor gets its next one while it works."""
+        found = []
+        for ahead in (0, 1):
+            for actor, calls in self.actors.items():
+                if len(calls) <= ahead and len(self._waiting) > ahead * len(self.actors):
+                    calls.append(self._waiting.popleft())
+                    found.append((actor, calls[-1]))
+        return found
 
     def actor_ready(self, actor: int) -> None:
         """A new actor is ready for items."""
-        self.actors[actor] = ActorItems()
-
-    def chunk_done(self, actor: int, results: Sequence[Done]) -> None:
-        """An actor has finished the first of its chunks."""
-        has = self.actors[actor]
-        items = has.chunks.popleft()
-        self.waiting.learn(items, results)
-        for item, result in zip(items, results, strict=True):
-            self.done[item.message] = result
-            if item.weight is not None and not result.problem:
-                has.summed.append(item)
-
-    def sum_fetched(self, actor: int) -> list[str]:
-        """An actor's sum has arrived, and the actor begins a new one. Returns the messages answered by it."""
-        has = self.actors[actor]
-        messages, has.summed = [item.message for item in has.summed], []
-        return messages
-
-    def actor_lost(self, actor: int) -> None:
-        """An actor is gone. An item that it worked on may be why: each is tried alone, or has failed."""
-        chunks = self.actors[actor].chunks
-        begun = chunks.popleft() if chunks else []
-        failed = self.quarantine.put(begun)
-        self.done |= {item.message: Done(item.message, 0.0, ENDED) for item in failed}
-        self._put_back(actor, begun_again=len(begun) - len(failed))
-
-    def actor_hangs(self, actor: int, problem: str, seconds: float) -> None:
-        """An actor was stopped because it hung. If it worked on a single item, that item has failed."""
-        chunks = self.actors[actor].chunks
-        if len(chunks[0]) > 1:
-            self.actor_lost(actor)
-            return
-        (item,) = chunks.popleft()
-        self.done[item.message] = Done(item.message, seconds, problem)
-        self._put_back(actor)
+        self.actors[actor] = deque()
 
     def actor_stopped(self, actor: int) -> None:
-        """An actor, free or not ready yet, was stopped."""
+        """An actor without calls, or one that was not ready yet, was stopped."""
         self.actors.pop(actor, None)
+
+    def call_done(self, actor: int, result: ChunkDone) -> None:
+        """An actor has finished the first of its calls."""
+        call = self.actors[actor].popleft()
+        for item, one in zip(call.items, result.done, strict=True):
+            if call.alone and item.weight is not None and one.arrays is not None:
+                self._alone[item.message] = one.arrays
+                one = replace(one, arrays=None)
+            self.done[item.message] = one
+        if result.sum:
+            self._sums[call.chunk] = result.sum
+        self._add_up(all_that_is_there=False)
+
+    def actor_lost(self, actor: int) -> None:
+        """An actor is gone. An item that it worked on may be why: each is tried alone, once."""
+        calls = self.actors.pop(actor)
+        begun = calls.popleft() if calls else None
+        if begun and begun.alone:
+            message = begun.items[0].message
+            self.done[message] = Done(message, 0.0, ENDED)
+        elif begun and not self._finishing:
+            calls.extendleft(Call(begun.chunk, [item], alone=True) for item in begun.items)
+            self.repeated += len(begun.items)
+        if not self._finishing:
+            self._waiting.extendleft(reversed(calls))
 
     def finish(self) -> None:
         """Assign nothing more in this round."""
-        self.finishing = True
-        self._leave_out_the_rest()
+        self._finishing = True
+        self._waiting.clear()
 
     def stop(self) -> list[int]:
-        """End the round with the sums that can be fetched at once: those of actors without assigned items.
-
-        Returns the actors to stop, already removed here; their items are left out.
-        """
+        """End the round with what is done. Returns the actors to stop, already removed here."""
         self.finish()
-        stopped = self._take_out([actor for actor, has in self.actors.items() if has.chunks])
-        for has in stopped.values():
-            self._forget(has.summed)
-        return list(stopped)
+        return self._remove_busy()
 
-    @property
-    def _is_idle(self) -> bool:
-        return not (self.waiting or self.quarantine or any(has.chunks for has in self.actors.values()))
+    def sum(self) -> tuple[list[str], dict[str, Array]]:
+        """The sum of all updates with a weight that are there, and their messages; once the round is over."""
+        self._add_up(all_that_is_there=True)
+        items = (item for chunk in self._chunks for item in chunk if item.weight is not None)
+        messages = [one.message for one in items if one.message in self.done]
+        there = [message for message in messages if not self.done[message].problem]
+        return there, {name: total.cpu().numpy() for name, total in self._total.items()}
 
-    def _quarantined_steps(self) -> list[Step]:
-        """Each item alone, on an actor without a sum. If no other item waits, a sum is fetched first."""
-        free = (
-            (actor, has)
-            for actor, has in self.actors.items()
-            if not has.chunks and not (has.summed and self.waiting)
-        )
-        return [
-            FetchSum(actor) if has.summed else self._assign(actor, [self.quarantine.take()])
-            for actor, has in islice(free, len(self.quarantine))
-        ]
+    def _add_up(self, *, all_that_is_there: bool) -> None:
+        """Add the chunks' sums in their order, as soon as those before them are done: they are large."""
+        for number in range(self._added, len(self._chunks)):
+            items = self._chunks[number]
+            if not (all_that_is_there or all(item.message in self.done for item in items)):
+                break
+            part = _tensors(self._sums.pop(number, {}))
+            for item in items:
+                if item.message in self._alone and item.weight is not None:
+                    add(part, _tensors(self._alone.pop(item.message)), item.weight)
+            add(self._total, part)
+            self._added = number + 1
 
-    def _chunk_steps(self) -> list[Step]:
-        """A chunk for each actor that has none; then a second one, but not behind a quarantined item."""
-        steps: list[Step] = []
-        for ahead in (0, 1):
-            for actor, has in self.actors.items():
-                enough = len(self.waiting) > ahead * len(self.actors)
-                if enough and len(has.chunks) <= ahead and not self._tries_quarantined(has):
-                    steps.append(self._assign(actor, self.waiting.take(len(self.actors))))
-        return steps
+    def _busy(self) -> list[int]:
+        return [actor for actor, calls in self.actors.items() if calls]
 
-    def _tries_quarantined(self, has: ActorItems) -> bool:
-        return any(item in self.quarantine for chunk in has.chunks for item in chunk)
+    def _remove_busy(self) -> list[int]:
+        busy = self._busy()
+        for actor in busy:
+            del self.actors[actor]
+        return busy
 
-    def _assign(self, actor: int, items: list[ClientWork]) -> Assign:
-        self.actors[actor].chunks.append(items)
-        return Assign(actor, items)
 
-    def _put_back(self, actor: int, begun_again: int = 0) -> None:
-        """Remove an actor; its items wait again, unless the round is finishing."""
-        has = self.actors.pop(actor)
-        self._forget(has.summed)
-        self.waiting.put([*(item for chunk in has.chunks for item in chunk), *has.summed])
-        if self.finishing:
-            self._leave_out_the_rest()
-        else:
-            self.repeated += begun_again + len(has.summed)
+def chunks_of(items: Iterable[ClientWork], actors: int) -> list[list[ClientWork]]:
+    """The items, longest first, in chunks: large, so that messages cost little, and small at the end, so that
+    all actors end together.
+    """
+    waiting = deque(sorted(items, key=lambda item: -item.records))
+    left, chunks = sum(item.records for item in waiting), []
+    while waiting:
+        most, chunk = left / (SHARE * actors), [waiting.popleft()]
+        left -= (records := chunk[0].records)
+        while waiting and records + waiting[0].records <= most:
+            chunk.append(waiting.popleft())
+            records += chunk[-1].records
+            left -= chunk[-1].records
+        chunks.append(chunk)
+    return chunks
 
-    def _leave_out_the_rest(self) -> None:
-        self.waiting.clear()
-        self.quarantine.give_up()
 
-    def _forget(self, items: Iterable[ClientWork]) -> None:
-        for item in items:
-            del self.done[item.message]
-
-    def _take_out(self, actors: Iterable[int]) -> dict[int, ActorItems]:
-        return {actor: self.actors.pop(actor) for actor in actors}
+def _tensors(arrays: Mapping[str, Array]) -> dict[str, Tensor]:
+    return {name: read_only(array) for name, array in arrays.items()}

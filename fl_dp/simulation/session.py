@@ -1,7 +1,9 @@
 """Sets up a simulation: Ray, the data in its object store, the actors, and the grid over them."""
 
+import hashlib
 import json
 import logging
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,11 +20,11 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.persons import by_unit
 from fl_dp.data.tensor_data import TensorData
-from fl_dp.durable_files import write_whole
+from fl_dp.durable_files import private_folder, write_whole
+from fl_dp.errors import ConfigError
 from fl_dp.federation.client.kept_states import FOLDER, KeptStates
 from fl_dp.federation.wire.arrays import specs, state_arrays
 from fl_dp.records import RoundPlan
-from fl_dp.simulation.actor.keys import kept_secret, run_name
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.actor_pool import ActorPool
@@ -37,6 +39,7 @@ from fl_dp.training.local_algorithm import has_own_models
 logger = logging.getLogger("fl_dp")
 
 SECRET, SHAPES = "secret", "shapes.json"
+SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,30 @@ def simulated_grid(simulation: Simulation) -> Iterator[SimulationGrid]:
 def name_in_ledger(simulation: Simulation) -> str:
     """The run's name in the ledger, the same for a resumed run. Ray must be running."""
     return run_name(kept_secret(simulation.folder / SECRET), _device(share(simulation.config, nodes())))
+
+
+def run_name(secret: bytes, device: str) -> str:
+    """A run's name in the ledger, where each round of one name is paid for once.
+
+    Keyed BLAKE2 reveals nothing of the secret, so nobody else can begin a round under the run's name. The
+    name depends on the kind of device, because another one would round differently.
+    """
+    return hashlib.blake2b(f"run on {device}".encode(), key=secret, digest_size=8).hexdigest()
+
+
+def kept_secret(path: Path) -> bytes:
+    """The secret in the file `path`; if there is none, a new one, which is on the disk when this returns.
+
+    Only its owner can read the file. ConfigError if it is damaged: a shorter key could be guessed.
+    """
+    if not path.exists():
+        private_folder(path.parent)
+        secret = secrets.token_bytes(SECRET_BYTES)  # no random number of the training comes from it
+        write_whole(path, lambda file: file.write(secret), secret=True)
+    secret = path.read_bytes()
+    if len(secret) != SECRET_BYTES:
+        raise ConfigError(f"{path}: is damaged; the run cannot be resumed, start a new one.")
+    return secret
 
 
 def forget_run(folder: Path, config: RunConfig) -> None:

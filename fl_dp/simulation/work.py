@@ -73,7 +73,7 @@ class Round:
 class ClientWork:
     """A work item: one client's round, once it is paid for: `steps` of `plan` on part number `part`.
 
-    message: the id of the message that asked for it. weight: of its update in the actor's sum; None: the
+    message: the id of the message that asked for it. weight: of its update in the chunk's sum; None: the
     update is wanted alone. records: expected number over all steps, by which work is distributed.
     key: secret bytes from which all its random numbers come; empty before it is paid for. state: what the
     client continues from, see `training/kept.py`; empty if it starts anew.
@@ -117,10 +117,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class ChunkDone:
-    """The results of a chunk; at_once: the physical batch that fits, as far as the actor knows."""
+    """The results of a chunk. at_once: the physical batch that fits, as far as the actor knows. sum: of the
+    updates with a weight, by array, in float64 (int64 for a secure sum); empty if there is none.
+    """
 
     done: Sequence[Done]
     at_once: int
+    sum: Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True)

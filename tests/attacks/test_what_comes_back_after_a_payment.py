@@ -134,9 +134,9 @@ def _simulated(folder, federation, how, summed, alice) -> list:
         items = [replace(one, weight=1.0 if summed else None) for one in paid]
         actor = TrainingActor(shared, federation.settings(), GivenTask(_made(how), TaskSettings()))
         kernels = {"linear.weight": "ghost", "linear.bias": "instantiate"}
-        done = actor.train(1, items, 16, Round("r", start, kernels)).done
+        chunk = actor.train(1, items, 16, Round("r", start, kernels))
+        done, total = chunk.done, chunk.sum
         assert not any(one.problem or one.log for one in done)
-        total = actor.take_sum()
         contents = clients.answer(items, {one.message: one for one in done})
     assert all(np.isfinite(array).all() for array in total.values())
     return [*map(_shape, contents.values()), {name: array.shape for name, array in total.items()}]

@@ -30,6 +30,6 @@ def test_a_setting_that_does_not_go_with_sums_is_refused(settings, words):
         RunConfig(**SUMS, **settings)
 
 
-@pytest.mark.parametrize("settings", [{}, {"sampling": "budget"}, {"min_updates": 4}])
+@pytest.mark.parametrize("settings", [{}, {"min_updates": 4}])
 def test_what_goes_with_sums_is_taken(settings):
     assert RunConfig(**SUMS, **settings).secure

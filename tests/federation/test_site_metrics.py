@@ -17,7 +17,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.client import evaluation
 from fl_dp.federation.server import site_metrics
 from fl_dp.federation.server.accounts_of_tests import AccountOfTests
-from fl_dp.federation.server.site_metrics import Counted, _Closing, metrics_of
+from fl_dp.federation.server.site_metrics import Counted, metrics_of
 from fl_dp.federation.server.state import read_state, write_state
 from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
@@ -260,17 +260,6 @@ def test_a_silent_site_does_not_hold_up_the_others(sites, fakes):
     last = strategy.reports[-1].site_metrics
     assert last["sites"]["c"] == {"status": "failed", "reason": "no answer before the evaluation was closed"}
     assert last["sites"]["a"]["status"] == "evaluated"
-
-
-def test_an_evaluation_is_closed_a_grace_after_more_than_half_have_answered(monkeypatch):
-    from fl_dp.federation.server import site_metrics
-
-    now = [0.0]
-    monkeypatch.setattr(site_metrics.time, "monotonic", lambda: now[0])
-    closing = _Closing(4)
-    for when, answers, closed in ((100, 2, False), (200, 3, False), (599, 3, False), (600, 3, True)):
-        now[0] = when
-        assert closing.is_closed([None] * answers) is closed
 
 
 def test_histograms_and_the_variances_of_their_noise_add_up():

@@ -1,12 +1,10 @@
-"""Ray's few calls without Ray, and a small federation whose clients train for real.
-
-Makes `small_round` importable.
-"""
+"""Ray's few calls without Ray, and a small federation whose clients train for real."""
 
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,7 +37,7 @@ from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.grid import RoundModel, SimulationGrid
 from fl_dp.simulation.work import ActorSettings
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent))  # for `test_actor_pool`
 
 HANGS = object()  # what a fault says of a call that never ends
 FEATURES, CLASSES, CLIENTS, RECORDS = 4, 3, 12, 30
@@ -153,15 +151,17 @@ class FakeRay:
         return struck is HANGS
 
 
+def patched(monkeypatch: pytest.MonkeyPatch, fake: FakeRay) -> FakeRay:
+    """Actor pool and grid find `fake` where they look for Ray; the pool also finds its clock."""
+    for module in ("actor_pool", "grid"):
+        monkeypatch.setattr(f"fl_dp.simulation.{module}.ray", fake)
+    monkeypatch.setattr("fl_dp.simulation.actor_pool.time", fake)
+    return fake
+
+
 @pytest.fixture
 def fake_ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
-    """Actor pool and grid find a FakeRay where they look for Ray; the pool also finds its clock."""
-    fake = FakeRay()
-    for module in ("actor_pool", "pool_actors", "grid"):
-        monkeypatch.setattr(f"fl_dp.simulation.{module}.ray", fake)
-    for module in ("actor_pool", "pool_actors"):
-        monkeypatch.setattr(f"fl_dp.simulation.{module}.time", fake)
-    return fake
+    return patched(monkeypatch, FakeRay())
 
 
 @pytest.fixture(autouse=True)
@@ -325,5 +325,5 @@ def two_federations(tmp_path: Path, known_keys: None) -> Any:
 
 
 @pytest.fixture
-def fakes() -> SimpleNamespace:
-    return SimpleNamespace(HANGS=HANGS, FakeRay=FakeRay)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    return SimpleNamespace(HANGS=HANGS, FakeRay=FakeRay, patched=partial(patched, monkeypatch))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -83,7 +83,7 @@ class OnCard(Adder):
         done = super().train(number, items, at_once, shared_round)
         self.card.clock += len(items) / at_once
         self.card.hold(-at_once * ROW)
-        return ChunkDone(done.done, at_once)
+        return replace(done, at_once=at_once)
 
 
 @pytest.mark.parametrize("number", [1, 2, 8])

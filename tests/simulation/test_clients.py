@@ -10,9 +10,9 @@ from fl_dp.errors import LedgerError
 from fl_dp.federation.wire.arrays import encode
 from fl_dp.federation.wire.messages import plan_to_content, profile_from_content, reply_from_content
 from fl_dp.federation.wire.partial_sums import GROUP, SUM
-from fl_dp.records import Refusal
+from fl_dp.records import NUMERICS, Refusal, RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedParts
-from fl_dp.simulation.clients import SimulatedClients
+from fl_dp.simulation.clients import SimulatedClients, result_of
 from fl_dp.simulation.work import Done
 
 CLIENTS = 12
@@ -190,3 +190,19 @@ def test_weights_of_another_model_leave_nothing_behind(fake_ray, federation):
             assert "weights received for model linear" in refusal(reply.content).reason
     assert set(federation.steps().values()) == {0}
     assert not federation.clients._accepted
+
+
+def test_all_that_decides_a_result_is_in_its_name(monkeypatch):
+    """The same noise on another result would reveal their difference."""
+    plan = RoundPlan("run", 1, "linear", 2, 8, 0.5, 0.0, 1.0, 1.0)
+    names = {result_of("weights", plan), result_of("other weights", plan)}
+    changes: list[dict[str, Any]] = [
+        {"steps": 3}, {"learning_rate": 0.6}, {"loss": "another"}, {"numerics": NUMERICS + 1},
+        {"max_grad_norm": 2.0}, {"noise_multiplier": 2.0},
+    ]  # fmt: skip
+    names |= {result_of("weights", dataclasses.replace(plan, **change)) for change in changes}
+    names.add(result_of("weights", plan, "state"))
+    monkeypatch.setattr("torch.__version__", "another")
+    names.add(result_of("weights", plan))
+    assert len(names) == 4 + len(changes)
+    assert result_of("weights", plan) == result_of("weights", dataclasses.replace(plan))

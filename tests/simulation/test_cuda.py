@@ -42,8 +42,9 @@ def test_updates_and_their_sum_are_those_of_the_cpu(federation):
         assert not one.problem
         for name, array in other.arrays.items():
             assert np.abs(one.arrays[name] - array).max() <= 1e-4 * np.abs(array).max()
-    assert not any(one.problem for one in trained(actor, federation, 2.0).done)
-    for name, total in actor.take_sum().items():
+    chunk = trained(actor, federation, 2.0)
+    assert not any(one.problem for one in chunk.done)
+    for name, total in chunk.sum.items():
         whole = sum(2.0 * one.arrays[name].astype(np.float64) for one in alone)
         assert np.abs(total - whole).max() <= 1e-12 * np.abs(whole).max()
 

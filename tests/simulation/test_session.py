@@ -2,13 +2,15 @@
 
 import dataclasses
 import json
+import stat
 from typing import Any
 
 import pytest
 
+from fl_dp.errors import ConfigError
 from fl_dp.simulation import session
 from fl_dp.simulation.cluster.resources import Share
-from fl_dp.simulation.session import ActorStarter, Node, _kept, nodes
+from fl_dp.simulation.session import ActorStarter, Node, _kept, kept_secret, nodes, run_name
 from fl_dp.simulation.work import Measured
 
 FIRST = Measured({"w": "ghost"}, at_once=32, step_bytes=1, process_bytes=1, most=256)
@@ -65,3 +67,26 @@ def test_an_actor_gets_its_share_and_is_not_restarted(monkeypatch):
     start.share = Share(0.5, 0.25)
     start()
     assert remote.given == {**fixed, "num_cpus": 0.5, "num_gpus": 0.25}
+
+
+def test_the_secret_is_made_once_and_its_owner_alone_can_read_it(tmp_path):
+    path = tmp_path / "clients" / "secret"
+    secret = kept_secret(path)
+    assert len(secret) == 32
+    assert kept_secret(path) == secret
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert kept_secret(tmp_path / "another") != secret
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"x" * 33])
+def test_a_damaged_secret_is_refused(tmp_path, content):
+    (tmp_path / "secret").write_bytes(content)
+    with pytest.raises(ConfigError, match="secret: is damaged"):
+        kept_secret(tmp_path / "secret")
+
+
+def test_other_randomness_is_another_run():
+    """A round of one name is paid for once: the name must tell all that decides its result."""
+    name = run_name(b"a" * 32, "cpu")
+    assert name == run_name(b"a" * 32, "cpu")
+    assert len({name, run_name(b"b" * 32, "cpu"), run_name(b"a" * 32, "cuda")}) == 3

@@ -1,12 +1,12 @@
-"""What the sites' accounts of test records hold: what each has shown, and what it may have paid since.
+"""What a site's account of test records holds: what it has shown, and what it may have paid since.
 
 A site pays before it answers. One that was asked, and neither showed its account nor declined, may have paid:
 until it shows its account again, what is reported of it is an upper bound.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from operator import index
 from typing import Any, Self
 
@@ -78,29 +78,3 @@ class AccountOfTests:
                 break
             charges = merge((*charges, one))
         return charges
-
-
-class AccountsOfTests:
-    """Those of all sites of a run, by name."""
-
-    def __init__(self) -> None:
-        self.known: Mapping[str, AccountOfTests] = {}
-
-    def ask(self, names: Iterable[str]) -> None:
-        """Count an evaluation that these sites are about to be asked for, until they show or decline it."""
-        for name in names:
-            one = self.known.get(name, AccountOfTests())
-            self._set(name, replace(one, unheard=one.unheard + 1))
-
-    def show(self, name: str, budget: Budget, charges: Iterable[Entry]) -> None:
-        """The site has shown its account, which fits what it claims."""
-        self._set(name, AccountOfTests(budget, tuple(charges)))
-
-    def decline(self, name: str) -> None:
-        """The site has not paid for the evaluation that it was asked for last."""
-        self._set(name, replace(self.known[name], unheard=self.known[name].unheard - 1))
-
-    def _set(self, name: str, account: AccountOfTests) -> None:
-        """A new mapping each time: a saved state keeps the one of then."""
-        known = {key: one for key, one in self.known.items() if key != name}
-        self.known = {**known, name: account} if account != AccountOfTests() else known

@@ -1,5 +1,6 @@
-"""Requests to the chosen clients: for each at most one round of its own mechanism."""
+"""Requests to the chosen clients: for each one round of its own mechanism, and its weight in the mean."""
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -8,15 +9,18 @@ from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 
 from fl_dp.accounting.shares import honest_shares
 from fl_dp.config.run import RunConfig
+from fl_dp.config.run_settings import BY_NOISE, DECLARED
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.planning import round_plan
 from fl_dp.federation.server.registration import Registration
-from fl_dp.federation.server.weights import capped, weight_of
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.federation.wire.partial_sums import ask_for_sum
-from fl_dp.records import Entry, RoundPlan
+from fl_dp.records import ClientProfile, Entry, RoundPlan
 from fl_dp.tasks.identity import identity
 from fl_dp.tasks.load import task_of
+
+MOST = 2.0  # the largest weight, in multiples of the others' mean
+_ROUNDING = 1 + 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +114,49 @@ class RoundRequests:
             own = client.mechanism
             assert own is not None
             client.mechanism = replace(own, noise_multiplier=noise, shares=shares)
+
+
+def weight_of(weights: str, profile: ClientProfile, mechanism: Entry) -> float:
+    """The weight, > 0, by the run config's `weights`. mechanism: of the client's round.
+
+    By noise: the inverse of the noise variance of each number of the update, up to a factor that all clients
+    share. A step adds a variance of (rate sigma C / batch)^2, and the steps of a round add up; learning rate
+    and C are the same for all. Of all weighted means this has the least noise.
+    """
+    if weights == DECLARED:
+        return float(profile.public_size)
+    if weights == BY_NOISE:
+        batch = mechanism.sample_rate * profile.public_size
+        return batch**2 / (mechanism.noise_multiplier**2 * mechanism.steps)
+    return 1.0
+
+
+def capped(weights: Sequence[float]) -> list[float]:
+    """Cap the weights, which are > 0, so that none is more than MOST times the mean of the others.
+
+    They follow from sizes that clients declare, which nobody can check: one that lies must not dominate.
+
+    No share of the total is then above MOST / (n - 1 + MOST). That is at most MOST equal shares; of two
+    clients it allows one 2/3, where two equal shares would be everything. The k largest weights are replaced
+    by one value, with the least k for which the cap holds for all; the others stay.
+
+    | weights           | capped                                                     |
+    |-------------------|------------------------------------------------------------|
+    | 100, 90, 80       | as they are                                                |
+    | 6.4e6, 100        | 200, 100                                                   |
+    | 6.4e6, 100, 100   | 200, 100, 100                                              |
+    | 6.4e6, 6.4e6, 100 | as they are: each of the colluding clients has share 1/2   |
+    """
+    count = len(weights)
+    if count < 2:
+        return list(weights)
+    share = MOST / (count - 1 + MOST)
+    falling = sorted(weights, reverse=True)
+    for replaced in range(count):
+        left = 1 - replaced * share  # share of those that keep their weights
+        if left <= 0:
+            break
+        limit = share * math.fsum(falling[replaced:]) / left
+        if falling[replaced] <= limit * _ROUNDING:
+            return [min(weight, limit) for weight in weights] if replaced else list(weights)
+    return [falling[-1]] * count

@@ -1,7 +1,6 @@
 """Client selection: a random choice among clients that are there and have budget for a step."""
 
 import hashlib
-import math
 import random
 import secrets
 from collections.abc import Callable, Sequence
@@ -40,8 +39,8 @@ class ClientChoice:
 
     def choose(self, grid: Grid, server_round: int) -> Sequence[ClientRecord]:
         """Wait until the round can start; returns the clients to train, with Poisson sampling maybe none."""
-        expected, able = self.config.fit_clients, self.able(grid)
-        return draw(able, self.config.sampling, expected, self.secret, server_round, ClientRecord.budget_left)
+        able = self.able(grid)
+        return draw(able, self.config.sampling, self.config.fit_clients, self.secret, server_round)
 
     def able(self, grid: Grid) -> Sequence[ClientRecord]:
         """Wait until enough clients are there; returns those with budget for a step, sorted by name."""
@@ -54,27 +53,16 @@ class ClientChoice:
 
 
 def draw(
-    able: Sequence[Client],
-    sampling: str,
-    expected: int,
-    secret: bytes,
-    server_round: int,
-    left: Callable[[Client], float] = lambda client: 1.0,
+    able: Sequence[Client], sampling: str, expected: int, secret: bytes, server_round: int
 ) -> list[Client]:
     """The clients of `able` that are asked in the round; in the order of `able` if "poisson".
 
     sampling: "fixed" takes `expected` of them, without replacement, or all if they are fewer. "poisson" takes
-    each independently with probability expected / number, so a round may have no clients. "budget" is like
-    "fixed", but draws clients one after the other with chances in proportion to the budget that they have
-    left (Efraimidis, Spirakis 2006, algorithm A). What is left is public: it follows from steps that servers
-    chose. left: returns the share of a client's budget that is left, above 0; called for "budget" only.
+    each independently with probability expected / number, so a round may have no clients.
     """
     # keyed BLAKE2 (RFC 7693), so that the choices of some rounds do not reveal those of others
     name = f"clients of round {server_round}".encode()
     stream = random.Random(hashlib.blake2b(name, key=secret, digest_size=SECRET_BYTES).digest())
-    if sampling == "budget":
-        drawn = [(math.log(1.0 - stream.random()) / left(client), -i) for i, client in enumerate(able)]
-        return [able[-i] for _, i in sorted(drawn, reverse=True)[:expected]]
     if sampling == POISSON:
         return [client for client in able if stream.random() < expected / len(able)]
     return stream.sample(able, min(expected, len(able)))

@@ -170,12 +170,6 @@ class ClientRecord:
         """Its epsilon after `rounds` more rounds, as far as its budget allows."""
         return self._epsilon_of(self._history, rounds)
 
-    def budget_left(self) -> float:
-        """The share of its budget that is left, at least a thousandth; 1 without privacy."""
-        if self.mechanism is None or not self.mechanism.private:
-            return 1.0
-        return max(1e-3, 1.0 - self.epsilon() / self.profile.epsilon)
-
     def can_take_part(self) -> bool:
         """Whether at least one step of its next round fits its budget."""
         return self.mechanism is not None and self.steps_left(self.mechanism.steps) > 0

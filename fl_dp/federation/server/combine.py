@@ -17,10 +17,10 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.run_settings import POISSON
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import aggregation_of, check_aggregation
+from fl_dp.federation.server.ask import capped
 from fl_dp.federation.server.norm_bound import coarsest, is_bounded, length_of, norm_bound, real_numbers
 from fl_dp.federation.server.optimizer import server_optimizer_of
 from fl_dp.federation.server.verify import RoundResult
-from fl_dp.federation.server.weights import capped
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, below, encode
 from fl_dp.records import MOST_WEIGHT
 from fl_dp.reporting.reports import OpenedSum

@@ -5,9 +5,8 @@ Each site answers with a noised histogram; all that follows is post-processing (
 
 import logging
 import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,10 @@ from fl_dp.config.run import RunConfig
 from fl_dp.engine.noise.grid import noise_grid
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import FederationError, FlDpError
-from fl_dp.federation.server.accounts_of_tests import AccountOfTests, AccountsOfTests
+from fl_dp.federation.server.accounts_of_tests import AccountOfTests
 from fl_dp.federation.server.client_record import shows_less
-from fl_dp.federation.server.registration import LEAST_PATIENCE, Registration
-from fl_dp.federation.server.verify import ENDED_WITHIN, GRACE, TOLERANCE
+from fl_dp.federation.server.registration import Registration
+from fl_dp.federation.server.verify import ENDED_WITHIN, TOLERANCE, Quorum
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.federation.wire.evaluation import (
     EVALUATE,
@@ -63,7 +62,7 @@ class SiteMetrics:
 
     def __init__(self, config: RunConfig, run: str, registration: Registration) -> None:
         self._config, self._run, self._registration = config, run, registration
-        self._accounts = AccountsOfTests()
+        self.state: Mapping[str, AccountOfTests] = {}  # by site; a new mapping with each change
         self._answered: dict[str, tuple[str, str]] = {}  # by site: status and reason
 
     def measure(
@@ -87,8 +86,8 @@ class SiteMetrics:
 
     def accounts(self) -> dict[str, Any]:
         """What the test records have cost, or may have: the largest of all sites, and each site's account."""
-        known, clients = self._accounts.known, self._registration.clients
-        lines = {name: one.line(clients[name].profile) for name, one in known.items()}
+        clients = self._registration.clients
+        lines = {name: one.line(clients[name].profile) for name, one in self.state.items()}
         answered = dict.fromkeys(lines, ("idle", NOT_ASKED)) | self._answered
         paid = lines.values()
         alone = [one.get("epsilon_alone", one["epsilon"]) for one in paid]
@@ -102,16 +101,12 @@ class SiteMetrics:
             },
         }
 
-    @property
-    def state(self) -> Mapping[str, AccountOfTests]:
-        return self._accounts.known
-
     def restore(self, state: Mapping[str, AccountOfTests], server_round: int, last_round: int) -> None:
         """Go on with these accounts after a run was interrupted in that round.
 
         Its evaluation, if one was due, may have been paid for: nobody knows when the run ended.
         """
-        self._accounts.known = state
+        self.state = state
         if self._is_due(server_round, last_round):
             self._begin(self._registration.clients)
             self._answered = {}
@@ -141,7 +136,10 @@ class SiteMetrics:
             for name, node in nodes.items()
         }
         sent = send(grid, list(messages.values()))
-        replies = receive(grid, sent, ttl, _Closing(len(sent)).is_closed)
+        quorum = Quorum(
+            dict.fromkeys(sent, 1), 0, lambda key, reply: True
+        )  # all answer, if only that they decline
+        replies = receive(grid, sent, ttl, quorum.is_closed)
         answered = {one.metadata.reply_to_message_id: one for one in replies}
         found = {}
         for name, asked in messages.items():
@@ -164,26 +162,34 @@ class SiteMetrics:
 
     def _begin(self, names: Iterable[str]) -> None:
         """Count the evaluation as paid by these sites before they are asked, whatever then happens."""
-        self._accounts.ask(filter(self._declares, names))
+        for name in filter(self._declares, names):
+            self._count_unheard(name, 1)
         self._answered |= dict.fromkeys(names, ("failed", ENDED_WITHIN))
 
     def _settle(self, asked: Iterable[str], answers: Mapping[str, SiteHistogram]) -> None:
         for name in asked:
             if name in answers:
                 one = answers[name]
-                before = self._accounts.known.get(name, AccountOfTests()).charges
+                before = self.state.get(name, AccountOfTests()).charges
                 if shows_less(one.spent, before) or total_steps(one.spent) <= total_steps(before):
                     self._without(name, "failed", SHOWS_LESS)
                     continue
-                self._accounts.show(name, Budget(one.budget, one.delta, one.accountant), one.spent)
+                shown = AccountOfTests(Budget(one.budget, one.delta, one.accountant), one.spent)
+                self.state = {**self.state, name: shown}
                 self._answered[name] = "evaluated", ""
             elif self._answered[name][0] == "declined" and self._declares(name):
-                self._accounts.decline(name)
+                self._count_unheard(name, -1)
+
+    def _count_unheard(self, name: str, more: int) -> None:
+        account = self.state.get(name, AccountOfTests())
+        account = replace(account, unheard=account.unheard + more)
+        rest = {key: one for key, one in self.state.items() if key != name}
+        self.state = {**rest, name: account} if account != AccountOfTests() else rest
 
     def _declares(self, name: str) -> bool:
         """Whether the site has said that it has test records: when it registered, or by an account since."""
         declared = self._registration.clients[name].profile.evaluate_epsilon > 0
-        return declared or name in self._accounts.known
+        return declared or name in self.state
 
 
 def _counted(answer: SiteHistogram, layout: Layout) -> Counted:
@@ -212,23 +218,6 @@ def _check_account(answer: SiteHistogram) -> float:
     if epsilon > answer.budget:
         raise FederationError(f"has spent epsilon {epsilon:.6f}, over its budget of {answer.budget:g}")
     return multiplier
-
-
-class _Closing:
-    """Closes an evaluation as a round: once more than half have answered, others get GRACE times as long.
-
-    All answer, if only that they have no test records, so that refusals count.
-    """
-
-    def __init__(self, asked: int) -> None:
-        self._quorum, self._began = asked // 2 + 1, time.monotonic()
-        self._until = math.inf
-
-    def is_closed(self, replies: Sequence[Message]) -> bool:
-        waited = time.monotonic() - self._began
-        if len(replies) >= self._quorum and self._until == math.inf:
-            self._until = max(waited * (1 + GRACE), waited + LEAST_PATIENCE)
-        return waited >= self._until
 
 
 def metrics_of(layout: Layout, counted: Sequence[Counted], classes: Sequence[str]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from fl_dp.federation.server.report import RunReporter, resolved
 from fl_dp.federation.server.secure_sum import SecureAggregator
 from fl_dp.federation.server.site_metrics import SiteMetrics
 from fl_dp.federation.server.state import ServerState
-from fl_dp.federation.server.verify import Quorum, ReplyVerifier, count_unanswered
+from fl_dp.federation.server.verify import Quorum, ReplyVerifier, count_unanswered, is_update
 from fl_dp.federation.wire.arrays import ArraySpec, encode
 from fl_dp.federation.wire.partial_sums import adds_up
 from fl_dp.federation.wire.send_receive import receive, send
@@ -281,13 +281,14 @@ class PrivateStrategy(Strategy):
         if adds_up(grid):
             return receive(grid, sent, self._config.round_timeout)
         asked = {one.message.metadata.message_id: one for one in self._asked}
-        quorum = Quorum(
-            {key: asked[key] for key in sent},
-            self._parts.aggregating.least_updates(len(asked)),
-            self._parts.aggregating.expected,
-            new={one.client.name for one in self._asked if not one.client.asked} - self._ever_asked,
-        )
+        never = {one.client.name for one in self._asked if not one.client.asked} - self._ever_asked
         self._ever_asked |= {one.client.name for one in self._asked}
+        quorum = Quorum(
+            {key: asked[key].mechanism.steps for key in sent},
+            self._parts.aggregating.least_updates(len(asked)),
+            lambda key, reply: is_update(reply, asked[key], self._parts.aggregating.expected),
+            new={key for key, one in asked.items() if one.client.name in never},
+        )
         return receive(grid, sent, self._config.round_timeout, quorum.is_closed)
 
     def aggregate_train(

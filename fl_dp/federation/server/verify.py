@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flwr.app import Message
@@ -59,22 +59,21 @@ class Quorum:
     A site that this run has never asked before gets all of round-timeout: its pace is unknown, and its
     operator may have to approve first. `round-timeout` bounds every wait.
 
-    asked: the requests by message id; the clock starts now. needed: the number of updates that the round
-    needs. expected: the arrays of an update. new: clients never asked before.
+    steps: those that each message asked for, by its id; the clock starts now. needed: the number of updates
+    that the round needs. counts: whether a reply is one. new: messages to clients never asked before.
     """
 
     def __init__(
         self,
-        asked: Mapping[str, Asked],
+        steps: Mapping[str, int],
         needed: int,
-        expected: Mapping[str, ArraySpec],
+        counts: Callable[[str, Message], bool],
         new: Collection[str] = (),
     ) -> None:
-        self._asked, self._began = asked, time.monotonic()
-        self._expected = expected
-        self._quorum = max(len(asked) // 2 + 1, needed)
-        self._new = {key for key, one in asked.items() if one.client.name in new}
-        self._judged: dict[str, bool] = {}  # by message id, whether the reply is an update; each is read once
+        self._steps, self._counts, self._new = steps, counts, set(new)
+        self._began = time.monotonic()
+        self._quorum = max(len(steps) // 2 + 1, needed)
+        self._judged: dict[str, bool] = {}  # by message id, whether the reply counts; each is read once
         self._pace: tuple[float, int] | None = None  # the quorum's seconds, and its largest number of steps
 
     def is_closed(self, replies: Sequence[Message]) -> bool:
@@ -83,25 +82,22 @@ class Quorum:
         answered = {one.metadata.reply_to_message_id: one for one in replies}
         if self._pace is None:
             for key in answered.keys() - self._judged.keys():
-                self._judged[key] = is_update(answered[key], self._asked[key], self._expected)
+                self._judged[key] = self._counts(key, answered[key])
             updates = [key for key, counts in self._judged.items() if counts]
             if len(updates) < self._quorum:
                 return False
-            self._pace = waited, max(map(self._steps, updates))
-        missing = self._asked.keys() - answered.keys()
+            self._pace = waited, max(self._steps[key] for key in updates)
+        missing = self._steps.keys() - answered.keys()
         if missing & self._new or any(waited < self._patience(one, *self._pace) for one in missing):
             return False
-        logger.info("%d of %d have answered, and grace is over after %.1f s: the round is closed",
-                    len(self._asked) - len(missing), len(self._asked), waited)  # fmt: skip
+        there = len(self._steps) - len(missing)
+        logger.info("%d of %d have answered, and grace is over after %.1f s", there, len(self._steps), waited)
         return True
 
     def _patience(self, message_id: str, seconds: float, steps: int) -> float:
         """How many seconds after its beginning the round waits for that answer."""
-        more = min(max(1.0, self._steps(message_id) / steps), MOST_WORK)
+        more = min(max(1.0, self._steps[message_id] / steps), MOST_WORK)
         return max(seconds * (1 + GRACE) * more, seconds + LEAST_PATIENCE)
-
-    def _steps(self, message_id: str) -> int:
-        return self._asked[message_id].mechanism.steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,8 @@ class SharedParts:
     """
 
     def __init__(self, shared: SharedData, read: Sequence[FilesRead | None] = ()) -> None:
-        self._x, self._y = _read_only(shared.x), _read_only(shared.y)
-        self._inputs = None if shared.inputs is None else _read_only(shared.inputs)
+        self._x, self._y = read_only(shared.x), read_only(shared.y)
+        self._inputs = None if shared.inputs is None else read_only(shared.inputs)
         self._shared, self._bounds, self._read = shared, shared.bounds, read
         self._persons: dict[int, PersonData] = {}  # cached, because sorting by person takes time
 
@@ -96,7 +96,7 @@ class SharedParts:
         )
 
 
-def _read_only(array: NDArray[Any]) -> torch.Tensor:
+def read_only(array: NDArray[Any]) -> torch.Tensor:
     """A tensor over read-only memory; nothing in fl_dp writes into data."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")

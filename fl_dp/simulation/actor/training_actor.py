@@ -17,8 +17,8 @@ from fl_dp.federation.client.attempt import attempt
 from fl_dp.records import RoundPlan
 from fl_dp.simulation.actor.process_memory import keep_freed_memory, own_bytes, peak_growth
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts
-from fl_dp.simulation.actor.update_sum import UpdateSum
-from fl_dp.simulation.work import ActorSettings, Array, ChunkDone, ClientWork, Done, Measured, Round
+from fl_dp.simulation.update_sum import add
+from fl_dp.simulation.work import ActorSettings, ChunkDone, ClientWork, Done, Measured, Round
 from fl_dp.tasks.identity import is_our_code
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.task import Task
@@ -44,8 +44,8 @@ _ROUND_COPIES = 4  # of the parameters, besides model and step: the global ones,
 class TrainingActor:
     """Trains work items with its own model, thread and device, never two clients at once.
 
-    Between clients it keeps only the sum of their updates: the model is reset to the global weights, and
-    optimizer and generators are new.
+    Between clients it keeps only the sum of a chunk's updates: the model is reset to the global weights, and
+    optimizer and generators are new. Between chunks it keeps nothing of the clients.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class TrainingActor:
         self._start: dict[str, Tensor] = {}  # the received arrays, never changed
         self._reset: list[tuple[Tensor, Tensor]] = []  # the model's arrays, and what they start from
         self._chooser = KernelChooser()
-        self._sum = UpdateSum()
+        self._sum: dict[str, Tensor] = {}  # of this chunk's updates
         self._kept = b""  # the state after the client that was trained last
 
     def ready(self) -> None:
@@ -131,11 +131,11 @@ class TrainingActor:
         if number != self._number:
             raise RuntimeError(f"items of round {number} for a process in round {self._number}")
         self._at_once = min(at_once, self._fits)
-        return ChunkDone([self._try(item) for item in items], self._at_once)
-
-    def take_sum(self) -> dict[str, Array]:
-        """The weighted sum of all updates since the last call, float64; empty if there was none."""
-        return self._sum.take()
+        self._sum = {}
+        done = [self._try(item) for item in items]
+        return ChunkDone(
+            done, self._at_once, {name: total.cpu().numpy() for name, total in self._sum.items()}
+        )
 
     def _prepare(self) -> None:
         """Build the model, if missing, and load this round's weights."""
@@ -173,8 +173,8 @@ class TrainingActor:
         if not trained.problem and item.weight is None:
             alone = as_arrays(trained.arrays)
         elif not trained.problem and item.weight is not None:
-            # A failure here ends the process and its sum, so that no part of an update stays in it.
-            self._sum.add(trained.arrays, item.weight)
+            # a failure here fails the call, and its sum: no part of an update stays in one
+            add(self._sum, trained.arrays, item.weight)
         return Done(item.message, seconds, trained.problem, alone, trained.log, self._kept)
 
     def _train(self, item: ClientWork) -> Mapping[str, Tensor] | None:

@@ -1,6 +1,5 @@
 """What is reported of a site's account of test records, if the site was not heard."""
 
-import json
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,7 +8,7 @@ import pytest
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.server.accounts_of_tests import AccountOfTests, AccountsOfTests
+from fl_dp.federation.server.accounts_of_tests import AccountOfTests
 from fl_dp.federation.server.site_metrics import SiteMetrics
 from fl_dp.records import ClientProfile, Entry
 
@@ -29,14 +28,7 @@ IN_A_SUM = Entry(1.0, 6.0, 1, 4)  # paid under fl_dp 1.0
     ],
 )
 def test_it_is_what_the_site_has_shown_and_all_that_it_may_have_paid_since(unheard, shown, charges):
-    sites = AccountsOfTests()
-    sites.ask("a")
-    sites.show("a", LIMIT, shown)
-    for _ in range(unheard):
-        sites.ask("a")
-    again = AccountOfTests.from_row(json.loads(json.dumps(sites.known["a"].to_row())))
-    assert again == sites.known["a"]  # in a run's state
-    line = again.line(PROFILE)
+    line = AccountOfTests(LIMIT, shown, unheard).line(PROFILE)
     assert line.get("unheard", 0) == unheard
     assert line["charges"] == [one.to_dict() for one in charges]
     assert line["epsilon"] == LIMIT.epsilon_of(charges) <= line["budget"] == LIMIT.epsilon
@@ -69,12 +61,15 @@ def test_a_resumed_run_counts_the_evaluation_that_it_was_ended_in(profile):
 
 
 def test_what_a_site_declines_it_has_not_paid_for():
-    sites = AccountsOfTests()
-    sites.ask("a")
-    before = sites.known
-    sites.ask("a")
-    sites.decline("a")
-    assert sites.known == before
-    sites.decline("a")
-    assert sites.known == {}
+    clients = {"a": SimpleNamespace(profile=PROFILE)}
+    sites = SiteMetrics(RunConfig(site_metrics=True), "run-1", SimpleNamespace(clients=clients))
+    sites._begin("a")
+    before = sites.state
+    sites._begin("a")
+    sites._answered["a"] = "declined", "no"
+    sites._settle("a", {})
+    assert sites.state == before == {"a": AccountOfTests(unheard=1)}
+    sites._answered["a"] = "declined", "no"
+    sites._settle("a", {})
+    assert sites.state == {}
     assert before  # a state that holds it stays as it was

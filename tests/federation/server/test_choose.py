@@ -66,24 +66,23 @@ SECRET = bytes(range(32))
 ROUNDS = range(1, 4001)
 
 
-def drawn(sampling, able, server_round, expected=5, secret=SECRET, **left):
-    return draw(able, sampling, expected, secret, server_round, **left)
+def drawn(sampling, able, server_round, expected=5, secret=SECRET):
+    return draw(able, sampling, expected, secret, server_round)
 
 
-@pytest.mark.parametrize("sampling", ["fixed", "poisson", "budget"])
+@pytest.mark.parametrize("sampling", ["fixed", "poisson"])
 def test_every_client_is_chosen_as_often_as_any_other(sampling):
     times = Counter(client for one in ROUNDS for client in drawn(sampling, ABLE, one))
     for client in ABLE:
         assert abs(times[client] / len(ROUNDS) - 0.25) < 5 * (0.25 * 0.75 / len(ROUNDS)) ** 0.5
 
 
-@pytest.mark.parametrize("sampling", ["fixed", "budget"])
-def test_a_fixed_number_without_replacement_or_all_who_are_there(sampling):
+def test_a_fixed_number_without_replacement_or_all_who_are_there():
     for one in range(1, 50):
-        chosen = drawn(sampling, ABLE, one, left=lambda client: 1e-3)
+        chosen = drawn("fixed", ABLE, one)
         assert len(set(chosen)) == len(chosen) == 5
-    assert sorted(drawn(sampling, ABLE[:3], 1)) == ABLE[:3]
-    assert drawn(sampling, [], 1) == []
+    assert sorted(drawn("fixed", ABLE[:3], 1)) == ABLE[:3]
+    assert drawn("fixed", [], 1) == []
 
 
 def test_poisson_choices_are_independent_of_each_other_and_may_be_empty():
@@ -102,7 +101,7 @@ def test_poisson_takes_all_when_no_more_are_able_than_are_expected():
     assert drawn("poisson", ABLE[:4], 1) == ABLE[:4]
 
 
-@pytest.mark.parametrize("sampling", ["fixed", "poisson", "budget"])
+@pytest.mark.parametrize("sampling", ["fixed", "poisson"])
 def test_the_secret_and_the_round_decide(sampling):
     choices = [drawn(sampling, ABLE, one) for one in range(1, 30)]
     assert choices == [drawn(sampling, ABLE, one) for one in range(1, 30)]
@@ -120,10 +119,3 @@ def test_every_run_has_a_secret_of_its_own_and_chooses_by_it(monkeypatch):
     monkeypatch.setattr(ClientChoice, "able", lambda self, grid: able)
     choices = [[one.node_id for one in choice.choose(None, 3)] for choice in (first, second)]
     assert choices[0] == choices[1]
-
-
-def test_who_has_more_of_the_budget_left_comes_more_often():
-    """One of two is drawn with chances in proportion to what is left: 3 to 1."""
-    left = {"much": 0.75, "little": 0.25}
-    times = Counter(drawn("budget", list(left), one, expected=1, left=left.__getitem__)[0] for one in ROUNDS)
-    assert abs(times["much"] / len(ROUNDS) - 0.75) < 5 * (0.75 * 0.25 / len(ROUNDS)) ** 0.5

@@ -93,10 +93,3 @@ def test_a_member_takes_part_as_long_as_one_step_fits():
     assert one.epsilon() <= 3.0
     assert not client(mechanism=None).can_take_part()
     assert not client(exhausted=True).can_take_part()
-
-
-def test_the_share_of_a_budget_that_is_left():
-    assert client(spent=()).budget_left() == 1.0
-    assert client().budget_left() == 1.0 - client().epsilon() / 3.0
-    assert client(spent=(Entry(0.1, 1.5, 9000),)).budget_left() == 1e-3
-    assert client(mechanism=Entry(0.1, 0.0, 10)).budget_left() == 1.0

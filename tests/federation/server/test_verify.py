@@ -224,16 +224,8 @@ class Round:
     def __init__(self, monkeypatch, *, needed=1, steps=(10,) * 5, new=()):
         self.now, self.replies = 1000.0, []
         monkeypatch.setattr(verify, "time", SimpleNamespace(monotonic=lambda: self.now))
-        asked = {
-            str(i): SimpleNamespace(
-                client=SimpleNamespace(name=f"site {i}"),
-                mechanism=SimpleNamespace(steps=number),
-            )
-            for i, number in enumerate(steps)
-        }
-        new = {f"site {i}" for i in new}
-        monkeypatch.setattr(verify, "is_update", lambda reply, *_: "update" in reply.content)
-        self.quorum = Quorum(asked, needed, {}, new=new)
+        asked = {str(i): number for i, number in enumerate(steps)}
+        self.quorum = Quorum(asked, needed, lambda key, reply: "update" in reply.content, new)
 
     def at(self, seconds, *names, content=None):
         """Whether it is closed so long after it was begun, when these have answered besides."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.server.weights import capped, weight_of
+from fl_dp.federation.server.ask import capped, weight_of
 from fl_dp.records import ClientProfile, Entry
 
 

@@ -14,7 +14,7 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.recording import Recorded
 from fl_dp.errors import ConfigError, UnsteadyError
 from fl_dp.federation.client.attempt import NOT_FINITE
-from fl_dp.simulation.actor import training_actor, update_sum
+from fl_dp.simulation.actor import training_actor
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ClientWork, Round
 from fl_dp.training.private import PrivateTrainer
@@ -57,15 +57,15 @@ def test_a_round_is_told_once_and_tasks_of_another_one_are_not_trained(federatio
 def test_what_is_added_up_is_what_is_sent_alone(federation):
     actor = federation.actor()
     alone = train(actor, federation, [item(federation, k) for k in range(5)])
-    assert actor.take_sum() == {}
-    done = train(actor, federation, [item(federation, k, weight=k + 0.5) for k in range(5)])
-    assert all(one.arrays is None and not one.problem for one in done)
-    total = actor.take_sum()
-    for name, array in total.items():
+    summed = [item(federation, k, weight=k + 0.5) for k in range(5)]
+    for _ in range(2):  # a sum is of its own chunk alone
+        chunk = actor.train(1, summed, 64, shared_round(federation))
+    assert all(one.arrays is None and not one.problem for one in chunk.done)
+    for name, array in chunk.sum.items():
         expected = sum((k + 0.5) * one.arrays[name].astype(np.float64) for k, one in enumerate(alone))
         assert array.dtype == np.float64
         assert np.abs(array - expected).max() <= 1e-12 * np.abs(expected).max()
-    assert actor.take_sum() == {}
+    assert not actor.train(1, [item(federation, 0)], 64).sum
 
 
 def test_passes_are_replayed_once_they_have_taken_a_while_and_no_bit_changes(federation, monkeypatch):
@@ -133,10 +133,9 @@ def test_an_update_that_is_not_finite_is_no_update(federation, monkeypatch, valu
         next(iter(self._passes.parameters.values())).data[0, 1] = value
 
     monkeypatch.setattr(PrivateTrainer, "step", step)
-    actor = federation.actor()
-    (done,) = train(actor, federation, [item(federation, 0, weight=1.0)])
-    assert done.problem == NOT_FINITE
-    assert actor.take_sum() == {}
+    chunk = federation.actor().train(1, [item(federation, 0, weight=1.0)], 64, shared_round(federation))
+    assert [one.problem for one in chunk.done] == [NOT_FINITE]
+    assert not chunk.sum
 
 
 def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:
@@ -237,15 +236,13 @@ def test_an_actor_imports_no_more_than_it_needs():
 
 def test_an_update_that_is_added_in_part_ends_the_process_and_its_sum(federation, monkeypatch):
     """Reported as a client's failure it would leave part of an update behind, in a sum that is then used."""
-    actor, add = federation.actor(), update_sum._add
-    calls = iter(range(100))
+    actor, calls = federation.actor(), iter(range(100))
 
-    def short_of_memory(total: Any, array: Any, weight: float) -> None:
-        if next(calls) == 3:  # the second array of the second client
+    def short_of_memory(*args: Any) -> None:
+        if next(calls) == 1:  # the second client
             raise RuntimeError("out of memory")
-        add(total, array, weight)
 
-    monkeypatch.setattr(update_sum, "_add", short_of_memory)
+    monkeypatch.setattr(training_actor, "add", short_of_memory)
     with pytest.raises(RuntimeError, match="out of memory"):
         train(actor, federation, [item(federation, k, weight=1.0) for k in range(3)])
 

@@ -180,7 +180,7 @@ class SimulationGrid(BaseGrid):
 
     def _answer(self, batch: _Batch) -> None:
         late = {item.message: Done(item.message, 0.0, TOO_LATE) for item in batch.items}
-        contents = self._clients.answer(batch.items, late | self._pool.done)
+        contents = self._clients.answer(batch.items, {**late, **self._pool.done})
         messages, arrays = self._pool.sum()
         if messages and not any(REFUSAL in contents[message] for message in messages):
             make_group(contents, messages, arrays, shares=batch.items[0].plan.shares)

@@ -22,7 +22,7 @@ def add(total: dict[str, Tensor], update: Mapping[str, Tensor], weight: float = 
             total[name] += array
             continue
         # in blocks, which takes half the time: adding float32 to float64 at once converts one by one
-        for into, block in zip(
-            total[name].view(-1).split(_BLOCK), array.reshape(-1).split(_BLOCK), strict=True
-        ):
-            into.add_(block.to(torch.float64), alpha=weight)
+        into, array = total[name].view(-1), array.reshape(-1)
+        for start in range(0, len(array), _BLOCK):
+            block = array[start : start + _BLOCK].to(torch.float64)
+            into[start : start + _BLOCK].add_(block, alpha=weight)

@@ -177,7 +177,7 @@ def test_a_site_that_declines_every_round_is_new_in_the_first_alone(fakes, monke
     monkeypatch.setattr(strategy_module, "Quorum", Seen)
     nodes = [fakes.Client("0"), fakes.Client("1", mishaps=dict.fromkeys((1, 2), Refusal("declined", "no")))]
     run(nodes, fakes, settings(rounds=2))
-    assert seen == [{"0", "1"}, set()]
+    assert [len(new) for new in seen] == [2, 0]
 
 
 def test_a_resumed_run_asks_again_who_was_silent(fakes, tmp_path, monkeypatch):

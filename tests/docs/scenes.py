@@ -80,7 +80,7 @@ def _own_task(scene: Scene) -> None:
 
 
 def _python(scene: Scene) -> None:
-    """With the programs of docs/planning.md, docs/python.md and docs/training_loop.md, and the README's task."""
+    """With the programs of planning.md, python.md and training_loop.md in docs, and the README's task."""
     _own_task(scene)
     pages = {"noise.py": "planning", "mine.py": "python", "frames.py": "python", "loop.py": "training_loop"}
     for name, page in pages.items():

@@ -7,13 +7,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, product
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 
 from fl_dp.accounting.ledger.overlap import MANY_LINES, numbers_of, share_many, sketch
-from fl_dp.accounting.ledger.requests import RECORD, DataDeclaration, Digests
+from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
+from fl_dp.config.data import RECORD
+from fl_dp.decoding import By
 
+
+def _sketch(found: object) -> str:
+    """A text that `sketch` may have written; ValueError for another."""
+    if not isinstance(found, str):
+        raise ValueError("expected a text")
+    numbers_of(found)
+    return found
+
+
+Sketch = Annotated[str, By(_sketch)]
 _RETIRE = "retire {held} (fl-dp ledger retire); what is spent cannot be undone"
 
 
@@ -35,10 +47,10 @@ class Identity:
     fingerprint: str
     source: str
     cut: str = ""
-    sketch: str = ""
+    sketch: Sketch = ""
     unit: str = RECORD
-    persons: str = ""
-    files: str = ""
+    persons: Sketch = ""
+    files: Sketch = ""
 
     @classmethod
     def of(cls, new: DataDeclaration, key: bytes, held: "Identity | None" = None) -> Self:

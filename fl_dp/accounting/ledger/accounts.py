@@ -205,7 +205,7 @@ class AccountBook:
     def public_size(self, dataset: str, fingerprint: str) -> int | None:
         """The declared size of the data set in use; None if there is none, or it has another fingerprint."""
         held = self._in_use.get(dataset)
-        return held.public_size if held and held.identity.fingerprint == fingerprint else None
+        return held.opened.public_size if held and held.opened.fingerprint == fingerprint else None
 
     def part(self, source: str, cut: str) -> Identity | None:
         """See `IdentityIndex.part`."""
@@ -241,7 +241,7 @@ class AccountBook:
         """The data set in use whose reservation has that number and is not committed; None without one."""
         held = self._by_reservation.get(reservation)
         is_open = held and held.retired is None and not held.rounds[reservation].committed
-        return held.identity.dataset if held and is_open else None
+        return held.opened.dataset if held and is_open else None
 
     def paid(self, reservation: int) -> tuple[str, LedgerRound]:
         """The data set, in use or retired, and the round whose reservation has that number.
@@ -251,7 +251,7 @@ class AccountBook:
         held = self._by_reservation.get(reservation)
         if held is None:
             raise LedgerError(f"entry {reservation} of the ledger is no reservation; restore it from a copy.")
-        return held.identity.dataset, held.rounds[reservation]
+        return held.opened.dataset, held.rounds[reservation]
 
     def holds(self, paid: LedgerRound, dataset: str) -> bool:
         """Whether the data set in use paid for the round itself, and not a retired one of its name."""
@@ -262,10 +262,10 @@ class AccountBook:
         found = _identity(event)
         declared = _read(_Registered, event)
         identity = found.completed(self.part(found.source, found.cut))
-        opened = _Open(event.id, identity, declared.public_size, declared.time)
+        opened = _Open(Account(event.id, identity, declared.public_size, declared.time, (), None))
         self._accounts.append(opened)
-        self._in_use[opened.identity.dataset] = opened
-        self._identities.add(opened.identity)
+        self._in_use[identity.dataset] = opened
+        self._identities.add(identity)
 
     def _held(self, dataset: str) -> "_Open":
         if dataset not in self._in_use:
@@ -277,7 +277,7 @@ class AccountBook:
         held = self._held(dataset)
         held.pay(paid)
         self._by_reservation[event.id] = held
-        self._taken[held.identity.dataset, paid.run, paid.server_round] = paid
+        self._taken[held.opened.dataset, paid.run, paid.server_round] = paid
 
     def _commit(self, event: Event) -> None:
         reserved = _read(_Committed, event).reserved
@@ -285,25 +285,24 @@ class AccountBook:
         if held is None:
             raise ConfigError("it has an impossible reserved: no entry of this number pays for a round.")
         paid = held.commit(reserved)
-        self._taken[held.identity.dataset, paid.run, paid.server_round] = paid
+        self._taken[held.opened.dataset, paid.run, paid.server_round] = paid
 
     def _retire(self, event: Event) -> None:
         found = _read(_Retired, event)
         held = self._held(found.dataset)
         del self._in_use[found.dataset]
         held.retired = found.time
-        self._identities.remove(held.identity)
+        self._identities.remove(held.opened.identity)
         self.retirements += 1
 
 
 @dataclass
 class _Open:
-    """An account as it grows. spent: total of its rounds, merged; unprotected_in: see `AccountBook`."""
+    """An account as it grows. opened: without rounds; spent: their total, merged; unprotected_in: see
+    `AccountBook`.
+    """
 
-    id: int
-    identity: Identity
-    public_size: int
-    registered: str
+    opened: Account
     retired: str | None = None
     rounds: dict[int, LedgerRound] = field(default_factory=dict)
     spent: tuple[Entry, ...] = ()
@@ -320,14 +319,7 @@ class _Open:
         return paid
 
     def account(self) -> Account:
-        return Account(
-            self.id,
-            self.identity,
-            self.public_size,
-            self.registered,
-            tuple(self.rounds.values()),
-            self.retired,
-        )
+        return replace(self.opened, rounds=tuple(self.rounds.values()), retired=self.retired)
 
 
 def _require_known_steps(event: Event) -> None:

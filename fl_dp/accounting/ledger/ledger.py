@@ -81,12 +81,8 @@ class Ledger:
         self._read()
         return self._log.head
 
-    def verify(self) -> int:
-        """The number of entries; LedgerError if one was edited or removed."""
-        return len(self.rows())
-
     def rows(self) -> list[Row]:
-        """Every entry as stored, with its hash, verified; for an export."""
+        """Every entry as stored, with its hash; LedgerError if one was edited or removed. For an export."""
         return self._log.rows()
 
     def accounts(self) -> list[Account]:

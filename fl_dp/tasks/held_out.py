@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,11 +17,9 @@ from numpy.typing import NDArray
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import PERSON, DataSettings
+from fl_dp.data.partition_scheme import Indices
 from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import TensorData
-
-if TYPE_CHECKING:
-    from fl_dp.data.partition_scheme import Indices
 
 Sides = NDArray[np.bool_]
 _OF_A_HASH = 2.0**64
@@ -40,7 +37,7 @@ class HeldOut:
     counted: TensorData | None
 
     @classmethod
-    def of(cls, whole: TensorData, rows: "Indices", settings: DataSettings) -> "HeldOut":
+    def of(cls, whole: TensorData, rows: Indices, settings: DataSettings) -> "HeldOut":
         """Those of `whole` at `rows`; perhaps none."""
         if not len(rows):
             return cls(None, None)
@@ -68,9 +65,7 @@ def are_test(records: TensorData, settings: DataSettings, key: bytes) -> Sides:
     return np.array([_hash(unit, key) < below for unit in units], dtype=bool)
 
 
-def split(
-    records: TensorData, rows: "Indices", settings: DataSettings, key: bytes
-) -> tuple["Indices", "Indices"]:
+def split(records: TensorData, rows: Indices, settings: DataSettings, key: bytes) -> tuple[Indices, Indices]:
     """The rows for training and those for testing."""
     test = are_test(records.subset(torch.from_numpy(rows)), settings, key)
     return rows[~test], rows[test]

@@ -3,21 +3,19 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fl_dp.choices import METRICS
 from fl_dp.config.data import PERSON
+from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form, Targets
 from fl_dp.tasks.parts import CLASS, SUBGROUP, Each, Parts, Score, Within
 from fl_dp.tasks.task import Task
 from fl_dp.training.losses import loss_of
-
-if TYPE_CHECKING:
-    from fl_dp.data.tensor_data import TensorData
 
 _OF_TWO_CLASSES = ("recall", "auroc", "selection-rate")  # reported of subgroups, beside the loss's metrics
 
@@ -93,7 +91,7 @@ def right(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def metrics_of(
-    task: Task, device: torch.device, wanted: Sequence[Any] = (), data: "TensorData | None" = None
+    task: Task, device: torch.device, wanted: Sequence[Any] = (), data: TensorData | None = None
 ) -> Metrics:
     """The metrics of the task, for data of its form; ConfigError for one that does not suit it.
 
@@ -107,7 +105,7 @@ def metrics_of(
     return Metrics(made, own, _parts(task, {name: metric for name, (metric, _) in made.items()}, data))
 
 
-def check_metrics(task: Task, wanted: Sequence[Any], data: "TensorData | None") -> None:
+def check_metrics(task: Task, wanted: Sequence[Any], data: TensorData | None) -> None:
     """Raise ConfigError if a metric does not suit the task, or needs subgroups that the data lack."""
     for name, (metric, _) in metrics_of(task, torch.device("cpu"), wanted)._made.items():
         if metric.part == SUBGROUP and data is not None and not data.subgroups:
@@ -128,7 +126,7 @@ def _usual(task: Task, subgroups: bool) -> tuple[str, ...]:
     return (*usual, *fit)
 
 
-def _parts(task: Task, metrics: Mapping[str, Metric], data: "TensorData | None") -> Parts:
+def _parts(task: Task, metrics: Mapping[str, Metric], data: TensorData | None) -> Parts:
     """What is reported for classes and subgroups.
 
     Classes count beside subgroups if a requested metric uses them with its own weights.

@@ -24,8 +24,8 @@ _OF_TWO_CLASSES = ("recall", "auroc", "selection-rate")  # reported of subgroups
 class Metric:
     """A metric that users can choose: a row of a table in metrics/, or the constant `METRIC` of a file.
 
-    make: from the data's form to a metric of torchmetrics, or a compatible one. It is given what `prepare`
-    makes of outputs and targets, one batch at a time. Its result is one number, or one for each class.
+    make: from the data's form to an object with `update`, which is given what `prepare` makes of outputs and
+    targets, one batch at a time, and `compute`: a tensor of one number, or of one for each class.
     targets: kinds that it is for.
     each: for a mean over examples, outputs and targets to the (n,) values that it averages. part: it is
     reported for each CLASS, or each SUBGROUP, separately, as the mean of `each`; `make` is then None.
@@ -90,9 +90,7 @@ def right(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs.argmax(-1) == targets).double()
 
 
-def metrics_of(
-    task: Task, device: torch.device, wanted: Sequence[Any] = (), data: TensorData | None = None
-) -> Metrics:
+def metrics_of(task: Task, wanted: Sequence[Any] = (), data: TensorData | None = None) -> Metrics:
     """The metrics of the task, for data of its form; ConfigError for one that does not suit it.
 
     wanted: names, or functions, replacing the task's. data: those that are measured on; without them, or
@@ -100,14 +98,14 @@ def metrics_of(
     """
     subgroups = data.subgroups if data else ()
     wanted = wanted or task.metrics or _usual(task, bool(subgroups))
-    made = {one: _made(one, task.form, device) for one in wanted if isinstance(one, str)}
+    made = {one: _made(one, task.form) for one in wanted if isinstance(one, str)}
     own = {one.__name__: one for one in wanted if not isinstance(one, str)}
     return Metrics(made, own, _parts(task, {name: metric for name, (metric, _) in made.items()}, data))
 
 
 def check_metrics(task: Task, wanted: Sequence[Any], data: TensorData | None) -> None:
     """Raise ConfigError if a metric does not suit the task, or needs subgroups that the data lack."""
-    for name, (metric, _) in metrics_of(task, torch.device("cpu"), wanted)._made.items():
+    for name, (metric, _) in metrics_of(task, wanted)._made.items():
         if metric.part == SUBGROUP and data is not None and not data.subgroups:
             raise ConfigError(
                 f"metric {name!r}: the test data declare no subgroups; a table's schema does so by subgroups "
@@ -156,11 +154,11 @@ def _unfit(metric: Metric, form: Form) -> str:
     return ""
 
 
-def _made(name: str, form: Form, device: torch.device) -> tuple[Metric, Any]:
+def _made(name: str, form: Form) -> tuple[Metric, Any]:
     metric = METRICS.load(name, Metric)
     if reason := _unfit(metric, form):
         raise ConfigError(f"metric {name!r} {reason}.")
-    return metric, metric.make(form).to(device) if metric.make else None
+    return metric, metric.make(form) if metric.make else None
 
 
 def _named(name: str, result: Tensor, labels: Sequence[str]) -> dict[str, float | None]:

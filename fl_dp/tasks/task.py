@@ -143,20 +143,15 @@ class Task:
 
     def public_form(self) -> Form | None:
         """The form of the data if a schema file gives it, so that no record has to be read; else None."""
-        return schema.form if (schema := self._schema) else None
+        return schema.form if (schema := _schema_of(self)) else None
 
     def public_classes(self) -> tuple[str, ...]:
         """The names of the classes if a schema file gives them; else empty."""
-        return schema.classes if (schema := self._schema) else ()
+        return schema.classes if (schema := _schema_of(self)) else ()
 
     def meaning(self) -> str:
         """How records become numbers, if a schema file says it; else empty. Sites must agree on it."""
-        return schema.meaning if (schema := self._schema) else ""
-
-    @property
-    def _schema(self) -> "Schema | None":
-        """Of the built-in data; a task that reads its own has none."""
-        return schema_of(self.settings) if type(self).train_data is Task.train_data else None
+        return schema.meaning if (schema := _schema_of(self)) else ""
 
     @property
     def objective(self) -> Objective:
@@ -189,3 +184,8 @@ class Task:
         if given and (form.targets != "class" or len(given) != form.outputs):
             wanted = f"{form.outputs} numbers" if form.targets == "class" else "none, as there are no classes"
             raise ConfigError(f"class-weights = {self.settings.class_weights!r}: expected {wanted}.")
+
+
+def _schema_of(task: Task) -> "Schema | None":
+    """Of the built-in data; a task that reads its own has none."""
+    return schema_of(task.settings) if type(task).train_data is Task.train_data else None

@@ -1,11 +1,10 @@
-"""Means over examples, which need no torchmetrics: of classes, labels, tokens, of each class or subgroup.
+"""Means over examples, which need no scikit-learn: of classes, labels, tokens, of each class or subgroup.
 
 What is reported per class or per subgroup is withheld where it would tell of few examples, see
 `fl_dp/tasks/small_cells.py`.
 """
 
 import math
-from typing import Self
 
 import numpy as np
 import torch
@@ -18,18 +17,11 @@ from fl_dp.tasks.parts import CLASS, SUBGROUP
 
 
 class RightAnswers:
-    """Accuracy: counts over batches, with the interface of a torchmetrics metric.
-
-    torchmetrics has it, too. But importing it brings torchvision, transformers and Triton: four seconds of a
-    core and 290 MB, which a run that needs nothing else can avoid.
-    """
+    """Accuracy: counts over batches. scikit-learn has it, too, but its import takes a second of a core."""
 
     def __init__(self) -> None:
         self._right: float = 0  # or what else is added up
         self._asked = 0
-
-    def to(self, device: torch.device) -> Self:
-        return self
 
     def update(self, answers: Tensor, targets: Tensor) -> None:
         """Two integer tensors of the same shape."""

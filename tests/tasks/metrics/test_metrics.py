@@ -16,8 +16,6 @@ from fl_dp.form import Form
 from fl_dp.tasks.metric import Metric, metrics_of
 from fl_dp.tasks.task import Task
 
-CPU = torch.device("cpu")
-
 
 def measured(
     name: object, form: Form, outputs: Tensor, targets: Tensor, batch: int = 7, loss: str = "cross-entropy"
@@ -25,7 +23,7 @@ def measured(
     """name: of a metric; or several, or functions; empty: those of the loss."""
     task = Task(TaskSettings(loss=loss))
     task.form = form
-    metrics = metrics_of(task, CPU, (name,) if isinstance(name, str) else name)
+    metrics = metrics_of(task, (name,) if isinstance(name, str) else name)
     for start in range(0, len(targets), batch):
         metrics.update(outputs[start : start + batch], targets[start : start + batch])
     return metrics.values()
@@ -62,7 +60,7 @@ def test_of_classes(number: int) -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 def test_of_one_logit_however_far_from_zero(scale: float) -> None:
-    """A sigmoid would make all of large ones 1; a batch within 0 and 1 torchmetrics takes as it is."""
+    """A sigmoid would make all of large ones 1."""
     generator = torch.Generator().manual_seed(0)
     targets = (torch.rand(40, 1, generator=generator) < 0.3).float()
     outputs = torch.randn(40, 1, generator=generator) + targets
@@ -179,11 +177,11 @@ def test_a_function_of_ones_own_sees_all_outputs_at_once() -> None:
     }  # fmt: skip
 
 
-def test_the_metrics_of_a_run_that_names_none_import_neither_torchmetrics_nor_triton() -> None:
+def test_the_metrics_of_a_run_that_names_none_import_neither_scikit_learn_nor_triton() -> None:
     code = (
         "import sys\n"
         "import fl_dp.tasks.metrics.shares\n"
-        "print([name for name in ('torchmetrics', 'torchvision', 'triton') if name in sys.modules])\n"
+        "print([name for name in ('sklearn', 'torchvision', 'triton') if name in sys.modules])\n"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "[]\n"

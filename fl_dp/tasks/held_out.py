@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import PERSON, DataSettings
 from fl_dp.data.partition_scheme import Indices
@@ -73,8 +74,6 @@ def split(records: TensorData, rows: Indices, settings: DataSettings, key: bytes
 
 def split_key(settings: ClientConfig) -> bytes:
     """The key of the settings' ledger, which is made if it is not there yet."""
-    from fl_dp.accounting.ledger.ledger import Ledger
-
     with Ledger.open(Path(settings.ledger), one_run=settings.one_run_ledger) as ledger:
         return ledger.split_key()
 

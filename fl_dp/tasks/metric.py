@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fl_dp.choices import METRICS
 from fl_dp.config.data import PERSON
-from fl_dp.data.tensor_data import TensorData
+from fl_dp.data.tensor_data import NO_TOKEN, TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form, Targets
 from fl_dp.tasks.parts import CLASS, SUBGROUP, Each, Parts, Score, Within
@@ -38,6 +39,26 @@ class Metric:
     each: Each | None = None
     part: str = ""
     within: Within | None = None
+
+
+class OverAll:
+    """Keeps what a model answered, and the targets, until a metric is computed of all.
+
+    of: from targets and answers (n, ...) to a number; NaN where it is undefined.
+    """
+
+    def __init__(self, of: Callable[[np.ndarray, np.ndarray], float]) -> None:
+        self._of = of
+        self._seen: list[tuple[Tensor, Tensor]] = []
+
+    def update(self, answers: Tensor, targets: Tensor) -> None:
+        self._seen.append((answers.cpu(), targets.cpu()))
+
+    def compute(self) -> Tensor:
+        """(): NaN also for answers that are not finite, and for none."""
+        answers, targets = (torch.cat(parts).numpy() for parts in zip(*self._seen, strict=True))
+        told = len(targets) > 0 and np.isfinite(answers).all()
+        return torch.tensor(self._of(targets, answers) if told else math.nan, dtype=torch.float64)
 
 
 @dataclass
@@ -81,8 +102,9 @@ class Metrics:
 
 
 def first_choices(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """The class with the largest logit for each example or position (n,), and the target (n,)."""
-    return outputs.argmax(-1).flatten(), targets.flatten()
+    """The class with the largest logit for each example or position that counts (n,), and the target (n,)."""
+    counts = targets != NO_TOKEN
+    return outputs.argmax(-1)[counts], targets[counts]
 
 
 def right(outputs: Tensor, targets: Tensor) -> Tensor:

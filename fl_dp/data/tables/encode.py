@@ -1,7 +1,7 @@
 """Encodes a table by its schema as tensors: each record by itself, independent of all others."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from fl_dp.errors import DataError
 _KEY = b"fl_dp train/test split"
 _TEST_SHARE = 0.2
 _SHOWN = 3  # records with missing cells that an error names
+_OF_INPUTS, _OF_OTHERS = '"drop" or "encode"', '"drop"'  # which may be said of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,29 +138,14 @@ def _kept(cells: Mapping[str, Cells], schema: Schema) -> Mask:
         if column.if_missing == "drop":
             kept &= ~column.is_missing(cells[column.name])
     blank = [
-        (column, missing)
+        f"column {column.name!r} ({_records(missing)}): there are missing cells; the schema may say "
+        f"if-missing = {_OF_INPUTS if column in schema.input_columns else _OF_OTHERS}"
         for column in schema.declared
         if column.if_missing == "refuse" and (missing := column.is_missing(cells[column.name]) & kept).any()
     ]
     if blank:
-        raise DataError("; ".join(_of_blank(blank, schema)) + ".")
+        raise DataError("; ".join(blank) + ".")
     return kept
-
-
-def _of_blank(columns: Sequence[tuple[Column, Mask]], schema: Schema) -> Iterator[str]:
-    """What to say of columns with missing cells: only those of an input may be encoded."""
-    for encoded, ways in ((True, '"drop" or "encode"'), (False, '"drop"')):
-        names = [
-            f"{one.name!r} ({_records(missing)})"
-            for one, missing in columns
-            if (one in schema.input_columns) == encoded
-        ]
-        if names:
-            plural = "s" * (len(names) > 1)
-            yield (
-                f"column{plural} {', '.join(names)}: there are missing cells; the schema may say "
-                f"if-missing = {ways}"
-            )
 
 
 def _records(marked: Mask) -> str:

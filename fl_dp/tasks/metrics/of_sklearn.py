@@ -1,38 +1,15 @@
 """Metrics of scikit-learn, whose import takes a second, over the answers to all records at once."""
 
-from collections.abc import Callable
-
 import numpy as np
-import torch
 from sklearn import metrics
 from torch import Tensor
 
-from fl_dp.data.tensor_data import NO_TOKEN
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form
-from fl_dp.tasks.metric import Metric, first_choices
-
-_Of = Callable[[np.ndarray, np.ndarray], float]  # targets and answers to a number; NaN where it is undefined
+from fl_dp.tasks.metric import Metric, OverAll, first_choices
 
 
-class _OverAll:
-    """Keeps what a model answered, and the targets, until the metric is computed of all."""
-
-    def __init__(self, of: _Of) -> None:
-        self._of = of
-        self._seen: list[tuple[Tensor, Tensor]] = []
-
-    def update(self, answers: Tensor, targets: Tensor) -> None:
-        self._seen.append((answers.cpu(), targets.cpu()))
-
-    def compute(self) -> Tensor:
-        """(): NaN also for answers that are not finite, and for none."""
-        answers, targets = (torch.cat(parts).numpy() for parts in zip(*self._seen, strict=True))
-        told = len(targets) > 0 and np.isfinite(answers).all()
-        return torch.tensor(self._of(targets, answers) if told else np.nan, dtype=torch.float64)
-
-
-def _auroc(form: Form) -> _OverAll:
+def _auroc(form: Form) -> OverAll:
     if form.targets == "numbers" and form.outputs != 1:
         raise ConfigError(
             f"metric 'auroc' is for classes, or for one number that is 0 or 1, not for {form.outputs} "
@@ -42,9 +19,9 @@ def _auroc(form: Form) -> _OverAll:
 
     def of(targets: np.ndarray, scores: np.ndarray) -> float:
         there = (np.bincount(targets, minlength=classes) > 0).all()
-        return metrics.roc_auc_score(targets, scores, multi_class="ovr") if there else np.nan
+        return float(metrics.roc_auc_score(targets, scores, multi_class="ovr")) if there else np.nan
 
-    return _OverAll(of)
+    return OverAll(of)
 
 
 def _scores(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -60,18 +37,17 @@ def _balanced(targets: np.ndarray, chosen: np.ndarray) -> float:
     return metrics.recall_score(targets, chosen, labels=there, average="macro", zero_division=0)
 
 
-def _f1(form: Form) -> _OverAll:
+def _f1(form: Form) -> OverAll:
     binary = form.outputs <= 1 if form.targets == "numbers" else form.targets == "class" and form.outputs <= 2
     average = "binary" if binary else "macro"
-    return _OverAll(
+    return OverAll(
         lambda targets, chosen: metrics.f1_score(targets, chosen, average=average, zero_division=0)
     )
 
 
 def _choices(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     if not targets.is_floating_point():
-        chosen, wanted = first_choices(outputs, targets)
-        return chosen[wanted != NO_TOKEN], wanted[wanted != NO_TOKEN]
+        return first_choices(outputs, targets)
     said, so = (outputs.view_as(targets) > 0).int(), targets.int()
     one = targets.ndim == 1 or targets.shape[1] == 1
     return (said.flatten(), so.flatten()) if one else (said, so)
@@ -95,14 +71,14 @@ CHOICES = {
     "auroc": Metric(_auroc, targets=("class", "numbers"), prepare=_scores),
     # Mean over the classes of the share of their examples whose class is the model's first choice. Only
     # classes with examples count; a constant model scores 1 over their number.
-    "balanced-accuracy": Metric(lambda form: _OverAll(_balanced), targets=("class",), prepare=first_choices),
+    "balanced-accuracy": Metric(lambda form: OverAll(_balanced), targets=("class",), prepare=first_choices),
     # F1, the harmonic mean of precision and recall: of the second of two classes, else the mean over classes.
     # For labels, each 0 or 1, the mean over the labels. 0 if nothing was found and nothing was there.
     "f1": Metric(_f1, targets=("class", "tokens", "numbers"), prepare=_choices),
     # mean absolute and mean squared error, over all numbers
-    "mae": Metric(lambda form: _OverAll(metrics.mean_absolute_error), targets=("numbers",), prepare=_columns),
-    "mse": Metric(lambda form: _OverAll(metrics.mean_squared_error), targets=("numbers",), prepare=_columns),
+    "mae": Metric(lambda form: OverAll(metrics.mean_absolute_error), targets=("numbers",), prepare=_columns),
+    "mse": Metric(lambda form: OverAll(metrics.mean_squared_error), targets=("numbers",), prepare=_columns),
     # R2: 1 minus the squared error over that of the targets' own mean; for several numbers the mean over
     # them. Undefined for a single example, and if a number is the same for all of them.
-    "r2": Metric(lambda form: _OverAll(_r2), targets=("numbers",), prepare=_columns),
+    "r2": Metric(lambda form: OverAll(_r2), targets=("numbers",), prepare=_columns),
 }

@@ -33,8 +33,6 @@ class Overrides:
             raise ConfigError(f"sample-rate = {self.sample_rate}: expected a number in (0, 1].")
         if self.steps is not None and self.steps < 1:
             raise ConfigError(f"steps = {self.steps}: expected an integer >= 1.")
-        if self.runs < 1:
-            raise ConfigError(f"runs = {self.runs}: expected an integer >= 1.")
 
 
 def audit_gradients(

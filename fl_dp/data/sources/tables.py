@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fl_dp.data.files_read import Lines, raw_lines
 from fl_dp.data.source import TEST, Location, Source
+from fl_dp.data.tables.columns import SplitColumn
 from fl_dp.data.tables.encode import Table, encode, encode_inputs
 from fl_dp.data.tables.files import read_csv, read_parquet
 from fl_dp.data.tables.parse import read_schema
@@ -44,7 +45,7 @@ def _source(read: Callable[[Location, Schema], Table], lines: Lines) -> Source:
         if schema.split == FILE and split == "test" and location.path.stem != SERVER:
             location = replace(location, argument=str(location.path.with_stem(TEST)))
         _check_there(location)
-        if split == "test" and schema.split == NONE and schema.split_column is None:
+        if split == "test" and schema.split == NONE and not schema.one(SplitColumn):
             raise DataError(
                 f'{location.path}: its schema says split = "none", so that there are no test data; '
                 'set evaluate = "off".'

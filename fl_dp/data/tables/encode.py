@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.cells import Cells, plain
-from fl_dp.data.tables.columns import Column, Label, Mask, Target
+from fl_dp.data.tables.columns import Column, Group, Label, Mask, Site, SplitColumn, Target
 from fl_dp.data.tables.schema import FILE, NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
@@ -50,15 +50,16 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
     if not kept.any():
         raise DataError(f"there are no {split or 'usable'} records.")
     rows = {name: column[kept] for name, column in cells.items()}
+    group, site = schema.one(Group), schema.one(Site)
     return TensorData(
         _inputs(rows, schema),
         _targets(rows, schema),
         schema.classes,
-        groups=_names(rows, schema.group),
+        groups=_names(rows, group),
         raw=tuple(digest for digest, keep in zip(raw, kept, strict=True) if keep),
-        grouped_by=schema.group.name if schema.group else "",
-        sites=_names(rows, schema.site),
-        sites_by=schema.site.name if schema.site else "",
+        grouped_by=group.name if group else "",
+        sites=_names(rows, site),
+        sites_by=site.name if site else "",
         subgroups=() if split == "train" else _subgroups(rows, schema),
     )
 
@@ -84,7 +85,7 @@ def encode_inputs(table: Table, schema: Schema) -> Tensor:
 
 
 def _of_whom(schema: Schema) -> tuple[str, ...]:
-    return tuple(column.name for column in (schema.group, schema.site) if column)
+    return tuple(column.name for column in schema.columns if isinstance(column, Group | Site))
 
 
 def _names(rows: Mapping[str, Cells], column: Column | None) -> tuple[str, ...]:
@@ -157,15 +158,14 @@ def _records(marked: Mask) -> str:
 
 def _is_test(cells: Mapping[str, Cells], schema: Schema, raw: tuple[bytes, ...], kept: Mask) -> Mask:
     """(n,) which records are for testing; all or none of a group, unless a column says otherwise."""
-    if column := schema.split_column:
+    if column := schema.one(SplitColumn):
         says = np.zeros(len(kept), dtype=bool)
         says[kept] = column.is_test(cells[column.name][kept])
         return says
     if schema.split == NONE:
         return np.zeros(len(raw), dtype=bool)
-    if schema.group is None:
-        return for_testing(raw)
-    return for_testing(record_digests({"group": cells[schema.group.name]}))
+    group = schema.one(Group)
+    return for_testing(record_digests({"group": cells[group.name]}) if group else raw)
 
 
 def _inputs(rows: Mapping[str, Cells], schema: Schema) -> Tensor:

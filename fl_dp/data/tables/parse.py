@@ -112,7 +112,7 @@ def _check_whole(schema: Schema) -> None:
     for kind, found in (("group", schema.of_kind(Group)), ("split", schema.of_kind(SplitColumn))):
         if len(found) > 1:
             raise DataError(f"expected one column of kind {kind!r} at most.")
-    if schema.split == FILE and schema.split_column:
+    if schema.split == FILE and schema.one(SplitColumn):
         raise DataError(f'split = {FILE!r}: and a column of kind "split" says which records are for testing.')
 
 

@@ -34,7 +34,7 @@ def _scores(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
 
 def _balanced(targets: np.ndarray, chosen: np.ndarray) -> float:
     there = np.unique(targets)
-    return metrics.recall_score(targets, chosen, labels=there, average="macro", zero_division=0)
+    return float(metrics.recall_score(targets, chosen, labels=there, average="macro", zero_division=0))
 
 
 def _f1(form: Form) -> OverAll:

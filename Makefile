@@ -20,7 +20,7 @@ check: setup
 test: setup
 	.venv/bin/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not slow"
 
-# The rest, by part: PARTS="launch rest" runs two of them. What has passed on the same files is not run again.
+# The rest, by part: PARTS="launch rest" runs two of them.
 test-all: setup
 	.venv/bin/python -m scripts.test_parts --processes $(TEST_PROCESSES) $(PARTS)
 

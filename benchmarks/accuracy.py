@@ -11,9 +11,12 @@ clients' ledgers. A seed decides the first weights and who has which images; the
 """
 
 import argparse
+import json
 import re
+import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,11 +27,41 @@ import torch
 
 import fl_dp
 from benchmarks.accuracy_rows import ROWS, Settings
-from benchmarks.lines import Line, Lines, mean
 from benchmarks.markdown import table
 from benchmarks.options import say
 from fl_dp.data.source import load_data
 from fl_dp.data.tensor_data import TensorData
+
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A JSON object a line: what was run, and what came of it."""
+
+    file: Path
+
+    def read(self) -> list[Line]:
+        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def measure(self, key: Line, run: Callable[[], Line]) -> None:
+        """Add what `run` gives to the line `key`, unless there is one."""
+        if any(all(line.get(part) == value for part, value in key.items()) for line in self.read()):
+            return
+        text = json.dumps({**key, **run()})
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+        say(text)
+
+
+def mean(values: Sequence[float | None]) -> str:
+    """With its standard error over runs; None counts nowhere."""
+    there = [value for value in values if value is not None]
+    if len(there) < 2:
+        return f"{there[0]:.3f}" if there else ""
+    return f"{statistics.mean(there):.3f} ± {statistics.stdev(there) / len(there) ** 0.5:.3f}"
+
 
 HELD_OUT, TUNING_SEED = 5000, 100
 _PER_CLASS = "accuracy-per-class["

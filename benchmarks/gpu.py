@@ -87,7 +87,6 @@ PARTS: Mapping[str, Part] = {
         )
         for rows in (64, 128, 512, 1024)
     },
-    "batches": Part("the largest batch of VGG-19", gpu_parts.batches, uses=PEERS, limit=450.0),
     "sharing": Part("1 to 64 processes on one card", gpu_parts.sharing, limit=300.0),
     "simulation": Part(
         "rounds of 200 simulated clients, 1 to 64 at a time", gpu_parts.simulation, (*ENGINE, *SIMULATION)

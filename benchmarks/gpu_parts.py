@@ -180,7 +180,6 @@ def noise(options: argparse.Namespace) -> Found:
     """ms a million numbers, on the device and on one thread of the host."""
     import torch
 
-    from benchmarks.noise import ms_per_million
     from fl_dp.engine.noise.gaussian import NoiseSource
     from fl_dp.engine.noise.randomness import Randomness
 
@@ -192,11 +191,28 @@ def noise(options: argparse.Namespace) -> Found:
             sources: dict[str, NoiseSource] = {
                 "secure": "secure", "of a payment": Randomness.system(), "torch.Generator": generator,
             }  # fmt: skip
-            seen = {name: ms_per_million(one, device, numbers, 5) for name, one in sources.items()}
+            seen = {name: _ms_per_million(one, device, numbers) for name, one in sources.items()}
             data[f"{numbers} on {device}"] = seen
             words = ", ".join(f"{name} {ms:.3g}" for name, ms in seen.items())
             rows.append((f"{numbers / 1e6:g} million on {device}", f"{words} ms a million"))
     return [*rows, _made(options)], data
+
+
+def _ms_per_million(source: Any, device: str, numbers: int) -> float:
+    """Median of five additions of noise to so many numbers in float32, after a first one."""
+    import torch
+
+    from fl_dp.engine.clipping import ClippedSum
+    from fl_dp.engine.noise.gaussian import add_gaussian_noise
+
+    clipped = ClippedSum({"numbers": torch.zeros(numbers, device=device)}, 1.0, torch.zeros(1))
+    seconds = []
+    for _ in range(6):
+        start = time.perf_counter()
+        noisy = add_gaussian_noise(clipped, noise_multiplier=1.0, generator=source)
+        noisy["numbers"][0].item()  # waits for a GPU
+        seconds.append(time.perf_counter() - start)
+    return 1e9 * statistics.median(seconds[1:]) / numbers
 
 
 def replayed(options: argparse.Namespace) -> Found:
@@ -252,26 +268,6 @@ def _left_out() -> list[tuple[str, str]]:
 
     missing = [f"{name} (no package {PACKAGES[name]})" for name in ENGINES if name not in installed()]
     return [("left out", "; ".join(missing))] if missing else []
-
-
-def batches(options: argparse.Namespace) -> Found:
-    """The largest batch of VGG-19 that fits: private_CNN claims 18 times Opacus'."""
-    from benchmarks import largest_batch
-    from benchmarks.steps import installed
-
-    compared = ("sgd", "fl-dp-mixed", "opacus-hooks", *(() if options.quick else WITH_MEMORY[3:]))
-    here = ",".join(name for name in compared if name in installed())
-    model, memory = ("tanh-cnn", "0.1") if options.quick else ("vgg19", "16")
-    arguments = ["--model", model, "--memory-gib", memory, "--engines", here, "--limit", "60"]
-    settings = largest_batch.parser().parse_args([*arguments, "--device", options.device])
-    found = largest_batch.search(settings)
-    rows = []
-    for name, seen in found.items():
-        ratio = largest_batch.over(seen, found.get(largest_batch.REFERENCE))
-        times = f", {ratio:.1f} times {largest_batch.REFERENCE}" if ratio else ""
-        told = seen if isinstance(seen, str) else f"{seen.batch}{times} ({seen.too_large} was too large)"
-        rows.append((f"{model} in {memory} GiB, {name}", told))
-    return [*rows, *_left_out()], largest_batch.report_of(found, settings).data
 
 
 def sharing(options: argparse.Namespace) -> Found:

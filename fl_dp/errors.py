@@ -4,6 +4,9 @@ The text of an `FlDpError` may leave the client: the reason of a declined round 
 names, shapes and settings, never values from data.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 # Exceptions that end a process on purpose. All others that a user's code raises on a record concern it alone.
 ENDS = (KeyboardInterrupt, GeneratorExit)
 
@@ -29,6 +32,15 @@ class DataError(FlDpError):
     """A data set cannot be found, read or used with the model. Its text may name files and count records, and
     stays on the machine that has them (`federation.wire.messages.refusal_of`).
     """
+
+
+@contextmanager
+def located(where: object) -> Iterator[None]:
+    """Within the block, a DataError says first where: a file, or a column."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
 
 
 class TaskError(FlDpError):

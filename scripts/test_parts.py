@@ -1,17 +1,12 @@
-"""`python -m scripts.test_parts`: what `make test` leaves out, by part; what has passed is not run again.
-
-Marks of the parts that passed are in runs/test-all/. Each holds a digest of all files, so an edit voids them.
-"""
+"""`python -m scripts.test_parts`: what `make test` leaves out, by part."""
 
 import argparse
-import hashlib
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MARKS = ROOT / "runs" / "test-all"
 SLOW, SEARCHES = ("-m", "slow"), ("-m", "hypothesis", "--hypothesis-profile=long")
 # In each about as much time; a folder that is named nowhere belongs to the last.
 FOLDERS = {
@@ -36,20 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def passes(part: str, processes: int) -> bool:
-    """Whether the part's tests pass, or have passed on the same files."""
-    mark, digest = MARKS / part, digest_of_files()
-    if digest and mark.is_file() and mark.read_text() == digest:
-        print(f"{part}: passed before, on the same files", flush=True)
-        return True
     print(f"{part}:", flush=True)
     pytest = [sys.executable, "-m", "pytest", "-n", str(processes), "--dist", "worksteal"]
     runs = [[*pytest, *SLOW, *paths(part)]] + ([[*pytest, *SEARCHES]] if part == REST else [])
     codes = [subprocess.run(command, cwd=ROOT, check=False).returncode for command in runs]
-    if any(codes):
-        return False
-    MARKS.mkdir(parents=True, exist_ok=True)
-    mark.write_text(digest)
-    return True
+    return not any(codes)
 
 
 def paths(part: str) -> list[str]:
@@ -63,17 +49,6 @@ def paths(part: str) -> list[str]:
         for path in sorted(tests.iterdir())
         if path.name not in named and (path.name.startswith("test_") or any(path.rglob("test_*.py")))
     ]
-
-
-def digest_of_files() -> str:
-    """Of every file that git knows or would add; empty outside of a checkout, where no part is done."""
-    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False)
-    digest = hashlib.sha256()
-    for name in sorted(set(listed.stdout.split(b"\0")) - {b""}):
-        file = ROOT / name.decode()
-        digest.update(name + b"\0" + (hashlib.sha256(file.read_bytes()).digest() if file.is_file() else b""))
-    return digest.hexdigest() if listed.returncode == 0 else ""
 
 
 def _parser() -> argparse.ArgumentParser:

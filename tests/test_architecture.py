@@ -24,7 +24,7 @@ USERS = {
     "transformers": {"models"},
     "peft": {"models"},
     "safetensors": {"api", "models"},
-    "sklearn": {"data"},
+    "sklearn": {"data", "tasks"},
     "flwr_datasets": {"data"},
     "datasets": {"data"},
     "tokenizers": {"data"},
@@ -42,7 +42,6 @@ USERS = {
     "uvicorn": {"federation"},
     "google": {"federation"},  # Flower's messages
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
-    "torchmetrics": {"tasks"},
     "onnx": {"api"},  # if it is installed
     "httpx": {"federation"},
     "rich": {"reporting"},

@@ -16,7 +16,6 @@ from benchmarks.simulation.federation import (
     MAX_GRAD_NORM,
     NOISE_MULTIPLIER,
 )
-from benchmarks.simulation.memory import available_bytes
 from benchmarks.simulation.watch import Command, NotMeasured, is_any, module
 from fl_dp.data.source import load_data
 from fl_dp.errors import DataError
@@ -171,3 +170,9 @@ TRAINING: Mapping[str, Callable[[str, Place], Command]] = {
     FLOWER_SGD: _flower("sgd"),
     PFL: _pfl,
 }
+
+
+def available_bytes() -> int:
+    """MemAvailable of /proc/meminfo: what a process may take before others suffer."""
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import torch
 from learning import DEVICE, learn, learn_in_sums
+from sklearn.metrics import roc_auc_score
 from task import Hospitals, part, together
 from torch import nn
-from torchmetrics.functional.classification import binary_auroc
 
 from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.calibration import calibrate_noise
@@ -58,7 +58,7 @@ def score(models: Mapping[str, nn.Module], tests: Mapping[str, TensorData]) -> S
         with torch.no_grad():
             outputs = models[name].eval()(inputs)
         if name != UNDEFINED:
-            aurocs.append(float(binary_auroc(outputs[:, 1] - outputs[:, 0], labels)))
+            aurocs.append(float(roc_auc_score(labels, outputs[:, 1] - outputs[:, 0])))
         accuracies.append(float((outputs.argmax(1) == labels).float().mean()))
     return Score(statistics.mean(aurocs), statistics.mean(accuracies))
 

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
@@ -11,13 +11,9 @@ from fl_dp.accounting.events import merge
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.records import Entry
 
-History = tuple[Entry, ...]
-Parts = Sequence[Entry]  # parts of a plan, whose noise is to be chosen: each has its ratio to what is chosen
-
 # Noise multipliers of 4 significant digits are numbered upwards; 1.000 is number 0.
 _PER_DECADE = 9000
 _LEAST_NOISE, _MOST_NOISE = 2.0**-5, 2.0**13
-_ANY_NOISE = 1.0  # a ratio of 1: the part gets what is chosen
 
 
 def calibrate_noise(
@@ -32,46 +28,33 @@ def calibrate_noise(
 ) -> float:
     """The smallest noise multiplier with which `spent` and the plan cost at most `epsilon` at `delta`.
 
-    The plan has `steps` steps in each of `rounds` rounds, those in which this client takes part. For
-    the tolerance, the limits and the errors see `calibrate_parts`.
+    The plan has `steps` steps in each of `rounds` rounds, those in which this client takes part. The answer
+    has 4 significant digits, so that equal clients get equal, short numbers; a thousandth less would not be
+    enough. An infinite budget gets the least that is computed, 1/32. A finite one that this would not use up,
+    or above `MAX_EPSILON`, is refused with the largest. It grows with steps, rates and what is spent, and
+    falls with epsilon and delta; an accountant whose grid changes with the history ("pld") keeps this order
+    to a thousandth.
+    Raises AccountingError if no noise multiplier up to 8192 is enough.
     """
     if rounds < 1:
         raise ConfigError(f"Expected rounds={rounds} >= 1.")
-    part = Entry(sample_rate, _ANY_NOISE, steps * rounds)
-    return calibrate_parts([part], epsilon, delta, spent=spent, accountant=accountant)
-
-
-def calibrate_parts(
-    parts: Parts,
-    epsilon: float,
-    delta: float,
-    *,
-    spent: Iterable[Entry] = (),
-    accountant: str = DEFAULT_ACCOUNTANT,
-) -> float:
-    """The smallest noise multiplier with which all parts and `spent` cost at most `epsilon` at `delta`.
-
-    Each part gets it times its own noise multiplier, which is 1 where all are to have the same. The
-    accountant computes their cost. The answer has 4 significant digits, so that equal clients get equal,
-    short numbers; a thousandth less would not be enough. An infinite budget gets the least that is computed,
-    1/32. A finite one that this would not use up, or above `MAX_EPSILON`, is refused with the largest.
-    It grows with steps, rates and what is spent, and falls with epsilon and delta. An accountant
-    whose grid changes with the history ("pld") keeps this order to a thousandth.
-    Raises AccountingError if no noise multiplier up to 8192 is enough.
-    """
     _require_number(epsilon)
     if MAX_EPSILON < epsilon < math.inf:
         raise _too_large(epsilon, MAX_EPSILON)
-    spent = merge(spent)
+    spent, plan = merge(spent), Entry(sample_rate, 1.0, steps * rounds)
 
     def cost(number: int) -> float:
-        return compute_epsilon(_history(parts, _noise(number), spent), delta, accountant)
+        return compute_epsilon((*spent, replace(plan, noise_multiplier=_noise(number))), delta, accountant)
 
     already = compute_epsilon(spent, delta, accountant)
-    start = 1.0 if accountant == "rdp" else _noise_by_rdp(parts, epsilon, delta, spent)
+    start = 1.0 if accountant == "rdp" else _noise_by_rdp(plan, epsilon, delta, spent)
     bracket = _bracket(cost, epsilon, start) if already <= epsilon else None
     if bracket is None:
-        raise _no_noise_is_enough(parts, epsilon, delta, already)
+        raise AccountingError(
+            f"No noise multiplier up to {_MOST_NOISE:g} keeps {plan.steps} more steps at sample rate "
+            f"{sample_rate:.4g} within epsilon={epsilon} at delta={delta}; {already:.4g} is spent already. "
+            "Plan fewer steps, smaller batches or a larger epsilon."
+        )
     low, high = bracket
     if low == high:
         if cost(low) < epsilon < math.inf:
@@ -114,20 +97,13 @@ def _require_number(epsilon: float) -> None:
         raise AccountingError("Expected epsilon=nan to be a number >= 0; name the budget that must hold.")
 
 
-def _history(parts: Parts, noise_multiplier: float, spent: History) -> History:
-    return (
-        *spent,
-        *(replace(part, noise_multiplier=noise_multiplier * part.noise_multiplier) for part in parts),
-    )
-
-
-def _noise_by_rdp(parts: Parts, epsilon: float, delta: float, spent: History) -> float:
+def _noise_by_rdp(plan: Entry, epsilon: float, delta: float, spent: tuple[Entry, ...]) -> float:
     """RDP's answer: the start of the search with a slower accountant.
 
     It takes a hundredth of the time, and is usually a little larger than the final answer.
     """
     try:
-        return calibrate_parts(parts, epsilon, delta, spent=spent, accountant="rdp")
+        return calibrate_noise(plan.sample_rate, plan.steps, epsilon, delta, spent=spent, accountant="rdp")
     except AccountingError:  # RDP has no answer; the tighter accountant may still have one
         return 1.0
 
@@ -161,15 +137,6 @@ def _number(noise_multiplier: float) -> int:
     """The number of the nearest noise multiplier with 4 digits."""
     decade = math.floor(math.log10(noise_multiplier))
     return decade * _PER_DECADE + round(noise_multiplier * 10.0 ** (3 - decade)) - 1000
-
-
-def _no_noise_is_enough(parts: Parts, epsilon: float, delta: float, already: float) -> AccountingError:
-    wanted = " and ".join(f"{one.steps} more steps at sample rate {one.sample_rate:.4g}" for one in parts)
-    return AccountingError(
-        f"No noise multiplier up to {_MOST_NOISE:g} keeps {wanted} within epsilon={epsilon} at "
-        f"delta={delta}; {already:.4g} is spent already. Plan fewer steps, smaller batches or a "
-        "larger epsilon."
-    )
 
 
 def _too_large(epsilon: float, largest: float) -> AccountingError:

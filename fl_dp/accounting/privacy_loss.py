@@ -85,15 +85,6 @@ class StepLoss:
         x = s**2 * (np.log1p(-np.where(possible, w, 0.0)) - below) + 0.5
         return np.where(possible, q * (1.0 - w) * likelier(-x / s, 1.0 / s), 0.0)
 
-    def removal_cdf(self, loss: ArrayLike) -> Array:
-        """Probability under P that log(P / Q) is at most `loss`."""
-        q, s, x = self.sample_rate, self.noise_multiplier, self.outcome(loss)
-        return np.asarray((1 - q) * ndtr(x / s) + q * ndtr((x - 1) / s))
-
-    def addition_cdf(self, loss: ArrayLike) -> Array:
-        """Probability under Q that log(Q / P) is at most `loss`."""
-        return np.asarray(ndtr(-self.outcome(-np.asarray(loss, dtype=np.float64)) / self.noise_multiplier))
-
     def _gaussian_loss(self, loss: Array) -> Array:
         """log((exp(loss) - (1 - q)) / q); -inf for a loss up to log(1 - q)."""
         q = self.sample_rate

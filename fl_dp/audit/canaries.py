@@ -1,4 +1,9 @@
-"""Canaries, records made to be found: each has a gradient in a weight of its own."""
+"""Canaries, records made to be found: each has a gradient in a weight of its own.
+
+The strongest observer is a server that knows all other records, chooses the weights, and sees every step. It
+sends the same weights for every step. Each time it receives the noisy sum of the clipped gradients of those
+canaries that were drawn, and of nothing else.
+"""
 
 from collections.abc import Mapping
 
@@ -8,12 +13,17 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fl_dp.accounting.privacy_loss import StepLoss
 from fl_dp.config.data import RECORD, DataSettings
 from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError
+from fl_dp.records import RoundPlan
 
 _MARGIN = 50.0  # by which class 0's logit leads: 1 - sigmoid(50) is far below float32's resolution
+_RATE = (
+    1000.0  # the hostile learning rate over the batch size: a step then moves weights far more than rounding
+)
 _CLASSES = ("predicted", "labelled")
 
 Arrays = Mapping[str, NDArray[np.float32]]
@@ -23,15 +33,10 @@ def examples_of(records: TensorData, unit: DataSettings) -> Examples:
     """Each record as an example; for unit person, as a person with twice as many copies as may count."""
     if unit.unit == RECORD:
         return records
-    return by_unit(in_persons(records, unit.records_per_person), unit)
-
-
-def in_persons(records: TensorData, most: int) -> TensorData:
-    """A person for each record, with 2 * `most` copies of it."""
-    each = 2 * most
+    each = 2 * unit.records_per_person
     owners = tuple(f"made for the audit: {person}" for person in range(len(records)) for _ in range(each))
     x, y = records.inputs.repeat_interleave(each, dim=0), records.y.repeat_interleave(each, dim=0)
-    return TensorData(x, y, records.classes, groups=owners)
+    return by_unit(TensorData(x, y, records.classes, groups=owners), unit)
 
 
 class GradientCanaries:
@@ -67,14 +72,6 @@ class GradientCanaries:
         x, y = numbers.float().unsqueeze(1), torch.ones_like(numbers)
         return examples_of(TensorData(x, y, _CLASSES), self._unit)
 
-    def of_member(self, number: int) -> Examples:
-        """The data of member `number` of a secure sum, from 1: one record, of the weight without a canary.
-
-        No two members have the same record: a ledger takes equal data for one data set.
-        """
-        record = torch.tensor([[float(self.count + number * (self.count + 1))]])
-        return examples_of(TensorData(record, torch.ones(1, dtype=torch.long), _CLASSES), self._unit)
-
     def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
         """(m,) how much each canary seems to have moved the parameters from `before` to `after`."""
         moved = before["weights.weight"].astype(np.float64) - after["weights.weight"]
@@ -106,3 +103,28 @@ class _OneWeightEach(nn.Module):
         which = numbers[:, 0].long() % self._count  # the probe may send any numbers
         logit = self._gradient_norm * self.weights(F.one_hot(which, self._count).float())  # (b, 1)
         return torch.cat([logit + _MARGIN, torch.zeros_like(logit)], dim=1)
+
+
+def hostile_learning_rate(expected_batch_size: int) -> float:
+    """A rate so high that the sum can be read from a step in spite of the weights' rounding."""
+    return _RATE * expected_batch_size
+
+
+class WatchedGradients(GradientCanaries):
+    """Gradient canaries whose every step is watched: scores are exact log-likelihood ratios.
+
+    In one step, canary i's weight moves by noise of deviation s C and, if the canary is included, with
+    probability q by C more. `StepLoss` is the logarithm of the ratio of both densities; it adds up over
+    steps.
+    """
+
+    def __init__(
+        self, count: int, public_size: int, plan: RoundPlan, unit: DataSettings | None = None
+    ) -> None:
+        super().__init__(count, public_size, plan.max_grad_norm, unit)
+        self._plan = plan
+
+    def scores(self, before: Arrays, after: Arrays) -> NDArray[np.float64]:
+        unit = self._plan.learning_rate / self._plan.expected_batch_size * self._plan.max_grad_norm
+        step = StepLoss(self._plan.expected_batch_size / self.public_size, self._plan.noise_multiplier)
+        return step.loss(super().scores(before, after) / unit)

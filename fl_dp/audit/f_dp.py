@@ -5,7 +5,7 @@ Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-Differential Privacy in One Run"
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from fl_dp.accounting.privacy_loss import Array
 from fl_dp.errors import ConfigError
 
+LeastWrong = Callable[[float], float]
 _ROUNDING = 1e-9  # relative; thousands of additions in double precision err by far less
 
 
@@ -36,25 +37,20 @@ class TradeOff:
         odds = np.exp(self.epsilons)
         return float(np.min((self.deltas + odds) / (1.0 + odds)))
 
-    def least_wrong(self) -> "LeastWrong":
+    def least_wrong(self) -> LeastWrong:
+        """The lines solved for x: the least probability of an event on the other side of a coin."""
         order = np.argsort(-self.epsilons)  # the order in which they lead as the probability grows
         slopes = np.exp(-self.epsilons[order])
         offsets = slopes * self.deltas[order]
         meets = (offsets[1:] - offsets[:-1]) / (slopes[1:] - slopes[:-1])
-        return LeastWrong(np.maximum.accumulate(meets).tolist(), slopes.tolist(), offsets.tolist())
+        lines: list[tuple[float, float]] = list(zip(slopes.tolist(), offsets.tolist(), strict=True))
+        starts = np.maximum.accumulate(meets).tolist()
 
+        def least(probability: float) -> float:
+            slope, offset = lines[bisect_right(starts, probability)]
+            return max(0.0, slope * probability - offset)
 
-@dataclass(frozen=True, slots=True)
-class LeastWrong:
-    """The lines solved for x: the least probability of an event on the other side of a coin."""
-
-    meets: list[float]
-    slopes: list[float]
-    offsets: list[float]
-
-    def __call__(self, probability: float) -> float:
-        line = bisect_right(self.meets, probability)
-        return max(0.0, self.slopes[line] * probability - self.offsets[line])
+        return least
 
 
 def refuted_by_runs(shares: Sequence[float], most_right: float, level: float) -> bool:

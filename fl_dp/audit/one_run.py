@@ -15,14 +15,13 @@ import torch
 from torch import nn
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT
-from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.audit.canaries import Arrays, GradientCanaries
 from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_in_runs
 from fl_dp.audit.noise_family import NoiseFamily
-from fl_dp.audit.ways import Deployed, MakeWay, View
+from fl_dp.audit.ways import Deployed, MakeWay
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import DataSettings
 from fl_dp.config.task import TaskSettings
@@ -53,9 +52,7 @@ class AuditReport:
     claimed: epsilon at `delta`, an upper bound. found: a lower bound of it at `confidence` by f-DP, over all
     `runs`: `right` of `guesses` guesses about which of `canaries` canaries were in were right.
     found_one_run: the same from the first run alone. steps: of all rounds.
-    accountant: the one that computes the claim. hostile: whether the server was. view: for a secure sum, what
-    the observer sees: the opened sum, or a client's own share alone; noise and claim are then those of
-    epsilon alone. shares: the number of shares that make up the sum's noise.
+    accountant: the one that computes the claim. hostile: whether the server was.
     """
 
     claimed: float
@@ -72,8 +69,6 @@ class AuditReport:
     accountant: str
     hostile: bool = False
     runs: int = 1
-    view: View | None = None
-    shares: int = 1
 
     @property
     def passed(self) -> bool:
@@ -97,7 +92,6 @@ def run_audit(
     hostile: bool = False,
     runs: int = 1,
     unit: DataSettings | None = None,
-    view: View | None = None,
 ) -> AuditReport:
     """Train `rounds` rounds of `plan` on data that include each canary by a coin; audit what was released.
 
@@ -105,8 +99,7 @@ def run_audit(
     which canaries are included; None for a generator seeded by the system. Noise and Poisson draws are always
     the shipped ones. way: how the client trains, deployed or simulated.
     hostile: the server sends the first weights in every round, whatever it receives; rounds have one step.
-    runs: trainings from the beginning, each with its own coins and ledger. unit: of the canaries. view: for a
-    plan whose steps go into secure sums; `way` is then one of `in_sums`.
+    runs: trainings from the beginning, each with its own coins and ledger. unit: of the canaries.
     Raises ConfigError for fewer than one round, AccountingError for a plan whose epsilon is not finite.
     """
     if rounds < 1:
@@ -115,10 +108,8 @@ def run_audit(
         raise ConfigError(f"Expected steps={plan.steps} = 1: a hostile server asks for one step a round.")
     if runs < 1:
         raise ConfigError(f"Expected runs={runs} >= 1.")
-    if plan.secure != (view is not None):
-        raise ConfigError(f"Expected view={view!r} of a secure sum, and of nothing else.")
-    sample_rate, shares = plan.sample_rate(canaries.public_size), plan.shares or 1
-    whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds, shares)
+    sample_rate = plan.sample_rate(canaries.public_size)
+    whole = Entry(sample_rate, plan.noise_multiplier, plan.steps * rounds)
     settings = _client_settings(canaries, plan, whole, delta, accountant, unit or DataSettings())
     plan = dataclasses.replace(plan, unit=settings.unit_of_all)
     server = _Server(plan, rounds, dict(state_arrays(canaries.model)), hostile)
@@ -128,17 +119,13 @@ def run_audit(
         included = torch.rand(canaries.count, generator=coins) < 0.5
         scores, last = _train(canaries, included, server, settings, way)
         seen.append((scores, included.numpy()))
-    there = whole.alone() if view == "alone" else whole  # the noise that protects in that view
-    family, first = NoiseFamily(there, delta), seen[0]
-    claimed = last.epsilon
-    if view == "alone":
-        claimed = compute_epsilon_alone(last.spent, last.delta, accountant)
-    one_run = find_epsilon(*first, family, confidence)
+    family = NoiseFamily(whole, delta)
+    one_run = find_epsilon(*seen[0], family, confidence)
     found = one_run if runs == 1 else find_epsilon_in_runs(seen, family, confidence)
     return AuditReport(
-        claimed, found.epsilon, one_run.epsilon, last.delta, confidence, canaries.count,
-        found.guesses, found.right, sample_rate, there.noise_multiplier, total_steps(last.spent), accountant,
-        hostile, runs, view, shares,
+        last.epsilon, found.epsilon, one_run.epsilon, last.delta, confidence, canaries.count,
+        found.guesses, found.right, sample_rate, plan.noise_multiplier, total_steps(last.spent), accountant,
+        hostile, runs,
     )  # fmt: skip
 
 
@@ -170,7 +157,6 @@ def _client_settings(
         loss=plan.loss,
         class_weights=plan.class_weights,
         public_size=canaries.public_size,
-        allow_secure_sum=plan.secure,
         epsilon=_finite_epsilon(whole, delta, accountant),
         delta=delta,
         accountant=accountant,

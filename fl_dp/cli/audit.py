@@ -11,7 +11,6 @@ import typer
 from fl_dp.cli.common import shipped
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.wording import counted
 
 if TYPE_CHECKING:
     from fl_dp.audit.one_run import AuditReport
@@ -70,11 +69,10 @@ def audit(
     audited = settings.audit_hostile_gradients if hostile else settings.audit_gradients
     reports = []
     for one in _configs(config, rounds, noise_multiplier or (), epsilon):
-        for view in settings.views_of(one):
-            report = audited(one, overrides, canaries, way, view)
-            reports.append(report)
-            if not as_json:
-                print(_line(report), flush=True)
+        report = audited(one, overrides, canaries, way)
+        reports.append(report)
+        if not as_json:
+            print(_line(report), flush=True)
     passed = all(report.passed for report in reports)
     if as_json:
         print(json.dumps({"passed": passed, "audits": [report.to_dict() for report in reports]}, indent=2))
@@ -101,19 +99,10 @@ def _line(report: "AuditReport") -> str:
     verdict = "passed" if report.passed else "FAILED: the epsilon found is above the claim"
     server = "a hostile server found" if report.hostile else "found"
     return (
-        f"{_seen(report)}noise multiplier {report.noise_multiplier:g}: claimed epsilon "
+        f"noise multiplier {report.noise_multiplier:g}: claimed epsilon "
         f"{report.claimed:.3f} at delta {report.delta:g}, by {report.accountant}; {server} at least "
         f"{_found(report)}, at {report.confidence:.0%} confidence, {report.canaries} canaries: {verdict}"
     )
-
-
-def _seen(report: "AuditReport") -> str:
-    """For a secure sum, which of its two epsilons this is about."""
-    if report.view is None:
-        return ""
-    if report.view == "sum":
-        return f"the sum with {counted(report.shares, 'share')} of noise: "
-    return f"epsilon alone, with one share of {report.shares} seen by itself: "
 
 
 def _found(report: "AuditReport") -> str:

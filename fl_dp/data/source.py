@@ -13,7 +13,6 @@ from fl_dp.config.data import CLIENT, DataSettings
 from fl_dp.data.files_read import FilesRead, Lines, State, state_of
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import ConfigError
-from fl_dp.form import Form
 
 if TYPE_CHECKING:
     from fl_dp.data.tables.encode import Table
@@ -76,10 +75,8 @@ class Source:
     is_path: the argument names a file or folder. It may then be relative, and is made absolute before a run
     starts, so that the run's own config means the same from another working directory. Written as
     `is_path=True` in the source's file, because it is read there before anything is imported.
-    form: the form of the data from a schema file alone, known without any record. None: no schema is read.
-    classes: likewise the names of the classes, or of the numbers to predict.
-    meaning: everything in the schema about how records become numbers, as one text: sites must agree on it.
-    schema_file: where that schema is. inputs: all inputs (n, ...) as in a TensorData, in the file's order,
+    schema: the data's schema, known without any record, from the file at `schema_file`. None: none is read.
+    inputs: all inputs (n, ...) as in a TensorData, in the file's order,
     labelled or not: what to predict for. None: those of the test split. table: for table sources, how to read
     one, as far as a schema says it; `fl-dp schema` drafts the rest.
     public: whether it is a benchmark set that anybody may have, so that nobody's privacy is at stake.
@@ -90,9 +87,7 @@ class Source:
     load: Callable[[Location, Split], TensorData]
     argument: str | None = None
     is_path: bool = False
-    form: Callable[[Location], Form] | None = None
-    classes: Callable[[Location], tuple[str, ...]] | None = None
-    meaning: Callable[[Location], str] | None = None
+    schema: "Callable[[Location], Schema] | None" = None
     schema_file: Callable[[Location], Path] | None = None
     inputs: Callable[[Location], Tensor] | None = None
     table: "Callable[[Location, Schema], Table] | None" = None
@@ -125,28 +120,13 @@ def seen(settings: DataSettings) -> tuple[int, ...]:
     return (found.st_size, found.st_mtime_ns) if found else ()
 
 
-def form_of(settings: DataSettings) -> Form | None:
-    """The form of the data that the settings name, from their schema alone; None without a schema.
+def schema_of(settings: DataSettings) -> "Schema | None":
+    """The schema of the data that the settings name; None without one.
 
     Raises as `load_data`, but needs no data.
     """
     source, location = _located_by(settings)
-    return source.form(location) if source.form else None
-
-
-def classes_of(settings: DataSettings) -> tuple[str, ...]:
-    """The names of the classes, or of the numbers to predict, from the schema alone; empty without one."""
-    source, location = _located_by(settings)
-    return source.classes(location) if source.classes else ()
-
-
-def meaning_of(settings: DataSettings) -> str:
-    """How the named records become numbers, according to their schema; empty without one.
-
-    Raises as `load_data`, but needs no data.
-    """
-    source, location = _located_by(settings)
-    return source.meaning(location) if source.meaning else ""
+    return source.schema(location) if source.schema else None
 
 
 def absolute_schema(path: str) -> str:
@@ -208,7 +188,7 @@ def _located_by(settings: DataSettings) -> tuple[Source, Location]:
 
 def _located(name: str, root: Path, reading: Reading) -> tuple[Source, Location]:
     source, argument = choose_source(name)
-    if reading.schema and source.form is None:
+    if reading.schema and source.schema is None:
         raise ConfigError(f"schema = {reading.schema!r}: data = {name!r} has no schema; leave it empty.")
     return source, Location(root, argument, reading)
 

@@ -19,6 +19,7 @@ from fl_dp.form import Form, Targets
 Split = Literal["train", "test"]
 
 NO_TOKEN = -100  # a target that is ignored, as in PyTorch's losses
+_OF_EACH = ("groups", "raw", "sites")  # fields with one for each record, or none
 _RECORDS_PER_CHUNK = 4096  # copied at a time for hashing: bounds the memory
 
 
@@ -68,7 +69,7 @@ class TensorData:
             self.features.shape(tuple(self.x.shape[1:]))
         # Spaces around a name do not make another person, neither here nor in a ledger.
         object.__setattr__(self, "groups", tuple(map(str.strip, self.groups)))
-        for name in ("groups", "raw", "sites"):
+        for name in _OF_EACH:
             if len(getattr(self, name)) not in (0, len(self.y)):
                 raise DataError(
                     f"Expected {name} of {len(self.y)} records, or none, not of {len(getattr(self, name))}."
@@ -143,13 +144,12 @@ class TensorData:
 
     def subset(self, indices: Tensor) -> Self:
         """The examples at int64 `indices`, copied; classes stay the same."""
-        chosen = indices.tolist() if self.groups or self.raw or self.sites else []
-        groups = tuple(self.groups[i] for i in chosen) if self.groups else ()
-        raw = tuple(self.raw[i] for i in chosen) if self.raw else ()
-        sites = tuple(self.sites[i] for i in chosen) if self.sites else ()
-        x, y = self.x[indices], self.y[indices]
+        chosen = indices.tolist()
+        each: dict[str, Any] = {
+            name: tuple(of[i] for i in chosen) for name in _OF_EACH if (of := getattr(self, name))
+        }
         subgroups = tuple(one.at(indices) for one in self.subgroups)
-        part = dataclasses.replace(self, x=x, y=y, groups=groups, raw=raw, sites=sites, subgroups=subgroups)
+        part = dataclasses.replace(self, x=self.x[indices], y=self.y[indices], subgroups=subgroups, **each)
         part._computed.extend(features[indices] for features in self._computed)
         return part
 

@@ -4,13 +4,9 @@ from fl_dp.form import Form
 
 
 def expect_numbers(form: Form) -> None:
-    """ValueError for tokens."""
+    """ValueError for tokens, and if each position needs an answer."""
     if form.vocabulary:
         raise ValueError("it takes numbers, not tokens")
-
-
-def expect_one_answer(form: Form) -> None:
-    """ValueError if each position needs an answer."""
     if form.targets == "tokens":
         raise ValueError("it gives one answer for each example, not one for each token")
 
@@ -18,7 +14,6 @@ def expect_one_answer(form: Form) -> None:
 def expect_square_image(form: Form, sides: tuple[int, ...]) -> tuple[int, int]:
     """(C, side) of square images (C, side, side) with a side among `sides`; else ValueError."""
     expect_numbers(form)
-    expect_one_answer(form)
     match form.input_shape:
         case (channels, height, width) if height == width and height in sides:
             return channels, height
@@ -29,7 +24,6 @@ def expect_square_image(form: Form, sides: tuple[int, ...]) -> tuple[int, int]:
 def expect_image(form: Form, least: int) -> tuple[int, int, int]:
     """(C, H, W) of images with sides of at least `least` pixels; else ValueError."""
     expect_numbers(form)
-    expect_one_answer(form)
     match form.input_shape:
         case (channels, height, width) if min(height, width) >= least:
             return channels, height, width
@@ -39,7 +33,6 @@ def expect_image(form: Form, least: int) -> tuple[int, int, int]:
 def expect_windows(form: Form) -> tuple[int, int]:
     """(T, channels) of windows of numbers over time; else ValueError."""
     expect_numbers(form)
-    expect_one_answer(form)
     match form.input_shape:
         case (length, channels):
             return length, channels

@@ -1,5 +1,6 @@
 """The values of `model = NAME`: a built-in choice, with or without an argument, or the user's own code."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def absolute_model(model: str) -> str:
         file, name = task_file(model)
         return model if file is None else f"{file.expanduser().absolute()}:{name}"
     kind, _, argument = model.partition(":")
-    if argument and _names_a_path(model):
+    if argument and _common(model):
         return f"{kind}:{Path(argument).expanduser().absolute()}"
     return model
 
@@ -42,16 +43,12 @@ def common_name(model: str) -> str:
     if is_own_code(model):
         return task_file(model)[1]
     kind, colon, argument = model.partition(":")
-    if not colon or not _names_a_path(model):
-        return model
-    from fl_dp.models.build import choose_model
-
-    common = choose_model(model)[0].common
-    assert common is not None
-    return f"{kind}:{common(argument)}"
+    common = _common(model) if colon else None
+    return f"{kind}:{common(argument)}" if common else model
 
 
-def _names_a_path(model: str) -> bool:
+def _common(model: str) -> Callable[[str], str] | None:
+    """What is public in the path that a choice reads; None for one that reads none."""
     from fl_dp.models.build import choose_model  # imports torch
 
-    return choose_model(model)[0].common is not None
+    return choose_model(model)[0].common

@@ -1,6 +1,5 @@
 """What people need to know of a model besides its weights: the task, its input, and its output."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -9,12 +8,11 @@ from typing import Any, Self
 
 from fl_dp.config.files import read_json
 from fl_dp.data.source import schema_text
+from fl_dp.decoding import UnfitError, decode
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.form import Form
 from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.task import Task
-
-_TEXTS = ("task", "identity", "model", "loss", "data", "schema", "date", "version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +45,13 @@ class ModelDescription:
         """Read `path`; ConfigError if it is missing or damaged."""
         if not path.exists():
             raise ConfigError(f"{path}: no such file; a run writes it at its end, with its model.")
-        found = read_json(path)
         try:
-            form = found["form"]
-            return cls(
-                **{key: _text(found[key]) for key in _TEXTS},
-                form=None if form is None else _form(form),
-                classes=tuple(_text(name) for name in found["classes"]),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, DataError) as error:
-            raise ConfigError(f"{path}: is damaged ({type(error).__name__}).") from None
+            found = decode(cls, read_json(path))
+        except (UnfitError, DataError) as error:
+            raise ConfigError(f"{path}: is damaged: {error}") from None
+        if found.form and min(*found.form.input_shape, found.form.outputs, found.form.vocabulary) < 0:
+            raise ConfigError(f"{path}: is damaged: sizes below 0.")
+        return found
 
 
 def describe(task: Task) -> ModelDescription:
@@ -75,20 +70,3 @@ def describe(task: Task) -> ModelDescription:
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         version=version("fl-dp"),
     )
-
-
-def _form(found: Mapping[str, Any]) -> Form:
-    """A form from JSON; TypeError or ValueError for anything else."""
-    shape, targets = tuple(found["input_shape"]), found["targets"]
-    numbers = (*shape, found["outputs"], found["vocabulary"])
-    if not all(type(one) is int and one >= 0 for one in numbers):
-        raise TypeError("sizes")
-    if targets not in ("class", "numbers", "tokens"):
-        raise ValueError("targets")
-    return Form(shape, found["outputs"], targets, found["vocabulary"])
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("text")
-    return value

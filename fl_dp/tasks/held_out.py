@@ -10,19 +10,17 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.data import PERSON, DataSettings
+from fl_dp.data.partition_scheme import Indices
 from fl_dp.data.persons import Examples, by_unit
 from fl_dp.data.tensor_data import TensorData
-
-if TYPE_CHECKING:
-    from fl_dp.data.partition_scheme import Indices
 
 Sides = NDArray[np.bool_]
 _OF_A_HASH = 2.0**64
@@ -40,7 +38,7 @@ class HeldOut:
     counted: TensorData | None
 
     @classmethod
-    def of(cls, whole: TensorData, rows: "Indices", settings: DataSettings) -> "HeldOut":
+    def of(cls, whole: TensorData, rows: Indices, settings: DataSettings) -> "HeldOut":
         """Those of `whole` at `rows`; perhaps none."""
         if not len(rows):
             return cls(None, None)
@@ -68,9 +66,7 @@ def are_test(records: TensorData, settings: DataSettings, key: bytes) -> Sides:
     return np.array([_hash(unit, key) < below for unit in units], dtype=bool)
 
 
-def split(
-    records: TensorData, rows: "Indices", settings: DataSettings, key: bytes
-) -> tuple["Indices", "Indices"]:
+def split(records: TensorData, rows: Indices, settings: DataSettings, key: bytes) -> tuple[Indices, Indices]:
     """The rows for training and those for testing."""
     test = are_test(records.subset(torch.from_numpy(rows)), settings, key)
     return rows[~test], rows[test]
@@ -78,8 +74,6 @@ def split(
 
 def split_key(settings: ClientConfig) -> bytes:
     """The key of the settings' ledger, which is made if it is not there yet."""
-    from fl_dp.accounting.ledger.ledger import Ledger
-
     with Ledger.open(Path(settings.ledger), one_run=settings.one_run_ledger) as ledger:
         return ledger.split_key()
 

@@ -22,7 +22,7 @@ from fl_dp.config.task import task_file
 from fl_dp.data.fixed_features import features_of
 from fl_dp.models.names import is_own_code
 from fl_dp.tasks.load import OwnModelTask, in_task_code
-from fl_dp.tasks.own_code import imported
+from fl_dp.tasks.own_code import imported, package_depth
 from fl_dp.tasks.sources import OF_THE_SITE, plain, sources
 from fl_dp.tasks.task import Task
 from fl_dp.training.losses import loss_of
@@ -80,9 +80,8 @@ def _of_task(task: Task) -> Parts:
         return [(kind.__name__, _parts(kind))]
     named, _ = task_file(task.settings.task)
     files = [file] if named is None else [file, plain(named.expanduser())]
-    package = 0 if kind.__module__.startswith("fl_dp_task_") else kind.__module__.count(".")
     own = {one.__name__ for one in kind.__mro__}
-    return [(kind.__name__, sources(files, file.parents[package], own))]
+    return [(kind.__name__, sources(files, file.parents[package_depth(kind.__module__)], own))]
 
 
 def _of_model(task: Task) -> Parts:
@@ -91,8 +90,7 @@ def _of_model(task: Task) -> Parts:
         return []
     module = imported("model", model)
     file = plain(Path(inspect.getfile(module)))
-    package = 0 if module.__name__.startswith("fl_dp_task_") else module.__name__.count(".")
-    return [(task_file(model)[1], sources([file], file.parents[package], ()))]
+    return [(task_file(model)[1], sources([file], file.parents[package_depth(module.__name__)], ()))]
 
 
 def _file_of(kind: type[Task]) -> Path | None:

@@ -3,21 +3,20 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fl_dp.choices import METRICS
 from fl_dp.config.data import PERSON
+from fl_dp.data.tensor_data import NO_TOKEN, TensorData
 from fl_dp.errors import ConfigError
 from fl_dp.form import Form, Targets
 from fl_dp.tasks.parts import CLASS, SUBGROUP, Each, Parts, Score, Within
 from fl_dp.tasks.task import Task
 from fl_dp.training.losses import loss_of
-
-if TYPE_CHECKING:
-    from fl_dp.data.tensor_data import TensorData
 
 _OF_TWO_CLASSES = ("recall", "auroc", "selection-rate")  # reported of subgroups, beside the loss's metrics
 
@@ -26,8 +25,8 @@ _OF_TWO_CLASSES = ("recall", "auroc", "selection-rate")  # reported of subgroups
 class Metric:
     """A metric that users can choose: a row of a table in metrics/, or the constant `METRIC` of a file.
 
-    make: from the data's form to a metric of torchmetrics, or a compatible one. It is given what `prepare`
-    makes of outputs and targets, one batch at a time. Its result is one number, or one for each class.
+    make: from the data's form to an object with `update`, which is given what `prepare` makes of outputs and
+    targets, one batch at a time, and `compute`: a tensor of one number, or of one for each class.
     targets: kinds that it is for.
     each: for a mean over examples, outputs and targets to the (n,) values that it averages. part: it is
     reported for each CLASS, or each SUBGROUP, separately, as the mean of `each`; `make` is then None.
@@ -40,6 +39,26 @@ class Metric:
     each: Each | None = None
     part: str = ""
     within: Within | None = None
+
+
+class OverAll:
+    """Keeps what a model answered, and the targets, until a metric is computed of all.
+
+    of: from targets and answers (n, ...) to a number; NaN where it is undefined.
+    """
+
+    def __init__(self, of: Callable[[np.ndarray, np.ndarray], float]) -> None:
+        self._of = of
+        self._seen: list[tuple[Tensor, Tensor]] = []
+
+    def update(self, answers: Tensor, targets: Tensor) -> None:
+        self._seen.append((answers.cpu(), targets.cpu()))
+
+    def compute(self) -> Tensor:
+        """(): NaN also for answers that are not finite, and for none."""
+        answers, targets = (torch.cat(parts).numpy() for parts in zip(*self._seen, strict=True))
+        told = len(targets) > 0 and np.isfinite(answers).all()
+        return torch.tensor(self._of(targets, answers) if told else math.nan, dtype=torch.float64)
 
 
 @dataclass
@@ -83,8 +102,9 @@ class Metrics:
 
 
 def first_choices(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """The class with the largest logit for each example or position (n,), and the target (n,)."""
-    return outputs.argmax(-1).flatten(), targets.flatten()
+    """The class with the largest logit for each example or position that counts (n,), and the target (n,)."""
+    counts = targets != NO_TOKEN
+    return outputs.argmax(-1)[counts], targets[counts]
 
 
 def right(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -92,9 +112,7 @@ def right(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs.argmax(-1) == targets).double()
 
 
-def metrics_of(
-    task: Task, device: torch.device, wanted: Sequence[Any] = (), data: "TensorData | None" = None
-) -> Metrics:
+def metrics_of(task: Task, wanted: Sequence[Any] = (), data: TensorData | None = None) -> Metrics:
     """The metrics of the task, for data of its form; ConfigError for one that does not suit it.
 
     wanted: names, or functions, replacing the task's. data: those that are measured on; without them, or
@@ -102,14 +120,14 @@ def metrics_of(
     """
     subgroups = data.subgroups if data else ()
     wanted = wanted or task.metrics or _usual(task, bool(subgroups))
-    made = {one: _made(one, task.form, device) for one in wanted if isinstance(one, str)}
+    made = {one: _made(one, task.form) for one in wanted if isinstance(one, str)}
     own = {one.__name__: one for one in wanted if not isinstance(one, str)}
     return Metrics(made, own, _parts(task, {name: metric for name, (metric, _) in made.items()}, data))
 
 
-def check_metrics(task: Task, wanted: Sequence[Any], data: "TensorData | None") -> None:
+def check_metrics(task: Task, wanted: Sequence[Any], data: TensorData | None) -> None:
     """Raise ConfigError if a metric does not suit the task, or needs subgroups that the data lack."""
-    for name, (metric, _) in metrics_of(task, torch.device("cpu"), wanted)._made.items():
+    for name, (metric, _) in metrics_of(task, wanted)._made.items():
         if metric.part == SUBGROUP and data is not None and not data.subgroups:
             raise ConfigError(
                 f"metric {name!r}: the test data declare no subgroups; a table's schema does so by subgroups "
@@ -128,7 +146,7 @@ def _usual(task: Task, subgroups: bool) -> tuple[str, ...]:
     return (*usual, *fit)
 
 
-def _parts(task: Task, metrics: Mapping[str, Metric], data: "TensorData | None") -> Parts:
+def _parts(task: Task, metrics: Mapping[str, Metric], data: TensorData | None) -> Parts:
     """What is reported for classes and subgroups.
 
     Classes count beside subgroups if a requested metric uses them with its own weights.
@@ -158,11 +176,11 @@ def _unfit(metric: Metric, form: Form) -> str:
     return ""
 
 
-def _made(name: str, form: Form, device: torch.device) -> tuple[Metric, Any]:
+def _made(name: str, form: Form) -> tuple[Metric, Any]:
     metric = METRICS.load(name, Metric)
     if reason := _unfit(metric, form):
         raise ConfigError(f"metric {name!r} {reason}.")
-    return metric, metric.make(form).to(device) if metric.make else None
+    return metric, metric.make(form) if metric.make else None
 
 
 def _named(name: str, result: Tensor, labels: Sequence[str]) -> dict[str, float | None]:

@@ -93,6 +93,14 @@ def imported(key: str, name: str) -> ModuleType:
     raise TaskNameError(f"{key} = {str(path)!r}: no such file.")
 
 
+_PREFIX = "fl_dp_task_"  # of a module by its file's path
+
+
+def package_depth(module: str) -> int:
+    """How many folders above its file the package of an imported module begins; 0 for a single file."""
+    return 0 if module.startswith(_PREFIX) else module.count(".")
+
+
 _seen: dict[Path, State] = {}  # the modules of each folder
 
 
@@ -121,7 +129,7 @@ class _SourceLoader(SourceFileLoader):
 def _from_file(file: Path) -> ModuleType:
     """The module in `file`, imported once per process unless it changes. It can import its neighbours."""
     content = blake2b(str(file).encode() + b"\0" + file.read_bytes(), digest_size=8)
-    name = f"fl_dp_task_{content.hexdigest()}"
+    name = f"{_PREFIX}{content.hexdigest()}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file, loader=_SourceLoader(name, str(file)))

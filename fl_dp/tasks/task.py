@@ -1,13 +1,13 @@
 """A task: what is learned. The built-in task is a task like any other; the settings name its parts."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import classes_of, data_of, form_of, meaning_of
+from fl_dp.data.source import data_of, schema_of
 from fl_dp.errors import ConfigError, TaskError
 from fl_dp.form import Form, names_of
 from fl_dp.models.build import build_model, build_with
@@ -16,6 +16,9 @@ from fl_dp.tasks.own_code import own_function
 from fl_dp.training.augmentation import Views
 from fl_dp.training.losses import check_targets, loss_of
 from fl_dp.training.objective import Batch, Objective
+
+if TYPE_CHECKING:  # its import takes pandas along
+    from fl_dp.data.tables.schema import Schema
 
 _LOOPS = {"train", "fit", "evaluate"}  # of Flower's clients
 
@@ -140,19 +143,15 @@ class Task:
 
     def public_form(self) -> Form | None:
         """The form of the data if a schema file gives it, so that no record has to be read; else None."""
-        return None if self._reads_its_own else form_of(self.settings)
+        return schema.form if (schema := _schema_of(self)) else None
 
     def public_classes(self) -> tuple[str, ...]:
         """The names of the classes if a schema file gives them; else empty."""
-        return () if self._reads_its_own else classes_of(self.settings)
+        return schema.classes if (schema := _schema_of(self)) else ()
 
     def meaning(self) -> str:
         """How records become numbers, if a schema file says it; else empty. Sites must agree on it."""
-        return "" if self._reads_its_own else meaning_of(self.settings)
-
-    @property
-    def _reads_its_own(self) -> bool:
-        return type(self).train_data is not Task.train_data
+        return schema.meaning if (schema := _schema_of(self)) else ""
 
     @property
     def objective(self) -> Objective:
@@ -185,3 +184,8 @@ class Task:
         if given and (form.targets != "class" or len(given) != form.outputs):
             wanted = f"{form.outputs} numbers" if form.targets == "class" else "none, as there are no classes"
             raise ConfigError(f"class-weights = {self.settings.class_weights!r}: expected {wanted}.")
+
+
+def _schema_of(task: Task) -> "Schema | None":
+    """Of the built-in data; a task that reads its own has none."""
+    return schema_of(task.settings) if type(task).train_data is Task.train_data else None

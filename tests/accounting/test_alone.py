@@ -24,6 +24,7 @@ def test_alone_each_step_has_its_own_share_of_noise(accountant):
 
 def test_shares_that_come_to_one_noise_are_one_mechanism_alone():
     assert alone_of((Entry(0.1, 4.0, 3, 4), Entry(0.1, 2.0, 5))) == (Entry(0.1, 2.0, 8),)
+    assert PLAIN.alone() is PLAIN
     assert not any_shared((PLAIN,))
     assert any_shared((PLAIN, SHARED))
 

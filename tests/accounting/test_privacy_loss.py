@@ -19,14 +19,12 @@ def _densities(step: StepLoss) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_deltas_are_the_hockey_stick_divergences_and_distributions_those_of_the_loss(step):
-    x, p, q = _densities(step)
+def test_deltas_are_the_hockey_stick_divergences(step):
+    _, p, q = _densities(step)
     for loss in LOSSES:
         removal, addition = step.removal_delta(np.array([loss])), step.addition_delta(np.array([loss]))
         assert removal[0] == pytest.approx(np.maximum(p - np.exp(loss) * q, 0).sum(), abs=1e-7)
         assert addition[0] == pytest.approx(np.maximum(q - np.exp(loss) * p, 0).sum(), abs=1e-7)
-        assert step.removal_cdf(loss) == pytest.approx(p[step.loss(x) <= loss].sum(), abs=1e-4)
-        assert step.addition_cdf(loss) == pytest.approx(q[-step.loss(x) <= loss].sum(), abs=1e-4)
     outcomes = np.linspace(-0.5, 9.0, 20) * step.noise_multiplier
     assert step.outcome(step.loss(outcomes)) == pytest.approx(outcomes, rel=1e-9, abs=1e-9)
 

@@ -1,7 +1,6 @@
 """Shares of an entry: no place merges, matches or writes mechanisms as if they were not there."""
 
 import json
-import math
 from dataclasses import replace
 
 import pytest
@@ -42,11 +41,6 @@ def test_steps_that_fl_dp_1_0_paid_for_are_never_read_as_cheaper_ones(key):
     for read in (Entry.from_dict, lambda found: claims.charges([found])):
         with pytest.raises(ValueError, match=r"whose cost only fl_dp 1\.0 knows"):
             read(PLAIN.to_dict() | {key: 2})
-
-
-def test_alone_is_the_own_share_and_plain_steps_as_they_are():
-    assert SHARED.alone() == Entry(0.1, 2.0 / math.sqrt(8), 5)
-    assert PLAIN.alone() is PLAIN
 
 
 def test_no_merge_takes_one_for_another():

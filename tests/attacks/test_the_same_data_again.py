@@ -218,6 +218,11 @@ TEXT = " ".join(
 )  # fmt: skip
 
 
+def enter_text(site: Site, name: str, text: str, **settings: Any) -> None:
+    (site.folder / f"{name}.txt").write_text(text)
+    site.enter(data=f"text:{site.folder / name}.txt", data_name=name, **settings)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -229,12 +234,9 @@ TEXT = " ".join(
 def test_a_running_text_is_known_by_its_file_whatever_a_record_is(
     site: Site, settings: dict[str, Any]
 ) -> None:
-    path, again = site.folder / "notes.txt", site.folder / "again.txt"
-    path.write_text(TEXT)
-    again.write_text(TEXT)
-    site.enter(data=f"text:{path}", data_name="first", tokens=32)
+    enter_text(site, "first", TEXT, tokens=32)
     with pytest.raises(LedgerError, match="first"):
-        site.enter(data=f"text:{again}", data_name="other", **settings)
+        enter_text(site, "other", TEXT, **settings)
 
 
 @pytest.mark.parametrize(
@@ -243,20 +245,14 @@ def test_a_running_text_is_known_by_its_file_whatever_a_record_is(
 def test_a_longer_text_is_known_by_its_passages_if_they_are_long(
     site: Site, settings: dict[str, Any]
 ) -> None:
-    path, again = site.folder / "notes.txt", site.folder / "again.txt"
-    path.write_text(TEXT)
-    again.write_text(f"Then {TEXT} and so on")
-    site.enter(data=f"text:{path}", data_name="first", tokens=256)
+    enter_text(site, "first", TEXT, tokens=256)
     with pytest.raises(LedgerError, match="first"):
-        site.enter(data=f"text:{again}", data_name="other", **settings)
+        enter_text(site, "other", f"Then {TEXT} and so on", **settings)
 
 
 def test_a_text_in_other_letters_is_new(site: Site) -> None:
-    path, again = site.folder / "notes.txt", site.folder / "again.txt"
-    path.write_text(TEXT)
-    again.write_text(TEXT.upper())
-    site.enter(data=f"text:{path}", data_name="first", tokens=32)
-    site.enter(data=f"text:{again}", data_name="other", tokens=32)
+    enter_text(site, "first", TEXT, tokens=32)
+    enter_text(site, "other", TEXT.upper(), tokens=32)
 
 
 def test_lines_are_known_under_other_labels(site: Site) -> None:

@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.audit.canaries import GradientCanaries
-from fl_dp.audit.hostile import WatchedGradients, hostile_learning_rate
+from fl_dp.audit.canaries import GradientCanaries, WatchedGradients, hostile_learning_rate
 from fl_dp.audit.one_run import AuditReport, GivenTask, run_audit
 from fl_dp.audit.ways import Deployed, Simulated
 from fl_dp.config.data import DataSettings

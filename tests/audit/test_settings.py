@@ -1,7 +1,10 @@
 """From a run's config to an audit: its rates, and what cannot be audited."""
 
+import pytest
+
 from fl_dp.audit.settings import Overrides, audit_gradients
 from fl_dp.config.run import RunConfig
+from fl_dp.errors import ConfigError
 
 ONCE = Overrides(steps=1)
 TASK = """
@@ -27,6 +30,11 @@ def test_a_client_is_audited_at_the_rate_of_its_declared_number(tmp_path):
         noise_multiplier=2.0, expected_batch_size=6, physical_batch_size=6,
     )  # fmt: skip
     assert audit_gradients(own, ONCE, 5).sample_rate == 6 / 24  # of 20 records
+
+
+def test_a_sum_is_not_audited():
+    with pytest.raises(ConfigError, match='noise are those of aggregation = "mean": audit that'):
+        audit_gradients(config(aggregation="secure"), ONCE, 20)
 
 
 def test_it_is_audited_as_it_clips():

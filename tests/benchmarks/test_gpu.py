@@ -13,7 +13,7 @@ import made_up_parts
 import pytest
 
 from benchmarks import gpu
-from benchmarks.gpu import PARTS, Part, listing, report, run
+from benchmarks.gpu import PARTS, Part, report, run
 
 FINE, BROKEN = Part("what is fine", made_up_parts.fine), Part("what breaks", made_up_parts.broken)
 ABSENT = Part("what lacks something", made_up_parts.fine, needs=("numpy", "no_such_module"))
@@ -100,13 +100,6 @@ def test_results_of_another_device_are_not_taken_for_these(options):
     options.device = "cuda"
     with pytest.raises(ValueError, match=r"fine\.json is of --device cpu --quick"):
         run({"fine": FINE}, ["fine"], options)
-
-
-def test_the_list_marks_what_is_missing(options):
-    line = listing({"absent": ABSENT}).splitlines()[-1]
-    assert [cell.strip() for cell in line.split("|")[1:4]] == [
-        "absent", "what lacks something", "numpy, [no_such_module]",
-    ]  # fmt: skip
 
 
 def test_without_a_gpu_nothing_is_measured(options, monkeypatch, capsys):

@@ -5,7 +5,6 @@ import signal
 
 import pytest
 
-from benchmarks import processes
 from benchmarks.measure import Setting
 from benchmarks.processes import Ended, remote
 
@@ -41,17 +40,3 @@ def test_a_process_that_does_not_answer_is_given_up():
     with remote(SMALL, limit=0.0) as process, pytest.raises(Ended) as ended:
         process.first_step()
     assert ended.value.status == "slow"
-
-
-@pytest.mark.parametrize(
-    ("error", "word"),
-    [
-        (NotImplementedError(), "refused"),
-        (processes.FlDpError(), "refused"),
-        (MemoryError(), "memory"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "memory"),
-        (RuntimeError("shapes"), "failed"),
-    ],
-)
-def test_what_went_wrong_in_one_word(error, word):
-    assert processes._word(error) == word

@@ -1,6 +1,5 @@
 import pytest
 
-from benchmarks.markdown import table
 from benchmarks.measure import Cost
 from benchmarks.processes import Ended
 from benchmarks.summary import Measurement, row_of, table_of_means, table_of_rows
@@ -52,9 +51,3 @@ def test_means_are_geometric_over_the_models_that_an_engine_can_run():
     rows = [row("a", "e", 1.0), row("b", "e", 4.0), row_of("c", "e", 64, [], Ended("refused", "no"))]
     cells = table_of_means(rows).splitlines()[-1].split("|")
     assert [cell.strip() for cell in cells[1:5]] == ["e", "2", "2.00", "4.00"]
-
-
-def test_a_table_lines_up_and_fills_short_rows():
-    assert table(("name", "n"), [("a", "10"), ("longer",)], left=1) == (
-        "| name   |   n |\n| ------ | --: |\n| a      |  10 |\n| longer |     |"
-    )

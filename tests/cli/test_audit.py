@@ -68,7 +68,7 @@ def test_a_hostile_server_sees_the_config_s_steps_as_rounds(command, capsys):
         (["--canaries", "0"], "canaries=0"),
         (["--steps", "0"], "steps = 0"),
         (["--sample-rate", "2"], "sample-rate = 2"),
-        (["--runs", "0"], "runs = 0"),
+        (["--runs", "0"], "runs=0"),
         (["--noise-multiplier", "-1"], "noise-multiplier = -1"),
         (["--noise-multiplier", "1", "--epsilon", "2"], "--epsilon"),
         (["--config", "absent.toml"], "absent.toml"),

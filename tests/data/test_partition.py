@@ -172,11 +172,6 @@ def test_what_cannot_be_split_is_refused(arguments: Any, error: type[Exception],
         parts_of(**arguments)
 
 
-def test_all_records_may_be_given_away() -> None:
-    assert sorted(int(part[0]) for part in parts_of("iid", 600)) == list(range(600))
-    assert sum(map(len, parts_of("sizes:597,1,1,1"))) == 600
-
-
 def test_no_error_counts_the_records_of_a_class() -> None:
     with pytest.raises(DataError) as error:
         parts_of("pathological:2", 20, labels=np.array([0] * 50 + [1] * 7))

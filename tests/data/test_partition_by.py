@@ -33,6 +33,7 @@ def groups_of(number: int, **changed: Any) -> list[list[str]]:
 
 
 def test_as_many_clients_as_groups_have_one_each_in_the_order_of_their_names() -> None:
+    assert rule_of(settings(5)) == "by:hospital, seed 0"
     assert groups_of(5) == [["h0"], ["h1"], ["h2"], ["h3"], ["h4"]]
     for grouped_by in ("hospital", ""):  # a task that names no column may be split by any
         parts = parts_of(data(grouped_by=grouped_by), settings(5))
@@ -67,14 +68,6 @@ def test_what_cannot_be_split_by_groups_is_refused(
 ) -> None:
     with pytest.raises(DataError, match=words):
         parts_of(records, asked)
-
-
-def test_groups_go_with_their_records() -> None:
-    records = data()
-    part = records.subset(torch.from_numpy(parts_of(records, settings(5))[1]))
-    assert set(part.groups) == {"h1"}
-    assert part.grouped_by == "hospital"
-    assert rule_of(settings(5)) == "by:hospital, seed 0"
 
 
 def test_sites_go_before_groups_and_each_by_its_own_name() -> None:

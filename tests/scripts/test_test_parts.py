@@ -1,6 +1,5 @@
-"""All that `make test` leaves out is in one part, and a part that passed is done until a file changes."""
+"""All that `make test` leaves out is in one part, and a part fails where a test of it does."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,32 +15,15 @@ def test_every_test_file_is_in_one_part() -> None:
         assert sum(file.is_relative_to(path) for path in covered) == 1, file
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with one slow test."""
-    (tmp_path / "tests" / "launch").mkdir(parents=True)
-    test = "import pytest\n@pytest.mark.slow\ndef test_it(): open('ran', 'a').write('x')\n"
-    (tmp_path / "tests" / "launch" / "test_it.py").write_text(test)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
-    (tmp_path / ".gitignore").write_text("ran\n/runs/\n__pycache__/\n.pytest_cache/\n")
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+def test_a_part_fails_where_one_of_its_tests_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_parts, "ROOT", tmp_path)
-    monkeypatch.setattr(test_parts, "FOLDERS", {"launch": ("launch",)})
-    monkeypatch.setattr(test_parts, "MARKS", tmp_path / "runs" / "test-all")
-    return tmp_path
-
-
-def test_what_passed_is_run_again_only_after_an_edit(project: Path) -> None:
-    for number_of_runs, edit in ((1, ""), (1, ""), (2, "# edited\n")):
-        with (project / "tests" / "launch" / "test_it.py").open("a") as file:
-            file.write(edit)
-        assert test_parts.main(["launch", "--processes", "0"]) == 0
-        assert len((project / "ran").read_text()) == number_of_runs
-
-
-def test_what_failed_is_not_done(project: Path) -> None:
-    (project / "tests" / "launch" / "test_it.py").write_text("import nothing_of_that_name\n")
-    assert [test_parts.main(["launch", "--processes", "0"]) for _ in range(2)] == [1, 1]
+    (tmp_path / "tests" / "launch").mkdir(parents=True)
+    (tmp_path / "tests" / "attacks").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    for body, code in (("pass", 0), ("1 / 0", 1)):
+        test = f"import pytest\n@pytest.mark.slow\ndef test_it(): {body}\n"
+        (tmp_path / "tests" / "launch" / "test_it.py").write_text(test)
+        assert test_parts.main(["launch", "--processes", "0"]) == code
 
 
 def test_in_turn_every_part_is_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fl_dp.accounting.accountant import Accountant
 from fl_dp.accounting.events import order_two_divergence
 from fl_dp.errors import AccountingError
@@ -49,8 +51,6 @@ def compute_pld_epsilon(entries: tuple[Entry, ...], delta: float) -> float:
             f"delta={delta} is smaller than PLD can resolve over {total_steps(entries)} steps in double "
             "precision; take the accountant 'rdp' or a larger delta."
         )
-    import numpy as np
-
     composed = compose(entries)
     # Otherwise losses below 0 would be evaluated, whose exponentials may overflow.
     if composed.get_delta_for_epsilon(0.0) <= resolved:
@@ -144,7 +144,6 @@ def _connect_dots(
     dense: for a sparse one dp_accounting first computes points^steps as an integer: ten seconds for a million
     steps.
     """
-    import numpy as np
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
 
     first, last = math.floor(least / interval), math.ceil(largest / interval)

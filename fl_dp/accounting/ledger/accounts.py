@@ -1,14 +1,16 @@
 """Accounts: what a ledger's events say about every data set."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Annotated, TypeVar
 
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
-from fl_dp.accounting.ledger.event_log import Content, Event
+from fl_dp.accounting.ledger.event_log import Event
 from fl_dp.accounting.ledger.identity import Identity, IdentityIndex, kin_groups
-from fl_dp.accounting.ledger.requests import RECORD
-from fl_dp.errors import LedgerError
+from fl_dp.decoding import By, Count, Range, UnfitError, fields_of
+from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.records import ARITHMETICS, UNKNOWN_STEPS, Entry, unknown_steps, weakest
 
 # The kind of an entry that reserves a round without protection. Older ledgers have this word, so it stays.
@@ -27,6 +29,18 @@ _REFUTED = "assumed"
 ONE_RUN = "one_run"
 
 
+def _number(found: object) -> float:
+    """A number as JSON has it: a whole one may stand without a point."""
+    if type(found) not in (int, float) or not math.isfinite(found):  # type: ignore[arg-type]
+        raise ValueError("expected a number")
+    return found  # type: ignore[return-value]
+
+
+Record = TypeVar("Record")
+_Number = Annotated[float, By(_number)]
+_Positive = Annotated[int, Range(1, math.inf)]
+
+
 @dataclass(frozen=True, slots=True)
 class NotedBudget:
     """The budget against which a round was checked, as noted then.
@@ -35,10 +49,46 @@ class NotedBudget:
     have, or does not allow to hold a budget. epsilon_alone: None if there was no second limit.
     """
 
-    epsilon: float
-    delta: float
+    epsilon: _Number
+    delta: _Number
     accountant: str
-    epsilon_alone: float | None = None
+    epsilon_alone: _Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Registered:
+    """What an entry of kind "register" has beside the `Identity`."""
+
+    public_size: _Positive
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Reserved:
+    """What an entry that pays for a round has."""
+
+    dataset: str
+    time: str
+    run: str
+    round: Count
+    sample_rate: _Number
+    steps: _Positive
+    noise_multiplier: _Number
+    shares: int = 1
+    budget: NotedBudget | None = None
+    arithmetic: str = _REFUTED
+    inputs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    reserved: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Retired:
+    dataset: str
+    time: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +170,20 @@ class AccountBook:
         self._identities = IdentityIndex()
 
     def add(self, event: Event) -> None:
-        """Apply the next event."""
+        """Apply the next event; LedgerError, with its number, for one that cannot be what a ledger wrote."""
+        try:
+            self._apply(event)
+        except ConfigError as error:
+            what = error.problem if isinstance(error, UnfitError) else str(error).rstrip(".")
+            raise LedgerError(
+                f"entry {event.id} of the ledger: {what}. It was edited, so that what the data have spent is "
+                "not known. Nothing was changed or paid; restore the file from a copy."
+            ) from None
+
+    def _apply(self, event: Event) -> None:
         self.of_one_run = self.of_one_run and event.content.get(ONE_RUN) is True
         _require_known_steps(event)
-        match event.content["kind"]:
+        match event.content.get("kind"):
             case "register":
                 self._register(event)
             case "reserve" | "expose" | "reserve-shared":  # UNPROTECTED, SHARED
@@ -145,7 +205,7 @@ class AccountBook:
     def public_size(self, dataset: str, fingerprint: str) -> int | None:
         """The declared size of the data set in use; None if there is none, or it has another fingerprint."""
         held = self._in_use.get(dataset)
-        return held.public_size if held and held.identity.fingerprint == fingerprint else None
+        return held.opened.public_size if held and held.opened.fingerprint == fingerprint else None
 
     def part(self, source: str, cut: str) -> Identity | None:
         """See `IdentityIndex.part`."""
@@ -181,7 +241,7 @@ class AccountBook:
         """The data set in use whose reservation has that number and is not committed; None without one."""
         held = self._by_reservation.get(reservation)
         is_open = held and held.retired is None and not held.rounds[reservation].committed
-        return held.identity.dataset if held and is_open else None
+        return held.opened.dataset if held and is_open else None
 
     def paid(self, reservation: int) -> tuple[str, LedgerRound]:
         """The data set, in use or retired, and the round whose reservation has that number.
@@ -191,7 +251,7 @@ class AccountBook:
         held = self._by_reservation.get(reservation)
         if held is None:
             raise LedgerError(f"entry {reservation} of the ledger is no reservation; restore it from a copy.")
-        return held.identity.dataset, held.rounds[reservation]
+        return held.opened.dataset, held.rounds[reservation]
 
     def holds(self, paid: LedgerRound, dataset: str) -> bool:
         """Whether the data set in use paid for the round itself, and not a retired one of its name."""
@@ -199,42 +259,50 @@ class AccountBook:
         return held is not None and paid.id in held.rounds
 
     def _register(self, event: Event) -> None:
-        c = event.content
-        opened = _Open(event.id, self._identity(c), c["public_size"], c["time"])
+        found = _identity(event)
+        declared = _read(_Registered, event)
+        identity = found.completed(self.part(found.source, found.cut))
+        opened = _Open(Account(event.id, identity, declared.public_size, declared.time, (), None))
         self._accounts.append(opened)
-        self._in_use[opened.identity.dataset] = opened
-        self._identities.add(opened.identity)
+        self._in_use[identity.dataset] = opened
+        self._identities.add(identity)
 
-    def _identity(self, content: Content) -> Identity:
-        found = _identity(content)
-        return found.completed(self.part(found.source, found.cut))
+    def _held(self, dataset: str) -> "_Open":
+        if dataset not in self._in_use:
+            raise ConfigError("it has an impossible dataset: no data set in use has this name.")
+        return self._in_use[dataset]
 
     def _reserve(self, event: Event) -> None:
-        paid, held = _paid_round(event), self._in_use[event.content["dataset"]]
+        dataset, paid = _paid_round(event)
+        held = self._held(dataset)
         held.pay(paid)
         self._by_reservation[event.id] = held
-        self._taken[held.identity.dataset, paid.run, paid.server_round] = paid
+        self._taken[held.opened.dataset, paid.run, paid.server_round] = paid
 
     def _commit(self, event: Event) -> None:
-        held = self._by_reservation[event.content["reserved"]]
-        paid = held.commit(event.content["reserved"])
-        self._taken[held.identity.dataset, paid.run, paid.server_round] = paid
+        reserved = _read(_Committed, event).reserved
+        held = self._by_reservation.get(reserved)
+        if held is None:
+            raise ConfigError("it has an impossible reserved: no entry of this number pays for a round.")
+        paid = held.commit(reserved)
+        self._taken[held.opened.dataset, paid.run, paid.server_round] = paid
 
     def _retire(self, event: Event) -> None:
-        held = self._in_use.pop(event.content["dataset"])
-        held.retired = event.content["time"]
-        self._identities.remove(held.identity)
+        found = _read(_Retired, event)
+        held = self._held(found.dataset)
+        del self._in_use[found.dataset]
+        held.retired = found.time
+        self._identities.remove(held.opened.identity)
         self.retirements += 1
 
 
 @dataclass
 class _Open:
-    """An account as it grows. spent: total of its rounds, merged; unprotected_in: see `AccountBook`."""
+    """An account as it grows. opened: without rounds; spent: their total, merged; unprotected_in: see
+    `AccountBook`.
+    """
 
-    id: int
-    identity: Identity
-    public_size: int
-    registered: str
+    opened: Account
     retired: str | None = None
     rounds: dict[int, LedgerRound] = field(default_factory=dict)
     spent: tuple[Entry, ...] = ()
@@ -251,19 +319,12 @@ class _Open:
         return paid
 
     def account(self) -> Account:
-        return Account(
-            self.id,
-            self.identity,
-            self.public_size,
-            self.registered,
-            tuple(self.rounds.values()),
-            self.retired,
-        )
+        return replace(self.opened, rounds=tuple(self.rounds.values()), retired=self.retired)
 
 
 def _require_known_steps(event: Event) -> None:
     """LedgerError, with the entry's number and what to do, for steps whose cost we do not know."""
-    what = _UNKNOWN_KINDS.get(event.content["kind"], "")
+    what = _UNKNOWN_KINDS.get(str(event.content.get("kind")), "")
     if steps := unknown_steps(event.content):
         what = what or f"paid for {steps}"
     if what:
@@ -296,48 +357,42 @@ def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
     return [[held[position] for position in group] for group in groups]
 
 
-def _identity(content: Content) -> Identity:
-    """An older fl_dp noted no source, cut or sketch: its data sets count as whole sets of that name.
+def _read(kind: type[Record], event: Event) -> Record:
+    """The fields of `kind` in the event; UnfitError, which names the field, for one that does not fit."""
+    return kind(**fields_of(kind, event.content, others=True))
+
+
+def _identity(event: Event) -> Identity:
+    """An older fl_dp noted no source or sketch: its data sets count as whole sets of that name.
 
     If no unit is noted, it is the record. The `traces` that 1.0 noted are passed over.
     """
-    dataset = content["dataset"]
-    source, cut, sketch, unit, *samples = (
-        content.get(key) or "" for key in ("source", "cut", "sketch", "unit", "persons", "files")
-    )
-    return Identity(dataset, content["fingerprint"], source or dataset, cut, sketch, unit or RECORD, *samples)
+    noted = {key: value for key, value in event.content.items() if value is not None}
+    return Identity(**fields_of(Identity, {"source": noted.get("dataset"), **noted}, others=True))
 
 
-def _paid_round(event: Event) -> LedgerRound:
-    c = event.content
-    noise_multiplier = 0.0 if c["kind"] == UNPROTECTED else c["noise_multiplier"]
-    entry = Entry.from_dict({**c, "noise_multiplier": noise_multiplier})
-    return LedgerRound(
-        event.id, c["time"], c["run"], c["round"], entry, _budget(c), False, _arithmetic(event),
-        c.get("inputs", ""),
-    )  # fmt: skip
+def _paid_round(event: Event) -> tuple[str, LedgerRound]:
+    """The data set that paid, and the round."""
+    unprotected = {"noise_multiplier": 0.0} if event.content["kind"] == UNPROTECTED else {}
+    c = _Reserved(**fields_of(_Reserved, {**event.content, **unprotected}, others=True))
+    entry = Entry(c.sample_rate, c.noise_multiplier, c.steps, c.shares)
+    arithmetic = _known_arithmetic(c.arithmetic, event.id)
+    paid = LedgerRound(event.id, c.time, c.run, c.round, entry, c.budget, False, arithmetic, c.inputs)
+    return c.dataset, paid
 
 
-def _arithmetic(event: Event) -> str:
+def _known_arithmetic(noted: str, number: int) -> str:
     """The noted arithmetic. No epsilon is known of steps under a claim that was refuted."""
-    noted: str = event.content.get("arithmetic", _REFUTED)
     if noted == _REFUTED:
         raise LedgerError(
-            f"entry {event.id} of the ledger paid for steps under an assumption about rounding that was "
+            f"entry {number} of the ledger paid for steps under an assumption about rounding that was "
             "refuted since, so that no epsilon is known for these records (docs/privacy.md). Nothing was "
             "changed or paid. Keep this file, and begin another ledger elsewhere (ledger, or --ledger), for "
             "records that are not in this one. What was charged is said by fl-dp ledger show of fl_dp 1.0."
         )
     if noted not in ARITHMETICS:
         raise LedgerError(
-            f"entry {event.id} of the ledger was paid under arithmetic {noted!r:.40}, which this fl_dp "
+            f"entry {number} of the ledger was paid under arithmetic {noted!r:.40}, which this fl_dp "
             "cannot read; take a newer one."
         )
     return noted
-
-
-def _budget(content: Content) -> NotedBudget | None:
-    noted = content.get("budget")
-    if not noted:
-        return None
-    return NotedBudget(noted["epsilon"], noted["delta"], noted["accountant"], noted.get("epsilon_alone"))

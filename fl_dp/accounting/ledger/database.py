@@ -1,14 +1,12 @@
 """One SQLite file. When a commit returns, it is on the disk, in that one file.
 
-SQLite's rollback journal is beside the file only during a transaction. The write-ahead log of an older fl_dp
-kept the last commits in a second file: whoever opened the ledger by another name missed them.
+SQLite's rollback journal is beside the file only during a transaction. A write-ahead log would keep the last
+commits in a second file: whoever opened the ledger by another name would miss them.
 """
 
 import os
-import random
 import sqlite3
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,7 +25,6 @@ from fl_dp.durable_files import private_folder, sync_folder
 from fl_dp.errors import LedgerError
 
 _BUSY_SECONDS = 60.0  # another process may be computing an epsilon inside its transaction
-_PAUSE = (0.005, 0.05)  # seconds, at random, so that of two processes that wait for each other one goes first
 _SETTINGS = (
     "synchronous = EXTRA",  # FULL, and the folder is synced once the journal is deleted: that is the commit
     "fullfsync = ON",  # macOS: fsync alone ends in the drive's cache
@@ -60,28 +57,16 @@ class Database:
     def open(cls, path: Path, file_format: Format, *, create: bool) -> Self:
         """Open the file at `path`. If nothing is there, it is created (create) or refused.
 
-        A file of another format is refused and never replaced; so is one with several names. A file with a
-        write-ahead log is converted.
+        A file of another format is refused and never replaced; so is one with several names, or with a
+        write-ahead log.
         """
-        path, file = _find(path, file_format, create)
-        deadline = time.monotonic() + _BUSY_SECONDS
-        while True:
-            opened = cls(path, file)
-            try:
-                opened._prepare(file_format)
-                if opened._without_write_ahead_log():
-                    return opened
-            except BaseException:
-                opened.close()
-                raise
-            opened.close()  # two processes that wait with the file open would block each other
-            if time.monotonic() > deadline:
-                raise LedgerError(
-                    f"{path}: another process has the ledger open, with the write-ahead log of an older "
-                    "fl_dp, which has to be converted. End that process, then begin again; no entry was "
-                    "changed."
-                )
-            time.sleep(random.uniform(*_PAUSE))
+        opened = cls(*_find(path, file_format, create))
+        try:
+            opened._prepare(file_format)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
     def close(self) -> None:
         self._connection.close()
@@ -135,25 +120,14 @@ class Database:
                 f"{self.path}: not a ledger that this fl_dp can read (schema {file_format.version}). "
                 "Nothing was changed; name another file, or restore this one."
             )
+        if self.pragma("journal_mode") != "delete":
+            raise LedgerError(
+                f"{self.path}: its last entries may be in a second file, the write-ahead log. No entry was "
+                "changed. End whoever has it open, and move them into this one by the statement "
+                '"PRAGMA journal_mode = DELETE" of sqlite3.'
+            )
         for setting in _SETTINGS:
             self.execute(f"PRAGMA {setting}")
-
-    def _without_write_ahead_log(self) -> bool:
-        """Move a write-ahead log's contents into the file, for good; False while another process has it open.
-
-        SQLite does it in steps; a crash after any of them leaves a sound file with all entries.
-        """
-        if self.pragma("journal_mode") != "wal":
-            return True
-        self.execute("PRAGMA busy_timeout = 0")
-        try:
-            self._connection.execute("PRAGMA journal_mode = DELETE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-                return False
-            raise _failure(self.path, error) from None
-        self.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_SECONDS)}")
-        return bool(self.pragma("journal_mode") == "delete")
 
     def _refuse_other_names(self) -> None:
         """Refuse a file that has gained or lost a name since it was opened."""
@@ -216,14 +190,10 @@ def _named(path: Path, done: str = "read or written") -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise _failure(path, error, done) from None
-
-
-def _failure(path: Path, error: sqlite3.Error, done: str = "read or written") -> LedgerError:
-    return LedgerError(
-        f"{path}: the ledger cannot be {done} ({error}); until it can, nothing may be trained or sent. "
-        f"{_remedy(error)}"
-    )
+        raise LedgerError(
+            f"{path}: the ledger cannot be {done} ({error}); until it can, nothing may be trained or sent. "
+            f"{_remedy(error)}"
+        ) from None
 
 
 def _remedy(error: sqlite3.Error) -> str:

@@ -9,13 +9,14 @@ copy of it; an export that is kept elsewhere does (see `export`).
 import json
 import secrets
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from fl_dp.accounting.ledger.database import Database, Format
 from fl_dp.accounting.ledger.hash_chain import Row, chain_hash, first_broken
+from fl_dp.config.files import DAMAGED
 from fl_dp.errors import LedgerError
 
 _SECRET_BYTES = 32
@@ -95,7 +96,13 @@ class EventLog:
             self._version = version
         if rows:
             self._seen = (rows[-1].id, rows[-1].hash)
-        return [Event(row.id, json.loads(row.content)) for row in rows]
+        return [Event(row.id, self._content(row)) for row in rows]
+
+    def _content(self, row: Row) -> Content:
+        with suppress(*DAMAGED):
+            if isinstance(found := json.loads(row.content), dict):
+                return found
+        raise self._broken(row.id)
 
     def forget(self) -> None:
         """Let the next `new_events` return all events again: some that it returned may have been undone."""

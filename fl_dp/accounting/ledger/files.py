@@ -7,24 +7,13 @@ from fl_dp.errors import ConfigError
 
 LEDGER = "ledger.sqlite"
 _OPENINGS = "statements.jsonl"
-_OF_AN_OLDER_KIND = "client-*.sqlite"
 
 
 def ledger_file(folder: Path) -> Path:
-    """The ledger in `folder`, existing or not: one for all data of a machine, whoever the clients are.
-
-    ConfigError if the folder holds only ledgers of an older fl_dp: what they have spent would not count.
-    """
+    """The ledger in `folder`, existing or not: one for all data of a machine, whoever the clients are."""
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--ledger {folder}: expected a folder; the ledger in it is {LEDGER}.")
-    path = folder.absolute() / LEDGER
-    others = sorted(folder.glob(_OF_AN_OLDER_KIND))
-    if others and not path.exists():
-        raise ConfigError(
-            f"--ledger {folder}: holds {others[0].name}, a ledger of an older fl_dp, and no {LEDGER}. "
-            f"Rename the one that these data have spent from to {LEDGER}, or name another folder."
-        )
-    return path
+    return folder.absolute() / LEDGER
 
 
 def lasting_ledger() -> Path:

@@ -7,13 +7,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, product
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 
 from fl_dp.accounting.ledger.overlap import MANY_LINES, numbers_of, share_many, sketch
-from fl_dp.accounting.ledger.requests import RECORD, DataDeclaration, Digests
+from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
+from fl_dp.config.data import RECORD
+from fl_dp.decoding import By
 
+
+def _sketch(found: object) -> str:
+    """A text that `sketch` may have written; ValueError for another."""
+    if not isinstance(found, str):
+        raise ValueError("expected a text")
+    numbers_of(found)
+    return found
+
+
+Sketch = Annotated[str, By(_sketch)]
 _RETIRE = "retire {held} (fl-dp ledger retire); what is spent cannot be undone"
 
 
@@ -35,10 +47,10 @@ class Identity:
     fingerprint: str
     source: str
     cut: str = ""
-    sketch: str = ""
+    sketch: Sketch = ""
     unit: str = RECORD
-    persons: str = ""
-    files: str = ""
+    persons: Sketch = ""
+    files: Sketch = ""
 
     @classmethod
     def of(cls, new: DataDeclaration, key: bytes, held: "Identity | None" = None) -> Self:
@@ -148,17 +160,23 @@ def kin_groups(identities: Sequence[Identity]) -> list[list[int]]:
     have thousands of parts of one set, or thousands of files: only those are compared that have something in
     common by which they may be related.
     """
-    groups = _Groups(len(identities))
+    group_of = list(range(len(identities)))
+    members = {position: [position] for position in group_of}
+
+    def join(one: int, other: int) -> None:
+        into, gone = sorted((group_of[one], group_of[other]), key=lambda group: -len(members[group]))
+        if into != gone:
+            for position in members[gone]:
+                group_of[position] = into
+            members[into] += members.pop(gone)
+
     for same in _certain(identities):
         for other in same[1:]:
-            groups.join(same[0], other)
+            join(same[0], other)
     for one, other in _possible(identities):
-        if not groups.are_one(one, other) and identities[one].may_share_records(identities[other]):
-            groups.join(one, other)
-    found: dict[int, list[int]] = defaultdict(list)
-    for position in range(len(identities)):
-        found[groups.head(position)].append(position)
-    return sorted(found.values(), key=lambda group: group[-1])
+        if group_of[one] != group_of[other] and identities[one].may_share_records(identities[other]):
+            join(one, other)
+    return sorted(map(sorted, members.values()), key=lambda group: group[-1])
 
 
 def _certain(identities: Sequence[Identity]) -> Iterator[list[int]]:
@@ -210,23 +228,3 @@ def _by(keys: Iterable[str]) -> Iterator[list[int]]:
     for position, key in enumerate(keys):
         found[key].append(position)
     yield from found.values()
-
-
-class _Groups:
-    """Disjoint sets of positions (union-find)."""
-
-    def __init__(self, number: int) -> None:
-        self._above = list(range(number))
-
-    def head(self, position: int) -> int:
-        """The position that represents its group."""
-        while self._above[position] != position:
-            self._above[position] = self._above[self._above[position]]
-            position = self._above[position]
-        return position
-
-    def are_one(self, one: int, other: int) -> bool:
-        return self.head(one) == self.head(other)
-
-    def join(self, one: int, other: int) -> None:
-        self._above[self.head(one)] = self.head(other)

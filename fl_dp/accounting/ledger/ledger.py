@@ -25,12 +25,8 @@ from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.hash_chain import Row
 from fl_dp.accounting.ledger.identity import Identity
 from fl_dp.accounting.ledger.payment_keys import PaymentKeys, new_key
-from fl_dp.accounting.ledger.requests import (
-    RECORD,
-    DataDeclaration,
-    Reservation,
-    ReservationRequest,
-)
+from fl_dp.accounting.ledger.requests import DataDeclaration, Reservation, ReservationRequest
+from fl_dp.config.data import RECORD
 from fl_dp.errors import BudgetExhaustedError, DeclinedError, LedgerError, RoundTakenError
 from fl_dp.records import Entry
 
@@ -85,12 +81,8 @@ class Ledger:
         self._read()
         return self._log.head
 
-    def verify(self) -> int:
-        """The number of entries; LedgerError if one was edited or removed."""
-        return len(self.rows())
-
     def rows(self) -> list[Row]:
-        """Every entry as stored, with its hash, verified; for an export."""
+        """Every entry as stored, with its hash; LedgerError if one was edited or removed. For an export."""
         return self._log.rows()
 
     def accounts(self) -> list[Account]:
@@ -217,8 +209,12 @@ class Ledger:
 
     def _read(self) -> AccountBook:
         """The current accounts, including what other processes have added."""
-        for event in self._log.new_events():
-            self._book.add(event)
+        events = self._log.new_events()
+        try:
+            for event in events:
+                self._book.add(event)
+        except LedgerError as error:
+            raise LedgerError(f"{self._log.path}: {error}") from None
         return self._book
 
     @contextmanager

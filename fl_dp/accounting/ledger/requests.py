@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from fl_dp.accounting.budget import Budget
+from fl_dp.config.data import RECORD
 from fl_dp.records import STEADY_ROWS, Entry
-
-RECORD = "record"  # the usual unit
 
 Digests = Callable[[], Iterable[bytes]]  # digests of a data set's records; called once, at its first use
 

@@ -11,11 +11,10 @@ from fl_dp.data.images import stack
 from fl_dp.data.source import AS_THEY_ARE, Location, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.subgroups import Subgroups
-from fl_dp.data.tables.declared import division_of
-from fl_dp.data.tables.division import Division
+from fl_dp.data.tables.division import Division, division_of
 from fl_dp.data.tables.files import read_csv
 from fl_dp.data.tensor_data import Split, TensorData
-from fl_dp.errors import ConfigError, DataError
+from fl_dp.errors import ConfigError, DataError, located
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _DECLARED, _OF_EACH = "subgroups.toml", "subgroups.csv"
@@ -135,10 +134,8 @@ def _declared(path: Path) -> dict[str, Division]:
     columns = content.get("columns")
     if set(content) != {"columns"} or not isinstance(columns, dict) or not columns or _FILE in columns:
         raise DataError(f"{path}: expected parts [columns.NAME] and no more, NAME another than {_FILE}.")
-    try:
+    with located(path):
         return {name: _division(name, part) for name, part in columns.items()}
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def _division(name: str, part: object) -> Division:

@@ -16,7 +16,7 @@ from fl_dp.data.source import Location, Reading, Source
 from fl_dp.data.stable_split import record_digest, split_of
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.data.tokens import encoder_of
-from fl_dp.errors import DataError
+from fl_dp.errors import DataError, located
 
 _INPUTS = ("image", "img", "features", "input_ids", "text")
 _LABELS = ("label", "labels", "target")
@@ -159,12 +159,10 @@ def load_saved(path: Path, reading: Reading, split: Split) -> TensorData:
             raise DataError(f"{path}: no {split} records.")
         inputs, labels = columns_of(path, saved.select(chosen), reading.columns)
     x, vocabulary = _inputs(inputs, reading)
-    try:
+    with located(f"{path}, split {split}"):
         y = labels.targets()
         raw = tuple(_digests(inputs, labels))
         return TensorData(x, y, labels.classes, vocabulary, raw=raw)
-    except DataError as error:
-        raise DataError(f"{path}, split {split}: {error}") from None
 
 
 def _open(path: Path, split: Split) -> tuple[Any, bool]:

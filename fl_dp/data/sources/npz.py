@@ -1,7 +1,7 @@
 """A user's own arrays in one NumPy .npz file: x_train, y_train, x_test, y_test, and public ones."""
 
 import re
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from fl_dp.data.npz_files import Arrays, read_npz
 from fl_dp.data.source import Source
 from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tensor_data import Split, TensorData
-from fl_dp.errors import DataError
+from fl_dp.errors import DataError, located
 from fl_dp.form import check_count
 
 _MAX_CHANNELS = 4  # of an image: with a short second axis, a longer last one is a width, so NCHW
@@ -39,55 +39,28 @@ def load_npz(path: Path, split: Split) -> TensorData:
     table's undeclared columns: one that says whose record it is must not be overlooked. A missing, damaged or
     mis-shaped file raises DataError naming it.
     """
-    arrays = _read(path, split)
-    try:
+    needed, welcome = {f"x_{split}", f"y_{split}"}, _PUBLIC | {f"groups_{split}"}
+
+    def wanted(there: Collection[str]) -> list[str]:
+        if missing := needed - set(there):
+            raise DataError(f"{path}: expected arrays {', '.join(sorted(missing))}.")
+        if unknown := [name for name in there if name not in _NAMES and not _SUBGROUPS.fullmatch(name)]:
+            raise DataError(
+                f"{path}: unknown arrays {', '.join(unknown)}; known are {', '.join(_NAMES)}, and for "
+                "subgroups subgroup_NAME with subgroup_NAME_test. groups_train says whose record each is; "
+                "leave out what is for none of them."
+            )
+        with located(path):
+            return sorted(needed | (welcome & set(there)) | _subgroup_arrays(there, split))
+
+    arrays = read_npz(path, wanted)
+    with located(f"{path}, split {split}"):
         vocabulary = _vocabulary(arrays)
         x = _inputs(f"x_{split}", arrays, vocabulary)
         y = _targets(f"y_{split}", arrays, tokens=vocabulary > 0)
         groups = _groups(f"groups_{split}", arrays)
         classes, subgroups = _classes(arrays, y, vocabulary), _subgroups_of(arrays)
         return TensorData(x, y, classes, vocabulary, groups, subgroups=subgroups)
-    except DataError as error:
-        raise DataError(f"{path}, split {split}: {error}") from None
-
-
-def _read(path: Path, split: Split) -> Arrays:
-    """The split's arrays, and the public ones."""
-    needed, welcome = {f"x_{split}", f"y_{split}"}, _PUBLIC | {f"groups_{split}"}
-
-    def wanted(there: Collection[str]) -> list[str]:
-        _check_needed(path, needed, there)
-        _check_names(path, there)
-        try:
-            return sorted(needed | (welcome & set(there)) | _subgroup_arrays(there, split))
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from None
-
-    return read_npz(path, wanted)
-
-
-def _arrays(path: Path, needed: Set[str], welcome: Set[str]) -> Arrays:
-    """The needed arrays, and those of the welcome ones that exist."""
-
-    def wanted(there: Collection[str]) -> list[str]:
-        _check_needed(path, needed, there)
-        return sorted(needed | (welcome & set(there)))
-
-    return read_npz(path, wanted)
-
-
-def _check_needed(path: Path, needed: Set[str], there: Collection[str]) -> None:
-    if missing := needed - set(there):
-        raise DataError(f"{path}: expected arrays {', '.join(sorted(missing))}.")
-
-
-def _check_names(path: Path, names: Collection[str]) -> None:
-    if unknown := [name for name in names if name not in _NAMES and not _is_of_subgroups(name)]:
-        raise DataError(
-            f"{path}: unknown arrays {', '.join(unknown)}; known are {', '.join(_NAMES)}, and for subgroups "
-            "subgroup_NAME with subgroup_NAME_test. groups_train says whose record each is; leave out what "
-            "is for none of them."
-        )
 
 
 def _vocabulary(arrays: Arrays) -> int:
@@ -186,19 +159,12 @@ def load_inputs(path: Path) -> Tensor:
 
     Raises as `load_npz`.
     """
-    arrays = _arrays(path, frozenset(), {"x", "x_test", "vocabulary"})
+    arrays = read_npz(path, lambda there: {"x", "x_test", "vocabulary"} & set(there))
     name = "x" if "x" in arrays else "x_test"
     if name not in arrays:
         raise DataError(f"{path}: expected an array x, or x_test.")
-    try:
+    with located(path):
         return _inputs(name, arrays, _vocabulary(arrays))
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-
-
-def _is_of_subgroups(array: str) -> bool:
-    """Whether an array of this name belongs to subgroups."""
-    return _SUBGROUPS.fullmatch(array) is not None
 
 
 def _subgroup_arrays(there: Collection[str], split: Split) -> set[str]:
@@ -206,20 +172,18 @@ def _subgroup_arrays(there: Collection[str], split: Split) -> set[str]:
 
     DataError unless names and test records' indices come in pairs.
     """
-    found = [name for name in there if _is_of_subgroups(name)]
-    coded = {match[1] for name in found if (match := _CODES.fullmatch(name))}
-    named = {
-        match[1] for name in found if not _CODES.fullmatch(name) and (match := _SUBGROUPS.fullmatch(name))
-    }
     if split == "train":
         return set()
+    coded = {match[1] for name in there if (match := _CODES.fullmatch(name))}
+    bare = (name for name in there if not _CODES.fullmatch(name))
+    named = {match[1] for name in bare if (match := _SUBGROUPS.fullmatch(name))}
     if alone := sorted(coded - named):
         raise DataError(
             f"subgroup_{alone[0]}_test: expected the array subgroup_{alone[0]} beside it, the names of the "
             "subgroups: they are public, and never counted in records."
         )
     wanted = {f"{_PREFIX}{name}_test" for name in named}
-    if missing := sorted(wanted - set(found)):
+    if missing := sorted(wanted - set(there)):
         raise DataError(
             f"expected the array {missing[0]}, of each test record the place of its subgroup in "
             f"{missing[0].removesuffix('_test')}."
@@ -227,7 +191,7 @@ def _subgroup_arrays(there: Collection[str], split: Split) -> set[str]:
     return wanted | {f"{_PREFIX}{name}" for name in named}
 
 
-def _subgroups_of(arrays: Mapping[str, np.ndarray] | Arrays) -> tuple[Subgroups, ...]:
+def _subgroups_of(arrays: Arrays) -> tuple[Subgroups, ...]:
     """Subgroups of the test records, sorted by name."""
     found = sorted(match[1] for name in arrays if (match := _CODES.fullmatch(name)))
     return tuple(

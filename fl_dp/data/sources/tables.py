@@ -8,26 +8,26 @@ from torch import Tensor
 
 from fl_dp.data.files_read import Lines, raw_lines
 from fl_dp.data.source import TEST, Location, Source
+from fl_dp.data.tables.columns import SplitColumn
 from fl_dp.data.tables.encode import Table, encode, encode_inputs
 from fl_dp.data.tables.files import read_csv, read_parquet
 from fl_dp.data.tables.parse import read_schema
 from fl_dp.data.tables.schema import FILE, NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
-from fl_dp.errors import DataError
+from fl_dp.errors import DataError, located
 
 SUFFIX = ".schema.toml"
 # The file of test records if the schema says split = "file": the server's own with {client}, else one beside.
 SERVER = "server"
 
 
-def schema_of(location: Location) -> Schema:
-    """The schema of the file: the named one, or FILE.schema.toml beside FILE.csv."""
-    return read_schema(schema_file(location))
-
-
 def schema_file(location: Location) -> Path:
-    """Path of that schema."""
+    """Path of the file's schema: the named one, or FILE.schema.toml beside FILE.csv."""
     return location.schema or schema_beside(location.path)
+
+
+def _schema(location: Location) -> Schema:
+    return read_schema(schema_file(location))
 
 
 def schema_beside(path: Path) -> Path:
@@ -41,24 +41,31 @@ def _source(read: Callable[[Location, Schema], Table], lines: Lines) -> Source:
     def load(location: Location, split: Split) -> TensorData:
         if not location.schema:
             _check_there(location)  # first: a misspelt table name should not be reported as a missing schema
-        schema = schema_of(location)
+        schema = _schema(location)
         if schema.split == FILE and split == "test" and location.path.stem != SERVER:
             location = replace(location, argument=str(location.path.with_stem(TEST)))
         _check_there(location)
-        return _data(location, read(location, schema), schema, split)
+        if split == "test" and schema.split == NONE and not schema.one(SplitColumn):
+            raise DataError(
+                f'{location.path}: its schema says split = "none", so that there are no test data; '
+                'set evaluate = "off".'
+            )
+        table = read(location, schema)
+        with located(location.path):
+            return encode(table, schema, split)
 
     def inputs(location: Location) -> Tensor:
         _check_there(location)
-        schema = schema_of(location)
-        return _inputs(location, read(location, schema), schema)
+        schema = _schema(location)
+        table = read(location, schema)
+        with located(location.path):
+            return encode_inputs(table, schema)
 
     return Source(
         load,
         argument="PATH",
         is_path=True,
-        form=lambda location: schema_of(location).form,
-        classes=lambda location: schema_of(location).classes,
-        meaning=lambda location: schema_of(location).meaning,
+        schema=_schema,
         schema_file=schema_file,
         inputs=inputs,
         table=read,
@@ -69,27 +76,6 @@ def _source(read: Callable[[Location, Schema], Table], lines: Lines) -> Source:
 def _check_there(location: Location) -> None:
     if not location.path.exists():
         raise DataError(f"{location.path}: no such file; expected a table.")
-
-
-def _data(location: Location, table: Table, schema: Schema, split: Split) -> TensorData:
-    """One split of the table; DataError names its file."""
-    if split == "test" and schema.split == NONE and schema.split_column is None:
-        raise DataError(
-            f'{location.path}: its schema says split = "none", so that there are no test data; '
-            'set evaluate = "off".'
-        )
-    try:
-        return encode(table, schema, split)
-    except DataError as error:
-        raise DataError(f"{location.path}: {error}") from None
-
-
-def _inputs(location: Location, table: Table, schema: Schema) -> Tensor:
-    """The inputs of all records of the table, in its order; DataError names its file."""
-    try:
-        return encode_inputs(table, schema)
-    except DataError as error:
-        raise DataError(f"{location.path}: {error}") from None
 
 
 def _csv(location: Location, schema: Schema) -> Table:

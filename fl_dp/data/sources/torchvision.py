@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fl_dp.data.source import Source
 from fl_dp.data.tensor_data import Split, TensorData
-from fl_dp.errors import DataError
+from fl_dp.errors import DataError, located
 from fl_dp.optional import require_package
 
 _SILENCE = 60.0  # seconds without a byte after which a download has failed
@@ -108,10 +108,8 @@ def load_mnist(set_name: str, root: Path, split: Split) -> TensorData:
         if not (image_file.is_file() and label_file.is_file()):
             fetch(set_name, root)
     images, labels = read_idx(image_file, ndim=3), read_idx(label_file, ndim=1)
-    try:
+    with located(f"{image_file} with {label_file.name}"):
         return TensorData(images.unsqueeze(1), labels.long(), _CLASSES[set_name])
-    except DataError as error:
-        raise DataError(f"{image_file} with {label_file.name}: {error}") from None
 
 
 def load_cifar(set_name: str, root: Path, split: Split) -> TensorData:

@@ -1,14 +1,18 @@
 """How the cells of a column become subgroups: by declared values or bounds, never by other cells."""
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from fl_dp.data.subgroups import OTHER, Subgroups
-from fl_dp.data.tables.cells import Cells, Value, codes_of, numbers_of
+from fl_dp.data.tables.cells import Cells, Value, codes_of, numbers_of, plain
+from fl_dp.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +51,54 @@ Division = ByValue | ByBand
 def _subgroups(column: str, names: tuple[str, ...], codes: NDArray[np.int64]) -> Subgroups:
     """codes: -1 for none of the names."""
     return Subgroups(column, (*names, OTHER), torch.from_numpy(np.where(codes < 0, len(names), codes)))
+
+
+def division_of(part: Mapping[str, Any]) -> Division | None:
+    """The subgroups that a column declares; None if it declares none. DataError if they are malformed."""
+    if "subgroups" in part and "bands" in part:
+        raise DataError("expected subgroups or bands, not both.")
+    if "bands" in part:
+        return ByBand(_bands(part["bands"]))
+    if "subgroups" not in part:
+        return None
+    names, values = named_values(part["subgroups"], "subgroups")
+    if not names or not all(values):
+        raise DataError("expected at least one subgroup, each with a value.")
+    if OTHER in names:
+        raise DataError(
+            f"subgroups: {OTHER!r} is the name for all cells that are not declared; choose another name."
+        )
+    return ByValue(names, values)
+
+
+def _bands(found: Any) -> tuple[float, ...]:
+    numbers = isinstance(found, list) and all(type(bound) in (int, float) for bound in found)
+    bounds = tuple(map(float, found)) if numbers else ()
+    if not bounds or not all(low < high for low, high in pairwise((-math.inf, *bounds, math.inf))):
+        raise DataError("expected bands = [BOUND, ...], public numbers, each above the one before it.")
+    return bounds
+
+
+def named_values(declared: Any, what: str) -> tuple[tuple[str, ...], tuple[tuple[Value, ...], ...]]:
+    """Names, with the cells that mean each; in a list, each value is its own name."""
+    if isinstance(declared, dict):
+        names = tuple(declared)
+        values = tuple(values_of(cells, f"{what}.{name}") for name, cells in declared.items())
+    else:
+        cells = values_of(declared, what)
+        names, values = tuple(map(str, cells)), tuple((cell,) for cell in cells)
+    distinct(values)
+    return names, values
+
+
+def values_of(found: Any, what: str) -> tuple[Value, ...]:
+    if not isinstance(found, list) or not all(type(value) in (str, int, float) for value in found):
+        raise DataError(f"{what}: expected a list of texts and numbers.")
+    return tuple(found)
+
+
+def distinct(groups: Sequence[Sequence[Value]]) -> None:
+    """Raise DataError for duplicates. A text of digits and its number are two values: the text wins."""
+    said = [value if isinstance(value, str) else (plain(str(value)),) for group in groups for value in group]
+    if len(set(said)) != len(said):
+        raise DataError("a value appears twice.")

@@ -15,7 +15,6 @@ from fl_dp.data.tables.encode import Table
 
 _MISSING = ("", "?", "NA", "N/A", "nan", "NaN", "null", "None")
 _MOST_CATEGORIES = 50  # in a text column; one with more looks like a name, and is ignored in a draft
-_FEW = 10  # distinct whole numbers, or fewer: they may be codes
 _MOST = 0.5  # if this share of a column's cells are numbers, the others may mark missing values
 
 
@@ -107,12 +106,8 @@ def _column(name: str, cells: Cells, wishes: Wishes, decimal: str) -> Iterator[s
         yield f"classes = [{_values(known) if wishes.public else ''}]"
         return
     share, many = _share(known, decimal), len(set(known)) > _MOST_CATEGORIES
-    if share == 1 and _may_be_codes(known, decimal):
-        yield "# few whole numbers, as 0 and 1 are: a number, or codes of a category, or the label?"
     if _MOST <= share < 1:
         yield "# most cells are numbers: a number, and the others declared by missing = [...]?"
-    elif _mark(known) == "," != decimal:
-        yield "# numbers with decimal commas, and other columns have points: write all in one way"
     if share == 1 or (many and share >= _MOST):
         yield from _number(known, wishes, decimal)
     elif many:
@@ -123,11 +118,6 @@ def _column(name: str, cells: Cells, wishes: Wishes, decimal: str) -> Iterator[s
         yield f"categories = [{_values(known) if wishes.public else ''}]"
     if wishes.public and (len(known) < len(cells) or (many and share < 1)):
         yield 'if-missing = "encode"'
-
-
-def _may_be_codes(known: Cells, decimal: str) -> bool:
-    numbers = set(numbers_of(known, decimal))
-    return 1 < len(numbers) <= _FEW and all(one.is_integer() for one in numbers)
 
 
 def _number(known: Cells, wishes: Wishes, decimal: str) -> Iterator[str]:

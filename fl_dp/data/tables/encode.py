@@ -1,7 +1,7 @@
 """Encodes a table by its schema as tensors: each record by itself, independent of all others."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fl_dp.data.subgroups import Subgroups
 from fl_dp.data.tables.cells import Cells, plain
-from fl_dp.data.tables.columns import Column, Label, Mask, Target
+from fl_dp.data.tables.columns import Column, Group, Label, Mask, Site, SplitColumn, Target
 from fl_dp.data.tables.schema import FILE, NONE, Schema
 from fl_dp.data.tensor_data import Split, TensorData
 from fl_dp.errors import DataError
@@ -21,6 +21,7 @@ from fl_dp.errors import DataError
 _KEY = b"fl_dp train/test split"
 _TEST_SHARE = 0.2
 _SHOWN = 3  # records with missing cells that an error names
+_OF_INPUTS, _OF_OTHERS = '"drop" or "encode"', '"drop"'  # which may be said of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,16 @@ def encode(table: Table, schema: Schema, split: Split | None) -> TensorData:
     if not kept.any():
         raise DataError(f"there are no {split or 'usable'} records.")
     rows = {name: column[kept] for name, column in cells.items()}
+    group, site = schema.one(Group), schema.one(Site)
     return TensorData(
         _inputs(rows, schema),
         _targets(rows, schema),
         schema.classes,
-        groups=_names(rows, schema.group),
+        groups=_names(rows, group),
         raw=tuple(digest for digest, keep in zip(raw, kept, strict=True) if keep),
-        grouped_by=schema.group.name if schema.group else "",
-        sites=_names(rows, schema.site),
-        sites_by=schema.site.name if schema.site else "",
+        grouped_by=group.name if group else "",
+        sites=_names(rows, site),
+        sites_by=site.name if site else "",
         subgroups=() if split == "train" else _subgroups(rows, schema),
     )
 
@@ -83,7 +85,7 @@ def encode_inputs(table: Table, schema: Schema) -> Tensor:
 
 
 def _of_whom(schema: Schema) -> tuple[str, ...]:
-    return tuple(column.name for column in (schema.group, schema.site) if column)
+    return tuple(column.name for column in schema.columns if isinstance(column, Group | Site))
 
 
 def _names(rows: Mapping[str, Cells], column: Column | None) -> tuple[str, ...]:
@@ -137,29 +139,14 @@ def _kept(cells: Mapping[str, Cells], schema: Schema) -> Mask:
         if column.if_missing == "drop":
             kept &= ~column.is_missing(cells[column.name])
     blank = [
-        (column, missing)
+        f"column {column.name!r} ({_records(missing)}): there are missing cells; the schema may say "
+        f"if-missing = {_OF_INPUTS if column in schema.input_columns else _OF_OTHERS}"
         for column in schema.declared
         if column.if_missing == "refuse" and (missing := column.is_missing(cells[column.name]) & kept).any()
     ]
     if blank:
-        raise DataError("; ".join(_of_blank(blank, schema)) + ".")
+        raise DataError("; ".join(blank) + ".")
     return kept
-
-
-def _of_blank(columns: Sequence[tuple[Column, Mask]], schema: Schema) -> Iterator[str]:
-    """What to say of columns with missing cells: only those of an input may be encoded."""
-    for encoded, ways in ((True, '"drop" or "encode"'), (False, '"drop"')):
-        names = [
-            f"{one.name!r} ({_records(missing)})"
-            for one, missing in columns
-            if (one in schema.input_columns) == encoded
-        ]
-        if names:
-            plural = "s" * (len(names) > 1)
-            yield (
-                f"column{plural} {', '.join(names)}: there are missing cells; the schema may say "
-                f"if-missing = {ways}"
-            )
 
 
 def _records(marked: Mask) -> str:
@@ -171,15 +158,14 @@ def _records(marked: Mask) -> str:
 
 def _is_test(cells: Mapping[str, Cells], schema: Schema, raw: tuple[bytes, ...], kept: Mask) -> Mask:
     """(n,) which records are for testing; all or none of a group, unless a column says otherwise."""
-    if column := schema.split_column:
+    if column := schema.one(SplitColumn):
         says = np.zeros(len(kept), dtype=bool)
         says[kept] = column.is_test(cells[column.name][kept])
         return says
     if schema.split == NONE:
         return np.zeros(len(raw), dtype=bool)
-    if schema.group is None:
-        return for_testing(raw)
-    return for_testing(record_digests({"group": cells[schema.group.name]}))
+    group = schema.one(Group)
+    return for_testing(record_digests({"group": cells[group.name]}) if group else raw)
 
 
 def _inputs(rows: Mapping[str, Cells], schema: Schema) -> Tensor:

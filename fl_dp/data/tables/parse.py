@@ -51,9 +51,9 @@ from fl_dp.data.tables.columns import (
     Target,
     Uneven,
 )
-from fl_dp.data.tables.declared import distinct, division_of, named_values, values_of
+from fl_dp.data.tables.division import distinct, division_of, named_values, values_of
 from fl_dp.data.tables.schema import FILE, HASH, NONE, Schema
-from fl_dp.errors import ConfigError, DataError
+from fl_dp.errors import ConfigError, DataError, located
 
 _TOP = {"missing", "header", "separator", "encoding", "decimal", "split", "columns"}
 _MISSING = {"missing", "if-missing"}
@@ -72,10 +72,8 @@ def read_schema(path: Path) -> Schema:
         )
     except ConfigError as error:
         raise DataError(str(error)) from None
-    try:
+    with located(path):
         return parse_schema(content)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def parse_schema(content: Mapping[str, Any]) -> Schema:
@@ -111,10 +109,10 @@ def _check_whole(schema: Schema) -> None:
         raise DataError('expected columns of kind "label", or columns of kind "target", not both or none.')
     if len(labels) > 1 and (wrong := [one.name for one in labels if len(one.classes) != _FEWEST_CLASSES]):
         raise DataError(f"column {wrong[0]!r}: with several labels, each must have two classes, no and yes.")
-    for kind in (Group, SplitColumn):
-        if len(schema.of_kind(kind)) > 1:
-            raise DataError(f"expected one column of kind {_NAMES[kind]!r} at most.")
-    if schema.split == FILE and schema.split_column:
+    for kind, found in (("group", schema.of_kind(Group)), ("split", schema.of_kind(SplitColumn))):
+        if len(found) > 1:
+            raise DataError(f"expected one column of kind {kind!r} at most.")
+    if schema.split == FILE and schema.one(SplitColumn):
         raise DataError(f'split = {FILE!r}: and a column of kind "split" says which records are for testing.')
 
 
@@ -150,11 +148,9 @@ def _column(name: str, part: Any, missing: tuple[Value, ...], decimal: str) -> C
         if part["if-missing"] not in choices:
             raise DataError(f"column {name!r}: expected if-missing to be one of {', '.join(choices)}.")
         common["if_missing"] = part["if-missing"]
-    try:
+    with located(f"column {name!r}"):
         common["division"] = division_of(part)
         return build(part, common)
-    except DataError as error:
-        raise DataError(f"column {name!r}: {error}") from None
 
 
 def _number(part: Mapping[str, Any], common: dict[str, Any]) -> Column:
@@ -235,7 +231,6 @@ _KINDS: dict[str, tuple[set[str], _Build]] = {
     "split": ({"train", "test"}, _split),
     "ignore": (set(), lambda part, common: Column(**common)),
 }
-_NAMES: dict[type[Column], str] = {Group: "group", Site: "site", SplitColumn: "split"}
 
 
 def _known(part: Mapping[str, Any], keys: set[str], what: str) -> None:

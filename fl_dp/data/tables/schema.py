@@ -78,14 +78,6 @@ class Schema:
         meant = [column for column in self.declared if not isinstance(column, _NOT_ENCODED)]
         return "\n".join(map(repr, meant))
 
-    @property
-    def group(self) -> Group | None:
-        return next(iter(self.of_kind(Group)), None)
-
-    @property
-    def site(self) -> Site | None:
-        return next(iter(self.of_kind(Site)), None)
-
-    @property
-    def split_column(self) -> SplitColumn | None:
-        return next(iter(self.of_kind(SplitColumn)), None)
+    def one(self, kind: type[Kind]) -> Kind | None:
+        """The first column of one kind; None without any."""
+        return next(iter(self.of_kind(kind)), None)

@@ -49,7 +49,7 @@ def evaluate(
 
     metrics_wanted: names of metrics that replace the task's.
     """
-    loss, metrics = torch.zeros((), dtype=torch.float64), metrics_of(task, device, metrics_wanted, data)
+    loss, metrics = torch.zeros((), dtype=torch.float64), metrics_of(task, metrics_wanted, data)
     model.to(device).eval()
     for batch in _batches(data, device):
         losses, outputs = task.losses_and_outputs(model, batch)

@@ -5,14 +5,13 @@ import math
 from torch import nn
 
 from fl_dp.form import Form
-from fl_dp.models.expect import expect_numbers, expect_one_answer
+from fl_dp.models.expect import expect_numbers
 from fl_dp.models.model import Model
 
 
 def linear(form: Form) -> nn.Module:
     """Images are flattened."""
     expect_numbers(form)
-    expect_one_answer(form)
     return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(form.input_shape), form.outputs))
 
 

@@ -6,14 +6,13 @@ import math
 from torch import nn
 
 from fl_dp.form import Form
-from fl_dp.models.expect import expect_numbers, expect_one_answer
+from fl_dp.models.expect import expect_numbers
 from fl_dp.models.model import Model
 
 
 def mlp(form: Form, widths: str = "64,64") -> nn.Module:
     """widths: of the hidden layers, "64,64". tanh, because a bounded activation keeps gradients small."""
     expect_numbers(form)
-    expect_one_answer(form)
     sizes = [math.prod(form.input_shape), *_widths(widths)]
     layers: list[nn.Module] = [nn.Flatten()]
     for before, after in itertools.pairwise(sizes):

@@ -9,7 +9,7 @@ from torch import nn
 
 from fl_dp.errors import ModelError
 from fl_dp.form import Form
-from fl_dp.models.expect import expect_numbers, expect_one_answer
+from fl_dp.models.expect import expect_numbers
 from fl_dp.models.group_norm import replace_batch_norms
 from fl_dp.models.model import Model
 from fl_dp.optional import require_package
@@ -37,7 +37,6 @@ def torchvision_model(form: Form, architecture: str) -> nn.Module:
             f"try {' or '.join(close)}."
         )
     expect_numbers(form)
-    expect_one_answer(form)
     input_shape = form.input_shape
     if len(input_shape) != 3:
         raise ValueError("it takes images (C, H, W)")

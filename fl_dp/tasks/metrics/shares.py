@@ -1,59 +1,33 @@
-"""Means over examples, which need no torchmetrics: of classes, labels, tokens, of each class or subgroup.
+"""Means over examples, which need no scikit-learn: of classes, labels, tokens, of each class or subgroup.
 
 What is reported per class or per subgroup is withheld where it would tell of few examples, see
 `fl_dp/tasks/small_cells.py`.
 """
 
 import math
-from typing import Self
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fl_dp.data.tensor_data import NO_TOKEN
-from fl_dp.tasks.metric import Metric, first_choices, right
+from fl_dp.tasks.metric import Metric, OverAll, first_choices, right
 from fl_dp.tasks.parts import CLASS, SUBGROUP
 
 
-class RightAnswers:
-    """Accuracy: counts over batches, with the interface of a torchmetrics metric.
-
-    torchmetrics has it, too. But importing it brings torchvision, transformers and Triton: four seconds of a
-    core and 290 MB, which a run that needs nothing else can avoid.
-    """
-
-    def __init__(self) -> None:
-        self._right: float = 0  # or what else is added up
-        self._asked = 0
-
-    def to(self, device: torch.device) -> Self:
-        return self
-
-    def update(self, answers: Tensor, targets: Tensor) -> None:
-        """Two integer tensors of the same shape."""
-        asked = targets != NO_TOKEN
-        self._asked += int(asked.sum())
-        self._right += int(((answers == targets) & asked).sum())
-
-    def compute(self) -> Tensor:
-        """(): the share over all batches, float64; NaN if there was nothing to answer."""
-        return torch.tensor(self._right, dtype=torch.float64) / self._asked
+def share_of_equals() -> OverAll:
+    """The share of answers that are the target. scikit-learn has it, too, but its import takes a second."""
+    return OverAll(lambda targets, answers: float((answers == targets).mean()))
 
 
-class Perplexity(RightAnswers):
-    """e to the mean cross-entropy over all positions that count; the interface is that of `RightAnswers`."""
+def _perplexity(targets: np.ndarray, losses: np.ndarray) -> float:
+    """e to the mean cross-entropy over all positions that count."""
+    return float(np.exp(losses.mean()))
 
-    def update(self, answers: Tensor, targets: Tensor) -> None:
-        """Logits (n, T, k) and integers (n, T)."""
-        logits, wanted = answers.flatten(0, -2).double(), targets.flatten()
-        self._asked += int((wanted != NO_TOKEN).sum())
-        self._right += float(cross_entropy(logits, wanted, ignore_index=NO_TOKEN, reduction="sum"))
 
-    def compute(self) -> Tensor:
-        """(): float64; NaN if there was nothing to predict."""
-        return super().compute().exp()
+def _losses(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    counts = targets != NO_TOKEN
+    return cross_entropy(outputs[counts].double(), targets[counts], reduction="none"), targets[counts]
 
 
 def _signs(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,14 +71,14 @@ def _auroc(scores: np.ndarray, classes: np.ndarray) -> float:
 CHOICES = {
     # share of examples, or of token positions, whose class is the model's first choice
     "accuracy": Metric(
-        lambda form: RightAnswers(), targets=("class", "tokens"), prepare=first_choices, each=right
+        lambda form: share_of_equals(), targets=("class", "tokens"), prepare=first_choices, each=right
     ),
     # of the next token
-    "perplexity": Metric(lambda form: Perplexity(), targets=("tokens",)),
+    "perplexity": Metric(lambda form: OverAll(_perplexity), targets=("tokens",), prepare=_losses),
     "accuracy-per-class": Metric(None, targets=("class",), each=right, part=CLASS),
     "accuracy-per-subgroup": Metric(None, targets=("class",), each=right, part=SUBGROUP),
     # share of an example's labels, each 0 or 1, for which the model's logit has the right sign
-    "label-accuracy": Metric(lambda form: RightAnswers(), targets=("numbers",), prepare=_signs),
+    "label-accuracy": Metric(lambda form: share_of_equals(), targets=("numbers",), prepare=_signs),
     "label-accuracy-per-subgroup": Metric(None, targets=("numbers",), each=_right_signs, part=SUBGROUP),
     # Of two classes: the share of the second's examples that are found; how often one of the second has a
     # higher score for it than one of the first; the share of all examples for which the second is chosen.

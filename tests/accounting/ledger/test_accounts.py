@@ -4,6 +4,7 @@ import pytest
 
 from fl_dp.accounting.budget import Budget, auto_delta
 from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger import event_log
 from fl_dp.accounting.ledger.accounts import NotedBudget, lineages
 from fl_dp.accounting.ledger.event_log import EventLog
 from fl_dp.accounting.ledger.ledger import Ledger
@@ -44,7 +45,7 @@ def written(path, **of_round):
     common = {"time": "2026-01-01T00:00:00+00:00", "dataset": "digits"}
     with log.writing():
         log.append({"kind": "register", "fingerprint": "f1", "public_size": 1000, **common})
-        log.append({**ROUND, **of_round, **common})
+        log.append({**ROUND, **common, **of_round})
     log.close()
     return path
 
@@ -71,6 +72,42 @@ def test_what_a_newer_fl_dp_wrote_is_declined_by_name_and_stays(tmp_path, newer,
     with pytest.raises(ConfigError, match=words):
         read_ledger(path).accounts()
     assert path.read_bytes() == before
+
+
+EDITED = {
+    "an impossible steps: expected an integer >= 1": {"steps": 1.5},
+    "an impossible round": {"round": "1"},
+    "an impossible sample_rate: expected a number": {"sample_rate": "0.1"},
+    "sample_rate=2.0": {"sample_rate": 2.0},
+    "an impossible arithmetic": {"arithmetic": 7},
+    "an impossible budget: an impossible delta": {
+        "budget": {"epsilon": 1.0, "delta": None, "accountant": ""}
+    },
+    "an impossible reserved": {"kind": "commit", "reserved": 1},
+    "an impossible dataset": {"kind": "retire", "dataset": "another"},
+    "an impossible public_size": {"kind": "register", "fingerprint": "f", "public_size": "9"},
+    "an impossible sketch": {"kind": "register", "fingerprint": "f", "public_size": 9, "sketch": "no hex"},
+    r"\['fingerprint'\] missing": {"kind": "register", "public_size": 9},
+    "is a None": {"kind": None},
+}
+
+
+@pytest.mark.parametrize("words", EDITED)
+def test_an_edited_entry_is_refused_by_file_number_and_field_before_anything_is_paid(tmp_path, words):
+    path = written(tmp_path / "edited.sqlite", **EDITED[words])
+    before = path.read_bytes()
+    for open_it in (Ledger.open, Ledger.open_existing):
+        with pytest.raises(LedgerError, match=rf"edited\.sqlite: entry 2 of the ledger.*{words}") as refused:
+            open_it(path)
+        assert "restore the file" in str(refused.value) or "take a newer one" in str(refused.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["[]", "no JSON"])
+def test_a_row_that_is_no_entry_at_all_is_refused_by_its_number(tmp_path, monkeypatch, content):
+    monkeypatch.setattr(event_log, "_to_json", lambda entry: content)
+    with pytest.raises(LedgerError, match=r"rows\.sqlite: entry 1 was edited"):
+        Ledger.open(written(tmp_path / "rows.sqlite"))
 
 
 def test_a_ledger_opens_whatever_accountant_it_has_noted(tmp_path):
@@ -101,7 +138,7 @@ def test_parts_of_one_cut_are_no_kin_and_the_whole_that_follows_is_kin_to_all(le
 def test_retiring_begins_a_new_account_and_keeps_the_old_one(ledger):
     ledger.commit(ledger.reserve("digits", "run", 1, Entry(*MECHANISM, 2), BUDGET))
     ledger.retire("digits")
-    assert ledger.verify() == 4
+    assert len(ledger.rows()) == 4
     assert ledger.register("digits", "f1", 900) == 900
     assert ledger.spent("digits") == ()
     old, new = ledger.accounts()

@@ -10,10 +10,7 @@ from fl_dp.errors import ConfigError
 PACKAGE = Path(__file__).parents[3] / "fl_dp"
 
 
-def test_ledgers_of_an_older_kind_are_not_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "client-3.sqlite").touch()
-    with pytest.raises(ConfigError, match=r"holds client-3\.sqlite, a ledger of an older fl_dp"):
-        ledger_file(tmp_path)
+def test_a_ledger_s_folder_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "ledger.sqlite").touch()
     assert ledger_file(tmp_path) == tmp_path / "ledger.sqlite"
     with pytest.raises(ConfigError, match="expected a folder"):
@@ -32,7 +29,7 @@ def test_a_ledger_is_found_by_its_file_its_folder_or_another(tmp_path: Path) -> 
     assert find_ledger(tmp_path, other) == tmp_path / "ledger.sqlite"
 
 
-@pytest.mark.parametrize("name", ['"ledger.sqlite"', '"statements.jsonl"', "client-*.sqlite"])
+@pytest.mark.parametrize("name", ['"ledger.sqlite"', '"statements.jsonl"'])
 def test_nobody_else_writes_these_names(name: str) -> None:
     files = {str(one.relative_to(PACKAGE)) for one in PACKAGE.rglob("*.py") if name in one.read_text()}
     assert files == {"accounting/ledger/files.py"}

@@ -170,7 +170,7 @@ def test_a_reader_is_not_alarmed_by_a_writer(path):
     with Ledger.open(path) as ledger:  # before the first entry: opening reads what the entries mean
         opened.set()
         while writer.is_alive():
-            ledger.verify()
+            ledger.rows()
     assert writer.exitcode == 0
 
 
@@ -198,7 +198,7 @@ def test_an_edited_or_removed_entry_is_found_and_nothing_may_be_trained(path, st
     with Ledger.open(path) as ledger:
         for server_round in (1, 2, 3):
             ledger.reserve("digits", "run", server_round, Entry(*MECHANISM, 2), BUDGET)
-        assert ledger.verify() == 4
+        assert len(ledger.rows()) == 4
         connection = sqlite3.connect(path)
         connection.executescript(f"DROP TRIGGER events_stay; DROP TRIGGER events_remain; {statement}")
         connection.close()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fl_dp.accounting.budget import Budget
-from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.ledger.accounts import Account
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import DeclinedError, LedgerError
@@ -73,15 +72,3 @@ def test_what_cannot_be_accounted_for_any_more_is_refused_before_anything_is_pai
         with pytest.raises(LedgerError, match=words), open_it(path) as ledger:
             ledger.register("more", "f", 100)
     assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("name", sorted(EXPECTED["refused by 2.0.0"].keys() - REFUSED.keys()))
-def test_what_2_0_0_will_refuse_is_a_sound_ledger_today(name, tmp_path):
-    """The entry that will be refused, by its number, its kind and what it cost."""
-    expected = EXPECTED["refused by 2.0.0"][name]
-    with Ledger.open_existing(the_copy(name, tmp_path)) as ledger:
-        (row,) = [row for row in ledger.rows() if row.id == expected["entry"]]
-        spent = compute_epsilon(ledger.spent("data"), 1e-5, "pld")
-    content = json.loads(row.content)
-    assert {key: content.get(key, "absent") for key in expected["content"]} == expected["content"]
-    assert spent == pytest.approx(expected["epsilon"], rel=1e-5)

@@ -7,7 +7,7 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
-from fl_dp.data.source import AS_THEY_ARE, Reading, form_of, load_data, meaning_of
+from fl_dp.data.source import AS_THEY_ARE, Reading, load_data, schema_of
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.form import Form
@@ -43,7 +43,7 @@ def test_the_schema_beside_the_table_is_read(table: Path) -> None:
     assert isinstance(data, TensorData)
     assert data.x.tolist() == typed.x.tolist() == [[-1.0], [1.0]]
     assert data.fingerprint() == typed.fingerprint()
-    assert form_of(TaskSettings(data=f"parquet:{table.with_suffix('.parquet')}")) == data.form
+    assert schema_of(TaskSettings(data=f"parquet:{table.with_suffix('.parquet')}")).form == data.form
     with pytest.raises(DataError, match=r't\.csv: its schema says split = "none".*set evaluate = "off"'):
         load_data(f"csv:{table}", ROOT, "test")
 
@@ -76,13 +76,13 @@ def test_a_schema_that_nobody_reads_is_refused() -> None:
     with pytest.raises(ConfigError, match="data = 'digits' has no schema; leave it empty"):
         load_data("digits", ROOT, "train", Reading(schema="some.toml"))
     with pytest.raises(ConfigError, match="has no schema"):
-        form_of(TaskSettings(schema="some.toml"))
+        schema_of(TaskSettings(schema="some.toml"))
 
 
 def test_a_server_without_records_knows_their_form(table: Path) -> None:
     table.unlink()
-    assert form_of(TaskSettings(data=f"csv:{table}")) == Form((1,), 2)
-    assert form_of(TaskSettings()) is None
+    assert schema_of(TaskSettings(data=f"csv:{table}")).form == Form((1,), 2)
+    assert schema_of(TaskSettings()) is None
     check_server(RunConfig(data=f"csv:{table}", evaluate="off", model="linear"))
     table.with_name("t.schema.toml").unlink()  # the table is told first
     with pytest.raises(DataError, match=r"t\.csv: no such file") as error:
@@ -100,7 +100,6 @@ def test_sites_with_another_encoding_do_not_mean_the_same_task(table: Path, tmp_
     assert len(first) == 16
     assert of(SCHEMA.replace("none", "hash")) == first
     assert of(SCHEMA.replace("[0, 10]", "[0, 20]")) != first
-    assert meaning_of(TaskSettings()) == ""
 
 
 @pytest.mark.parametrize("by", ["schema", "settings"])

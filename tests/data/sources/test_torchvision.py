@@ -58,14 +58,6 @@ def test_a_dead_network_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert socket.getdefaulttimeout() == before
 
 
-@pytest.mark.parametrize("images", [IMAGES, IMAGES[:0]])
-def test_reads_what_was_written(tmp_path: Path, write_idx, images: np.ndarray) -> None:
-    write_idx(tmp_path / "images", images)
-    found = read_idx(tmp_path / "images", ndim=3).numpy()
-    assert found.shape == images.shape
-    assert (found == images).all()
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -152,16 +144,6 @@ def test_files_that_do_not_fit_are_named(mnist: Path, write_idx, labels, cut: in
     write_idx(images.with_name(FILES[1]), labels)
     with pytest.raises(DataError, match=words):
         load_mnist("FashionMNIST", mnist, "train")
-
-
-@pytest.mark.parametrize(("set_name", "last"), [("MNIST", "9"), ("FashionMNIST", "Ankle boot")])
-def test_there_are_ten_classes(tmp_path: Path, write_idx, set_name: str, last: str) -> None:
-    """As many as outputs of the model: whatever labels a file has."""
-    raw = tmp_path / set_name / "raw"
-    write_idx(raw / "train-images-idx3-ubyte", np.zeros((2, 28, 28)))
-    write_idx(raw / "train-labels-idx1-ubyte", np.zeros(2))
-    data = load_mnist(set_name, tmp_path, "train")
-    assert (data.form.outputs, data.classes[-1]) == (10, last)
 
 
 @pytest.fixture

@@ -98,14 +98,6 @@ def test_of_public_records_numbers_are_read_with_their_commas_and_marks(
     assert (x[0, :2].tolist(), x[-1, :2].tolist()) == (first, last)
 
 
-def test_commas_beside_points_are_told(tmp_path: Path) -> None:
-    text = draft(tmp_path / "t.csv", (f"{i},25;{i}.5;no" for i in range(60)))
-    content = tomllib.loads(text)
-    assert "decimal" not in content
-    assert content["columns"]["b"] == {"kind": "number", "range": []}
-    assert '[columns."a"]\n# numbers with decimal commas, and other columns have points' in text
-
-
 @pytest.mark.parametrize(("different", "kind"), [(70, "number"), (7, "category")])
 def test_a_mark_among_numbers_is_told_and_not_shown(tmp_path: Path, different: int, kind: str) -> None:
     rows = [f"{1000 + i % different};secret;no" for i in range(80)] + ["k.A.;secret;no"]
@@ -113,25 +105,3 @@ def test_a_mark_among_numbers_is_told_and_not_shown(tmp_path: Path, different: i
     assert '[columns."a"]\n# most cells are numbers: a number, and the others declared by missing' in text
     assert tomllib.loads(text)["columns"]["a"]["kind"] == kind
     assert not any(cell in text for cell in ("k.A.", "secret", "100"))
-
-
-CODES = "# few whole numbers, as 0 and 1 are: a number, or codes of a category, or the label?"
-
-
-@pytest.mark.parametrize(
-    ("cells", "told"),
-    [
-        (["0", "1"], True), (["0", "1", ""], True), (["1", "2,0", "3"], True), ([*"0123456789"], True),
-        ([*"0123456789", "10"], False), (["0", "1,5"], False), (["1"], False), (["no", "yes"], False),
-        (["0", "1", "no"], False),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("public", [False, True])
-def test_numbers_that_may_be_codes_are_asked_about(
-    tmp_path: Path, cells: list[str], told: bool, public: bool
-) -> None:
-    rows = [f"{cells[i % len(cells)]};{i},5;{i % 2}" for i in range(33)]
-    text = draft(tmp_path / "t.csv", rows, public=public)
-    column = text.partition('[columns."a"]\n')[2].partition("\n\n")[0]
-    assert column.startswith(f'{CODES}\nkind = "number"') == told
-    assert text.count(CODES) == told

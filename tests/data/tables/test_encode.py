@@ -303,7 +303,8 @@ def test_all_columns_with_missing_cells_are_told_with_what_each_may_say(
     with pytest.raises(DataError) as error:
         read(written("age,pain,note,ill\n?,1,a,0\n20,?,?,0\n?,1,a,0\n?,1,?,0\n?,1,a,0\n?,1,a,0\n", schema))
     assert str(error.value).endswith(
-        "columns 'age' (records 1, 3, 4 and 2 more), 'pain' (record 2): there are missing cells; the schema "
-        'may say if-missing = "drop" or "encode"; column \'note\' (records 2, 4): there are missing cells; '
-        'the schema may say if-missing = "drop".'
+        "column 'age' (records 1, 3, 4 and 2 more): there are missing cells; the schema may say if-missing = "
+        '"drop" or "encode"; column \'pain\' (record 2): there are missing cells; the schema may say '
+        'if-missing = "drop" or "encode"; column \'note\' (records 2, 4): there are missing cells; the '
+        'schema may say if-missing = "drop".'
     )

@@ -40,12 +40,6 @@ def test_images_shrink_as_published(form: Form, sides: list[int]) -> None:
     assert seen == sides
 
 
-@pytest.mark.parametrize("shape", [(81, 6, 6), (81, 7, 8), (81,), (7, 7)])
-def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="it is made for"):
-        scatter_cnn(Form(shape, 10))
-
-
 @pytest.mark.parametrize(
     ("make", "form"),
     [

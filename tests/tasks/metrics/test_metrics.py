@@ -1,6 +1,8 @@
 """Every metric against scikit-learn on the whole data, whatever the batches; and where none is defined."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -14,15 +16,14 @@ from fl_dp.form import Form
 from fl_dp.tasks.metric import Metric, metrics_of
 from fl_dp.tasks.task import Task
 
-CPU = torch.device("cpu")
-
 
 def measured(
-    name: str, form: Form, outputs: Tensor, targets: Tensor, batch: int = 7
+    name: object, form: Form, outputs: Tensor, targets: Tensor, batch: int = 7, loss: str = "cross-entropy"
 ) -> dict[str, float | None]:
-    task = Task(TaskSettings())
+    """name: of a metric; or several, or functions; empty: those of the loss."""
+    task = Task(TaskSettings(loss=loss))
     task.form = form
-    metrics = metrics_of(task, CPU, (name,))
+    metrics = metrics_of(task, (name,) if isinstance(name, str) else name)
     for start in range(0, len(targets), batch):
         metrics.update(outputs[start : start + batch], targets[start : start + batch])
     return metrics.values()
@@ -59,7 +60,7 @@ def test_of_classes(number: int) -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 def test_of_one_logit_however_far_from_zero(scale: float) -> None:
-    """A sigmoid would make all of large ones 1; a batch within 0 and 1 torchmetrics takes as it is."""
+    """A sigmoid would make all of large ones 1."""
     generator = torch.Generator().manual_seed(0)
     targets = (torch.rand(40, 1, generator=generator) < 0.3).float()
     outputs = torch.randn(40, 1, generator=generator) + targets
@@ -147,3 +148,40 @@ def test_every_metric_refuses_targets_that_it_is_not_for() -> None:
     assert refused >= len(METRICS.built_in())
     with pytest.raises(ConfigError, match="metrics = 'nothing': expected"):
         measured("nothing", *classes(2))
+
+
+def test_those_of_the_loss_unless_others_are_asked_for() -> None:
+    logits = torch.tensor([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0], [0.0, 3.0, 1.0]])
+    found = measured((), Form((4,), 3), logits, torch.tensor([0, 1, 1]), 2)
+    assert found == {"accuracy": pytest.approx(2 / 3)}
+    numbers = torch.tensor([[1.0], [2.0]]), torch.tensor([0.5, 4.0])
+    assert measured((), Form((4,), 1, "numbers"), *numbers, loss="mse") == {"mae": pytest.approx(1.25)}
+    labels = torch.tensor([[1.0, -1.0], [2.0, 3.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    found = measured((), Form((4,), 2, "numbers"), *labels, loss="bce")
+    assert found == {"label-accuracy": pytest.approx(0.75)}
+
+
+def test_a_function_of_ones_own_sees_all_outputs_at_once() -> None:
+    def most(outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs.argmax(1) == targets).float().sum()
+
+    def each(outputs: Tensor, targets: Tensor) -> Tensor:
+        return torch.stack([outputs[:, 0].mean(), outputs[:, 1].mean()])
+
+    def undefined(outputs: Tensor, targets: Tensor) -> Tensor:
+        return torch.tensor(float("nan"))
+
+    outputs, targets = torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 1])
+    assert measured((most, each, undefined, "accuracy"), Form((4,), 2), outputs, targets, 1) == {
+        "most": 2.0, "each[0]": 0.5, "each[1]": 1.5, "undefined": None, "accuracy": 1.0,
+    }  # fmt: skip
+
+
+def test_the_metrics_of_a_run_that_names_none_import_neither_scikit_learn_nor_triton() -> None:
+    code = (
+        "import sys\n"
+        "import fl_dp.tasks.metrics.shares\n"
+        "print([name for name in ('sklearn', 'torchvision', 'triton') if name in sys.modules])\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "[]\n"

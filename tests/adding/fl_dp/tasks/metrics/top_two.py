@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from fl_dp.tasks.metric import Metric
-from fl_dp.tasks.metrics.shares import RightAnswers
+from fl_dp.tasks.metrics.shares import share_of_equals
 
 
 def _nearest(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -12,4 +12,4 @@ def _nearest(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return labels.where((first_two == labels[:, None]).any(1), first_two[:, 0]), labels
 
 
-METRIC = Metric(lambda form: RightAnswers(), targets=("class",), prepare=_nearest)
+METRIC = Metric(lambda form: share_of_equals(), targets=("class",), prepare=_nearest)

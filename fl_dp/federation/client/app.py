@@ -1,35 +1,33 @@
-"""The client application: answers registration, a round and an evaluation, by the client's own settings.
-
-Heavy modules are imported where they are used, because Flower's own processes import this for each message.
-"""
+"""The client application: answers registration, a round and an evaluation, by the client's own settings."""
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
+from fl_dp.data.persons import Examples
 from fl_dp.errors import ConfigError, DeclinedError, FlDpError, TaskError
+from fl_dp.federation.client.evaluation import NO_TEST_RECORDS, Evaluation
 from fl_dp.federation.client.journal import Note
+from fl_dp.federation.client.own_training import OwnTraining
+from fl_dp.federation.client.payment import CLIENTS_LOGGER, Client, refusal_of, refuse
 from fl_dp.federation.client.policy import MAX_RUN_NAME
-from fl_dp.federation.client.round import CLIENTS_LOGGER, ClientRounds, Training, play, refuse
+from fl_dp.federation.client.round import ClientRounds, Training, play
 from fl_dp.federation.client.settings import client_settings
-from fl_dp.federation.client.stages import Client
+from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
 from fl_dp.federation.wire.messages import (
     plan_from_content,
     profile_to_content,
-    refusal_of,
     refusal_to_content,
     update_to_content,
 )
 from fl_dp.records import Refusal, total_steps
-
-if TYPE_CHECKING:
-    from fl_dp.data.persons import Examples
+from fl_dp.tasks import records
 
 logger = logging.getLogger(CLIENTS_LOGGER)
 
@@ -83,11 +81,9 @@ def answer(
 
 def register(message: Message, config: ClientConfig) -> RecordDict:
     """Enter the data in the ledger, on their first use, and answer with the public numbers."""
-    from fl_dp.tasks.records import load_part
-
     note = Note(config.ledger, config.client)
     with noted(note), ClientRounds.open(config) as rounds:
-        (client,) = rounds.register([(config, load_part(config))])
+        (client,) = rounds.register([(config, records.load_part(config))])
         content = profile_to_content(rounds.profiles([client])[0])
         spent = _spent(rounds, client)
         note.learn(dataset=client.dataset, before=spent["after"], budget=client.budget.epsilon)
@@ -97,23 +93,19 @@ def register(message: Message, config: ClientConfig) -> RecordDict:
 
 def train_round(message: Message, config: ClientConfig) -> RecordDict:
     """Train as the message asks, if the policy allows it and the ledger has steps left."""
-    from fl_dp.federation.client.own_training import OwnTraining
-
     return trained_round(message, config, OwnTraining)
 
 
 def trained_round(
-    message: Message, config: ClientConfig, make: "Callable[[ClientConfig, Examples], Training]"
+    message: Message, config: ClientConfig, make: Callable[[ClientConfig, Examples], Training]
 ) -> RecordDict:
     """The answer to a round's message. make: makes the training from the client's settings and data."""
-    from fl_dp.tasks.records import load_part
-
     note = Note(config.ledger, config.client)
     with noted(note):
         plan, _ = plan_from_content(message.content)
         note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)  # not checked yet
         note.write("asked", steps=plan.steps)
-        data = load_part(config)
+        data = records.load_part(config)
         with ClientRounds.open(config) as rounds:
             (client,) = rounds.register([(config, data)])
             before = _spent(rounds, client)["after"]
@@ -121,31 +113,30 @@ def trained_round(
             result = play(rounds, client, message.content, make(config, data))
             if isinstance(result, Refusal):
                 note.write(result.status, reason=result.reason, **_spent(rounds, client))
-            else:
-                total = total_steps(result.spent)
-                note.write("trained", steps=result.steps, after=result.epsilon, total=total)
-    return refusal_to_content(result) if isinstance(result, Refusal) else update_to_content(result)
+                return refusal_to_content(result)
+            total = total_steps(result.spent)
+            note.write("trained", steps=result.steps, after=result.epsilon, total=total)
+            return update_to_content(result)
 
 
 def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
     """Evaluate the message's model on the client's own test records, if their account has room."""
-    from fl_dp.federation.client.evaluation import NO_TEST_RECORDS, Evaluation
-    from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
-    from fl_dp.tasks.records import load_part
-
     plan, note = evaluation_from_content(message.content), Note(config.ledger, config.client)
     with noted(note):
         if not config.test:
             raise DeclinedError(f"this client {NO_TEST_RECORDS}.")
         note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)
-        part = load_part(config)
+        part = records.load_part(config)
         with ClientRounds.open(config) as rounds:
             (client,) = rounds.register([(config, part)])
             assert client.test is not None
             note.learn(dataset=client.test.dataset, budget=client.test.budget.epsilon)
-            histogram = Evaluation(client, plan, message.content, part).play(rounds)
-            note.write("evaluated", after=histogram.epsilon)
-            return histogram_to_content(histogram)
+            result = Evaluation(client, plan, message.content, part).play(rounds)
+            if isinstance(result, Refusal):
+                note.write(result.status, reason=result.reason)
+                return refusal_to_content(result)
+            note.write("evaluated", after=result.epsilon)
+            return histogram_to_content(result)
 
 
 def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:
@@ -154,7 +145,7 @@ def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:
     None if unknown: a failure here must not change the answer.
     """
     try:
-        spent = rounds.spent(client)
+        spent = rounds.ledger.spent(client.dataset)
         return {"after": client.budget.epsilon_of(spent), "total": total_steps(spent)}
     except FlDpError as error:
         logger.warning("what is spent cannot be noted: %s", error)

@@ -16,8 +16,8 @@ from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.kept_rows import check_once, kernels_of, rows_of
 from fl_dp.federation.client.masked_part import MaskedPart
 from fl_dp.federation.client.own_states import OwnStates
+from fl_dp.federation.client.payment import AcceptedRound, Paid
 from fl_dp.federation.client.round import expected_weights
-from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.devices import find_devices
 from fl_dp.federation.wire.arrays import NDArray, digest_of, load_arrays, specs, state_arrays
 from fl_dp.records import RoundPlan
@@ -103,7 +103,7 @@ class OwnTraining:
     def check_received(self, weights: Mapping[str, NDArray]) -> None:
         """DeclinedError for weights from which this round may not start."""
 
-    def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
+    def train(self, paid: Paid[AcceptedRound]) -> Mapping[str, Any] | None:
         """Take the steps; returns the arrays that leave the client, by name, or None if not finite."""
         assert self.trainer is not None
         assert self._states is not None
@@ -135,7 +135,7 @@ class MaskedTraining(OwnTraining):
         """DeclinedError unless they are the signed ones."""
         self._part.check_weights(weights)
 
-    def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
+    def train(self, paid: Paid[AcceptedRound]) -> Mapping[str, Any] | None:
         """The masked sum of the step's clipped gradients and its share of noise, for `paid`."""
         self._part.lost.paid()
         share = super().train(paid)

@@ -22,10 +22,10 @@ from fl_dp.federation.client.app import noted, trained_round
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.lost_rounds import LostRounds
+from fl_dp.federation.client.payment import AcceptedRound, Client
 from fl_dp.federation.client.policy import MAX_RUN_NAME, check_plan
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import ClientRounds
-from fl_dp.federation.client.stages import AcceptedRound, Client
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.limits import Identity, Limits
 from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Survivors
@@ -83,7 +83,7 @@ def _accept(plan: RoundPlan, config: ClientConfig, head: Head) -> None:
         LostRounds.of(config).check()
         rounds.require_room(accepted)
         if config.approve:
-            require_approval(accepted, rounds.spent(client))
+            require_approval(accepted, rounds.ledger.spent(client.dataset))
 
 
 def _share(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:

@@ -12,7 +12,7 @@ from federation.client.sites import MODEL, PLAN, Site
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.federation.client.own_states import OwnStates, read_own_model, states_folder
-from fl_dp.federation.client.stages import PaidRound
+from fl_dp.federation.client.payment import Paid
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import LocalUpdate, RoundPlan
 from fl_dp.training.kept import read_state
@@ -52,13 +52,13 @@ def site(tmp_path: Path) -> Keeping:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """The digests, of weights and state, that payments' keys were asked for."""
     found: list[tuple[str, str]] = []
-    key = PaidRound.key
+    key = Paid.key
 
-    def noted(self: PaidRound, weights: str, state: str = "") -> bytes:
+    def noted(self: Paid, weights: str, state: str = "") -> bytes:
         found.append((weights, state))
         return key(self, weights, state)
 
-    monkeypatch.setattr(PaidRound, "key", noted)
+    monkeypatch.setattr(Paid, "key", noted)
     return found
 
 

@@ -18,8 +18,8 @@ from fl_dp.errors import DataError, LedgerError
 from fl_dp.federation.client.evaluation import Evaluation
 from fl_dp.federation.client.kept_states import KeptStates
 from fl_dp.federation.client.payment import AcceptedRound, Client, Outcome, Paid, pay, refuse, settle
+from fl_dp.federation.client.registration import numbered
 from fl_dp.federation.client.round import ClientRounds, update_of
-from fl_dp.federation.client.settings import numbered
 from fl_dp.federation.client.stating import make_statement
 from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
 from fl_dp.federation.wire.messages import (

@@ -1,24 +1,24 @@
-"""The client application: answers registration, a round and an evaluation, by the client's own settings."""
+"""The client application: answers registration, a round and an evaluation, by the client's own settings.
+
+What imports torch is imported where it is used: Flower's own processes import this for each message.
+"""
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
-from fl_dp.data.persons import Examples
 from fl_dp.errors import ConfigError, DeclinedError, FlDpError, TaskError
-from fl_dp.federation.client.evaluation import NO_TEST_RECORDS, Evaluation
 from fl_dp.federation.client.journal import Note
-from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.payment import CLIENTS_LOGGER, Client, refusal_of, refuse
 from fl_dp.federation.client.policy import MAX_RUN_NAME
 from fl_dp.federation.client.round import ClientRounds, Training, play
-from fl_dp.federation.client.settings import client_settings
 from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
 from fl_dp.federation.wire.messages import (
     plan_from_content,
@@ -27,10 +27,13 @@ from fl_dp.federation.wire.messages import (
     update_to_content,
 )
 from fl_dp.records import Refusal, total_steps
-from fl_dp.tasks import records
+
+if TYPE_CHECKING:
+    from fl_dp.data.persons import Examples
 
 logger = logging.getLogger(CLIENTS_LOGGER)
 
+CONFIG_KEY = "client-config"  # of a node config, as Flower calls it
 _ONLY = "the only one"
 
 app = ClientApp()
@@ -55,9 +58,16 @@ def evaluate(message: Message, context: Context) -> Message:
 
 
 def own_settings(context: Context) -> ClientConfig:
-    """The client's settings, from its own disk. Errors in them name files, so they stay in its log."""
+    """The client's settings, in the file on its own disk that its node config names, whatever a server sends.
+
+    Errors in them name files, so they stay in its log.
+    """
     try:
-        return client_settings(context.node_config)
+        if CONFIG_KEY not in context.node_config:
+            raise ConfigError(
+                f"this client has no settings: give Flower's node --node-config '{CONFIG_KEY}=\"FILE\"'."
+            )
+        return ClientConfig.from_toml(Path(str(context.node_config[CONFIG_KEY])))
     except ConfigError as error:
         raise FlDpError("its own settings cannot be used; its own log says why") from error
 
@@ -81,9 +91,11 @@ def answer(
 
 def register(message: Message, config: ClientConfig) -> RecordDict:
     """Enter the data in the ledger, on their first use, and answer with the public numbers."""
+    from fl_dp.tasks.records import load_part
+
     note = Note(config.ledger, config.client)
     with noted(note), ClientRounds.open(config) as rounds:
-        (client,) = rounds.register([(config, records.load_part(config))])
+        (client,) = rounds.register([(config, load_part(config))])
         content = profile_to_content(rounds.profiles([client])[0])
         spent = _spent(rounds, client)
         note.learn(dataset=client.dataset, before=spent["after"], budget=client.budget.epsilon)
@@ -93,19 +105,23 @@ def register(message: Message, config: ClientConfig) -> RecordDict:
 
 def train_round(message: Message, config: ClientConfig) -> RecordDict:
     """Train as the message asks, if the policy allows it and the ledger has steps left."""
+    from fl_dp.federation.client.own_training import OwnTraining
+
     return trained_round(message, config, OwnTraining)
 
 
 def trained_round(
-    message: Message, config: ClientConfig, make: Callable[[ClientConfig, Examples], Training]
+    message: Message, config: ClientConfig, make: "Callable[[ClientConfig, Examples], Training]"
 ) -> RecordDict:
     """The answer to a round's message. make: makes the training from the client's settings and data."""
+    from fl_dp.tasks.records import load_part
+
     note = Note(config.ledger, config.client)
     with noted(note):
         plan, _ = plan_from_content(message.content)
         note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)  # not checked yet
         note.write("asked", steps=plan.steps)
-        data = records.load_part(config)
+        data = load_part(config)
         with ClientRounds.open(config) as rounds:
             (client,) = rounds.register([(config, data)])
             before = _spent(rounds, client)["after"]
@@ -121,12 +137,15 @@ def trained_round(
 
 def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
     """Evaluate the message's model on the client's own test records, if their account has room."""
+    from fl_dp.federation.client.evaluation import NO_TEST_RECORDS, Evaluation
+    from fl_dp.tasks.records import load_part
+
     plan, note = evaluation_from_content(message.content), Note(config.ledger, config.client)
     with noted(note):
         if not config.test:
             raise DeclinedError(f"this client {NO_TEST_RECORDS}.")
         note.learn(run=one_line(plan.run, MAX_RUN_NAME), round=plan.server_round)
-        part = records.load_part(config)
+        part = load_part(config)
         with ClientRounds.open(config) as rounds:
             (client,) = rounds.register([(config, part)])
             assert client.test is not None

@@ -18,6 +18,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, FlDpError
 from fl_dp.federation.client.approval import require_approval
+from fl_dp.federation.client.budgets import budget_of, evaluation_budget_of, profile_of
 from fl_dp.federation.client.payment import (
     CLIENTS_LOGGER,
     AcceptedRound,
@@ -29,7 +30,6 @@ from fl_dp.federation.client.payment import (
     warn_of_refusals,
 )
 from fl_dp.federation.client.policy import check_plan
-from fl_dp.federation.client.profile import budget_of, evaluation_budget_of, profile_of
 from fl_dp.federation.client.registration import (
     check_held,
     dataset_name,

@@ -11,7 +11,7 @@ import torch
 from federation.client.sites import MODEL, PLAN, Site
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.federation.client.own_states import OwnStates, read_own_model, states_folder
+from fl_dp.federation.client.kept_states import OwnStates, kept_by, read_own_model
 from fl_dp.federation.client.payment import Paid
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import LocalUpdate, RoundPlan
@@ -35,7 +35,7 @@ class Keeping(Site):
         return update
 
     def files(self) -> list[Path]:
-        return sorted(states_folder(self.config).glob("*"))
+        return sorted(kept_by(self.config).glob("*"))
 
     def kept(self) -> Any:
         """The state after the last round."""
@@ -112,7 +112,7 @@ def test_old_states_go_and_two_runs_may_alternate(tmp_path: Path) -> None:
     for run in "cdefghij":
         states_of(tmp_path, replace(ADAM, run=run)).save(1, b"x")
     assert states_of(tmp_path, replace(ADAM, run="a")).before(4) == b""
-    folder = states_folder(ClientConfig(client="a", ledger=str(tmp_path / "ledger.sqlite")))
+    folder = kept_by(ClientConfig(client="a", ledger=str(tmp_path / "ledger.sqlite")))
     assert len(list(folder.iterdir())) == 8
 
 

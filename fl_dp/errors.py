@@ -30,7 +30,7 @@ class AtWorkError(ConfigError):
 
 class DataError(FlDpError):
     """A data set cannot be found, read or used with the model. Its text may name files and count records, and
-    stays on the machine that has them (`federation.wire.messages.refusal_of`).
+    stays on the machine that has them (`federation.client.payment.refusal_of`).
     """
 
 

@@ -32,7 +32,7 @@ from benchmarks.soak.machines import Client, Machine, Server, started
 from benchmarks.soak.memory import Memory
 from benchmarks.soak.strangers import SHARED
 from benchmarks.soak.verdict import NOISE, epsilons_are_right, grace_was_kept
-from fl_dp.kits.loopback import loopback_site
+from fl_dp.kits.provision import loopback_site
 
 CLIENTS, EPSILON = 5, 60.0
 SILENT = 45.0  # seconds, more than any grace here

@@ -170,8 +170,8 @@ def _keys(kit: Path | None, server: str | None, name: str) -> tuple["SiteKit", s
     An empty address means those in the kit's roster at the time of joining.
     """
     from fl_dp.kits.kit import SiteKit
-    from fl_dp.kits.loopback import loopback_server, loopback_site
-    from fl_dp.kits.provision import split_address
+    from fl_dp.kits.provision import loopback_server, loopback_site
+    from fl_dp.kits.roster import split_address
 
     if kit is not None:
         if server is not None:

@@ -105,7 +105,7 @@ def _place(server: "ServerKit", kit: Path | None, address: str | None) -> tuple[
 
     All interfaces means IPv4 alone, unless the roster names an IPv6 address: then both.
     """
-    from fl_dp.kits.provision import split_address
+    from fl_dp.kits.roster import split_address
 
     if kit is None:
         return split_address(address or DEFAULT_ADDRESS, "--address")
@@ -147,8 +147,8 @@ def _begin(
 def _kit(kit: Path | None, address: str | None) -> "ServerKit":
     """The named kit, or that of this machine's own federation; ConfigError if neither will do."""
     from fl_dp.kits.kit import ServerKit
-    from fl_dp.kits.loopback import loopback_server
-    from fl_dp.kits.provision import split_address
+    from fl_dp.kits.provision import loopback_server
+    from fl_dp.kits.roster import split_address
 
     if kit is not None:
         check_whose_kit(kit, server=True)
@@ -199,7 +199,7 @@ def _serve(
 
 def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> None:
     """Return once `least` sites are connected, however long it takes; say who is missing since when."""
-    from fl_dp.kits.loopback import FEDERATION
+    from fl_dp.kits.provision import LOOPBACK
 
     since, said = time.strftime("%H:%M"), ""
     while len(here := served.sites_here()) < least:
@@ -208,7 +208,7 @@ def _wait_for_sites(least: int, served: "Serving", tell: ProgressReporter) -> No
         if missing:
             words += f"; waiting for {some(missing)}"
         roster = served.hub.roster
-        if roster.federation != FEDERATION and (why := roster_too_small(len(roster.sites), least)):
+        if roster.federation != LOOPBACK and (why := roster_too_small(len(roster.sites), least)):
             words += f"; {why}"
         if words != said:
             tell.say(f"{words} (since {since})")

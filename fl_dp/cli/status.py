@@ -12,8 +12,7 @@ from fl_dp.accounting.ledger.files import LEDGER, lasting_ledger
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.cli.common import say
 from fl_dp.errors import LedgerError
-from fl_dp.federation.client.journal import journal_folder, read_journal
-from fl_dp.federation.client.journal_line import Line, in_words
+from fl_dp.federation.client.journal import Line, in_words, journal_folder, read_journal
 from fl_dp.records import REFUSAL_STATUSES
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.ledger_report import AccountReport, account_reports

@@ -15,9 +15,8 @@ from fl_dp.durable_files import one_at_a_time, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.kits.certificates import check_in_time, check_pair, check_text, load_certificate
 from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key
-from fl_dp.kits.names import check_name
 from fl_dp.kits.readme import site_text, write_text
-from fl_dp.kits.roster import FILE, MOST_BYTES, Roster, read_bounded, write_join_request
+from fl_dp.kits.roster import FILE, MOST_BYTES, Roster, check_name, read_bounded, write_join_request
 
 SITE_KEY, SERVER_KEY = "site.key", "server.key"
 TLS_KEY, TLS_CERTIFICATE = "tls.key", "tls.crt"

@@ -1,6 +1,11 @@
-"""Makes a federation: its authority, the server's kit, and rosters of the sites that asked to join."""
+"""Makes a federation: its authority, the server's kit, and rosters of the sites that asked to join.
+
+A federation on one machine (`LOOPBACK`) is made when first needed, and its user never sees the keys. Its
+folder is open to its owner alone. Whoever can write there may join, and that is this user alone.
+"""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -16,18 +21,22 @@ from fl_dp.kits.kit import (
     README,
     ROSTER,
     SERVER_KEY,
+    SITE_KEY,
     TLS_CERTIFICATE,
     TLS_KEY,
+    TRUSTED,
+    ServerKit,
+    SiteKit,
     accept,
     new_folder,
     own_folder,
+    trusted_roster,
 )
-from fl_dp.kits.names import check_name
-from fl_dp.kits.names import split_address as split_address
 from fl_dp.kits.readme import server_text, write_text
-from fl_dp.kits.roster import Roster, Site, check_sites, expiry, read_join_request
+from fl_dp.kits.roster import Roster, Site, check_name, check_sites, expiry, read_join_request, split_address
 
-AUTHORITY, SERVER = "authority", "server"
+AUTHORITY, SERVER, _SITES = "authority", "server", "sites"
+LOOPBACK = "loopback"  # the federation of one machine; its roster grows with each site that starts
 _CA = "ca.crt"
 _DAYS = 365
 _MOST_DAYS = 3650
@@ -164,3 +173,38 @@ def _texts(path: Path, table: dict[str, Any], key: str) -> list[str]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ConfigError(f"{path}: {key}: expected a list of texts.")
     return values
+
+
+def loopback_server(folder: Path, port: int) -> ServerKit:
+    """The server's kit of the federation in `folder`, made if missing."""
+    own_folder(folder)
+    with one_at_a_time(folder / ".lock"):
+        if not (folder / SERVER / TRUSTED).exists():
+            provision(Wishes(LOOPBACK, (f"127.0.0.1:{port}",), (), _MOST_DAYS), folder)
+    return ServerKit.load(folder / SERVER)
+
+
+def loopback_site(folder: Path, name: str) -> SiteKit:
+    """The kit of the site `name` in the federation in `folder`; the site joins if it is new."""
+    return loopback_sites(folder, [name])[0]
+
+
+def loopback_sites(folder: Path, names: Sequence[str]) -> list[SiteKit]:
+    """The kits of these sites. Every site of the federation then has the same roster, with all of them."""
+    kits = [folder / _SITES / check_name(name, "site") for name in names]
+    keys = []
+    with one_at_a_time(folder / ".lock"):
+        for kit in kits:
+            own_folder(kit)
+            if not (kit / SITE_KEY).exists():
+                SigningKey.generate().save(kit / SITE_KEY)
+            keys.append(SigningKey.load(kit / SITE_KEY))
+        roster: Roster | None = None
+        for name, key in zip(names, keys, strict=True):
+            roster = with_site(folder, Site(name, key.public))
+        assert roster is not None  # there is one name at least
+        for kit in (folder / _SITES).iterdir():
+            accept(kit, folder / ROSTER, roster.authority)
+    return [
+        SiteKit(kit, name, key, trusted_roster(kit)) for kit, name, key in zip(kits, names, keys, strict=True)
+    ]

@@ -4,7 +4,9 @@ The authority signs it. Every kit holds all of it, so nobody has to trust the se
 """
 
 import dataclasses
+import ipaddress
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,13 +18,15 @@ from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.kits.certificates import check_text
 from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key, is_signed
-from fl_dp.kits.names import check_name, split_address
 
 PURPOSE = "roster"
 FILE = "roster.json"  # its name in a kit
 MOST_BYTES = 16 * 2**20
 _MOST_REQUEST_BYTES = 2**16
 _REQUEST = "join request"
+_MOST_CHARACTERS, _MOST_SHOWN = 64, 80  # of a name, and of one in an error
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +195,40 @@ def _is_time(text: str) -> bool:
     except ValueError:
         return False
     return time.tzinfo == UTC and time.isoformat(timespec="seconds") == text
+
+
+def check_name(name: object, what: str) -> str:
+    """The name; ConfigError unless it is a short word of letters and digits, with . _ - only inside it."""
+    if not isinstance(name, str) or len(name) > _MOST_CHARACTERS or not _NAME.fullmatch(name):
+        shown = repr(name[:_MOST_SHOWN]) if isinstance(name, str) else type(name).__name__
+        raise ConfigError(
+            f"{what} {shown}: expected at most {_MOST_CHARACTERS} letters, digits, '.', '_' or '-', "
+            "the first and last a letter or digit."
+        )
+    return name
+
+
+def split_address(address: str, where: str) -> tuple[str, int]:
+    """Split 'host:port', with an IPv6 host in brackets; ConfigError for anything else."""
+    host, colon, port = address.rpartition(":")
+    if not (colon and _is_port(port) and _is_host(host)):
+        raise ConfigError(
+            f"{where}: {address[:_MOST_SHOWN]}: expected HOST:PORT, such as server.example.org:9092 or "
+            "[2001:db8::1]:9092."
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 2**16
+
+
+def _is_host(text: str) -> bool:
+    """A host's name, an IPv4 address, or an IPv6 address in brackets."""
+    is_ipv6 = text.startswith("[") and text.endswith("]")
+    if not is_ipv6 and not text.rpartition(".")[2].isdecimal():
+        return _HOST.fullmatch(text) is not None and ".." not in text
+    try:
+        return ipaddress.ip_address(text[1:-1] if is_ipv6 else text).version == (6 if is_ipv6 else 4)
+    except ValueError:
+        return False

@@ -31,7 +31,7 @@ def deploy(
     """Run the server in this process and a process for each client; their keys are deleted afterwards."""
     tell.doing("opening the server's port")
     with Processes() as processes:
-        from fl_dp.kits.loopback import loopback_server, loopback_sites  # late: the clients import meanwhile
+        from fl_dp.kits.provision import loopback_server, loopback_sites  # late: the clients import meanwhile
 
         keys = processes.scratch / "keys"
         loopback_server(keys, 1)

@@ -13,8 +13,7 @@ from flwr.clientapp import ClientApp
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.client.app import answer, register, train_round
-from fl_dp.federation.client.settings import CONFIG_KEY, client_settings
+from fl_dp.federation.client.app import CONFIG_KEY, answer, own_settings, register, train_round
 from fl_dp.launch.clients import client_config
 
 app = ClientApp()
@@ -38,7 +37,7 @@ def settings_of(context: Context) -> ClientConfig:
     ConfigError if Flower simulates another number of clients than the run config says.
     """
     if CONFIG_KEY in context.node_config:
-        return client_settings(context.node_config)
+        return own_settings(context)
     config = RunConfig.from_flat(context.run_config)
     return client_config(
         config, _number(context.node_config, config), _ledgers(config, context.run_id), one_run=True

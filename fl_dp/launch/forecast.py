@@ -10,8 +10,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.report import cost_of_run, resolved
 from fl_dp.federation.server.strategy import aggregator_of
-from fl_dp.federation.wire.arrays import ArraySpec
-from fl_dp.federation.wire.round_arrays import shared_specs
+from fl_dp.federation.wire.arrays import ArraySpec, shared_specs
 from fl_dp.launch.spending import (
     ClientSpending,
     ForeseenAccounts,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.client.round import CLIENTS_LOGGER
+from fl_dp.federation.client.payment import CLIENTS_LOGGER
 from fl_dp.federation.server.app import run_federation
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.launch.clients import client_config

@@ -8,8 +8,7 @@ from pathlib import Path
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import NewLines, exclusive
 from fl_dp.errors import LaunchError
-from fl_dp.federation.client.journal import journal_folder, new_lines
-from fl_dp.federation.client.journal_line import Line, in_words, spent_in_words
+from fl_dp.federation.client.journal import Line, in_words, journal_folder, new_lines, spent_in_words
 from fl_dp.kits.kit import SiteKit, ending, own_folder
 from fl_dp.launch.client_processes import ClientStart, start_clients
 from fl_dp.launch.clients import write_client_file

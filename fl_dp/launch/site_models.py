@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DataError
-from fl_dp.federation.client.own_states import own_model_file, read_own_model
+from fl_dp.federation.client.kept_states import own_model_file, read_own_model
 from fl_dp.reporting.run_folder import RunFolder
 
 if TYPE_CHECKING:

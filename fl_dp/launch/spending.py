@@ -11,7 +11,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.client.profile import profile_of
+from fl_dp.federation.client.budgets import profile_of
 from fl_dp.federation.client.registration import dataset_name
 from fl_dp.federation.server.client_record import ClientRecord, record_of
 from fl_dp.federation.server.planning import sample_rate

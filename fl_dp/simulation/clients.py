@@ -17,12 +17,12 @@ from flwr.app import RecordDict
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import DataError, LedgerError
-from fl_dp.federation.client.attempt import RoundOutcome
 from fl_dp.federation.client.evaluation import Evaluation
 from fl_dp.federation.client.kept_states import KeptStates
-from fl_dp.federation.client.round import ClientRounds, refuse
-from fl_dp.federation.client.settings import numbered
-from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
+from fl_dp.federation.client.payment import AcceptedRound, Client, Outcome, Paid, pay, refuse, settle
+from fl_dp.federation.client.registration import numbered
+from fl_dp.federation.client.round import ClientRounds, update_of
+from fl_dp.federation.client.stating import make_statement
 from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
 from fl_dp.federation.wire.messages import (
     profile_to_content,
@@ -63,7 +63,7 @@ class SimulatedClients:
         self._states = states
         self._known: dict[int, Client] = {}
         self._accepted: dict[str, AcceptedRound] = {}  # by message id, as all below
-        self._paid: dict[str, PaidRound] = {}
+        self._paid: dict[str, Paid[AcceptedRound]] = {}
 
     def register(self, clients: Sequence[int]) -> list[RecordDict]:
         """Each client's answer to a registration; new clients are entered in the ledger together."""
@@ -100,7 +100,9 @@ class SimulatedClients:
         digests = {message: digest_of_state(state) for message, state in states.items()}
         result = cache(partial(result_of, weights))  # most clients share plan and state
         try:
-            paid, refusals = self._rounds.pay(accepted, lambda one: result(one.plan, digests[one.key]))
+            paid, refusals = pay(
+                self._rounds.ledger, accepted, lambda one: result(one.plan, digests[one.key])
+            )
         except LedgerError as error:
             return [], _contents(refuse((work.message for work in works), error))
         by_message = {one.accepted.key: one for one in paid}
@@ -124,7 +126,7 @@ class SimulatedClients:
         works = list(works)
         results = [(self._paid.pop(work.message), _trained(done[work.message])) for work in works]
         try:
-            answers = self._rounds.settle(results)
+            answers = settle(self._rounds.ledger, results, update_of)
         except LedgerError as error:
             return _contents(refuse((paid.accepted.key for paid, _ in results), error))
         self._keep(works, done)
@@ -139,19 +141,26 @@ class SimulatedClients:
             self._enter([client])
             plan = evaluation_from_content(content)
             asked = Evaluation(self._known[client], plan, content, self._parts[client])
-            return histogram_to_content(asked.play(self._rounds, repeats=True))
+            answer = asked.play(self._rounds, repeats=True)
+            if isinstance(answer, Refusal):
+                return refusal_to_content(answer)
+            return histogram_to_content(answer)
         except Exception as error:
             return refusal_to_content(refuse([str(client)], error)[str(client)])
 
     def erase_keys(self, run: str, up_to_round: int) -> None:
-        """See `ClientRounds.erase_keys`."""
-        self._rounds.erase_keys(run, up_to_round)
+        """Erase the payment keys of these rounds, whose results are kept; then none of them can be repeated.
+
+        LedgerError if the ledger cannot be written; then nothing of the rounds may leave.
+        """
+        self._rounds.ledger.erase_keys(run, up_to_round)
         if self._states:
             self._states.settle(up_to_round)
 
     def statement(self, run: str, weights: str) -> Statement:
-        """The ledger's statement about all registered clients, see `ClientRounds.state`."""
-        return self._rounds.statement([client for _, client in sorted(self._known.items())], run, weights)
+        """The ledger's statement about all registered clients, see `make_statement`."""
+        clients = [client for _, client in sorted(self._known.items())]
+        return make_statement(self._rounds.ledger, clients, run, weights)
 
     def _state_before(self, work: ClientWork) -> bytes:
         """The state from which the client continues; empty if it starts anew."""
@@ -190,8 +199,8 @@ def _contents(answers: Mapping[str, LocalUpdate | Refusal]) -> dict[str, RecordD
     return contents
 
 
-def _trained(done: Done) -> RoundOutcome:
-    return RoundOutcome(done.arrays or {}, done.problem, done.log)
+def _trained(done: Done) -> Outcome:
+    return Outcome(done.arrays or {}, done.problem, done.log)
 
 
 def _work(accepted: AcceptedRound, content: RecordDict) -> ClientWork:

@@ -11,7 +11,8 @@ import ray
 from flwr.app import Error, Message, MessageType, RecordDict
 
 from fl_dp.errors import DeclinedError
-from fl_dp.federation.client.round import expected_weights, refuse
+from fl_dp.federation.client.payment import refuse
+from fl_dp.federation.client.round import expected_weights
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, digest_of
 from fl_dp.federation.wire.messages import ARRAYS, REFUSAL, refusal_to_content
 from fl_dp.federation.wire.partial_sums import make_group

@@ -13,7 +13,7 @@ from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.client.profile import profile_of
+from fl_dp.federation.client.budgets import profile_of
 from fl_dp.federation.wire.messages import profile_from_content, profile_to_content
 from fl_dp.launch.preflight import check_names
 from fl_dp.privacy_engine.settings import chosen_accountant

@@ -11,7 +11,7 @@ from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.errors import ConfigError
-from fl_dp.federation.client.one_mechanism import OneMechanismBudget, conflict
+from fl_dp.federation.client.budgets import OneMechanismBudget, conflict
 from fl_dp.federation.server.client_record import ClientRecord, client_of, shows_less
 from fl_dp.federation.server.history import History
 from fl_dp.records import ClientProfile, Entry

@@ -25,9 +25,9 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.probe import probe
 from fl_dp.errors import ConfigError, DataError, FlDpError
-from fl_dp.federation.client.attempt import RoundOutcome
+from fl_dp.federation.client.payment import pay_and_answer
 from fl_dp.federation.client.registration import dataset_name
-from fl_dp.federation.client.round import ClientRounds
+from fl_dp.federation.client.round import ClientRounds, update_of
 from fl_dp.federation.server.ask import Asked
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.combine import Aggregator
@@ -239,10 +239,9 @@ def test_a_number_comes_from_the_client_into_the_line(tmp_path, monkeypatch):
         (client,) = rounds.register([(settings, DATA)])
         (profile,) = rounds.profiles([client])
         accepted, _ = rounds.accept([("key", client, plan_to_content(plan, encode({})))])
-        paid, _ = rounds.pay(accepted)
-        answer = rounds.settle([(paid[0], RoundOutcome(arrays))])["key"]
+        answer = pay_and_answer(ledger, accepted[0], lambda paid: arrays, update_of)
     asked = Message(RecordDict(), 1, "train")
-    known = ClientRecord(profile, 1, (), paid[0].accepted.entry)
+    known = ClientRecord(profile, 1, (), accepted[0].entry)
     question = Asked(known, known.mechanism, 1.0, asked, False, plan)
     verdict = settle(Message(update_to_content(answer), reply_to=asked), question, specs(arrays))
     assert verdict.status == "trained"

@@ -23,7 +23,7 @@ from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import poisson_draw
-from fl_dp.federation.client.stages import PaidRound
+from fl_dp.federation.client.payment import Paid
 from fl_dp.federation.wire.arrays import digest_of, encode
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.records import LocalUpdate, RoundPlan
@@ -99,7 +99,7 @@ def test_the_same_bytes_over_other_weights_records_or_plans_share_nothing(federa
     other_plan = replace(accepted, plan=replace(accepted.plan, learning_rate=0.25))
     other_records = replace(accepted, client=replace(accepted.client, fingerprint="other"))
     keys = [paid.key("weights"), paid.key("other weights")]
-    keys += [PaidRound(one, paid.reservation).key("weights") for one in (other_plan, other_records)]
+    keys += [Paid(one, paid.reservation).key("weights") for one in (other_plan, other_records)]
     noises, draws = [], []
     for key in keys:
         randomness = Randomness(key)

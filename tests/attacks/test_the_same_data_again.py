@@ -32,8 +32,7 @@ from PIL import Image
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import LedgerError
-from fl_dp.federation.client.registration import registration_of
-from fl_dp.federation.client.settings import numbered
+from fl_dp.federation.client.registration import numbered, registration_of
 from fl_dp.launch.clients import client_config
 from fl_dp.reporting.ledger_report import account_reports
 from fl_dp.simulation.actor.shared_data import SharedData, SharedParts

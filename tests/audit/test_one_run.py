@@ -20,7 +20,7 @@ from fl_dp.config.task import TaskSettings
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.own_training import OwnTraining
-from fl_dp.federation.client.stages import PaidRound
+from fl_dp.federation.client.payment import Paid
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.training import private
 
@@ -78,7 +78,7 @@ def uncut(monkeypatch):
 def seeded(monkeypatch):
     """Noise and draws of the shipped step from seeds 1, 2, 3, ..."""
     seeds = iter(range(1, 1000))
-    monkeypatch.setattr(PaidRound, "key", lambda self, *given: next(seeds).to_bytes(32))
+    monkeypatch.setattr(Paid, "key", lambda self, *given: next(seeds).to_bytes(32))
     monkeypatch.setattr(private.Randomness, "system", lambda: Randomness(next(seeds).to_bytes(32)))
 
 

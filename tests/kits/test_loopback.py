@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fl_dp.kits.loopback import loopback_server, loopback_site
+from fl_dp.kits.provision import loopback_server, loopback_site
 
 
 def test_keys_are_made_once(tmp_path: Path) -> None:

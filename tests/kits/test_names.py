@@ -3,7 +3,7 @@
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.kits.names import check_name, split_address
+from fl_dp.kits.roster import check_name, split_address
 
 NO_NAMES = ["", ".", "..", "a/b", "../a", "a b", "a\n", "-a", "a-", ".a", "n\u00f6rd", "a\0", 3, None, ["a"]]
 

@@ -7,7 +7,7 @@ import pytest
 
 from fl_dp.config.run import RunConfig
 from fl_dp.data.persons import PersonData
-from fl_dp.federation.wire.round_arrays import shared_specs
+from fl_dp.federation.wire.arrays import shared_specs
 from fl_dp.form import Form
 from fl_dp.launch.forecast import Forecast, forecast_of
 from fl_dp.launch.measuring import memory_of, random_data

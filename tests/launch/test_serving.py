@@ -13,7 +13,7 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.link.hub import Hub
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.kit import ROSTER
-from fl_dp.kits.loopback import loopback_server, loopback_site
+from fl_dp.kits.provision import loopback_server, loopback_site
 from fl_dp.launch import serving
 from fl_dp.launch.serving import _Newest
 from fl_dp.reporting.run_folder import claim_folder

@@ -8,7 +8,7 @@ import torch
 from federation.client.sites import MODEL, PLAN, Site
 
 from fl_dp.errors import ConfigError, DataError, TaskError
-from fl_dp.federation.client.own_states import states_folder
+from fl_dp.federation.client.kept_states import kept_by
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content, reply_from_content
@@ -92,8 +92,8 @@ def test_a_tied_parameter_goes_by_its_first_name(tmp_path):
     model = new_model(task)
     zeros = {name: torch.zeros_like(one) for name, one in model.state_dict().items()}
     kept = {RUN: "r", OWN: {"a": model.state_dict()["a"] + 1.0}}
-    states_folder(site.config).mkdir(parents=True)
-    torch.save(kept, states_folder(site.config) / "model_x-3.pt")
+    kept_by(site.config).mkdir(parents=True)
+    torch.save(kept, kept_by(site.config) / "model_x-3.pt")
     torch.save(zeros, tmp_path / "zeros.pt")
     torch.save({name: one + 1.0 for name, one in model.state_dict().items()}, tmp_path / "ones.pt")
     both = evaluate_file(site.config, tmp_path / "zeros.pt").splitlines()

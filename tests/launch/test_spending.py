@@ -16,7 +16,7 @@ from fl_dp.accounting.ledger.requests import DataDeclaration
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import BudgetExhaustedError
-from fl_dp.federation.client.profile import budget_of
+from fl_dp.federation.client.budgets import budget_of
 from fl_dp.federation.client.registration import cut_of, dataset_name, records_name
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.launch.clients import client_config

@@ -22,7 +22,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.noise.randomness import Randomness
-from fl_dp.federation.client.stages import PaidRound
+from fl_dp.federation.client.payment import Paid
 from fl_dp.federation.server.aggregations.mean import Mean
 from fl_dp.federation.wire.arrays import ArraySpec, encode, specs, state_arrays
 from fl_dp.federation.wire.messages import ARRAYS, plan_to_content, reply_from_content
@@ -304,11 +304,11 @@ def known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     The noise does without the digest of its sum: else the last bit of a sum would decide all of it.
     """
 
-    def key(self: PaidRound, weights: str, optimizer: str = "") -> bytes:
+    def key(self: Paid, weights: str, optimizer: str = "") -> bytes:
         words = f"{self.accepted.client.dataset} {self.accepted.plan} {weights}{optimizer}"
         return sha256(words.encode()).digest()
 
-    monkeypatch.setattr(PaidRound, "key", key)
+    monkeypatch.setattr(Paid, "key", key)
     monkeypatch.setattr(Randomness, "digest", lambda self, chunks: bytes(16))
 
 

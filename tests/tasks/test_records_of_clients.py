@@ -10,8 +10,7 @@ import pytest
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, DataError
-from fl_dp.federation.client.registration import dataset_name
-from fl_dp.federation.client.settings import numbered
+from fl_dp.federation.client.registration import dataset_name, numbered
 from fl_dp.launch.clients import client_config
 from fl_dp.launch.preflight import check_choices, check_parts, check_server, with_absolute_paths
 from fl_dp.tasks.load import task_of

@@ -17,8 +17,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.federation.server.combine import Aggregator
 from fl_dp.federation.server.verify import RoundResult, Verdict
-from fl_dp.federation.wire.arrays import digest_of, encode, load_arrays, state_arrays
-from fl_dp.federation.wire.round_arrays import shared_specs
+from fl_dp.federation.wire.arrays import digest_of, encode, load_arrays, shared_specs, state_arrays
 from fl_dp.training.kept import go_on_from, state_of
 from fl_dp.training.trainer import as_arrays, take_steps, trainable, update_of
 

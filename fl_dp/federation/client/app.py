@@ -1,11 +1,12 @@
 """The client application: answers registration, a round and an evaluation, by the client's own settings.
 
-Heavy modules are imported where they are used, because Flower's own processes import this for each message.
+What imports torch is imported where it is used: Flower's own processes import this for each message.
 """
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Message, RecordDict
@@ -15,14 +16,13 @@ from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DeclinedError, FlDpError, TaskError
 from fl_dp.federation.client.journal import Note
+from fl_dp.federation.client.payment import CLIENTS_LOGGER, Client, refusal_of, refuse
 from fl_dp.federation.client.policy import MAX_RUN_NAME
-from fl_dp.federation.client.round import CLIENTS_LOGGER, ClientRounds, Training, play, refuse
-from fl_dp.federation.client.settings import client_settings
-from fl_dp.federation.client.stages import Client
+from fl_dp.federation.client.round import ClientRounds, Training, play
+from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
 from fl_dp.federation.wire.messages import (
     plan_from_content,
     profile_to_content,
-    refusal_of,
     refusal_to_content,
     update_to_content,
 )
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(CLIENTS_LOGGER)
 
+CONFIG_KEY = "client-config"  # of a node config, as Flower calls it
 _ONLY = "the only one"
 
 app = ClientApp()
@@ -57,9 +58,16 @@ def evaluate(message: Message, context: Context) -> Message:
 
 
 def own_settings(context: Context) -> ClientConfig:
-    """The client's settings, from its own disk. Errors in them name files, so they stay in its log."""
+    """The client's settings, in the file on its own disk that its node config names, whatever a server sends.
+
+    Errors in them name files, so they stay in its log.
+    """
     try:
-        return client_settings(context.node_config)
+        if CONFIG_KEY not in context.node_config:
+            raise ConfigError(
+                f"this client has no settings: give Flower's node --node-config '{CONFIG_KEY}=\"FILE\"'."
+            )
+        return ClientConfig.from_toml(Path(str(context.node_config[CONFIG_KEY])))
     except ConfigError as error:
         raise FlDpError("its own settings cannot be used; its own log says why") from error
 
@@ -121,16 +129,15 @@ def trained_round(
             result = play(rounds, client, message.content, make(config, data))
             if isinstance(result, Refusal):
                 note.write(result.status, reason=result.reason, **_spent(rounds, client))
-            else:
-                total = total_steps(result.spent)
-                note.write("trained", steps=result.steps, after=result.epsilon, total=total)
-    return refusal_to_content(result) if isinstance(result, Refusal) else update_to_content(result)
+                return refusal_to_content(result)
+            total = total_steps(result.spent)
+            note.write("trained", steps=result.steps, after=result.epsilon, total=total)
+            return update_to_content(result)
 
 
 def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
     """Evaluate the message's model on the client's own test records, if their account has room."""
     from fl_dp.federation.client.evaluation import NO_TEST_RECORDS, Evaluation
-    from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
     from fl_dp.tasks.records import load_part
 
     plan, note = evaluation_from_content(message.content), Note(config.ledger, config.client)
@@ -143,9 +150,12 @@ def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
             (client,) = rounds.register([(config, part)])
             assert client.test is not None
             note.learn(dataset=client.test.dataset, budget=client.test.budget.epsilon)
-            histogram = Evaluation(client, plan, message.content, part).play(rounds)
-            note.write("evaluated", after=histogram.epsilon)
-            return histogram_to_content(histogram)
+            result = Evaluation(client, plan, message.content, part).play(rounds)
+            if isinstance(result, Refusal):
+                note.write(result.status, reason=result.reason)
+                return refusal_to_content(result)
+            note.write("evaluated", after=result.epsilon)
+            return histogram_to_content(result)
 
 
 def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:
@@ -154,7 +164,7 @@ def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:
     None if unknown: a failure here must not change the answer.
     """
     try:
-        spent = rounds.spent(client)
+        spent = rounds.ledger.spent(client.dataset)
         return {"after": client.budget.epsilon_of(spent), "total": total_steps(spent)}
     except FlDpError as error:
         logger.warning("what is spent cannot be noted: %s", error)

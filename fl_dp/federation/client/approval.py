@@ -15,7 +15,7 @@ from pathlib import Path
 from fl_dp.config.files import read_json
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError, DeclinedError
-from fl_dp.federation.client.stages import AcceptedRound
+from fl_dp.federation.client.payment import AcceptedRound
 from fl_dp.records import Entry, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted

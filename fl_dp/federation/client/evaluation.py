@@ -1,14 +1,15 @@
-"""An evaluation of the global model on a client's own test records: accept, pay, count, add noise, answer.
+"""An evaluation of the global model on a client's own test records, by the payment path of `payment.py`.
 
 It is a Gaussian mechanism without sampling: the histogram's L2 sensitivity is public
-(`tasks/score_histogram.py`), and its noise is drawn as that of a step. It is paid for, on the disk, before a
-record is read by the model, from the account of the test records and not from that of training.
+(`tasks/score_histogram.py`), and its noise is drawn as that of a step. It is paid from the account of the
+test records and not from that of training.
 
 Whether a client answers follows from its settings, its ledger and the message alone: declared test records
 that are none are answered with noise. A question that was paid for is not answered again, or, in a
 simulation, with the same numbers.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -17,20 +18,20 @@ import torch
 from flwr.app import RecordDict
 
 from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.accounting.ledger.requests import Reservation, ReservationRequest
+from fl_dp.accounting.ledger.requests import ReservationRequest
 from fl_dp.config.client import ClientConfig
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.gaussian import add_gaussian_noise
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ConfigError, DeclinedError
+from fl_dp.federation.client.payment import Client, HeldOutAccount, Paid, pay_and_answer
 from fl_dp.federation.client.policy import check_run_name
 from fl_dp.federation.client.round import ClientRounds, expected_weights
-from fl_dp.federation.client.stages import Client, HeldOutAccount
 from fl_dp.federation.devices import find_devices
 from fl_dp.federation.wire.arrays import digest_of, load_arrays, specs, state_arrays
 from fl_dp.federation.wire.evaluation import CELLS, EvaluationPlan, SiteHistogram
 from fl_dp.models.names import common_name
-from fl_dp.records import NUMERICS, PROVEN, STEADY_ROWS, Entry
+from fl_dp.records import NUMERICS, PROVEN, STEADY_ROWS, Entry, Refusal
 from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.load import in_task_code, new_model, task_of
 from fl_dp.tasks.score_histogram import Counts, Layout, check_model, count
@@ -43,7 +44,7 @@ NO_TEST_RECORDS = "declares no test records of its own (test)"
 
 
 class Evaluation:
-    """One evaluation of a client whose data are registered; made before anything is paid for.
+    """One evaluation of a client whose data are registered: an `Accepted` question, not paid for yet.
 
     part: the client's training data, whose form the model has. DeclinedError for a plan that its settings do
     not allow, and for weights that do not fit; ModelError for a model that keeps a state.
@@ -54,7 +55,7 @@ class Evaluation:
             raise DeclinedError(f"this client {NO_TEST_RECORDS}.")
         settings = client.settings
         check_evaluation(plan, settings, client.task)
-        self._client, self._account, self._plan = client, client.test, plan
+        self.client, self.account, self.key, self._plan = client, client.test, client.dataset, plan
         try:
             self._layout = Layout.of(part.form, cap_of(settings))
         except ConfigError as error:
@@ -65,65 +66,61 @@ class Evaluation:
         weights = expected_weights(content, plan.model, specs(state_arrays(self._model)))
         load_arrays(self._model, weights)
         self._weights = digest_of(weights)
-        if self._account.held_out.counted is not None:
-            _ = self._account.held_out.counted.inputs  # features are computed before anything is paid for
+        self._spent: tuple[Entry, ...] = ()
+        if self.account.held_out.counted is not None:
+            _ = self.account.held_out.counted.inputs  # features are computed before anything is paid for
         with in_task_code(type(self._task), "a pass of made-up records"):
             check_model(self._model, self._task, self._device)
 
-    def play(self, rounds: ClientRounds, *, repeats: bool = False) -> SiteHistogram:
+    def play(self, rounds: ClientRounds, *, repeats: bool = False) -> SiteHistogram | Refusal:
         """Pay, count, add noise, commit. repeats: the same question gets the same answer, as long as the key
-        of its payment is kept; otherwise RoundTakenError.
+        of its payment is kept; otherwise it is refused.
 
-        BudgetExhaustedError if it does not fit `evaluate-epsilon`. LedgerError: nothing may leave.
+        It is declined if it does not fit `evaluate-epsilon`. LedgerError: nothing may leave.
         """
-        account, ledger = self._account, rounds.ledger
-        if self._client.settings.approve and not rounds.took_part(self._client.dataset, self._plan.run):
+        if self.client.settings.approve and not rounds.took_part(self.client.dataset, self._plan.run):
             raise DeclinedError("its operator approves runs, and it has trained no round of this one.")
-        paid = self._pay(rounds, repeats=repeats)
-        cells = self._released(self._counts(), paid)
-        ledger.commit(paid)
-        spent = ledger.spent(account.dataset)
-        return SiteHistogram(
-            cells=cells,
-            spent=spent,
-            epsilon=account.budget.epsilon_of(spent),
-            delta=account.budget.delta,
-            budget=account.budget.epsilon,
-            accountant=account.budget.accountant,
+        self._spent = rounds.ledger.spent(self.account.dataset)
+        inputs = self.covers().hex() if repeats else ""
+        return pay_and_answer(rounds.ledger, self, self._cells, _histogram, inputs)
+
+    def request(self, inputs: str) -> ReservationRequest:
+        """See `Accepted`: a step without sampling."""
+        account, plan = self.account, self._plan
+        entry = Entry(1.0, noise_of(account, self._spent), 1)
+        features = bool(self.client.settings.features)  # computed for many records at a time
+        arithmetic = STEADY_ROWS if features else PROVEN
+        return ReservationRequest(
+            account.dataset, plan.run, plan.server_round, entry, account.budget, inputs, arithmetic
         )
 
-    def _pay(self, rounds: ClientRounds, *, repeats: bool) -> Reservation:
-        account, plan, ledger = self._account, self._plan, rounds.ledger
-        noise = noise_of(account, ledger.spent(account.dataset))
-        features = bool(self._client.settings.features)  # computed for many records at a time
-        request = ReservationRequest(
-            account.dataset,
-            plan.run,
-            plan.server_round,
-            Entry(1.0, noise, 1),  # a step without sampling
-            account.budget,
-            inputs=self._digest().hex() if repeats else "",
-            arithmetic=STEADY_ROWS if features else PROVEN,
-        )
-        (paid,) = ledger.reserve_all([request])
-        if isinstance(paid, DeclinedError):
-            raise paid
-        return paid
-
-    def _counts(self) -> Counts:
-        account, layout = self._account, self._layout
-        records, passes = account.held_out.counted, account.public_size * layout.cap
-        return count(self._model, self._task, records, layout, passes, self._device)
-
-    def _released(self, counts: Counts, paid: Reservation) -> "NDArray":
-        """The counts with noise, by a key that covers all that decides them."""
-        key = blake2b(self._digest(self._account.fingerprint), key=paid.key, digest_size=32).digest()
-        return noised(counts, self._layout, paid.entry.noise_multiplier, Randomness(key))
-
-    def _digest(self, *more: str) -> bytes:
+    def covers(self, *digests: str) -> bytes:
+        """See `Accepted`. digests: that of the records, which stays here."""
         fixed = self._weights, str(self._plan), str(self._layout), torch.__version__, str(NUMERICS)
-        covered = "\0".join((self._account.dataset, *fixed, *more))
+        covered = "\0".join((self.account.dataset, *fixed, *digests))
         return blake2b(f"evaluation\0{covered}".encode(), digest_size=32).digest()
+
+    def _cells(self, paid: "Paid[Evaluation]") -> "Mapping[str, NDArray]":
+        """The counts with noise, by a key that covers all that decides them."""
+        account, layout = self.account, self._layout
+        records, passes = account.held_out.counted, account.public_size * layout.cap
+        counts = count(self._model, self._task, records, layout, passes, self._device)
+        noise = paid.reservation.entry.noise_multiplier
+        return {CELLS: noised(counts, layout, noise, Randomness(paid.key(account.fingerprint)))}
+
+
+def _histogram(
+    paid: Paid[Evaluation], arrays: "Mapping[str, NDArray]", spent: tuple[Entry, ...]
+) -> SiteHistogram:
+    budget = paid.accepted.account.budget
+    return SiteHistogram(
+        cells=arrays[CELLS],
+        spent=spent,
+        epsilon=budget.epsilon_of(spent),
+        delta=budget.delta,
+        budget=budget.epsilon,
+        accountant=budget.accountant,
+    )
 
 
 def noised(counts: Counts, layout: Layout, noise_multiplier: float, randomness: Randomness) -> "NDArray":

@@ -13,6 +13,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.errors import FederationError, FlDpError
 from fl_dp.federation.client.policy import check_run_name
 from fl_dp.federation.client.round import ClientRounds, expected_weights
+from fl_dp.federation.client.stating import make_statement
 from fl_dp.federation.wire.arrays import declared_specs, decode, load_arrays, specs, state_arrays
 from fl_dp.federation.wire.messages import ABOUT, ARRAYS, HEARD, STATEMENT, array_record
 from fl_dp.reporting.run_results import RunResults
@@ -71,7 +72,7 @@ def _statement(content: RecordDict, config: ClientConfig, run: str) -> Statement
         with ClientRounds.open(config) as rounds:
             client = rounds.known(config)
             took_part = client is not None and rounds.took_part(client.dataset, run)
-            return rounds.statement([client], run, weights) if client and took_part else None
+            return make_statement(rounds.ledger, [client], run, weights) if client and took_part else None
     except FlDpError as error:
         logger.error("no statement is made: %s", error)
         return None

@@ -16,14 +16,14 @@ import torch
 
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import private_folder, write_whole
-from fl_dp.federation.client.kept_states import FOLDER
-from fl_dp.federation.client.registration import account_digest
+from fl_dp.federation.client.kept_states import kept_by
 from fl_dp.federation.devices import card
 from fl_dp.records import NUMERICS, RoundPlan
 from fl_dp.steady_math import machine
 
 logger = logging.getLogger("fl_dp.clients")
 
+ENDING = ".rows.json"
 _MOST_KINDS = 64
 _OF_A_KIND = (  # of a plan: all that the time of a pass depends on
     "model", "trained", "expected_batch_size", "private", "loss", "task", "arithmetic", "class_weights",
@@ -39,7 +39,7 @@ def rows_of(
     choose: Callable[[], int],
 ) -> int:
     """The cached rows for such a round, from 1 to `at_most`; else calls `choose` and caches its result."""
-    path, kind = kept_rows_file(config), _kind(plan, devices, at_most)
+    path, kind = kept_by(config, ENDING), _kind(plan, devices, at_most)
     rows = _read(path).get(kind)
     if type(rows) is int and 1 <= rows <= at_most:
         return rows
@@ -60,7 +60,7 @@ def kernels_of(
     Which of two kernels is faster can change from moment to moment; so all rounds use the same.
     """
     of_kernels = "kernels", version("fl-dp"), machine(), config.memory_mib
-    path, kind = kept_rows_file(config), _kind(plan, devices, rows, *of_kernels)
+    path, kind = kept_by(config, ENDING), _kind(plan, devices, rows, *of_kernels)
     kept = _read(path).get(kind)
     if isinstance(kept, dict) and all(isinstance(kernel, str) for kernel in kept.values()):
         return kept
@@ -78,15 +78,10 @@ def check_once(
     check: Callable[[int], None],
 ) -> None:
     """Call `check`, unless it has passed for such a round, with these kernels, on such a processor."""
-    path, kind = kept_rows_file(config), _kind(plan, devices, rows, "steady", machine(), str(dict(kernels)))
+    path, kind = kept_by(config, ENDING), _kind(plan, devices, rows, "steady", machine(), str(dict(kernels)))
     if _read(path).get(kind) is not True:
         check(rows)
         _keep(path, kind, value=True)
-
-
-def kept_rows_file(config: ClientConfig) -> Path:
-    """The cache file, beside the client's ledger."""
-    return Path(config.ledger).absolute().parent / FOLDER / f"{account_digest(config)}.rows.json"
 
 
 def _kind(plan: RoundPlan, devices: Sequence[torch.device], at_most: int, *more: object) -> str:

@@ -15,11 +15,10 @@ from flwr.app import Context, Message, MessageType, RecordDict
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import open_private
 from fl_dp.errors import FederationError
-from fl_dp.federation.client.app import answer, evaluate_model, register, train_round
+from fl_dp.federation.client.app import CONFIG_KEY, answer, evaluate_model, register, train_round
 from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.client.isolated import answered_apart
 from fl_dp.federation.client.secure_member import take_part
-from fl_dp.federation.client.settings import CONFIG_KEY
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, SiteLink
 from fl_dp.federation.secure_sum.wire import SECURE_SUM, take_kept
 from fl_dp.federation.wire.messages import (

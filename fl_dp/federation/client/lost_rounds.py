@@ -14,8 +14,7 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.files import read_json
 from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import DeclinedError, FlDpError
-from fl_dp.federation.client.kept_states import FOLDER
-from fl_dp.federation.client.registration import account_digest
+from fl_dp.federation.client.kept_states import FOLDER, kept_by
 
 MOST_LOST = 10  # sums, over all runs
 _ENDING = ".sums.json"
@@ -30,8 +29,7 @@ class LostRounds:
 
     @classmethod
     def of(cls, config: ClientConfig) -> Self:
-        folder = Path(config.ledger).absolute().parent / FOLDER
-        return cls(folder / f"{account_digest(config)}{_ENDING}")
+        return cls(kept_by(config, _ENDING))
 
     def check(self) -> None:
         """DeclinedError if MOST_LOST were lost."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from flwr.app import RecordDict
 
@@ -14,11 +15,14 @@ from fl_dp.engine.noise.passes import count_of
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.kept_rows import check_once, kernels_of, rows_of
-from fl_dp.federation.client.masked_part import MaskedPart
-from fl_dp.federation.client.own_states import OwnStates
+from fl_dp.federation.client.kept_states import OwnStates
+from fl_dp.federation.client.lost_rounds import LostRounds
+from fl_dp.federation.client.payment import AcceptedRound, Paid
 from fl_dp.federation.client.round import expected_weights
-from fl_dp.federation.client.stages import PaidRound
 from fl_dp.federation.devices import find_devices
+from fl_dp.federation.secure_sum.participant import Participant
+from fl_dp.federation.secure_sum.vector import check_grid, flat
+from fl_dp.federation.secure_sum.wire import MASKED
 from fl_dp.federation.wire.arrays import NDArray, digest_of, load_arrays, specs, state_arrays
 from fl_dp.records import RoundPlan
 from fl_dp.tasks.load import in_task_code, new_model, task_of
@@ -32,6 +36,7 @@ from fl_dp.training.trainer import (
     trainer_of,
     update_of,
 )
+from fl_dp.weights_digest import weights_digest
 
 
 class OwnTraining:
@@ -103,7 +108,7 @@ class OwnTraining:
     def check_received(self, weights: Mapping[str, NDArray]) -> None:
         """DeclinedError for weights from which this round may not start."""
 
-    def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
+    def train(self, paid: Paid[AcceptedRound]) -> Mapping[str, Any] | None:
         """Take the steps; returns the arrays that leave the client, by name, or None if not finite."""
         assert self.trainer is not None
         assert self._states is not None
@@ -117,26 +122,37 @@ class OwnTraining:
 
 
 class MaskedTraining(OwnTraining):
-    """A single step for a secure sum: trained like any step, checked against what was signed, masked."""
+    """A single step for a secure sum: trained like any step, checked against what was signed, masked.
+
+    participant: has accepted what all members have signed. lost: counts sums that are paid for.
+    """
 
     gives_to_sums = True
 
-    def __init__(self, settings: ClientConfig, data: Examples, part: MaskedPart) -> None:
+    def __init__(
+        self, settings: ClientConfig, data: Examples, participant: Participant, lost: LostRounds
+    ) -> None:
         super().__init__(settings, data)
-        self._part = part
+        self._participant, self._lost = participant, lost
 
     def prepare(self, plan: RoundPlan, content: RecordDict) -> None:
         """As in `OwnTraining`; also DeclinedError unless the grid is the one that was signed."""
         super().prepare(plan, content)
         assert self.trainer is not None
-        self._part.check_numbers(count_of(self.trainer.algorithm.parameters.values()))
+        check_grid(self._participant.head, count_of(self.trainer.algorithm.parameters.values()))
 
     def check_received(self, weights: Mapping[str, NDArray]) -> None:
-        """DeclinedError unless they are the signed ones."""
-        self._part.check_weights(weights)
+        """DeclinedError unless they are the signed ones; otherwise each member could get other weights."""
+        if weights_digest(weights) != self._participant.head.weights:
+            raise DeclinedError(
+                "the round's weights are not those that the members of its secure sum have signed."
+            )
 
-    def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
+    def train(self, paid: Paid[AcceptedRound]) -> Mapping[str, Any] | None:
         """The masked sum of the step's clipped gradients and its share of noise, for `paid`."""
-        self._part.lost.paid()
+        self._lost.paid()
         share = super().train(paid)
-        return None if share is None else self._part.masked(share)
+        if share is None:
+            return None
+        masked = self._participant.mask(flat(share))
+        return {MASKED: np.frombuffer(masked.vector, "<u8").astype(np.uint64)}

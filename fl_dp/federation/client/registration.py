@@ -86,6 +86,11 @@ def is_public(config: TaskSettings) -> bool:
     return choose_source(config.data)[0].public
 
 
+def numbered(template: ClientConfig, part: int, parts: int) -> ClientConfig:
+    """The settings of the simulated client that holds part `part` of `parts`; its number is its name."""
+    return replace(template, client=str(part), partition_id=part, num_partitions=parts)
+
+
 def check_held(units: int, dataset: str, held: int, config: ClientConfig) -> None:
     """LedgerError if the ledger declares fewer units, `held`, than the data set has.
 

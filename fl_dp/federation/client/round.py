@@ -1,17 +1,11 @@
-"""The client's side of a round: accept it, pay, train, settle, answer.
+"""The client's side of a round: its data are registered, the round is accepted, then `payment.py` follows.
 
 `ClientRounds` takes lists of clients that share one ledger, and `play` the training of one as an argument. A
 real client is a list of one; a simulation is a list of many, trained by other processes; an audit is a list
 of one with canaries.
-
-    register -> accept -> pay -> (the training that is passed in) -> settle
-
-Only an accepted round can be paid for, and only a paid one can be trained and settled. A payment is on the
-disk before the first step, and stays spent whatever happens to the training.
 """
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -19,12 +13,23 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from flwr.app import RecordDict
 
+from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import BudgetExhaustedError, ConfigError, DeclinedError, FlDpError
 from fl_dp.federation.client.approval import require_approval
-from fl_dp.federation.client.attempt import RoundOutcome, attempt
+from fl_dp.federation.client.budgets import budget_of, evaluation_budget_of, profile_of
+from fl_dp.federation.client.payment import (
+    CLIENTS_LOGGER,
+    AcceptedRound,
+    Client,
+    HeldOutAccount,
+    Paid,
+    pay_and_answer,
+    refusal_of,
+    warn_of_refusals,
+)
 from fl_dp.federation.client.policy import check_plan
-from fl_dp.federation.client.profile import budget_of, evaluation_budget_of, profile_of
 from fl_dp.federation.client.registration import (
     check_held,
     dataset_name,
@@ -32,25 +37,16 @@ from fl_dp.federation.client.registration import (
     registration_of,
     task_identity,
 )
-from fl_dp.federation.client.stages import AcceptedRound, Client, HeldOutAccount, PaidRound
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode
-from fl_dp.federation.wire.messages import ARRAYS, array_record, beyond_use, plan_from_content, refusal_of
+from fl_dp.federation.wire.messages import ARRAYS, array_record, beyond_use, plan_from_content
 from fl_dp.records import MOST_WEIGHT, ClientProfile, Entry, LocalUpdate, Refusal, RoundPlan
 from fl_dp.reporting.reports import NOT_PRIVATE
 
 if TYPE_CHECKING:
-    from fl_dp.accounting.ledger.ledger import Ledger
     from fl_dp.data.persons import Examples
-    from fl_dp.statements import Statement
     from fl_dp.tasks.held_out import HeldOut
 
-CLIENTS_LOGGER = (
-    "fl_dp.clients"  # a log of its own where server and clients are one process: it may quote data
-)
 logger = logging.getLogger(CLIENTS_LOGGER)
-
-
-Answers = dict[str, LocalUpdate | Refusal]  # by the round's key
 
 
 class ClientRounds:
@@ -60,7 +56,7 @@ class ClientRounds:
     """
 
     def __init__(
-        self, ledger: "Ledger", held_out: "Callable[[ClientConfig, bytes], HeldOut] | None" = None
+        self, ledger: Ledger, held_out: "Callable[[ClientConfig, bytes], HeldOut] | None" = None
     ) -> None:
         self.ledger = ledger
         self._held_out = held_out
@@ -68,8 +64,6 @@ class ClientRounds:
     @classmethod
     def open(cls, settings: ClientConfig) -> Self:
         """Open the ledger that the settings name; LedgerError if it is not sound."""
-        from fl_dp.accounting.ledger.ledger import Ledger
-
         return cls(Ledger.open(Path(settings.ledger), one_run=settings.one_run_ledger))
 
     def __enter__(self) -> Self:
@@ -86,29 +80,22 @@ class ClientRounds:
         DataError or LedgerError if they are more than declared, in the settings or in the ledger. LedgerError
         if data that have spent would start at zero: see `Ledger.register_all`.
         """
-        wanted = [registration_of(data, settings) for settings, data in clients]
         held_out = {place: self._load_held_out(one) for place, (one, _) in enumerate(clients) if one.test}
-        tests = {place: held_out_registration(one, clients[place][0]) for place, one in held_out.items()}
-        sizes = self.ledger.register_all([*wanted, *tests.values()])
-        accounts: dict[int, HeldOutAccount] = {}
-        for (place, declared), size in zip(tests.items(), sizes[len(wanted) :], strict=True):
-            settings, records = clients[place][0], held_out[place]
-            check_held(records.units, declared.dataset, size, settings)
-            budget = evaluation_budget_of(settings, size)
-            accounts[place] = HeldOutAccount(declared.dataset, size, declared.fingerprint, budget, records)
-        for (settings, data), size, declared in zip(clients, sizes, wanted, strict=False):
-            check_held(len(data), declared.dataset, size, settings)
+        asked = [(settings, registration_of(data, settings), len(data)) for settings, data in clients]
+        for place, one in held_out.items():
+            settings = clients[place][0]
+            asked.append((settings, held_out_registration(one, settings), one.units))
+        accounts: list[tuple[str, int, str, Budget]] = []
+        sizes = self.ledger.register_all([declared for _, declared, _ in asked])
+        for (settings, declared, units), size in zip(asked, sizes, strict=True):
+            check_held(units, declared.dataset, size, settings)
+            budget = (evaluation_budget_of if len(accounts) >= len(clients) else budget_of)(settings, size)
+            accounts.append((declared.dataset, size, declared.fingerprint, budget))
+        of_tests = iter(accounts[len(clients) :])
+        tests = {place: HeldOutAccount(*next(of_tests), one) for place, one in held_out.items()}
         return [
-            Client(
-                settings,
-                declared.dataset,
-                size,
-                declared.fingerprint,
-                budget_of(settings, size),
-                task_identity(settings),
-                accounts.get(place),
-            )
-            for place, ((settings, _), size, declared) in enumerate(zip(clients, sizes, wanted, strict=False))
+            Client(*account, settings, task_identity(settings), tests.get(place))
+            for place, ((settings, _), account) in enumerate(zip(clients, accounts, strict=False))
         ]
 
     def _load_held_out(self, settings: ClientConfig) -> "HeldOut":
@@ -123,19 +110,13 @@ class ClientRounds:
         for account in self.ledger.accounts():
             if account.dataset == name and account.retired is None:
                 size = account.public_size
-                return Client(settings, name, size, account.fingerprint, budget_of(settings, size))
+                return Client(name, size, account.fingerprint, budget_of(settings, size), settings)
         return None
 
     def took_part(self, dataset: str, run: str) -> bool:
         """Whether the data have paid for any round of the run."""
         accounts = [one for one in self.ledger.accounts() if one.dataset == dataset and one.retired is None]
         return any(paid.run == run for one in accounts for paid in one.rounds)
-
-    def statement(self, clients: Sequence[Client], run: str, weights: str) -> "Statement":
-        """The ledger's statement about these clients' data, see `make_statement`."""
-        from fl_dp.federation.client.stating import make_statement
-
-        return make_statement(self.ledger, clients, run, weights)
 
     def profiles(self, clients: Sequence[Client]) -> list[ClientProfile]:
         """The clients' public numbers, with the ledger's present entries."""
@@ -146,10 +127,6 @@ class ClientRounds:
             profile_of(client.settings, client.public_size, entries, arithmetic, retired)
             for client, entries, arithmetic in zip(clients, spent, arithmetics, strict=True)
         ]
-
-    def spent(self, client: Client) -> tuple[Entry, ...]:
-        """What the client's data have spent so far."""
-        return tuple(self.ledger.spent(client.dataset))
 
     def accept(
         self, asked: Iterable[tuple[str, Client, RecordDict]]
@@ -170,73 +147,14 @@ class ClientRounds:
             except FlDpError as error:
                 refusals[key] = refusal_of(error)
         _warn_of_unprotected(accepted)
-        _warn_of_refusals(refusals)
+        warn_of_refusals(refusals)
         return accepted, refusals
 
     def require_room(self, accepted: AcceptedRound) -> None:
         """BudgetExhaustedError if not one step of the round would fit. Pays for nothing."""
-        budget, spent = accepted.client.budget, self.spent(accepted.client)
+        budget, spent = accepted.client.budget, self.ledger.spent(accepted.client.dataset)
         if not budget.steps_that_fit(accepted.entry.once, spent):
             raise BudgetExhaustedError(f"Not one more step fits: {budget.in_words(spent)}.")
-
-    def pay(
-        self, accepted: Sequence[AcceptedRound], repeats: Callable[[AcceptedRound], str] = lambda one: ""
-    ) -> tuple[list[PaidRound], dict[str, Refusal]]:
-        """Reserve the rounds' steps, on the disk, in one transaction. Returns paid rounds and refusals.
-
-        repeats: returns the `inputs` of a round's `ReservationRequest`: if the round is requested again with
-        the same, its result is the same, and it is free. Empty: never free.
-        LedgerError if the ledger cannot be written; then nothing is paid for.
-        """
-        from fl_dp.accounting.ledger.requests import ReservationRequest
-
-        paid: list[PaidRound] = []
-        refusals: dict[str, Refusal] = {}
-        requests = [
-            ReservationRequest(
-                one.client.dataset,
-                one.plan.run,
-                one.plan.server_round,
-                one.entry,
-                one.client.budget if one.plan.private else None,
-                inputs=repeats(one),
-                arithmetic=one.plan.arithmetic,
-            )
-            for one in accepted
-        ]
-        for one, result in zip(accepted, self.ledger.reserve_all(requests), strict=True):
-            if isinstance(result, DeclinedError):
-                refusals[one.key] = refusal_of(result)
-            else:
-                paid.append(PaidRound(one, result))
-        _warn_of_refusals(refusals)
-        return paid, refusals
-
-    def settle(self, rounds: Sequence[tuple[PaidRound, RoundOutcome]]) -> Answers:
-        """The answers of finished rounds. Trained rounds are committed first, in one transaction; the others
-        stay reserved, which counts as spent.
-
-        LedgerError if the ledger cannot be written; then no update may leave.
-        """
-        trained = [(paid, result) for paid, result in rounds if not result.problem]
-        self.ledger.commit_all(paid.reservation for paid, _ in trained)
-        spent = self.ledger.spent_all(paid.accepted.client.dataset for paid, _ in trained)
-        answers: Answers = {
-            paid.accepted.key: _failed(paid, result) for paid, result in rounds if result.problem
-        }
-        for (paid, result), entries in zip(trained, spent, strict=True):
-            budget = paid.accepted.client.budget
-            answers[paid.accepted.key] = LocalUpdate(
-                result.arrays, entries, paid.steps, budget.epsilon_of(entries), budget.delta
-            )
-        return answers
-
-    def erase_keys(self, run: str, up_to_round: int) -> None:
-        """Erase the payment keys of these rounds, whose results are kept; then none of them can be repeated.
-
-        LedgerError if the ledger cannot be written; then nothing of the rounds may leave.
-        """
-        self.ledger.erase_keys(run, up_to_round)
 
 
 def expected_weights(content: RecordDict, model: str, specs: Mapping[str, ArraySpec]) -> dict[str, NDArray]:
@@ -260,7 +178,7 @@ class Training(Protocol):
         """Check, before it is paid for, that the round can be trained; FlDpError says why not."""
         ...
 
-    def train(self, paid: PaidRound) -> Mapping[str, Any] | None:
+    def train(self, paid: Paid[AcceptedRound]) -> Mapping[str, Any] | None:
         """The trainable parameters after the paid steps, by name; None if not finite."""
         ...
 
@@ -273,28 +191,19 @@ def play(
     Raises what `training.prepare` raises, before anything is paid for; and LedgerError, after which no update
     may leave.
     """
-    key = client.dataset
-    accepted, refusals = rounds.accept([(key, client, content)])
+    accepted, refusals = rounds.accept([(client.dataset, client, content)])
     if refusals:
-        return refusals[key]
+        return refusals[client.dataset]
     if client.settings.approve:
-        require_approval(accepted[0], rounds.spent(client))
+        require_approval(accepted[0], rounds.ledger.spent(client.dataset))
     training.prepare(accepted[0].plan, content)
-    paid, refusals = rounds.pay(accepted)
-    if refusals:
-        return refusals[key]
-    return rounds.settle([(paid[0], attempt(lambda: training.train(paid[0])))])[key]
+    return pay_and_answer(rounds.ledger, accepted[0], training.train, update_of)
 
 
-def refuse(keys: Iterable[str], error: Exception) -> dict[str, Refusal]:
-    """A refusal for each key, where `ClientRounds` or `play` raised `error`. Only the clients' own log gets
-    the error itself.
-    """
-    if isinstance(error, DeclinedError):
-        logger.warning("declined: %s", error)
-    else:
-        logger.error("a message could not be answered", exc_info=error)
-    return dict.fromkeys(keys, refusal_of(error))
+def update_of(paid: Paid[AcceptedRound], arrays: Mapping[str, Any], spent: tuple[Entry, ...]) -> LocalUpdate:
+    """The answer to a round that was trained. spent: all that its data have spent."""
+    budget = paid.accepted.client.budget
+    return LocalUpdate(arrays, spent, paid.steps, budget.epsilon_of(spent), budget.delta)
 
 
 def _read(content: RecordDict) -> RoundPlan | FlDpError:
@@ -317,17 +226,3 @@ def _warn_of_unprotected(accepted: Sequence[AcceptedRound]) -> None:
         {(one.plan.run, one.plan.server_round) for one in accepted if not one.plan.private}
     ):
         logger.warning("%s: run %s, round %d", NOT_PRIVATE, run, server_round)
-
-
-def _warn_of_refusals(refusals: Mapping[str, Refusal]) -> None:
-    """Warn in the clients' own log, once for all that refuse for the same reason."""
-    for (status, reason), count in Counter((one.status, one.reason) for one in refusals.values()).items():
-        logger.warning("%s%s: %s", status, f" by {count} clients" if count > 1 else "", reason)
-
-
-def _failed(paid: PaidRound, result: RoundOutcome) -> Refusal:
-    client, plan = paid.accepted.client.settings.client, paid.accepted.plan
-    logger.warning("client %s failed: %s", client, result.problem)
-    if result.log:
-        logger.error("client %s, round %d:\n%s", client, plan.server_round, result.log)
-    return Refusal("failed", result.problem)

@@ -11,7 +11,7 @@ beside the answer, and never to the disk: a client that ends has dropped out.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
@@ -22,10 +22,11 @@ from fl_dp.federation.client.app import noted, trained_round
 from fl_dp.federation.client.approval import require_approval
 from fl_dp.federation.client.journal import Note
 from fl_dp.federation.client.lost_rounds import LostRounds
+from fl_dp.federation.client.own_training import MaskedTraining
+from fl_dp.federation.client.payment import AcceptedRound, Client
 from fl_dp.federation.client.policy import MAX_RUN_NAME, check_plan
 from fl_dp.federation.client.registration import task_identity
 from fl_dp.federation.client.round import ClientRounds
-from fl_dp.federation.client.stages import AcceptedRound, Client
 from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.limits import Identity, Limits
 from fl_dp.federation.secure_sum.messages import Confirmations, Inbox, Survivors
@@ -34,10 +35,7 @@ from fl_dp.federation.secure_sum.terms import Head, Terms, check_head
 from fl_dp.federation.secure_sum.wire import common_plan
 from fl_dp.federation.wire.messages import REFUSAL, plan_only
 from fl_dp.records import RoundPlan
-
-if TYPE_CHECKING:
-    from fl_dp.data.persons import Examples
-    from fl_dp.federation.client.round import Training
+from fl_dp.tasks import records
 
 Answer = tuple[RecordDict, Participant | None]
 
@@ -83,7 +81,7 @@ def _accept(plan: RoundPlan, config: ClientConfig, head: Head) -> None:
         LostRounds.of(config).check()
         rounds.require_room(accepted)
         if config.approve:
-            require_approval(accepted, rounds.spent(client))
+            require_approval(accepted, rounds.ledger.spent(client.dataset))
 
 
 def _share(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
@@ -94,20 +92,12 @@ def _share(message: Message, config: ClientConfig, identity: Identity, kept: byt
 
 
 def _mask(message: Message, config: ClientConfig, identity: Identity, kept: bytes) -> Answer:
-    from fl_dp.federation.client.masked_part import MaskedPart  # late: they import torch
-    from fl_dp.federation.client.own_training import MaskedTraining
-
-    participant = Participant.from_bytes(kept, identity.key)
+    participant, lost = Participant.from_bytes(kept, identity.key), LostRounds.of(config)
     participant.accept(Inbox.from_fields(wire.said(message.content)))
-    own = MaskedPart(participant, LostRounds.of(config))
     if common_plan(plan_only(message.content)) != participant.head.plan:
         raise DeclinedError("the round's plan is not the one that the members of its secure sum have signed.")
-    own.lost.check()
-
-    def training(settings: ClientConfig, data: "Examples") -> "Training":
-        return MaskedTraining(settings, data, own)
-
-    answer = trained_round(message, config, training)
+    lost.check()
+    answer = trained_round(message, config, partial(MaskedTraining, participant=participant, lost=lost))
     return answer, None if REFUSAL in answer else participant
 
 
@@ -134,9 +124,7 @@ _STAGES: dict[str, Callable[[Message, ClientConfig, Identity, bytes], Answer]] =
 
 
 def _registered(rounds: ClientRounds, config: ClientConfig) -> Client:
-    from fl_dp.tasks.records import load_part
-
-    (client,) = rounds.register([(config, load_part(config))])
+    (client,) = rounds.register([(config, records.load_part(config))])
     return client
 
 

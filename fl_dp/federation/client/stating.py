@@ -7,27 +7,24 @@ import secrets
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fl_dp.accounting.alone import any_shared
 from fl_dp.accounting.ledger.files import openings_file
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.durable_files import open_private
 from fl_dp.errors import LedgerError
+from fl_dp.federation.client.payment import Client
 from fl_dp.federation.client.registration import public_kind, public_name
-from fl_dp.federation.client.stages import Client
 from fl_dp.records import Entry
 from fl_dp.reporting.provenance import utc_now
 from fl_dp.statements import SALT_BYTES, AccountStatement, Statement, commitment
-
-if TYPE_CHECKING:
-    from fl_dp.accounting.ledger.ledger import Ledger
 
 _Held = tuple[tuple[Entry, ...], tuple[Entry, ...], str]
 
 MOST_OF_A_RUN = 100  # statements of one ledger: clients of a machine share it, and a server may ask again
 
 
-def make_statement(ledger: "Ledger", clients: Sequence[Client], run: str, weights: str) -> Statement:
+def make_statement(ledger: Ledger, clients: Sequence[Client], run: str, weights: str) -> Statement:
     """The statement about the clients' data, from the ledger at one moment.
 
     The salt is saved beside the ledger before the statement is returned, because without it nobody could ever
@@ -52,7 +49,7 @@ def make_statement(ledger: "Ledger", clients: Sequence[Client], run: str, weight
     return statement
 
 
-def _at_one_moment(ledger: "Ledger", datasets: Sequence[str], run: str) -> tuple[str, list[_Held]]:
+def _at_one_moment(ledger: Ledger, datasets: Sequence[str], run: str) -> tuple[str, list[_Held]]:
     """The ledger's head, and for each account all that was spent, its part in other runs, and its arithmetic.
 
     Other processes may pay meanwhile, so it reads again until nothing was added in between.

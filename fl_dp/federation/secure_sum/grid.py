@@ -9,6 +9,7 @@ about key shares costs a round; whose key failed is named as suspected, with tho
 
 import logging
 import math
+import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -19,18 +20,18 @@ from flwr.app import Error, Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from fl_dp.clean_text import one_line
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import FlDpError
 from fl_dp.federation.secure_sum.attempt import Attempt, Turn
 from fl_dp.federation.secure_sum.limits import checked_shares
-from fl_dp.federation.secure_sum.proposing import proposed_head
 from fl_dp.federation.secure_sum.summing import SecureSum, SumLostError
-from fl_dp.federation.secure_sum.terms import Head
-from fl_dp.federation.secure_sum.vector import unflat
+from fl_dp.federation.secure_sum.terms import ATTEMPT_DIGITS, MODULUS, Head
+from fl_dp.federation.secure_sum.vector import SAMPLER, grid_of, unflat
+from fl_dp.federation.secure_sum.wire import common_plan
 from fl_dp.federation.security import security_event
+from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.federation.wire.messages import (
     ARRAYS,
     NO_ARRAYS,
@@ -43,6 +44,7 @@ from fl_dp.federation.wire.partial_sums import make_group, summed_names
 from fl_dp.federation.wire.send_receive import BaseGrid, give_up, sites_of
 from fl_dp.kits.roster import Site
 from fl_dp.records import Refusal, RoundPlan
+from fl_dp.weights_digest import weights_digest
 
 logger = logging.getLogger("fl_dp")
 
@@ -155,10 +157,16 @@ class SecureGrid(BaseGrid):
         try:
             shares = checked_shares(len(members), config.secure_dropouts, config.secure_colluders)
             asked = {key: _asked(one.content, shares) for key, one in members.items()}
-            contents = {key: content for key, (_, content) in asked.items()}
-            any_of = next(iter(members))
-            plans = [plan for plan, _ in asked.values()]
-            sums = SecureSum(self._head(plans, contents[any_of], len(members)), names)
+            plan, content = next(iter(asked.values()))
+            head = proposed_head(
+                plan,
+                {name: array.numpy() for name, array in array_record(content, ARRAYS).items()},
+                numbers=sum(map(math.prod, self._shapes.values())),
+                members=len(members),
+                dropouts=config.secure_dropouts,
+                colluders=config.secure_colluders,
+            )
+            sums = SecureSum(head, names)
         except FlDpError as error:
             for message in members.values():
                 self._refuse(message, None, str(error))
@@ -168,24 +176,13 @@ class SecureGrid(BaseGrid):
             self._grid,
             sums,
             {key: one.metadata.dst_node_id for key, one in members.items()},
-            contents,
+            {key: content for key, (_, content) in asked.items()},
             first.group_id,
             self._until,
         )
 
-    def _head(self, plans: Collection[RoundPlan], content: RecordDict, members: int) -> Head:
-        weights = {name: array.numpy() for name, array in array_record(content, ARRAYS).items()}
-        return proposed_head(
-            plans,
-            weights,
-            numbers=sum(map(math.prod, self._shapes.values())),
-            members=members,
-            dropouts=self._config.secure_dropouts,
-            colluders=self._config.secure_colluders,
-        )
-
     def _answer(
-        self, attempt: Attempt, members: Mapping[str, Message], total: "NDArray[np.int64] | None", lost: str
+        self, attempt: Attempt, members: Mapping[str, Message], total: NDArray | None, lost: str
     ) -> None:
         """Reply with the members' reports, as a group with or without its sum. A member that has masked has
         paid. One that has not may have: either its own refusal says, or an error that nobody knows."""
@@ -219,6 +216,42 @@ class SecureGrid(BaseGrid):
     def _reply(self, message: Message, content: RecordDict) -> None:
         self._replies[message.metadata.message_id] = Message(content, reply_to=message)
         del self._asked[message.metadata.message_id]
+
+
+def proposed_head(
+    plan: RoundPlan,
+    weights: Mapping[str, NDArray],
+    *,
+    numbers: int,
+    members: int,
+    dropouts: int,
+    colluders: int,
+) -> Head:
+    """The head of a new attempt. plan: a member's, as they differ in batches alone; weights: sent to all.
+
+    numbers: length of a member's vector. ConfigError if no grid is fine enough for the noise.
+    """
+    grid = grid_of(plan.max_grad_norm, plan.noise_multiplier, plan.shares, numbers)
+    return Head(
+        run=plan.run,
+        server_round=plan.server_round,
+        attempt=secrets.token_hex(ATTEMPT_DIGITS // 2),
+        plan=common_plan(plan),
+        weights=weights_digest(weights),
+        max_grad_norm=plan.max_grad_norm,
+        sensitivity=grid.sensitivity,
+        noise_multiplier=plan.noise_multiplier,
+        spacing=grid.spacing,
+        levels=grid.levels,
+        numbers=numbers,
+        share_deviation=grid.share_deviation,
+        modulus=MODULUS,
+        sampler=SAMPLER,
+        clients=members,
+        dropouts=dropouts,
+        colluders=colluders,
+        threshold=members - dropouts,  # the largest: masks hold against the most colluders
+    )
 
 
 def _asked(content: RecordDict, shares: int) -> tuple[RoundPlan, RecordDict]:

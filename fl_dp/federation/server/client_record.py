@@ -14,7 +14,7 @@ from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.events import beyond, merge
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import AccountingError, FlDpError
-from fl_dp.federation.client.one_mechanism import without_shares
+from fl_dp.federation.client.budgets import without_shares
 from fl_dp.federation.server.history import History, history_of
 from fl_dp.federation.server.planning import budget_of, round_mechanism
 from fl_dp.records import STEADY_ROWS, ClientProfile, Entry, weakest

@@ -17,8 +17,16 @@ from fl_dp.federation.server import evaluation
 from fl_dp.federation.server.keep import Evaluate
 from fl_dp.federation.server.run_record import RunRecord
 from fl_dp.federation.server.strategy import PrivateStrategy, usual_parts
-from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode, load_arrays, specs, state_arrays
-from fl_dp.federation.wire.round_arrays import shared_specs
+from fl_dp.federation.wire.arrays import (
+    ArraySpec,
+    NDArray,
+    decode,
+    encode,
+    load_arrays,
+    shared_specs,
+    specs,
+    state_arrays,
+)
 from fl_dp.models.start import load_start
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.reports import RoundReport

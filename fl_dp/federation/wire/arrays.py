@@ -49,6 +49,16 @@ def state_arrays(model: "nn.Module") -> dict[str, NDArray]:
     return {name: _numpy(tensor) for name, tensor in model.state_dict().items() if name not in tied}
 
 
+def shared_specs(model: "nn.Module", personal: str) -> dict[str, ArraySpec]:
+    """The specs of the trained parameters that leave a client. personal: patterns of those that never do."""
+    from fl_dp.training.local_algorithm import personal_names  # late: they import torch
+    from fl_dp.training.trainer import as_arrays, trainable
+
+    all_of_them = specs(as_arrays(trainable(model)))
+    own = personal_names(personal, tuple(all_of_them))
+    return {name: spec for name, spec in all_of_them.items() if name not in own}
+
+
 def load_arrays(model: "nn.Module", arrays: Mapping[str, NDArray]) -> None:
     """Copy `arrays`, complete as from `state_arrays`, into the model."""
     import torch

@@ -20,16 +20,7 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fl_dp.clean_text import one_line
 from fl_dp.decoding import encoded, fields_of
-from fl_dp.errors import (
-    BudgetExhaustedError,
-    ConfigError,
-    DataError,
-    DeclinedError,
-    FlDpError,
-    LedgerError,
-    RoundTakenError,
-    TaskError,
-)
+from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
 from fl_dp.federation.wire.bounds import Spent, check_profile, entries_of, require_only
 from fl_dp.records import (
@@ -54,27 +45,6 @@ NO_REASON = "it gave no reason"
 UPDATE_RECORDS = frozenset((REPORT, SPENT, ARRAYS))
 
 _APART = ("arrays", "spent")  # fields with records of their own
-
-
-def refusal_of(error: BaseException) -> Refusal:
-    """What may be told about `error`: its text if fl_dp wrote it for strangers, else one fixed line.
-
-    Another library's text may quote the data, and even its class may depend on them. A DataError and a
-    LedgerError name files, and file names may contain patients' names. All that stays in the client's log.
-    """
-    if isinstance(error, RoundTakenError):  # not "declined", because a declined round costs nothing
-        return Refusal("failed", one_line(str(error)))
-    if isinstance(error, DeclinedError):
-        return Refusal("declined", one_line(str(error)), isinstance(error, BudgetExhaustedError))
-    if isinstance(error, DataError):
-        return Refusal("failed", "its data cannot be used; its own log says why")
-    if isinstance(error, TaskError):
-        return Refusal("failed", "its task cannot be used; its own log says why")
-    if isinstance(error, LedgerError):
-        return Refusal("failed", "its ledger cannot be used; its own log says why")
-    if isinstance(error, FlDpError):
-        return Refusal("failed", one_line(error.own_words))
-    return Refusal("failed", "an unexpected error; its own log says which")
 
 
 def config_record(content: RecordDict, name: str) -> ConfigRecord | None:

@@ -11,6 +11,7 @@ import pytest
 from federation.client.sites import PLAN, Site
 from flwr.app import RecordDict
 
+from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.errors import CallError, DataError, LedgerError, TaskError
 from fl_dp.federation.client import app as app_module
 from fl_dp.federation.client import journal
@@ -96,12 +97,12 @@ def test_a_disk_that_takes_no_line_ends_no_round(
 def test_a_ledger_that_fails_after_the_answer_is_made_changes_no_answer(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def spent(rounds: object, client: object) -> tuple[()]:
+    def spent(ledger: object, dataset: str) -> tuple[()]:
         raise LedgerError("the disk is gone")
 
     refusal = Refusal("failed", UNEXPECTED)
     monkeypatch.setattr(app_module, "play", lambda *given: refusal)
-    monkeypatch.setattr(app_module.ClientRounds, "spent", spent)
+    monkeypatch.setattr(Ledger, "spent", spent)
     assert site.train() == refusal
     assert (lines_of(site)[-1].reason, lines_of(site)[-1].after) == (refusal.reason, None)
 

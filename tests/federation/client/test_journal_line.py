@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fl_dp.federation.client.journal import Line
-from fl_dp.federation.client.journal_line import in_words
+from fl_dp.federation.client.journal import Line, in_words
 
 LINE = Line(
     event="trained", at="2026-01-31T12:00:00", client="north", run="r", round=3, steps=12,

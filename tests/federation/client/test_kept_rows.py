@@ -10,7 +10,8 @@ from federation.client.sites import PLAN, Site
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import UnsteadyError
 from fl_dp.federation.client import kept_rows
-from fl_dp.federation.client.kept_rows import check_once, kept_rows_file, kernels_of, rows_of
+from fl_dp.federation.client.kept_rows import ENDING, check_once, kernels_of, rows_of
+from fl_dp.federation.client.kept_states import kept_by
 
 CPU = torch.device("cpu")
 
@@ -52,14 +53,14 @@ def test_one_of_another_kind_is(config: ClientConfig, other: dict[str, Any]) -> 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b'{"x": 1}', b"[" * 100_000])
 def test_a_damaged_file_is_measured_anew(config: ClientConfig, content: bytes) -> None:
     measured(config)
-    kept_rows_file(config).write_bytes(content)
+    kept_by(config, ENDING).write_bytes(content)
     assert [measured(config), measured(config)] == [True, False]
 
 
 def test_rows_that_cannot_be_are_not_taken(config: ClientConfig) -> None:
     for rows in ("0", "-1", "65", "1e9", '"16"', "true", "null"):
         measured(config)
-        file = kept_rows_file(config)
+        file = kept_by(config, ENDING)
         file.write_text(file.read_text().replace(": 16", f": {rows}"))
         assert measured(config), rows
 
@@ -67,7 +68,7 @@ def test_rows_that_cannot_be_are_not_taken(config: ClientConfig) -> None:
 def test_a_disk_that_takes_nothing_ends_no_round(
     config: ClientConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept_rows_file(config).parent.write_text("a file in its place")
+    kept_by(config, ENDING).parent.write_text("a file in its place")
     assert measured(config)
     assert "rows are not kept there" in caplog.text
 
@@ -75,8 +76,8 @@ def test_a_disk_that_takes_nothing_ends_no_round(
 def test_many_kinds_do_not_pile_up(config: ClientConfig) -> None:
     for size in range(1, 70):
         measured(config, expected_batch_size=size)
-    assert len(json.loads(kept_rows_file(config).read_text())) == 64
-    assert kept_rows_file(config).stat().st_mode & 0o777 == 0o600
+    assert len(json.loads(kept_by(config, ENDING).read_text())) == 64
+    assert kept_by(config, ENDING).stat().st_mode & 0o777 == 0o600
 
 
 def chosen(config: ClientConfig, rows: int = 16, memory: int = 64, **other: Any) -> bool:
@@ -97,7 +98,7 @@ def test_kernels_are_chosen_once_for_each_kind_of_round(
 ) -> None:
     assert [chosen(config), chosen(config, server_round=2)] == [True, False]
     assert [chosen(config, rows=24), chosen(config, memory=65), chosen(config, model="mlp")] == [True] * 3
-    file = kept_rows_file(config)
+    file = kept_by(config, ENDING)
     file.write_text(file.read_text().replace('"ghost"', "7"))
     assert [chosen(config), chosen(config)] == [True, False]
     monkeypatch.setattr(kept_rows, "machine", lambda: "another processor")

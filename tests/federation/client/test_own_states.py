@@ -11,8 +11,8 @@ import torch
 from federation.client.sites import MODEL, PLAN, Site
 
 from fl_dp.config.client import ClientConfig
-from fl_dp.federation.client.own_states import OwnStates, read_own_model, states_folder
-from fl_dp.federation.client.stages import PaidRound
+from fl_dp.federation.client.kept_states import OwnStates, kept_by, read_own_model
+from fl_dp.federation.client.payment import Paid
 from fl_dp.federation.wire.arrays import state_arrays
 from fl_dp.records import LocalUpdate, RoundPlan
 from fl_dp.training.kept import read_state
@@ -35,7 +35,7 @@ class Keeping(Site):
         return update
 
     def files(self) -> list[Path]:
-        return sorted(states_folder(self.config).glob("*"))
+        return sorted(kept_by(self.config).glob("*"))
 
     def kept(self) -> Any:
         """The state after the last round."""
@@ -52,13 +52,13 @@ def site(tmp_path: Path) -> Keeping:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """The digests, of weights and state, that payments' keys were asked for."""
     found: list[tuple[str, str]] = []
-    key = PaidRound.key
+    key = Paid.key
 
-    def noted(self: PaidRound, weights: str, state: str = "") -> bytes:
+    def noted(self: Paid, weights: str, state: str = "") -> bytes:
         found.append((weights, state))
         return key(self, weights, state)
 
-    monkeypatch.setattr(PaidRound, "key", noted)
+    monkeypatch.setattr(Paid, "key", noted)
     return found
 
 
@@ -112,7 +112,7 @@ def test_old_states_go_and_two_runs_may_alternate(tmp_path: Path) -> None:
     for run in "cdefghij":
         states_of(tmp_path, replace(ADAM, run=run)).save(1, b"x")
     assert states_of(tmp_path, replace(ADAM, run="a")).before(4) == b""
-    folder = states_folder(ClientConfig(client="a", ledger=str(tmp_path / "ledger.sqlite")))
+    folder = kept_by(ClientConfig(client="a", ledger=str(tmp_path / "ledger.sqlite")))
     assert len(list(folder.iterdir())) == 8
 
 

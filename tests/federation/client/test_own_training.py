@@ -14,8 +14,8 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import DeclinedError, ModelError, UnsteadyError
-from fl_dp.federation.client.attempt import NOT_FINITE
 from fl_dp.federation.client.own_training import OwnTraining
+from fl_dp.federation.client.payment import NOT_FINITE
 from fl_dp.federation.client.round import ClientRounds, play
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content

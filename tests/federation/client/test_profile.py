@@ -7,7 +7,7 @@ import pytest
 from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError
-from fl_dp.federation.client.profile import budget_of, profile_of
+from fl_dp.federation.client.budgets import budget_of, profile_of
 from fl_dp.federation.client.stating import _account
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.records import Entry

@@ -17,9 +17,9 @@ from fl_dp.config.client import ClientConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.errors import ConfigError, DeclinedError
-from fl_dp.federation.client.attempt import NOT_FINITE, RoundOutcome, attempt
 from fl_dp.federation.client.own_training import OwnTraining
-from fl_dp.federation.client.round import ClientRounds, expected_weights, play
+from fl_dp.federation.client.payment import NOT_FINITE, Outcome, attempt, pay, settle
+from fl_dp.federation.client.round import ClientRounds, expected_weights, play, update_of
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.records import Entry, Refusal, RoundPlan
@@ -196,7 +196,7 @@ def test_what_is_refused_stands_once_in_the_clients_log(site, data, caplog):
     _, refusals = site.rounds.accept([("a", client, wrong), ("b", client, wrong), ("c", client, unread)])
     assert [refusals[key].status for key in "abc"] == ["declined", "declined", "failed"]
     assert "without the record 'plan'" in refusals["c"].reason
-    site.rounds.pay(site.rounds.accept([("d", client, plan_to_content(PLAN, encode({})))])[0])
+    pay(site.ledger, site.rounds.accept([("d", client, plan_to_content(PLAN, encode({})))])[0])
     first, second, third = (record.getMessage() for record in caplog.records)
     assert first.startswith("declined by 2 clients: the round asks for momentum 2")
     assert second.startswith("failed: message without")
@@ -222,10 +222,9 @@ def test_failed_rounds_are_not_committed_and_the_others_are(site, data):
     for server_round in (1, 2):
         content = plan_to_content(dataclasses.replace(PLAN, server_round=server_round), encode({}))
         accepted, _ = site.rounds.accept([(str(server_round), client, content)])
-        paid += site.rounds.pay(accepted)[0]
-    answers = site.rounds.settle(
-        [(paid[0], RoundOutcome({"w": np.ones(2)})), (paid[1], RoundOutcome(problem="no"))]
-    )
+        paid += pay(site.ledger, accepted)[0]
+    done = [(paid[0], Outcome({"w": np.ones(2)})), (paid[1], Outcome(problem="no"))]
+    answers = settle(site.ledger, done, update_of)
     assert answers["2"] == Refusal("failed", "no")
     assert answers["1"].steps == 4
     assert answers["1"].spent == (Entry(0.2, 1.0, 8),)  # both are paid for
@@ -240,7 +239,7 @@ def test_an_attempt_gives_way_to_fatal_errors_alone():
     with pytest.raises(KeyError):
         attempt(fail, fatal=(KeyError,))
     assert attempt(fail, fatal=(ValueError,)).problem == "an unexpected error; its own log says which"
-    assert attempt(dict) == RoundOutcome({})
+    assert attempt(dict) == Outcome({})
 
 
 def test_what_a_client_keeps_lies_beside_its_ledger(site, data, tmp_path, monkeypatch):

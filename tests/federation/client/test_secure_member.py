@@ -7,7 +7,7 @@ import pytest
 
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.secure_member import _check_head
-from fl_dp.federation.secure_sum.proposing import proposed_head
+from fl_dp.federation.secure_sum.grid import proposed_head
 from fl_dp.federation.secure_sum.terms import Head
 from fl_dp.records import RoundPlan
 
@@ -18,7 +18,7 @@ PLAN = RoundPlan(
 
 def proposed(plan: RoundPlan) -> Head:
     weights = {"weight": np.zeros(12, np.float32)}
-    return proposed_head([plan], weights, numbers=12, members=5, dropouts=1, colluders=1)
+    return proposed_head(plan, weights, numbers=12, members=5, dropouts=1, colluders=1)
 
 
 def test_the_head_of_its_own_plan_is_accepted() -> None:

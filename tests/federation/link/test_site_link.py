@@ -26,7 +26,7 @@ from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, Sit
 from fl_dp.kits.certificates import make_server
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.kit import ROSTER, accept
-from fl_dp.kits.loopback import loopback_server, loopback_site
+from fl_dp.kits.provision import loopback_server, loopback_site
 from fl_dp.kits.roster import Roster
 
 

@@ -22,7 +22,7 @@ from fl_dp.federation.link.listener import listening
 from fl_dp.federation.link.signed_message import signed
 from fl_dp.federation.link.site_link import SiteLink
 from fl_dp.kits.kit import ServerKit, SiteKit
-from fl_dp.kits.loopback import loopback_server, loopback_sites
+from fl_dp.kits.provision import loopback_server, loopback_sites
 
 HOST = "127.0.0.1"
 REPORT = RecordDict({"report": ConfigRecord({"ok": True})})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fl_dp.errors import DeclinedError
-from fl_dp.federation.secure_sum.proposing import proposed_head
+from fl_dp.federation.secure_sum.grid import proposed_head
 from fl_dp.federation.secure_sum.terms import Head
 from fl_dp.federation.secure_sum.vector import check_grid, flat, grid_of, unflat
 from fl_dp.records import RoundPlan
@@ -16,7 +16,7 @@ PLAN = RoundPlan("run", 3, "linear", 1, 64, 1.0, 0.0, 4.0, 1.0, shares=3)
 
 def proposed() -> Head:
     weights = {"weight": np.zeros(12, np.float32)}
-    return proposed_head([PLAN], weights, numbers=12, members=5, dropouts=1, colluders=1)
+    return proposed_head(PLAN, weights, numbers=12, members=5, dropouts=1, colluders=1)
 
 
 def test_the_grid_of_its_own_model_is_accepted():

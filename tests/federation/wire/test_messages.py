@@ -10,6 +10,7 @@ from local_updates import local_update
 from fl_dp.clean_text import LONGEST
 from fl_dp.decoding import encoded
 from fl_dp.errors import BudgetExhaustedError, CallError, ConfigError, DataError, DeclinedError, LedgerError
+from fl_dp.federation.client.payment import refusal_of
 from fl_dp.federation.wire import messages
 from fl_dp.federation.wire.arrays import decode, encode, specs
 from fl_dp.federation.wire.bounds import require_only
@@ -100,7 +101,7 @@ def test_an_update_that_no_client_would_go_on_from_counts_as_spent_and_is_not_us
     ],
 )
 def test_a_refusal_tells_only_words_of_our_own(error, expected):
-    refusal = messages.refusal_of(error)
+    refusal = refusal_of(error)
     assert (refusal.status, refusal.reason, refusal.budget_exhausted) == expected
     heard = messages.profile_from_content(over_the_wire(messages.refusal_to_content(refusal)))
     assert heard == refusal

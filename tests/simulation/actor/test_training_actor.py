@@ -13,7 +13,7 @@ from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.recording import Recorded
 from fl_dp.errors import ConfigError, UnsteadyError
-from fl_dp.federation.client.attempt import NOT_FINITE
+from fl_dp.federation.client.payment import NOT_FINITE
 from fl_dp.simulation.actor import training_actor
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ClientWork, Round

@@ -8,7 +8,7 @@ import pytest
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.requests import Reservation
 from fl_dp.config.client import ClientConfig
-from fl_dp.federation.client.stages import AcceptedRound, Client, PaidRound
+from fl_dp.federation.client.payment import AcceptedRound, Client, Paid
 from fl_dp.records import Entry, RoundPlan
 
 PLAN = RoundPlan("run", 3, "linear", 5, 64, 1.0, 0.0, 2.0, 1.0)
@@ -18,7 +18,7 @@ OF_SUM = replace(PLAN, steps=1, noise_multiplier=4.0, shares=4)
 @pytest.fixture
 def client(tmp_path: Path) -> Client:
     settings = ClientConfig(client="one", ledger=str(tmp_path / "ledger"))
-    return Client(settings, "digits", 640, "fingerprint", Budget(3.0, 1e-5, "rdp"))
+    return Client("digits", 640, "fingerprint", Budget(3.0, 1e-5, "rdp"), settings)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_what_the_ledger_is_charged(plan: RoundPlan, entry: Entry, client: Clien
 def test_another_key_for_all_that_a_result_follows_from(client: Client) -> None:
     accepted = AcceptedRound("key", client, PLAN)
     reservation = Reservation(1, accepted.entry, bytes(32))
-    first = PaidRound(accepted, reservation)
+    first = Paid(accepted, reservation)
     changed = [{"dataset": "other"}, {"fingerprint": "other"}]
     clients = [replace(accepted, client=replace(client, **change)) for change in changed]
     others = [replace(first, accepted=one) for one in (replace(accepted, plan=OF_SUM), *clients)]
@@ -44,4 +44,4 @@ def test_another_key_for_all_that_a_result_follows_from(client: Client) -> None:
     keys += [one.key("weights", "state") for one in others]
     assert {len(key) for key in keys} == {32}
     assert len(set(keys)) == len(keys) == 7
-    assert PaidRound(accepted, reservation).key("weights", "state") == keys[0]
+    assert Paid(accepted, reservation).key("weights", "state") == keys[0]

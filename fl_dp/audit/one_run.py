@@ -23,7 +23,7 @@ from fl_dp.audit.canaries import Arrays, GradientCanaries
 from fl_dp.audit.guessing import Scores, find_epsilon, find_epsilon_in_runs
 from fl_dp.audit.noise_family import NoiseFamily
 from fl_dp.audit.ways import Deployed, MakeWay, View
-from fl_dp.config.client import ClientConfig
+from fl_dp.config.client import USUAL_IN_A_SUM, ClientConfig
 from fl_dp.config.data import DataSettings
 from fl_dp.config.task import TaskSettings
 from fl_dp.engine.noise.generators import system_generator
@@ -170,7 +170,7 @@ def _client_settings(
         loss=plan.loss,
         class_weights=plan.class_weights,
         public_size=canaries.public_size,
-        allow_secure_sum=plan.secure,
+        allow_secure_sum=USUAL_IN_A_SUM if plan.secure else 0,
         epsilon=_finite_epsilon(whole, delta, accountant),
         delta=delta,
         accountant=accountant,

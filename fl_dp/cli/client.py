@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from fl_dp.launch.site import JournalWatch
 
 
+_WAIT = 300.0  # seconds of approve with --approve
+
+
 def main() -> None:
     sys.exit(run_command(client_app, sys.argv[1:], prog="client.py"))
 
@@ -84,7 +87,8 @@ def join(
     approve: Annotated[
         bool,
         typer.Option(
-            "--approve", help="Ask here, or through fl-dp approve, before the first payment of a run."
+            "--approve",
+            help=f"Ask here, or through fl-dp approve, before the first payment of a run; waits {_WAIT:g} s.",
         ),
     ] = False,
     evaluate: Annotated[
@@ -118,7 +122,7 @@ def join(
         "client": name, "task": found_from_here(task), "model": found_from_here(model), "loss": loss,
         "data": data, "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
-        "allow-unprotected": allow_unprotected or None, "approve": approve or None,
+        "allow-unprotected": allow_unprotected or None, "approve": _WAIT if approve else None,
         "save-model": None if save_model is None else str(save_model.expanduser().absolute()),
         **part_of(partition),
     }  # fmt: skip

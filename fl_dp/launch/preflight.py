@@ -70,12 +70,12 @@ def check_choices(config: RunConfig) -> None:
         choose_model(config.model)
     choose_partition(PartitionSettings.of(config))
     loss_of(config.loss)
-    settings_of(config.optimizer, config.optimizer_settings, config.momentum)
+    settings_of(config.optimizer, config.other_settings, config.momentum)
     check_algorithm(config.local_algorithm, config.pull, config.learning_rate, config.optimizer)
     if config.strategy:
         own_parts(config.strategy)
     check_aggregation(config)
-    server_optimizer_of(config.server_optimizer, config.server_learning_rate)
+    server_optimizer_of(config.server_optimizer)
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
@@ -137,7 +137,7 @@ def check_server(config: RunConfig) -> None:
         load_start(model, config.start)
     except ModelError as error:
         raise ConfigError(str(error)) from error
-    check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, list(model.parameters()))
+    check_optimizer(config.optimizer, config.other_settings, config.momentum, list(model.parameters()))
     personal_names(config.personal, tuple(trainable(model)))
     if task.known_form is None:
         return  # the user's own model() and no data here: each client checks it before it pays

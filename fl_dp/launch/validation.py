@@ -55,7 +55,7 @@ def validate(
     if config and result.model is not None:
         parameters = list(result.model.parameters())
         try:
-            check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, parameters)
+            check_optimizer(config.optimizer, config.other_settings, config.momentum, parameters)
         except FlDpError as error:
             result.findings.append(Finding("optimizer", str(error)))
         try:

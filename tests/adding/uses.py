@@ -171,7 +171,7 @@ def test_a_local_algorithm_trains():
 
 
 def test_an_augmentation_changes_views_and_is_compared():
-    assert check(augmentation="negative", views=2).seen == "2 views by negative"
+    assert check(augmentation="negative,views:2").seen == "2 views by negative"
     words = np.array([0, 2**63], np.uint64)  # a number below one half, and one half
     images = torch.full((1, 1, 1, 2, 2), 0.25)
     views = Views(2, "negative").of(images, torch.tensor([0]), lambda example, count: words)

@@ -37,7 +37,18 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[RunC
 
 def test_arguments_and_options_reach_the_launch(launched, tmp_path):
     out = tmp_path / "x"
-    words = ["--simulate", "--out", str(out), "--seed", "7", "5", "2", "--set", "momentum=0.9", "--set"]
+    words = [
+        "--simulate",
+        "--out",
+        str(out),
+        "--seed",
+        "7",
+        "5",
+        "2",
+        "--set",
+        "optimizer-settings=momentum=0.9",
+        "--set",
+    ]
     assert run_command(app, ["run", *words, "weights=uniform"]) == 3
     (config, options) = launched[0]
     assert (config.clients, config.min_clients, config.seed) == (5, 2, 7)

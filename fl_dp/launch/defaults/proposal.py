@@ -7,7 +7,6 @@ from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.config.flat import AUTO, Scalar
 from fl_dp.config.run import RunConfig
-from fl_dp.config.secure import SECURE
 from fl_dp.config.values import key_of
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.server.optimizers import MOMENTUM as FEDAVGM_MOMENTUM
@@ -33,7 +32,7 @@ _ONLY: dict[str, Scalar] = {
     "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
     "strategy": "", "clipping": "abadi",
 }  # fmt: skip
-_OF_SUMS: dict[str, Scalar] = {"aggregation": SECURE, "server_optimizer": "fedavgm"}
+_OF_SUMS = "fedavgm"  # the server's optimizer of secure sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +91,9 @@ def propose(
 
 def _check_ruled(config: RunConfig, most_rounds: int | None, most_passes: int | None) -> None:
     for field, value in _ONLY.items():
-        if (given := getattr(config, field)) != value and not (
-            config.secure and given == _OF_SUMS.get(field)
-        ):
+        given = config.other_settings if field == "optimizer_settings" else getattr(config, field)
+        of_sums = config.secure and (field == "aggregation" or given == _OF_SUMS)
+        if given != value and not of_sums:
             raise ConfigError(
                 f"{key_of(field)} = {given!r}: the rule works only for {value!r}; plan without it, and "
                 "change it in the file that is written."
@@ -136,8 +135,8 @@ def ruled(
         expected_batch_size=batch,
         physical_batch_size="auto",
         learning_rate=1.0,
-        momentum=rule.MOMENTUM if everyone and not config.secure else 0.0,
-        server_optimizer=str(_OF_SUMS["server_optimizer"]) if config.secure else "fedavg",
+        optimizer_settings=f"momentum={rule.MOMENTUM}" if everyone and not config.secure else "",
+        server_optimizer=_OF_SUMS if config.secure else "fedavg",
         optimizer_state=KEEP if everyone and not config.secure else RESET,
         max_grad_norm=1.0,
         noise_multiplier="auto",

@@ -53,7 +53,7 @@ def reasons_of(
         ),
         "physical_batch_size": "by memory-mib, on each machine; it changes neither epsilon nor accuracy",
         "learning_rate": f"rate * bound / (1 - momentum) = {move:.2g}, {why_move}",
-        "momentum": "none: a client that is chosen only now and then has no momentum to continue",
+        "optimizer_settings": "none: a client that is chosen only now and then has no momentum to continue",
         "optimizer_state": "without momentum there is none",
         "max_grad_norm": f"gradients of made-up records have length {made_up.norm:.2g}; {why_bound}",
         "noise_multiplier": "calibrated for each client, so that the rounds spend its epsilon",
@@ -61,7 +61,7 @@ def reasons_of(
     }
     if takes_every_round(config):
         reasons |= {
-            "momentum": "steps are smoothed; only rate / (1 - momentum) matters",
+            "optimizer_settings": "steps are smoothed; only rate / (1 - momentum) matters",
             "optimizer_state": "momentum continues from round to round",
             "participations": "every client takes part in every round",
         }
@@ -69,7 +69,7 @@ def reasons_of(
         reasons |= {
             "rounds": f"a round of a secure sum is one step of all its members{allowed}",
             "local_epochs": f"{reasons['local_epochs']}. A round is one step, whatever this says",
-            "momentum": "none: the server takes the steps",
+            "optimizer_settings": "none: the server takes the steps",
             "server_optimizer": "momentum 0.9 at the server: steps are smoothed",
             "optimizer_state": "without momentum at the clients there is none",
         }

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, DataError
+from fl_dp.errors import ConfigError, DataError, ExitCode
 from fl_dp.launch.check import check_run
 from fl_dp.launch.defaults.proposal import Proposal, propose, typical
 from fl_dp.launch.defaults.rule import noise_in_a_weight
 from fl_dp.launch.defaults.words import print_proposal
-from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.request import RunRequest
 
 CONFIG = RunConfig(accountant="rdp")

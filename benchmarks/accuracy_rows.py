@@ -23,6 +23,7 @@ class Row:
     tried: Sequence[Settings] = field(default_factory=tuple)
 
 
+MOMENTUM = {"optimizer_settings": "momentum=0.9"}
 ONE_CLIENT = {
     "clients": 1, "min_clients": 1, "fit_clients": 1, "weights": "uniform", "epsilon": 3.0, "delta": 1e-5,
     "rounds": 1, "physical_batch_size": 256, "max_grad_norm": 0.1,
@@ -31,12 +32,12 @@ ONE_CLIENT = {
 # Batch, momentum, bound: defaults of the code that Tramer and Boneh publish (cnns.py); the rate by --tune.
 TANH_CNN = {
     "model": "tanh-cnn", "local_epochs": 40.0, "expected_batch_size": 2048, "learning_rate": 4.0,
-    "momentum": 0.9,
+    **MOMENTUM,
 }  # fmt: skip
 
 SCATTER = {
     "features": "scatter:2", "model": "norm-linear", "rounds": 4, "local_epochs": 10.0,
-    "expected_batch_size": 8192, "physical_batch_size": 512, "learning_rate": 16.0, "momentum": 0.9,
+    "expected_batch_size": 8192, "physical_batch_size": 512, "learning_rate": 16.0, **MOMENTUM,
     "optimizer_state": "keep",
 }  # fmt: skip
 SCALED = "scatter:2,scaled"
@@ -51,7 +52,7 @@ TEN_SCATTER = {
 # What `fl-dp plan --data fashion_mnist --model tanh-cnn --clients 10 --epsilon E --set delta=1e-5` chose.
 # Today it takes a bound of 0.3 and as much more rate, which is the same where all gradients are clipped.
 BY_RULE = {
-    "model": "tanh-cnn", "rounds": 40, "local_epochs": 1.0, "momentum": 0.9, "optimizer_state": "keep",
+    "model": "tanh-cnn", "rounds": 40, "local_epochs": 1.0, **MOMENTUM, "optimizer_state": "keep",
     "max_grad_norm": 0.4, "physical_batch_size": 256,
 }  # fmt: skip
 CHOSEN_BY_RULE = {
@@ -61,8 +62,8 @@ CHOSEN_BY_RULE = {
 }
 # The one client's settings, by the step: a batch of the same size from all members, the server descends.
 SECURE = {
-    **TANH_CNN, "aggregation": "secure", "momentum": 0.0, "server_optimizer": "fedavgm", "learning_rate": 4.0,
-    "weights": "declared", "secure_colluders": 1,
+    **TANH_CNN, "aggregation": "secure", "optimizer_settings": "", "server_optimizer": "fedavgm",
+    "learning_rate": 4.0, "weights": "declared",
 }  # fmt: skip
 FASHION = {"data": "fashion_mnist", **ONE_CLIENT}
 CIFAR = {"data": "cifar10", **ONE_CLIENT}
@@ -74,7 +75,7 @@ ROWS: Mapping[str, Row] = {
         {**FASHION, **TANH_CNN}, f"86.0 to 86.1 ({PAPERS})",
         tried=(
             {}, {"learning_rate": 2.0}, {"learning_rate": 8.0}, {"expected_batch_size": 4096},
-            {"momentum": 0.0, "learning_rate": 16.0},
+            {"optimizer_settings": "", "learning_rate": 16.0},
         ),
     ),
     "fashion-mnist one client without privacy": Row(
@@ -115,13 +116,13 @@ ROWS: Mapping[str, Row] = {
     "fashion-mnist 10 clients secure": Row(
         {
             **FASHION, **TEN_CLIENTS, **SECURE, "rounds": 1172, "expected_batch_size": 205,
-            "physical_batch_size": 205, "secure_dropouts": 1,
+            "physical_batch_size": 205, "aggregation": "secure:1",
         },
     ),
     "fashion-mnist 100 clients secure": Row(
         {
             **FASHION, **SECURE, "clients": 100, "min_clients": 100, "fit_clients": 100, "rounds": 1200,
-            "expected_batch_size": 20, "physical_batch_size": 20, "secure_dropouts": 10,
+            "expected_batch_size": 20, "physical_batch_size": 20, "aggregation": "secure:10",
         },
     ),
     "cifar10 one client scatter": Row(
@@ -161,7 +162,7 @@ ROWS: Mapping[str, Row] = {
     "cifar10 one client wrn epsilon 8": Row(
         {
             **CIFAR, "model": "wrn-gn:16x4", "epsilon": 8.0, "rounds": 6, "local_epochs": 0.25,
-            "expected_batch_size": 512, "physical_batch_size": 64, "max_grad_norm": 2.0, "momentum": 0.9,
+            "expected_batch_size": 512, "physical_batch_size": 64, "max_grad_norm": 2.0, **MOMENTUM,
             "learning_rate": 0.23, "optimizer_state": "keep",
         },
         "79.5 (De et al. 2022)",

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.options import say
 from fl_dp.config.flat import AUTO
-from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.errors import ExitCode
 from fl_dp.reporting.console import rounded_up
 
 README = Path(__file__).parents[1] / "README.md"

@@ -6,6 +6,7 @@ names, shapes and settings, never values from data.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 
 # Exceptions that end a process on purpose. All others that a user's code raises on a record concern it alone.
 ENDS = (KeyboardInterrupt, GeneratorExit)
@@ -126,3 +127,13 @@ class RoundTakenError(DeclinedError):
 
 class BudgetExhaustedError(DeclinedError):
     """None of the planned steps fits the client's remaining budget."""
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every command that runs a federation."""
+
+    TRAINED = 0
+    FAILED = 1
+    USAGE = 2
+    BUDGET_EXHAUSTED = 3
+    INTERRUPTED = 130  # 128 + SIGINT, as shells report it

@@ -19,7 +19,7 @@ from benchmarks.simulation.federation import (
 from benchmarks.simulation.watch import Command, NotMeasured, is_any, module
 from fl_dp.data.source import load_data
 from fl_dp.errors import DataError
-from fl_dp.launch.environment import cores, thread_settings
+from fl_dp.launch.processes import cores, thread_settings
 
 _ROOT = Path(__file__).parents[2]
 _FLOWER_COPIES = 2.2  # of all replies, in the memory of Flower's driver: 10.6 GiB at 500 clients x 10 MB

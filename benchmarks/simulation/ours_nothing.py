@@ -18,7 +18,7 @@ from benchmarks.simulation.rounds import RoundClock
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.app import run_federation
 from fl_dp.launch.clients import client_config
-from fl_dp.launch.environment import cores
+from fl_dp.launch.processes import cores
 from fl_dp.simulation import session
 from fl_dp.simulation.cluster import runtime as ray_runtime
 from fl_dp.simulation.session import Simulation, simulated_grid

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.simulation.rounds import ROUNDS, WORK, RoundsEnding, read_lines
 from benchmarks.simulation.usage import MARK, Usage, members, usage
-from fl_dp.launch.environment import cores
+from fl_dp.launch.processes import cores
 
 _POLL, _GRACE = 0.02, 15.0  # seconds
 _LONG_ENOUGH = 1.0  # seconds: /proc counts in hundredths

@@ -34,7 +34,7 @@ def learn(sites: Sequence[TensorData], config: RunConfig, noise: float, seed: in
     model, task = _model_of(sites, config)
     axes = axes_of(model, task.objective, DEVICE)
     total = sum(map(len, sites))
-    optimizer = server_optimizer_of(config.server_optimizer, config.server_learning_rate)
+    optimizer = server_optimizer_of(config.server_optimizer)
     for number in range(1, config.rounds + 1):
         start = _copied(model)
         mean = {name: torch.zeros_like(tensor) for name, tensor in start.items()}
@@ -59,7 +59,7 @@ def learn_in_sums(sites: Sequence[TensorData], config: RunConfig, noise: float, 
     numbers = sum(tensor.numel() for tensor in trainable(model).values())
     spacing = grid_of(config.max_grad_norm, noise, shares, numbers).spacing
     step = config.learning_rate * spacing / sum(map(len, sites))
-    optimizer = server_optimizer_of(config.server_optimizer, config.server_learning_rate)
+    optimizer = server_optimizer_of(config.server_optimizer)
     for number in range(1, config.rounds + 1):
         total = {
             name: torch.zeros_like(tensor, dtype=torch.int64) for name, tensor in trainable(model).items()

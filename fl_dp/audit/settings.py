@@ -114,7 +114,7 @@ def _round_plan(config: RunConfig, overrides: Overrides, own_size: int, public_s
         loss=config.loss,
         arithmetic=config.arithmetic,
         optimizer=config.optimizer,
-        optimizer_settings=config.optimizer_settings,
+        optimizer_settings=config.other_settings,
         optimizer_state=config.optimizer_state,
         class_weights=config.class_weights,
         clipping=config.clipping,

@@ -8,8 +8,7 @@ import typer
 
 from fl_dp.cli.arguments import ARGUMENTS, placed_error, read_request, simulation_engine
 from fl_dp.cli.common import DEFAULT_CONFIG, SetOption, say, shipped
-from fl_dp.errors import ConfigError
-from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.errors import ConfigError, ExitCode
 
 HELP = """Say what a run would do and cost, without starting it.
 
@@ -73,16 +72,13 @@ def check(
     if server and (simulate or ledger or one_run_ledger):
         other = "--simulate" if simulate else "--ledger" if ledger else "--one-run-ledger"
         raise ConfigError(f"--server: {other} is for clients on this machine; leave one of the two out.")
-    from fl_dp.launch.check import check_run, check_served
+    from fl_dp.launch.check import check_run
     from fl_dp.launch.check_words import print_check  # late: imports torch
 
     told = partial(placed_error, places=request.places)
-    if server:
-        found = check_served(request, out=out, told=told)
-    else:
-        found = check_run(
-            request, engine=kind, out=out, ledger=ledger, one_run_ledger=one_run_ledger, told=told
-        )
+    found = check_run(
+        request, engine=kind, out=out, ledger=ledger, one_run_ledger=one_run_ledger, server=server, told=told
+    )
     print_check(found, say, simulated=kind is not None)
     return found.exit_code
 

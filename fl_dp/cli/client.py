@@ -27,13 +27,15 @@ from fl_dp.cli.status import status
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import state_folder
 from fl_dp.federation.client.approval import approvals_folder
-from fl_dp.launch.client_checks import check_newest_ledger, check_task
-from fl_dp.launch.files_first import check_files
+from fl_dp.launch.preflight import check_files
 from fl_dp.reporting.console import marked
 
 if TYPE_CHECKING:
     from fl_dp.kits.kit import SiteKit
     from fl_dp.launch.site import JournalWatch
+
+
+_WAIT = 300.0  # seconds of approve with --approve
 
 
 def main() -> None:
@@ -84,7 +86,8 @@ def join(
     approve: Annotated[
         bool,
         typer.Option(
-            "--approve", help="Ask here, or through fl-dp approve, before the first payment of a run."
+            "--approve",
+            help=f"Ask here, or through fl-dp approve, before the first payment of a run; waits {_WAIT:g} s.",
         ),
     ] = False,
     evaluate: Annotated[
@@ -118,7 +121,7 @@ def join(
         "client": name, "task": found_from_here(task), "model": found_from_here(model), "loss": loss,
         "data": data, "epsilon": epsilon, "delta": delta,
         "min-noise-multiplier": min_noise_multiplier, "max-grad-norm": max_grad_norm,
-        "allow-unprotected": allow_unprotected or None, "approve": approve or None,
+        "allow-unprotected": allow_unprotected or None, "approve": _WAIT if approve else None,
         "save-model": None if save_model is None else str(save_model.expanduser().absolute()),
         **part_of(partition),
     }  # fmt: skip
@@ -136,6 +139,8 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
     """Check everything that needs no server, print who joins with which limits, and join."""
     keys, address = _keys(kit, server, own.client)
     check_holds_budgets(own.accountant)
+    from fl_dp.launch.site import JournalWatch, check_newest_ledger, check_task, run_client  # late: keys
+
     check_task(own)
     _register_data(own)
     check_newest_ledger(own)
@@ -143,8 +148,6 @@ def _run(own: ClientConfig, kit: Path | None, server: str | None, *, once: bool)
     if own.allow_unprotected:
         words = "servers may train on these data without protection; no epsilon holds afterwards"
         say(marked(words, private=False))
-    from fl_dp.launch.site import JournalWatch, run_client  # late: imports Flower
-
     if kit is None:
         say("without --kit: joins only this user's server on this machine; a federation's site gives --kit")
     # one site name may be in several federations; no name contains @

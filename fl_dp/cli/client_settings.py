@@ -13,7 +13,6 @@ from fl_dp.config.flat import places_in
 from fl_dp.config.task import task_beside
 from fl_dp.config.values import SettingsError
 from fl_dp.errors import ConfigError
-from fl_dp.launch.client_checks import check_data_named
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder
 
@@ -61,6 +60,8 @@ def own_settings(
         places = _places(file, options, texts)
         raise error.placed(lambda one: placed(one.words, one.key, places)) from None
     if "data" not in flat:
+        from fl_dp.launch.site import check_data_named  # late: it reads keys
+
         check_data_named(own)
     return own
 

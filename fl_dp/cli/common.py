@@ -15,8 +15,7 @@ from typer.core import TyperArgument, TyperCommand
 
 from fl_dp.choices import TRACKERS
 from fl_dp.durable_files import state_folder
-from fl_dp.errors import ConfigError, DataError, FlDpError, ModelError, TaskError
-from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.errors import ConfigError, DataError, ExitCode, FlDpError, ModelError, TaskError
 
 CONFIGS = Path(__file__).parents[1] / "configs"  # included in a wheel
 DEFAULT_CONFIG = CONFIGS / "digits.toml"

@@ -27,16 +27,9 @@ from fl_dp.cli.common import (
 from fl_dp.cli.run import refuse_beside
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive
-from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.files_first import check_server_files
-from fl_dp.launch.launcher import CHECKING, CHECKING_MODEL, write_config
-from fl_dp.launch.preflight import (
-    check_choices,
-    check_names,
-    check_server,
-    notes_of_served,
-    with_absolute_paths,
-)
+from fl_dp.errors import ExitCode
+from fl_dp.launch.launcher import CHECKING, write_config
+from fl_dp.launch.preflight import check_first, check_server, preflight
 from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
 from fl_dp.launch.request import RunRequest
 from fl_dp.launch.resumption import check_served, check_unfinished, to_resume, write_kit
@@ -124,20 +117,16 @@ def _begin(
     tell: ProgressReporter,
 ) -> ExitCode:
     with naming_places(request):
-        check_names(request.config)
-        check_server_files(request.config)
-        check_choices(request.config)
-        run = with_absolute_paths(request.config)
-        tell.doing(CHECKING_MODEL)
-        check_server(run)
+        check_first(request.config, clients=False)
+        checked = preflight(request.config, clients=False, doing=tell.doing)
     from fl_dp.federation.link.listener import check_port  # late: imports Flower
 
     check_port(host, port)
     folder = claim_folder(out)
-    for note in (*request.notes, *notes_of_served(run)):
+    for note in (*request.notes, *checked.notes):
         tell.say(in_lines(note))
     with exclusive(folder.lock):
-        run = write_config(run, folder)
+        run = write_config(checked.config, folder)
         if named is not None:
             write_kit(folder, named)
         tell.run(run, folder)

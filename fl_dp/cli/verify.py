@@ -13,11 +13,10 @@ from typing import Annotated
 import typer
 
 from fl_dp.cli.common import say
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, ExitCode
 from fl_dp.kits.keys import fingerprint
 from fl_dp.kits.kit import trusted_roster
 from fl_dp.kits.roster import Roster
-from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.verify.check import Evidence, checked
 from fl_dp.verify.ledger_file import given_ledger

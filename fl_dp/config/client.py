@@ -20,6 +20,7 @@ from fl_dp.records import (
     STEADY_ROWS,
 )
 
+USUAL_IN_A_SUM = 3  # clients of an opened sum that a client asks for where nobody said
 MOST_NAME = 64  # characters
 _NAME = (
     f"a name of 1 to {MOST_NAME} printable characters without slash or backslash, as files get this name; "
@@ -124,9 +125,10 @@ class ClientConfig(TaskSettings):
         STEADY_ROWS, _LIMITS, "proven: decline rounds that assume steady rows, see the run's arithmetic",
         choices=ARITHMETICS, page="privacy.md#the-noise-and-what-a-machine-adds-to-the-theorem",
     )  # fmt: skip
-    allow_secure_sum: bool = setting(
-        False, _SECURE, "servers may add this client's steps, and histograms of its test records, each with "
-                        "a share of the noise, into secure sums of several clients, whose parts nobody sees",
+    allow_secure_sum: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
+        0, _SECURE,
+        "servers may add this client's steps, each with a share of the noise, into secure sums of at least "
+        "so many clients, such as 3, whose parts nobody sees; 0: into none",
         page="secure-aggregation.md",
     )  # fmt: skip
     epsilon_alone: Annotated[float, Range(0, MOST_EPSILON)] = setting(
@@ -134,9 +136,6 @@ class ClientConfig(TaskSettings):
                       "fails, and by themselves all evaluations on test records; 0: no limit",
         page="secure-aggregation.md",
     )  # fmt: skip
-    secure_least_clients: Annotated[int, Range(2, MOST_MEMBERS)] = setting(
-        3, _SECURE, "least number of clients in an opened sum: members minus drop-outs"
-    )
     secure_most_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
         10, _SECURE, "largest number of members that may drop out of a sum that is still opened"
     )
@@ -158,13 +157,12 @@ class ClientConfig(TaskSettings):
         "MiB that a step may take beside process, model and data; kernels and auto batch sizes keep to it",
     )
     device: str = setting("auto", _MACHINE, "cpu, cuda, cuda:0,cuda:1; auto: a GPU where there is one")
-    approve: bool = setting(
-        False, _OPERATOR, "train in a run only after the operator has said yes to its plan",
+    approve: Annotated[float, Range(0, 1e8)] = setting(
+        0.0, _OPERATOR,
+        "seconds, such as 300, that a round waits until the operator has said yes to the run's plan; 0: it "
+        "trains without asking",
         page="joining.md#may-it-train", common=True,
     )  # fmt: skip
-    approval_wait: Annotated[float, Range(0, 1e8)] = setting(
-        300.0, _OPERATOR, "seconds that a round waits for the operator, with approve"
-    )
     save_model: str = setting("", _OPERATOR, "folder to keep final models in; empty: they are not kept")
 
     def __post_init__(self) -> None:
@@ -177,6 +175,10 @@ class ClientConfig(TaskSettings):
             self.partition_id,
             f"an integer from 0 to num-partitions - 1 = {self.num_partitions - 1}",
         )
+        require(
+            self.allow_secure_sum != 1, "allow-secure-sum", self.allow_secure_sum,
+            "0, or at least 2, as a sum of one client is no sum",
+        )  # fmt: skip
         require_delta(self.delta)
         require_own_accountant(self.accountant)
         require(

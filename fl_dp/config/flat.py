@@ -1,6 +1,7 @@
 """Converts flat settings with kebab-case keys to validated frozen dataclasses, and back."""
 
 import dataclasses
+import math
 import re
 import typing
 from collections.abc import Mapping
@@ -70,6 +71,16 @@ def places_in(path: Path) -> dict[str, str]:
 def require(condition: bool, key: str, value: object, expected: str) -> None:
     if not condition:
         raise SettingsError([Mistake(key, f"{key} = {value!r}: expected {expected}.")])
+
+
+def number_in(key: str, value: str, word: str, least: float, most: float, wanted: str) -> float:
+    """`word`, a part of the setting's value, as a number in that range; SettingsError for anything else."""
+    try:
+        number = float(word)
+    except ValueError:
+        number = math.nan
+    require(least <= number <= most, key, value, wanted)
+    return number
 
 
 def require_delta(delta: float | Auto) -> None:

@@ -1,12 +1,15 @@
 """A setting with settings of its own, as inline TOML: `betas=[0.9,0.99],weight_decay=0.01`."""
 
+import json
 import tomllib
+from functools import lru_cache
 from typing import Any
 
 from fl_dp.config.files import DAMAGED
 from fl_dp.config.flat import require
 from fl_dp.errors import ConfigError
 
+MOMENTUM = "momentum"
 LONGEST = 300  # characters; it travels in every round's plan
 
 
@@ -22,3 +25,15 @@ def inline_table(key: str, text: str) -> dict[str, Any]:
     require(whole.keys() == {"table"}, key, text, "NAME=VALUE,... and nothing after it")
     table: dict[str, Any] = whole["table"]
     return table
+
+
+@lru_cache(maxsize=8)
+def without_momentum(key: str, text: str) -> tuple[float, str]:
+    """The momentum in `text`, 0 if it has none, and the text without it. ConfigError as `inline_table`."""
+    table = inline_table(key, text)
+    if MOMENTUM not in table:
+        return 0.0, text
+    momentum = table.pop(MOMENTUM)
+    fits = type(momentum) in (int, float) and 0 <= momentum < 1
+    require(fits, key, text, f"{MOMENTUM} as a number in [0, 1)")
+    return float(momentum), ",".join(f"{name}={json.dumps(value)}" for name, value in table.items())

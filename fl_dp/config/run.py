@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from fl_dp.choices import METRICS, TRACKERS
+from fl_dp.choices import LOCAL_ALGORITHMS, METRICS, TRACKERS
 from fl_dp.config.data import require_not_proven
 from fl_dp.config.dependent import dependent_values
-from fl_dp.config.flat import Scalar, require, require_delta, require_own_accountant
-from fl_dp.config.inline import inline_table
+from fl_dp.config.flat import Scalar, number_in, require, require_delta, require_own_accountant
+from fl_dp.config.inline import inline_table, without_momentum
 from fl_dp.config.run_settings import (
     AVERAGE,
     BEST,
@@ -19,9 +19,10 @@ from fl_dp.config.run_settings import (
     RunSettings,
 )
 from fl_dp.config.schedule import check_schedule
-from fl_dp.config.secure import SECURE, require_secure
+from fl_dp.config.secure import SECURE, members_of, require_secure
 from fl_dp.config.setting import abouts_of
 from fl_dp.config.values import key_of
+from fl_dp.records import MOST_PULL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,44 @@ class RunConfig(RunSettings):
     @property
     def secure(self) -> bool:
         """Whether clients contribute to secure sums, whose parts nobody sees alone."""
-        return self.aggregation == SECURE
+        return self.aggregation.partition(":")[0] == SECURE
+
+    @property
+    def secure_dropouts(self) -> int:
+        """D: the members of a secure sum that may drop out; more need more noise in each share."""
+        return members_of(self.aggregation)[0] if self.secure else 0
+
+    @property
+    def secure_colluders(self) -> int:
+        """C: the members that may collude with the server; the noise suffices without theirs."""
+        return members_of(self.aggregation)[1] if self.secure else 1
+
+    @property
+    def algorithm(self) -> str:
+        """The local algorithm, without `pull`."""
+        return self.local_algorithm.partition(":")[0]
+
+    @property
+    def pull(self) -> float:
+        """How strongly the local algorithm pulls clients to the common model; 0 where it is left out."""
+        _, _, pull = self.local_algorithm.partition(":")
+        wanted = f"{self.algorithm}:PULL, a number from 0 to {MOST_PULL:g}"
+        return number_in("local-algorithm", self.local_algorithm, pull or "0", 0, MOST_PULL, wanted)
+
+    @property
+    def momentum(self) -> float:
+        """Of the clients' sgd, which plans hold apart; other optimizers' stays in `other_settings`."""
+        return self._momentum_apart[0]
+
+    @property
+    def other_settings(self) -> str:
+        """The clients' `optimizer_settings`, without the momentum of sgd."""
+        return self._momentum_apart[1]
+
+    @property
+    def _momentum_apart(self) -> tuple[float, str]:
+        text = self.optimizer_settings
+        return without_momentum("optimizer-settings", text) if self.optimizer == "sgd" else (0.0, text)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -80,9 +118,10 @@ class RunConfig(RunSettings):
         for name in self.track_names:
             TRACKERS.check(name)
         require_delta(self.delta)
-        require(0 <= self.momentum < 1, "momentum", self.momentum, "a number in [0, 1)")
         check_schedule("learning-rate-schedule", self.learning_rate_schedule, self.learning_rate, self.rounds)
         inline_table("optimizer-settings", self.optimizer_settings)
+        LOCAL_ALGORITHMS.check_built_in(self.algorithm, "an algorithm that all sites have")
+        _ = self.momentum, self.pull, self.secure_dropouts  # raise for wrong arguments
         if self.secure:
             require_secure(self.to_flat(), self.fit_clients - self.secure_dropouts)
         if self.site_metrics:

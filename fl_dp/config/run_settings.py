@@ -16,9 +16,7 @@ from fl_dp.records import (
     LEAST_NOISE,
     MOST_DELTA,
     MOST_EPSILON,
-    MOST_MEMBERS,
     MOST_NOISE,
-    MOST_PULL,
     OPTIMIZER_STATES,
     RESET,
     STEADY_ROWS,
@@ -75,34 +73,16 @@ class RunSettings(TaskSettings):
         "min-clients and fit-clients, fewer if budgets have ended, 1 with poisson",
     )  # fmt: skip
     aggregation: str = setting(
-        "mean", _SERVER, "how updates are aggregated; all but mean weight them equally",
+        "mean", _SERVER,
+        "how updates are aggregated; all but mean weight them equally. krum:F bears F malicious clients "
+        "(1); of the members of secure:D:C, D may drop out (0) and C collude with the server (1)",
         choices=AGGREGATIONS, page="strategies.md#at-the-server",
     )  # fmt: skip
-    secure_dropouts: Annotated[int, Range(0, MOST_MEMBERS)] = setting(
-        0, _SERVER, "members d of a secure sum that may drop out; more need more noise in each share",
-        page="secure-aggregation.md",
-    )  # fmt: skip
-    secure_colluders: Annotated[int, Range(1, MOST_MEMBERS)] = setting(
-        1,
-        _SERVER,
-        "members c of a secure sum that may collude with the server; the noise suffices without theirs",
-    )
-    malicious_clients: Annotated[int, Range(0, 10**6)] = setting(
-        1,
-        _SERVER,
-        "clients f of a round that may be malicious: trimmed-mean needs 2f + 1 updates, krum and multi-krum "
-        "2f + 3, bulyan 4f + 3",
-    )
     server_optimizer: str = setting(
-        "fedavg", _SERVER, "how the aggregated weights change the global ones",
+        "fedavg", _SERVER,
+        "how the aggregated weights change the global ones; fedadam:RATE sets another rate than its usual",
         choices=SERVER_OPTIMIZERS, page="strategies.md#at-the-server",
     )  # fmt: skip
-    server_learning_rate: Positive | Auto = setting(
-        "auto",
-        _SERVER,
-        "rate of the server optimizer; auto: its usual one",
-        page="strategies.md#at-the-server",
-    )
     strategy: str = setting(
         "", _SERVER, "your own strategy parts, FILE.py:NAME",
         page="strategies.md#a-strategy-of-ones-own", path=True,
@@ -157,13 +137,12 @@ class RunSettings(TaskSettings):
                                "step:N:FACTOR (times FACTOR after every N rounds)",
         page="training.md#optimizers",
     )  # fmt: skip
-    momentum: Annotated[float, Range(0, 1)] = setting(0.0, _TRAINING, "momentum of the clients' sgd, below 1")
     optimizer: str = setting(
         "sgd", _TRAINING, "sgd, or another of torch.optim in lowercase, such as adam",
         page="training.md#optimizers",
     )  # fmt: skip
     optimizer_settings: str = setting(
-        "", _TRAINING, "its options, as in a TOML inline table: betas=[0.9,0.99],weight_decay=0.01",
+        "", _TRAINING, "its options, as in a TOML inline table: momentum=0.9 or betas=[0.9,0.99]",
         page="training.md#optimizers",
     )  # fmt: skip
     optimizer_state: str = setting(
@@ -173,13 +152,12 @@ class RunSettings(TaskSettings):
         choices=OPTIMIZER_STATES,
     )
     local_algorithm: str = setting(
-        "fedavg", _TRAINING, "local training algorithm; mr-mtl: each site also has its own model",
-        choices=LOCAL_ALGORITHMS, own="an algorithm that all sites have",
+        "fedavg", _TRAINING,
+        "local training algorithm: fedprox:PULL and mr-mtl:PULL pull clients to the common model, as "
+        "strongly as PULL says; with mr-mtl each site also has its own model",
+        choices=LOCAL_ALGORITHMS, checked=False,
         page="strategies.md#at-the-clients",
     )  # fmt: skip
-    pull: Annotated[float, Range(0, MOST_PULL)] = setting(
-        0.0, _TRAINING, "how strongly fedprox or mr-mtl pulls a client to the common model"
-    )
     privacy: str = setting(
         "on", _PRIVACY, "off: train without any protection, as a comparison; clients must allow it",
         choices=PRIVACY, page="privacy.md#runs-without-privacy",

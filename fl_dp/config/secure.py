@@ -3,9 +3,25 @@
 from collections.abc import Mapping
 
 from fl_dp.config.flat import Scalar, require
+from fl_dp.config.inline import without_momentum
+from fl_dp.records import MOST_MEMBERS
 
 SECURE = "secure"
+_WANTED = (
+    f"secure, secure:D or secure:D:C, with D from 0 to {MOST_MEMBERS} members that may drop out, and C from "
+    f"1 to {MOST_MEMBERS} that may collude"
+)
 _WHY = 'with aggregation = "secure"'
+
+
+def members_of(aggregation: str) -> tuple[int, int]:
+    """Members of a secure sum that may drop out, and that may collude; 0 and 1 where they are left out."""
+    _, *given = aggregation.split(":")
+    require(len(given) <= 2 and all(map(str.isdecimal, given)), "aggregation", aggregation, _WANTED)
+    dropouts, colluders = [*map(int, given), *(0, 1)[len(given) :]]
+    fits = dropouts <= MOST_MEMBERS and 1 <= colluders <= MOST_MEMBERS
+    require(fits, "aggregation", aggregation, _WANTED)
+    return dropouts, colluders
 
 
 def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
@@ -18,11 +34,6 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
         "privacy": (("on",), "on, as a sum without noise protects nobody"),
         "sampling": (("fixed",), "fixed, as the number of members is public"),
         "weights": (("declared",), "declared, as each record counts equally in a sum"),
-        "momentum": (
-            (0.0,),
-            "0, as the server takes the steps; for momentum set server-optimizer = fedavgm, and for all "
-            "settings of sums ask fl-dp plan",
-        ),
         "optimizer": (
             ("sgd",),
             "sgd, as the server takes the steps; for Adam set server-optimizer = fedadam",
@@ -35,7 +46,13 @@ def require_secure(flat: Mapping[str, Scalar], least_updates: int) -> None:
             "false, as the server would see each site's own histogram; measure on the server's test data, or "
             "at each site with fl-dp client --evaluate",
         ),
-        "min-updates": (("auto", least_updates), "auto, as a sum opens with all but secure-dropouts members"),
+        "min-updates": (("auto", least_updates), "auto, as a sum opens with all members but D of secure:D:C"),
     }
+    momentum, _ = without_momentum("optimizer-settings", str(flat["optimizer-settings"]))
+    require(
+        momentum == 0, "optimizer-settings", flat["optimizer-settings"],
+        "no momentum, as the server takes the steps; for momentum set server-optimizer = fedavgm, and for "
+        f"all settings of sums ask fl-dp plan ({_WHY})",
+    )  # fmt: skip
     for key, (values, instead) in fitting.items():
         require(flat[key] in values, key, flat[key], f"{instead} ({_WHY})")

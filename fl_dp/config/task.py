@@ -3,18 +3,18 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from fl_dp.choices import AUGMENTATIONS, LOSSES, MODELS
 from fl_dp.config.data import DataSettings
 from fl_dp.config.flat import require
 from fl_dp.config.setting import setting
-from fl_dp.decoding import Range
 from fl_dp.errors import ConfigError
 
 MOST_WEIGHT_OF_CLASS = 1e3
 MOST_VIEWS = 1024
 MOST_RANK = 2**16
+_VIEWS = "views:"
 _WEIGHTS = f"a number above 0, of at most {MOST_WEIGHT_OF_CLASS:g}, for each class, such as 1,5"
 
 _FILE = ".py"
@@ -83,12 +83,10 @@ class TaskSettings(DataSettings):
     )  # fmt: skip
 
     augmentation: str = setting(
-        "", _TASK, "random changes of images in every step: crop:PIXELS, flip, or crop:4,flip; empty: none",
+        "", _TASK,
+        "random changes of images in every step: crop:PIXELS, flip, or both with a comma; views:N also takes "
+        "N views of each record, whose losses' mean is its loss; empty: none",
         choices=AUGMENTATIONS, checked=False, own="a change that all sites have",
-        page="training.md#augmentation",
-    )  # fmt: skip
-    views: Annotated[int, Range(1, MOST_VIEWS)] = setting(
-        1, _TASK, "augmented views of each record in a step; its loss is their mean",
         page="training.md#augmentation",
     )  # fmt: skip
 
@@ -104,26 +102,41 @@ class TaskSettings(DataSettings):
             require(0 < weight <= MOST_WEIGHT_OF_CLASS, "class-weights", self.class_weights, _WEIGHTS)
 
     def _check_views(self) -> None:
-        for word in self._changes:
+        for word in filter(None, self.changes.split(", ")):
             AUGMENTATIONS.check_built_in(word.partition(":")[0], "a change that all sites have")
         require(
-            not (self.features and self._changes), "augmentation", self.augmentation,
+            not (self.features and self.changes), "augmentation", self.augmentation,
             f"no value with features = {self.features!r}, which are computed once and not from "
             "augmented views",
         )  # fmt: skip
         require(
-            self.views == 1 or bool(self._changes), "views", self.views,
-            "1 without augmentation, as all views would be the same; or set augmentation = crop:4,flip",
+            self.views == 1 or bool(self.changes), "augmentation", self.augmentation,
+            "a change beside views:N, such as crop:4, as all views would be the same",
         )  # fmt: skip
 
     @property
-    def _changes(self) -> list[str]:
+    def changes(self) -> str:
+        """The random changes in `augmentation`, without the number of views."""
+        return ", ".join(word for word in self._augmented if not word.startswith(_VIEWS))
+
+    @property
+    def views(self) -> int:
+        """Augmented views of each record in a step; 1 unless `augmentation` says more."""
+        numbers = [word.removeprefix(_VIEWS) for word in self._augmented if word.startswith(_VIEWS)]
+        require(
+            len(numbers) <= 1 and all(one.isdecimal() and 1 <= int(one) <= MOST_VIEWS for one in numbers),
+            "augmentation", self.augmentation, f"views:N once, with an integer N from 1 to {MOST_VIEWS}",
+        )  # fmt: skip
+        return int(numbers[0]) if numbers else 1
+
+    @property
+    def _augmented(self) -> list[str]:
         return [word.strip() for word in self.augmentation.split(",") if word.strip()]
 
     @property
     def seen(self) -> str:
         """What training sees of a record, in words that sites compare; empty: the record as it is."""
-        return f"{self.views} views by {', '.join(self._changes)}" if self._changes else ""
+        return f"{self.views} views by {self.changes}" if self.changes else ""
 
     @property
     def weight_of_class(self) -> tuple[float, ...]:

@@ -6,26 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import DataError, FlDpError
-from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.files_first import check_clients_files, check_server_files
+from fl_dp.errors import DataError, ExitCode, FlDpError
 from fl_dp.launch.ledger_place import check_no_ledger_yet, check_one_choice, ledger_place
-from fl_dp.launch.preflight import (
-    Parts,
-    check_budget,
-    check_choices,
-    check_names,
-    check_server,
-    notes_of_served,
-    split,
-    with_absolute_paths,
-)
+from fl_dp.launch.preflight import check_first, preflight
 from fl_dp.launch.request import Engine, RunRequest
 from fl_dp.reporting.run_folder import check_unclaimed
 
 if TYPE_CHECKING:
-    from fl_dp.launch.forecast import Forecast
-    from fl_dp.launch.site_metrics import SiteMetricsForecast
+    from fl_dp.launch.forecast import Forecast, SiteMetricsForecast
 
 _OF_MODEL = ("model", "losses()")  # where a finding lies that the server's own checks would find again
 _SERVER_ALONE = (
@@ -85,16 +73,21 @@ def check_run(
     out: Path | None = None,
     ledger: Path | None = None,
     one_run_ledger: bool = False,
+    server: bool = False,
     told: Callable[[FlDpError], str] = str,
 ) -> CheckResult:
     """Check the request against everything that a launch refuses, then forecast its costs.
 
     Nothing is started, trained on records or written. Of the records only their form, their number and the
-    classes that occur are used. engine, out, ledger, one_run_ledger: as in a launch. told: turns an error
-    into words.
+    classes that occur are used. engine, out, ledger, one_run_ledger: as in a launch. server: that of `fl-dp
+    server`, whose clients and records are elsewhere. told: turns an error into words.
     """
-    wrong, notes, config, forecast = _Mistakes(told), [*request.notes], request.config, None
-    of_sites = None
+    wrong, notes, forecast, of_sites = _Mistakes(told), [*request.notes], None, None
+
+    def check_task(config: RunConfig) -> bool:
+        notes.extend(_check_task(config, wrong))
+        return not any(one.startswith(_OF_MODEL) for one in wrong.found)
+
     with wrong:
         check_one_choice(ledger, one_run=one_run_ledger)
     if out is not None:
@@ -102,40 +95,29 @@ def check_run(
             check_unclaimed(out)
     with wrong:
         try:
-            check_clients_files(config)  # before anything that imports torch
+            check_first(request.config, clients=not server)
         except DataError:
-            notes += [_SERVER_ALONE] if config.evaluate == "off" else []
+            notes += [_SERVER_ALONE] if request.config.evaluate == "off" and not server else []
             raise
-        check_names(config)
-        check_choices(config)
-        config = with_absolute_paths(config)
-        from fl_dp.federation.devices import find_device
-
-        with wrong:
-            find_device(config.device)
-        parts: Parts | None = None
-        with wrong:
-            parts = split(config)
-        with wrong:
-            notes += _check_task(config, wrong) if parts else ()
-            if not any(one.startswith(_OF_MODEL) for one in wrong.found):
-                check_server(config)
-        if parts is None:
-            return CheckResult(wrong.found, tuple(notes))
-        notes += parts.notes
-        check_budget(config, max(parts.sizes))
+        if server:
+            checked = preflight(request.config, clients=False)
+        else:
+            checked = preflight(request.config, clients=True, each=wrong, check_task=check_task)
+        notes += checked.notes
+        config, sizes = checked.config, checked.sizes
         if not wrong.found:
+            from fl_dp.launch.forecast import forecast_of, forecast_site_metrics
+
+            of_sites = forecast_site_metrics(config, sizes)
+        if not wrong.found and not server:
             place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
             if place.one_run:
                 check_no_ledger_yet(out)
-            from fl_dp.launch.forecast import forecast_of
             from fl_dp.launch.measuring import memory_of
-            from fl_dp.launch.site_metrics import forecast_site_metrics
 
-            of_sites = forecast_site_metrics(config, parts.sizes)
-            forecast = forecast_of(config, parts.sizes, place.folder)
+            forecast = forecast_of(config, sizes, place.folder)
             forecast = replace(forecast, memory=memory_of(forecast))
-    return CheckResult(wrong.found, tuple(notes), forecast, site_metrics=of_sites)
+    return CheckResult(wrong.found, tuple(notes), forecast, server, of_sites)
 
 
 def _check_task(config: RunConfig, wrong: _Mistakes) -> list[str]:
@@ -148,27 +130,3 @@ def _check_task(config: RunConfig, wrong: _Mistakes) -> list[str]:
         if not any(known.endswith(one.what) for known in before):
             wrong.add(str(one))
     return task.notes
-
-
-def check_served(
-    request: RunRequest, *, out: Path | None = None, told: Callable[[FlDpError], str] = str
-) -> CheckResult:
-    """Check the request against everything that `fl-dp server` refuses; clients and records are elsewhere.
-
-    out, told: as in `check_run`.
-    """
-    wrong, config, of_sites = _Mistakes(told), request.config, None
-    if out is not None:
-        with wrong:
-            check_unclaimed(out)
-    with wrong:
-        check_server_files(config)
-        check_names(config)
-        check_choices(config)
-        config = with_absolute_paths(config)
-        check_server(config)
-        from fl_dp.launch.site_metrics import forecast_site_metrics
-
-        of_sites = forecast_site_metrics(config)
-    notes = (*request.notes, *notes_of_served(config))
-    return CheckResult(wrong.found, notes, server=True, site_metrics=of_sites)

@@ -5,7 +5,7 @@ from pathlib import Path
 import tomli_w
 
 from fl_dp.accounting.ledger.files import ledger_file
-from fl_dp.config.client import ClientConfig
+from fl_dp.config.client import USUAL_IN_A_SUM, ClientConfig
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import private_folder, write_whole
@@ -33,7 +33,7 @@ def client_config(config: RunConfig, client: int, ledger: Path, *, one_run: bool
         num_partitions=config.clients,
         min_noise_multiplier=least,
         allow_unprotected=not config.private,
-        allow_secure_sum=config.secure,
+        allow_secure_sum=USUAL_IN_A_SUM if config.secure else 0,
         secure_most_dropouts=config.secure_dropouts,
         secure_least_colluders=config.secure_colluders,
         max_grad_norm=config.max_grad_norm,

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import NewLines
-from fl_dp.errors import LaunchError
+from fl_dp.errors import ExitCode, LaunchError
 from fl_dp.launch.client_processes import ClientStart, start_clients
 from fl_dp.launch.clients import write_client_files
-from fl_dp.launch.environment import child_environment, cores
-from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.processes import Processes, ended, tail
+from fl_dp.launch.processes import Processes, child_environment, cores, ended, tail
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.resumption import Launch
 from fl_dp.reporting.run_folder import RunFolder

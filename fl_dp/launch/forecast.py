@@ -2,24 +2,164 @@
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
+from fl_dp.accounting.budget import Budget, auto_delta
+from fl_dp.accounting.calibration import calibrate_noise
+from fl_dp.accounting.epsilon import compute_epsilon
+from fl_dp.accounting.ledger.files import ledger_file
+from fl_dp.accounting.ledger.ledger import Ledger
+from fl_dp.config.client import ClientConfig
+from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
+from fl_dp.engine.noise.grid import noise_grid
+from fl_dp.engine.sum_error import sum_error
+from fl_dp.federation.client.budgets import profile_of
+from fl_dp.federation.client.registration import dataset_name
+from fl_dp.federation.server.client_record import ClientRecord, record_of
 from fl_dp.federation.server.combine import Aggregator
+from fl_dp.federation.server.planning import sample_rate
 from fl_dp.federation.server.report import cost_of_run, resolved
 from fl_dp.federation.server.strategy import aggregator_of
 from fl_dp.federation.wire.arrays import ArraySpec, shared_specs
-from fl_dp.launch.spending import (
-    ClientSpending,
-    ForeseenAccounts,
-    mean_rounds,
-    spendings_of,
-    takes_every_round,
-)
-from fl_dp.records import Entry
+from fl_dp.launch.clients import client_config
+from fl_dp.launch.ledger_place import NOWHERE
+from fl_dp.records import PROVEN, ClientProfile, Entry
+from fl_dp.reporting.console import rounded_up
+from fl_dp.reporting.wording import counted
+from fl_dp.tasks.held_out import cap_of
 from fl_dp.tasks.load import new_model, task_of
+from fl_dp.tasks.score_histogram import BINS, Layout
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSpending:
+    """What one client spends if it takes part in that many rounds, as far as its budget allows.
+
+    record: as the server will see it. before, epsilon: of its account, now and at the end; rounds: those in
+    which at least one step fits its budget; the last may be shortened. entry: rate, noise and all steps of
+    these rounds; None if there are none, and `record.reason` says why it has no part in the run at all.
+    own_rate: at which its own records are drawn; in a secure sum it may be charged for a larger one.
+    """
+
+    record: ClientRecord
+    before: float
+    epsilon: float
+    rounds: int
+    entry: Entry | None
+    own_rate: float
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def drawn(self) -> Entry | None:
+        """`entry` with the rate at which its own records are drawn."""
+        return self.entry and replace(self.entry, sample_rate=self.own_rate)
+
+    def if_sums_fail(self, spent: tuple[Entry, ...] = ()) -> float | None:
+        """The epsilon of `spent` and these rounds if the assumption behind secure sums fails; None if none of
+        them are in a sum.
+        """
+        entries = (*spent, *((self.entry,) if self.entry else ()))
+        return _if_sums_fail(self.record.budget, entries) if any(one.shared for one in entries) else None
+
+
+def spendings_of(
+    config: RunConfig, sizes: Sequence[int], accounts: "ForeseenAccounts"
+) -> tuple[ClientSpending, ...]:
+    """What each client of the run spends if it takes part in all rounds, by client number.
+
+    sizes: as each would declare.
+    """
+    settings = [client_config(config, client, NOWHERE) for client in range(len(sizes))]
+    profiles = list(map(accounts.profile, settings, sizes))
+    common = in_common(config, profiles)
+    return tuple(spending_of(profile, common, config.rounds) for profile in profiles)
+
+
+def spending_of(profile: ClientProfile, config: RunConfig, rounds: int) -> ClientSpending:
+    """What the client spends in `rounds` rounds of the run."""
+    record = record_of(profile, config)
+    planned = record.mechanism
+    steps = record.steps_left(rounds * planned.steps) if planned else 0
+    return ClientSpending(
+        record,
+        record.epsilon(),
+        record.epsilon_after(rounds),
+        record.rounds_left(rounds),
+        planned.taking(steps) if planned and steps else None,
+        sample_rate(config, profile.public_size),
+    )
+
+
+def in_common(config: RunConfig, profiles: Iterable[ClientProfile]) -> RunConfig:
+    """The config, with the one noise of secure sums if "auto" finds several, as the server computes it
+    (`federation/server/ask.py`).
+    """
+    if not config.secure or config.noise_multiplier != AUTO:
+        return config
+    found = [one for one in (record_of(profile, config).mechanism for profile in profiles) if one]
+    return replace(config, noise_multiplier=max(one.noise_multiplier for one in found)) if found else config
+
+
+@lru_cache(maxsize=4096)  # most clients are alike
+def _if_sums_fail(budget: Budget, entries: tuple[Entry, ...]) -> float:
+    return budget.epsilon_alone_of(entries)
+
+
+def takes_every_round(config: RunConfig) -> bool:
+    """Whether all clients take part in all rounds; otherwise chance decides, and no forecast is exact."""
+    return config.fit_clients == config.clients and config.sampling != "poisson"
+
+
+def mean_rounds(config: RunConfig) -> float:
+    """The expected number of rounds that a client takes part in."""
+    return config.rounds * config.fit_clients / config.clients
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """spent: in all. arithmetic: the weakest in it. size: declared when it was opened; 0: no account yet."""
+
+    spent: tuple[Entry, ...] = ()
+    arithmetic: str = PROVEN
+    size: int = 0
+
+
+_UNKNOWN = _Account()
+
+
+class ForeseenAccounts:
+    """What data sets have spent, by name, from a ledger.
+
+    Accounts are matched by name; whether the records are the same is not checked.
+    """
+
+    def __init__(self, ledgers: Path | None) -> None:
+        """ledgers: the folder of a ledger, which is read and not changed. With None, or without a ledger in
+        it, nothing is spent. LedgerError if a ledger cannot be read.
+        """
+        self._accounts: dict[str, _Account] = {}
+        self._retired = 0
+        file = None if ledgers is None else ledger_file(ledgers)
+        if file is None or not file.exists():
+            return
+        with Ledger.open_existing(file) as opened:
+            in_use = [account for account in opened.accounts() if account.retired is None]
+            arithmetics = opened.arithmetics([account.dataset for account in in_use])
+            self._retired = opened.retirements()
+        for account, arithmetic in zip(in_use, arithmetics, strict=True):
+            self._accounts[account.dataset] = _Account(account.spent(), arithmetic, account.public_size)
+
+    def profile(self, settings: ClientConfig, size: int) -> ClientProfile:
+        """What the client would register with. size: as declared; a size in the ledger wins."""
+        held = self._accounts.get(dataset_name(settings), _UNKNOWN)
+        return profile_of(settings, held.size or size, held.spent, held.arithmetic, self._retired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +284,75 @@ def noise_share_of(entries: Sequence[Entry | None], sizes: Sequence[int], parame
             signal += entry.sample_rate * size * entry.steps
             noise += entry.noise_multiplier**2 / entry.shares * parameters * entry.steps
     return math.sqrt(noise) / signal if signal else 0.0
+
+
+_USUAL = (100, 1000, 10_000)  # test records of all sites together, if their number is not known
+_NORMAL = 1.96  # deviations of an interval of 95 %
+_GUESS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SiteMetricsForecast:
+    """noise: its multiplier. epsilon: what the evaluation costs each site's test records at delta, within
+    `evaluate-epsilon`. deviation: of the noise in each cell. sites: with test records. records: of all sites,
+    about; 0: not known; of_persons: persons were counted, and each may have more.
+    """
+
+    noise: float
+    epsilon: float
+    delta: float
+    deviation: float
+    sites: int
+    records: int
+    of_persons: bool = False
+
+    def half_width(self, records: int, *, noisy: bool = True) -> float:
+        """The largest half-width of accuracy's interval, whatever the accuracy is.
+
+        Let a be right over all, and s the deviation. Half of the cells of the block of all records count
+        right answers, BINS of 2 BINS. To first order a moves by (1 - a) of the noise of these and by -a of
+        that of the others, over n: by s^2 BINS ((1 - a)^2 + a^2) / n^2, at most s^2 BINS / n^2. That of the
+        sample is a (1 - a) / n, at most 1 / 4n.
+        """
+        noise = self.deviation**2 * BINS / records**2 if noisy else 0.0
+        return _NORMAL * math.sqrt(noise + 0.25 / records)
+
+    def lines(self) -> Iterator[str]:
+        yield (
+            f"sites' own test records: an evaluation at {counted(self.sites, 'site')} costs them epsilon "
+            f"{rounded_up(self.epsilon)} at delta {self.delta:g}, in accounts of their own, with noise "
+            f"multiplier {self.noise:g}"
+        )
+        one_each = ", one of each person," if self.of_persons and self.records else ""
+        for records in (self.records,) if self.records else _USUAL:
+            width, plain = self.half_width(records), self.half_width(records, noisy=False)
+            found = "is hidden by the noise" if width >= _GUESS else f"is known to within {width:.2g} at most"
+            yield (
+                f"of about {records} test records{one_each} at all sites together the accuracy {found}, "
+                f"with 95 % (without noise {plain:.2g})"
+            )
+
+
+def forecast_site_metrics(config: RunConfig, sizes: tuple[int, ...] = ()) -> SiteMetricsForecast | None:
+    """None if the sites are not asked, or if the form of the data is not known here.
+
+    sizes: declared training records of the clients; empty: they are elsewhere, and are taken to have the
+    config's evaluate-epsilon. ConfigError for a task without classes; AccountingError if no noise is enough.
+    """
+    if not config.site_metrics or task_of(config).known_form is None:
+        return None
+    share = config.test_share
+    tests = [round(size * share / (1 - share)) for size in sizes]
+    delta = auto_delta(max([1, *tests])) if config.delta == AUTO else float(config.delta)
+    noise = calibrate_noise(1.0, 1, config.evaluate_epsilon, delta, accountant=config.accountant)
+    layout, sites = Layout.of(task_of(config).form, cap_of(config)), config.clients
+    grid = noise_grid(layout.sensitivity, noise, layout.size, sum_error(1))
+    return SiteMetricsForecast(
+        noise,
+        compute_epsilon([Entry(1.0, noise, 1)], delta, config.accountant),
+        delta,
+        math.sqrt(sites) * grid.deviation,
+        sites,
+        sum(tests),
+        of_persons=bool(config.person_column),
+    )

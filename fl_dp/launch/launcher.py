@@ -12,8 +12,7 @@ import tomli_w
 
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive, private_folder, write_whole
-from fl_dp.launch.exit_codes import ExitCode
-from fl_dp.launch.files_first import check_clients_files
+from fl_dp.errors import ExitCode
 from fl_dp.launch.ledger_place import (
     check_no_ledger_yet,
     check_one_choice,
@@ -21,15 +20,7 @@ from fl_dp.launch.ledger_place import (
     ledger_place,
     ledger_words,
 )
-from fl_dp.launch.preflight import (
-    check_choices,
-    check_ledgers,
-    check_names,
-    check_parts,
-    check_room,
-    check_server,
-    with_absolute_paths,
-)
+from fl_dp.launch.preflight import check_first, check_ledgers, check_room, check_server, preflight
 from fl_dp.launch.progress_reporter import ProgressReporter
 from fl_dp.launch.ray_ahead import RayAhead, ray_ahead
 from fl_dp.launch.request import Engine, RunRequest
@@ -41,7 +32,6 @@ from fl_dp.reporting.wording import counted, in_lines
 from fl_dp.simulation.cluster.runtime import ray_is_there
 
 CHECKING = "checking the settings; importing PyTorch"
-CHECKING_MODEL = "checking the model and the test data"
 
 
 def launch(
@@ -67,11 +57,13 @@ def launch(
     """
     tell.doing(CHECKING)
     check_one_choice(ledger, one_run=one_run_ledger)
-    check_names(request.config)
-    check_clients_files(request.config)
+    check_first(request.config, clients=True)
     alone = engine is not None and not ray_address and not ray_is_there()
     with ExitStack() as held, _under_way(engine, ray_address) as ray:
-        config, notes = _checked(request, tell, alone=alone)
+        checked = preflight(request.config, clients=True, doing=tell.doing)
+        config = checked.config
+        if alone:
+            check_room(config)
         place = ledger_place(config, engine, ledger, one_run=one_run_ledger)
         check_ledgers(place.folder)
         if place.folder is None:
@@ -85,29 +77,12 @@ def launch(
             tell.run(config, folder)
             doing = "simulating" if engine else "starting"
             first = f"{doing} {counted(config.clients, 'client')}; files in {folder.shown}"
-            for line in (*notes, first, place.line(folder)):
+            for line in (*request.notes, *checked.notes, first, place.line(folder)):
                 tell.say(in_lines(line))
             ledgers = place.within(folder)
             start = Launch(engine, ledgers, ray_address, place.one_run)
             start.write(folder)
             return _run(config, folder, start, ray, tell, resumed=False, quiet=quiet)
-
-
-def _checked(
-    request: RunRequest, tell: ProgressReporter, *, alone: bool
-) -> tuple[RunConfig, tuple[str, ...]]:
-    """The config with absolute paths, and notes for the user; FlDpError for what would fail later.
-
-    alone: this machine's memory has to hold all of it.
-    """
-    check_choices(request.config)
-    config = with_absolute_paths(request.config)
-    tell.doing(CHECKING_MODEL)
-    check_server(config)
-    tell.doing("reading the training data and splitting them among the clients")
-    if alone:
-        check_room(config)
-    return config, (*request.notes, *check_parts(config))
 
 
 def resume(path: Path, *, ray_address: str | None, tell: ProgressReporter) -> ExitCode:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fl_dp.clean_text import clean_json
-from fl_dp.errors import LaunchError
-from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.errors import ExitCode, LaunchError
 from fl_dp.launch.ledger_place import way_on
 from fl_dp.launch.processes import tail
 from fl_dp.launch.resumption import go_on_with

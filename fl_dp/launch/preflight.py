@@ -1,45 +1,148 @@
 """Checks before a process is started: names, paths, data, parts, model."""
 
 import dataclasses
+import glob
 import math
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fl_dp.accounting.accountant import check_holds_budgets
 from fl_dp.accounting.ledger.files import ledger_file
 from fl_dp.choices import FEATURES, SOURCES
-from fl_dp.config.data import RECORD
+from fl_dp.config.data import CLIENT, RECORD
 from fl_dp.config.flat import AUTO
 from fl_dp.config.run import RunConfig
+from fl_dp.config.task import TaskSettings
 from fl_dp.durable_files import private_folder
 from fl_dp.errors import AccountingError, ConfigError, DataError, LedgerError, ModelError
-from fl_dp.launch.environment import cores
 from fl_dp.launch.ledger_place import check_copies
+from fl_dp.launch.processes import cores
 from fl_dp.models.names import absolute_model, check_name, is_own_code
 from fl_dp.records import ClientProfile
 from fl_dp.reporting.tracking import check_trackers
+from fl_dp.reporting.wording import some
 
 if TYPE_CHECKING:
     from fl_dp.data.tensor_data import TensorData
 
 _FEW_STEPS = 30  # no model was seen to learn well in fewer
 _ALWAYS_MET = 1.0  # an epsilon that some noise meets for any plan; to compute it takes a while
+_RAISING = nullcontext()
+SERVER = "server"  # stands for the client in the name of the server's file; as in tasks/records.py
 
 
-def check_names(config: RunConfig) -> None:
-    """Raise ConfigError for unknown data, models or trackers, or an accountant unfit for budgets.
+def check_files(settings: TaskSettings, clients: Sequence[str] = ()) -> None:
+    """Raise DataError if the data, or a named schema, do not exist. A task of the user's own is not checked.
 
-    Quick: nothing is loaded.
+    clients: the names to put in place of `{client}`.
     """
+    kind, _, path = settings.data.partition(":")
+    if settings.task or not path or not takes_path(kind):
+        return
+    names = clients if settings.by_client else ("",)
+    for name in names:
+        file = Path(path.replace(CLIENT, name)).expanduser().absolute()
+        if not file.exists():
+            whose = f"client {name}: " if settings.by_client else ""
+            rename = _rename(path) if name.isdecimal() else ""
+            raise DataError(f"{whose}{file}: no such file, named by data = {settings.data!r}.{rename}")
+    if settings.schema and not (schema := Path(settings.schema).expanduser().absolute()).exists():
+        raise DataError(f"{schema}: no such schema file; `fl-dp schema FILE` drafts one.")
+
+
+def clients_there(path: str) -> list[str]:
+    """The names in place of `{client}` in the files that match `path`, sorted; the server's may be one."""
+    before, _, after = str(Path(path).expanduser().absolute()).partition(CLIENT)
+    found = glob.glob(f"{glob.escape(before)}*{glob.escape(after)}")
+    return sorted(file[len(before) : len(file) - len(after)] for file in found)
+
+
+def _rename(path: str) -> str:
+    """What to do if all clients' files are called by names; empty if there are none, or some by numbers."""
+    named = [name for name in clients_there(path) if name != SERVER]
+    if not named or any(map(str.isdecimal, named)):
+        return ""
+    before, _, after = path.partition(CLIENT)
+    part = before.rpartition("/")[2] + CLIENT + after.partition("/")[0]  # a file or folder
+    return (
+        f" Clients of a run on one machine are called 0, 1, ...; found were {some(named)}: rename the files "
+        f"or link them, such as ln -s {part.replace(CLIENT, named[0])} {part.replace(CLIENT, '0')}."
+    )
+
+
+def takes_path(source: str) -> bool:
+    """Whether the file of a built-in source says `is_path=True`; it is not imported, as it needs PyTorch."""
+    spec = find_spec(SOURCES.module(source)) if source in SOURCES.built_in() else None
+    return bool(spec and spec.origin and "is_path=True" in Path(spec.origin).read_text(encoding="utf-8"))
+
+
+def check_first(config: RunConfig, *, clients: bool) -> None:
+    """The quick checks, before PyTorch is imported: files and names. Raises DataError and ConfigError.
+
+    clients: whether they are on this machine, too.
+    """
+    if clients:
+        check_files(config, [str(client) for client in range(config.clients)])
+    if config.evaluate == "server":
+        check_files(config, [SERVER])
     check_holds_budgets(config.accountant)
     SOURCES.check(config.data)
     if config.features:
         FEATURES.check(config.features)
     check_name(config.model)
     check_trackers(config.track_names)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Checked:
+    """config: with absolute paths. notes: for the user. sizes: the declared, public number of records or
+    persons of each client; empty if clients are elsewhere, or if their data cannot be used.
+    """
+
+    config: RunConfig
+    notes: tuple[str, ...]
+    sizes: tuple[int, ...] = ()
+
+
+def preflight(
+    config: RunConfig,
+    *,
+    clients: bool,
+    each: AbstractContextManager[Any, bool | None] = _RAISING,
+    check_task: Callable[[RunConfig], bool] = lambda config: True,
+    budget: bool = True,
+    doing: Callable[[str], None] = lambda words: None,
+) -> Checked:
+    """Everything that a run needs, after `check_first`: choices, data, split, model and budget.
+
+    clients: whether they are on this machine, too; their records are then read and split. each: the context
+    of each step that others do not need; one that swallows errors lets all steps be tried. check_task: also
+    checks task and model; false if it has found what the server's checks would find again. budget: whether
+    some client must be able to take a step. doing: told what takes a while. Raises FlDpError.
+    """
+    check_choices(config)
+    config = with_absolute_paths(config)
+    sizes, notes = tuple[int, ...](), tuple(_of_settings(config))
+    from fl_dp.federation.devices import find_device  # late: imports torch
+
+    with each:
+        find_device(config.device)  # otherwise the run would end as soon as it has begun
+    with each:
+        if clients:
+            doing("reading the training data and splitting them among the clients")
+            sizes, notes = split(config)
+    with each:
+        doing("checking the model and the test data")
+        if (sizes or not clients) and check_task(config):
+            check_server(config)
+    if sizes and budget:
+        check_budget(config, max(sizes))
+    return Checked(config, notes, sizes)
 
 
 def check_choices(config: RunConfig) -> None:
@@ -70,12 +173,12 @@ def check_choices(config: RunConfig) -> None:
         choose_model(config.model)
     choose_partition(PartitionSettings.of(config))
     loss_of(config.loss)
-    settings_of(config.optimizer, config.optimizer_settings, config.momentum)
+    settings_of(config.optimizer, config.other_settings, config.momentum)
     check_algorithm(config.local_algorithm, config.pull, config.learning_rate, config.optimizer)
     if config.strategy:
         own_parts(config.strategy)
     check_aggregation(config)
-    server_optimizer_of(config.server_optimizer, config.server_learning_rate)
+    server_optimizer_of(config.server_optimizer)
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
@@ -137,7 +240,7 @@ def check_server(config: RunConfig) -> None:
         load_start(model, config.start)
     except ModelError as error:
         raise ConfigError(str(error)) from error
-    check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, list(model.parameters()))
+    check_optimizer(config.optimizer, config.other_settings, config.momentum, list(model.parameters()))
     personal_names(config.personal, tuple(trainable(model)))
     if task.known_form is None:
         return  # the user's own model() and no data here: each client checks it before it pays
@@ -181,23 +284,8 @@ def check_ledgers(folder: Path | None) -> None:
             raise ConfigError(f"--ledger {folder}: {error}") from error
 
 
-def check_parts(config: RunConfig) -> tuple[str, ...]:
-    """As `split`, and ConfigError if no client could take a step. Returns notes about the parts."""
-    parts = split(config)
-    check_budget(config, max(parts.sizes))
-    return parts.notes
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Parts:
-    """sizes: the declared, public number of records or persons of each client. notes: for the user."""
-
-    sizes: tuple[int, ...]
-    notes: tuple[str, ...]
-
-
-def split(config: RunConfig) -> Parts:
-    """Load the training data, downloading them once for all clients, and split them.
+def split(config: RunConfig) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Load the training data, downloading them once for all clients, and split them: declared sizes, notes.
 
     Raises DataError, and ConfigError if the clients, whose settings come from the run, would decline.
     """
@@ -218,7 +306,7 @@ def split(config: RunConfig) -> Parts:
     kept = 1 - config.test_share  # about: a secret hash decides
     units = [max(1, round(kept * len({whose[row] for row in part.tolist()}))) for part in parts]
     sizes = tuple(auto_size(number, config) for number in units)
-    return Parts(sizes, (*_notes(config, train, min(sizes)), *_of_settings(config)))
+    return sizes, (*_notes(config, train, min(sizes)), *_of_settings(config))
 
 
 def check_budget(config: RunConfig, largest: int) -> None:
@@ -247,11 +335,6 @@ def check_budget(config: RunConfig, largest: int) -> None:
             f"{one.noise_multiplier:g}; choose a larger epsilon, more noise or a smaller "
             "expected-batch-size."
         )
-
-
-def notes_of_served(config: RunConfig) -> tuple[str, ...]:
-    """What a server should tell its user about remote clients, whose settings it cannot see."""
-    return tuple(_of_settings(config))
 
 
 def _check_sites_of_a_person(config: RunConfig, persons: Sequence[Collection[str | int]]) -> None:

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fl_dp.launch.environment import cores, thread_settings
-from fl_dp.launch.processes import MARKER, Processes
+from fl_dp.launch.processes import MARKER, Processes, cores, thread_settings
 
 
 class RayAhead:

@@ -12,7 +12,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import version_of
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, ExitCode
 from fl_dp.federation.link.door import Door
 from fl_dp.federation.link.hub import Hub
 from fl_dp.federation.link.link_grid import LinkGrid
@@ -24,7 +24,6 @@ from fl_dp.federation.server.run_end import send_final_model
 from fl_dp.federation.wire.arrays import NDArray
 from fl_dp.kits.kit import ROSTER, ServerKit, trusted_roster
 from fl_dp.kits.roster import Roster
-from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.logs import log_files, security_log
 from fl_dp.launch.outcome import conclude, tried
 from fl_dp.launch.progress_grid import ProgressGrid

@@ -8,7 +8,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.form import names_of
-from fl_dp.launch.files_first import clients_there
+from fl_dp.launch.preflight import clients_there
 
 if TYPE_CHECKING:
     from torch import nn
@@ -55,7 +55,7 @@ def validate(
     if config and result.model is not None:
         parameters = list(result.model.parameters())
         try:
-            check_optimizer(config.optimizer, config.optimizer_settings, config.momentum, parameters)
+            check_optimizer(config.optimizer, config.other_settings, config.momentum, parameters)
         except FlDpError as error:
             result.findings.append(Finding("optimizer", str(error)))
         try:

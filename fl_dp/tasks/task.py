@@ -168,7 +168,7 @@ class Task:
 
     @property
     def _views(self) -> Views:
-        return Views(self.settings.views, self.settings.augmentation)
+        return Views(self.settings.views, self.settings.changes)
 
     def check_loss(self) -> None:
         """Raise ConfigError if the built-in loss does not suit the data's targets or class weights.

@@ -65,7 +65,7 @@ class Views:
         if self and (len(form.input_shape) != 3 or form.vocabulary):
             raise ConfigError(
                 f"augmentation = {self.names!r}: is for images, and the data have inputs of shape "
-                f"{form.input_shape}; leave augmentation and views out."
+                f"{form.input_shape}; leave augmentation out."
             )
         for one, argument in augmentations_of(self.names):
             one.check(form, argument)

@@ -23,8 +23,8 @@ Sums = Sequence[Tensor | None]
 class LocalAlgorithm:
     """One for each client and round. `FedAvg` is this class itself: it adds nothing to the gradients.
 
-    pulled: whether it has the setting `pull`. keeps_model: whether a client's rounds continue from its own
-    model.
+    pulled: whether it pulls to other weights, as strongly as `pull` says. keeps_model: whether a client's
+    rounds continue from its own model.
 
     parameters: the trained ones, by name; their values are not used before `begin`. personal: the names of
     those that never leave the client; shared: of all others.
@@ -112,15 +112,15 @@ def personal_names(patterns: str, names: tuple[str, ...]) -> frozenset[str]:
     return found
 
 
-def check_algorithm(name: str, pull: float, learning_rate: float, optimizer: str) -> None:
-    """ConfigError for a strength of the pull that the algorithm does not have, or that would overshoot."""
-    kind = algorithm_class(name)
-    if pull and not kind.pulled:
-        raise ConfigError(f"pull = {pull:g}: local-algorithm = {name} pulls nothing; leave it out.")
+def check_algorithm(value: str, pull: float, learning_rate: float, optimizer: str) -> None:
+    """ConfigError for NAME:PULL with a pull that the algorithm does not have, or that would overshoot."""
+    kind = algorithm_class(value)
+    LOCAL_ALGORITHMS.argument(value, "PULL" if kind.pulled else None, optional=kind.keeps_model)
     if kind.pulled and not pull and not kind.keeps_model:
-        raise ConfigError(f"pull = 0: local-algorithm = {name} is fedavg then; name a strength > 0.")
+        raise ConfigError(f"local-algorithm = {value!r}: is fedavg then; name a pull > 0.")
     if optimizer == "sgd" and pull * learning_rate > 1:
         raise ConfigError(
-            f"pull = {pull:g}: times learning-rate = {learning_rate:g} it is above 1, so that a step passes "
-            f"the global weights that it pulls to; expected at most {1 / learning_rate:g}."
+            f"local-algorithm = {value!r}: times learning-rate = {learning_rate:g} the pull is above 1, so "
+            "that a step passes the global weights that it pulls to; expected at most "
+            f"{1 / learning_rate:g}."
         )

@@ -15,7 +15,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.federation.client.budgets import profile_of
 from fl_dp.federation.wire.messages import profile_from_content, profile_to_content
-from fl_dp.launch.preflight import check_names
+from fl_dp.launch.preflight import check_first
 from fl_dp.privacy_engine.settings import chosen_accountant
 from fl_dp.records import ClientProfile, Entry
 
@@ -49,7 +49,7 @@ def test_one_that_is_no_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     "use",
     [
         lambda name: Budget(3.0, 1e-5, name),
-        lambda name: check_names(RunConfig(accountant=name)),
+        lambda name: check_first(RunConfig(accountant=name), clients=False),
         lambda name: profile_of(ClientConfig(client="a", ledger="x", accountant=name), 100, (), "proven", 0),
         lambda name: profile_from_content(profile_to_content(ClientProfile("a", 9, 3.0, 1e-5, (), name))),
         lambda name: chosen_accountant(name, None),

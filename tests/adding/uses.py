@@ -39,8 +39,14 @@ from fl_dp.federation.server.verify import RoundResult, Verdict, settle
 from fl_dp.federation.wire.arrays import encode, specs
 from fl_dp.federation.wire.messages import plan_to_content, update_to_content
 from fl_dp.form import Form
-from fl_dp.launch.files_first import check_files
-from fl_dp.launch.preflight import check_choices, check_names, check_parts, check_server, with_absolute_paths
+from fl_dp.launch.preflight import (
+    check_choices,
+    check_files,
+    check_first,
+    check_server,
+    split,
+    with_absolute_paths,
+)
 from fl_dp.models.build import build_model
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 from fl_dp.reporting.run_folder import RunFolder
@@ -70,7 +76,7 @@ DATA = TensorData(
 def check(**settings):
     """What is checked of a run before anything is started."""
     config = RunConfig(**settings)
-    check_names(config)
+    check_first(config, clients=False)
     check_choices(config)
     check_server(config)
     return config
@@ -133,7 +139,7 @@ def test_a_source_is_loaded_and_found_from_anywhere(tmp_path, monkeypatch):
     assert config.data == f"columns:{tmp_path}/table"
     monkeypatch.chdir("/")
     check(data=config.data)
-    assert check_parts(config)[0].startswith("the smallest client declares 1 records")
+    assert split(config)[1][0].startswith("the smallest client declares 1 records")
     with pytest.raises(DataError, match=r"^/table: no such file, named by data = 'columns:table'"):
         check_files(RunConfig(data="columns:table"))
 
@@ -147,7 +153,7 @@ def test_a_partition_is_used_and_named_in_ledgers():
 def test_features_are_computed():
     config = check(features="edges")
     assert str(task_of(config).form) == "numbers of shape (1, 8, 7) to 10 classes"
-    assert check_parts(config)[-1].startswith("features edges of all records take 0 MiB")
+    assert split(config)[1][-1].startswith("features edges of all records take 0 MiB")
 
 
 def test_a_loss_is_planned_trained_and_evaluated():
@@ -171,7 +177,7 @@ def test_a_local_algorithm_trains():
 
 
 def test_an_augmentation_changes_views_and_is_compared():
-    assert check(augmentation="negative", views=2).seen == "2 views by negative"
+    assert check(augmentation="negative,views:2").seen == "2 views by negative"
     words = np.array([0, 2**63], np.uint64)  # a number below one half, and one half
     images = torch.full((1, 1, 1, 2, 2), 0.25)
     views = Views(2, "negative").of(images, torch.tensor([0]), lambda example, count: words)

@@ -107,7 +107,7 @@ def test_onnx_holds_the_model_behind_the_features(run, tmp_path):
 def test_training_checking_evaluating_and_clients_files_see_one_form(data, tmp_path):
     config = RunConfig(data=data, features="scatter:1", model="norm-linear", clients=2)
     check_server(config)
-    assert split(config).notes[-1].startswith("features scatter:1 of all records take 0 MiB")
+    assert split(config)[1][-1].startswith("features scatter:1 of all records take 0 MiB")
     task = task_of(config)
     test = evaluation_records(config, task)
     train, _ = load_parts(config)

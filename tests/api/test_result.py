@@ -82,7 +82,7 @@ def test_a_built_in_model_comes_with_its_weights_and_ready_to_answer(make_run, p
 
 
 def test_a_site_has_the_final_model_with_the_parameters_of_its_own(make_run, edit):
-    folder = make_run(local_algorithm="mr-mtl", pull=0.1, clients=3, model="mlp")
+    folder = make_run(local_algorithm="mr-mtl:0.1", clients=3, model="mlp")
     kept = folder / "clients" / "kept"
     result = fl_dp.load_run(folder)
     with pytest.raises(ConfigError, match="only simulations with Ray"):

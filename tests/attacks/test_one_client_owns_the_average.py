@@ -92,5 +92,6 @@ def test_where_others_are_more_than_it_takes_to_hide_them_it_gains_nothing(fakes
     assert accuracy(learnt) == 1.0
     assert np.linalg.norm(learnt) < 10
     number = 11 if aggregation == "bulyan" else 7
-    two = run(fakes, fifty, number=number, hostile=2, malicious_clients=2, aggregation=aggregation)
+    against_two = aggregation if aggregation == "median" else f"{aggregation}:2"
+    two = run(fakes, fifty, number=number, hostile=2, aggregation=against_two)
     assert accuracy(two) == 1.0

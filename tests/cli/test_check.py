@@ -31,7 +31,7 @@ def test_its_words_are_those_of_run_and_the_config_may_stand_first(asked, words)
     assert run_command(app, ["check", *words, *more]) == 2
     ((config, options),) = asked
     assert (config.rounds, config.clients, config.min_clients, config.epsilon, config.seed) == (7, 4, 2, 2, 5)
-    where = {"out": Path("o"), "ledger": Path("l"), "one_run_ledger": False}
+    where = {"out": Path("o"), "ledger": Path("l"), "one_run_ledger": False, "server": False}
     assert options == {"engine": "ray", **where}
 
 

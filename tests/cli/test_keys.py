@@ -24,10 +24,10 @@ def test_all_keys_are_shown_and_one_with_all_that_is_said_of_it(capsys):
 
     out = keys()
     assert all(f"\n{key} " in out for key in RunConfig().to_flat())
-    out = keys("weights", "server_learning_rate")
+    out = keys("weights", "server_optimizer")
     assert 'weights = "declared"\n' in out
     assert "\n  values: declared, uniform, noise\n" in out
-    assert "\nserver-learning-rate = " in out
+    assert "\nserver-optimizer = " in out
     assert keys("--client", "ledger").startswith("ledger\n  SQLite file")
     assert keys("--markdown") == keys_page()
     assert keys("weight", code=2) == "error: weight: unknown key; did you mean weights?\n"

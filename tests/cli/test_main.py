@@ -14,9 +14,8 @@ import typer
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import SECTIONS, app
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import DataError, FlDpError, LaunchError, ModelError, TaskError
+from fl_dp.errors import DataError, ExitCode, FlDpError, LaunchError, ModelError, TaskError
 from fl_dp.launch import launcher
-from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.request import RunRequest
 
 
@@ -37,7 +36,18 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[RunC
 
 def test_arguments_and_options_reach_the_launch(launched, tmp_path):
     out = tmp_path / "x"
-    words = ["--simulate", "--out", str(out), "--seed", "7", "5", "2", "--set", "momentum=0.9", "--set"]
+    words = [
+        "--simulate",
+        "--out",
+        str(out),
+        "--seed",
+        "7",
+        "5",
+        "2",
+        "--set",
+        "optimizer-settings=momentum=0.9",
+        "--set",
+    ]
     assert run_command(app, ["run", *words, "weights=uniform"]) == 3
     (config, options) = launched[0]
     assert (config.clients, config.min_clients, config.seed) == (5, 2, 7)
@@ -179,9 +189,9 @@ def test_the_console_script_and_the_module_are_the_same_command():
 def test_the_first_line_does_not_wait_for_torch_or_flower(tmp_path, command):
     code = (
         "import sys\nfrom fl_dp.cli import main, server\nfrom fl_dp.launch import launcher\n"
-        "def stop(config):\n"
+        "def stop(config, **more):\n"
         "    print({'torch', 'flwr', 'ray'} & set(sys.modules), flush=True)\n    raise KeyboardInterrupt\n"
-        "launcher.check_names = server.check_names = stop\n"
+        "launcher.check_first = server.check_first = stop\n"
         "sys.argv = ['fl-dp', *sys.argv[1:]]\nmain.main()"
     )
     state = os.environ | {"XDG_STATE_HOME": str(tmp_path)}

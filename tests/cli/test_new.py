@@ -5,7 +5,7 @@ import shlex
 
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
-from fl_dp.launch.preflight import check_choices, check_parts, check_server
+from fl_dp.launch.preflight import check_choices, check_server, split
 from fl_dp.launch.request import read_config
 
 
@@ -17,7 +17,7 @@ def test_what_it_writes_passes_every_check_from_any_folder(tmp_path, monkeypatch
     config = read_config(tmp_path / "a/mine/run.toml")
     check_choices(config)
     check_server(config)
-    assert check_parts(config) == ()
+    assert split(config)[1] == ()
 
 
 def test_its_readme_names_options_that_there_are(tmp_path, capsys):

@@ -2,7 +2,7 @@
 
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
-from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.errors import ExitCode
 
 from ..reporting.page.conftest import make
 

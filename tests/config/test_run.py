@@ -49,7 +49,11 @@ def test_a_client_assumes_what_a_run_assumes():
         (RunConfig, "noise-multiplier", float("inf")),
         (RunConfig, "epsilon", float("inf")),
         (RunConfig, "delta", 1),
-        (RunConfig, "momentum", 1.0),
+        (RunConfig, "optimizer-settings", "momentum=1"),
+        (RunConfig, "optimizer-settings", "momentum=true"),
+        (RunConfig, "local-algorithm", "fedprox:x"),
+        (RunConfig, "local-algorithm", "mr-mtl:-1"),
+        (ClientConfig, "allow-secure-sum", 1),
         (RunConfig, "partition", "even"),
         (RunConfig, "accountant", "no-such-accountant"),
         (RunConfig, "optimizer-settings", "betas"),
@@ -64,6 +68,14 @@ def test_a_bad_setting_is_refused_by_name(kind, key, value):
     """Beside test_setting.py, which has every number, and test_values.py with the words."""
     with pytest.raises(ConfigError, match=f"^{key} = "):
         kind.from_flat({**(CLIENT if kind is ClientConfig else {}), key: value})
+
+
+def test_what_plans_hold_apart_is_read_from_arguments():
+    config = RunConfig(optimizer_settings="nesterov=true, momentum=0.5", local_algorithm="mr-mtl:0.25")
+    assert (config.momentum, config.other_settings) == (0.5, "nesterov=true")
+    assert (config.algorithm, config.pull) == ("mr-mtl", 0.25)
+    other = RunConfig(optimizer="rmsprop", optimizer_settings="momentum=0.5", local_algorithm="mr-mtl")
+    assert (other.momentum, other.other_settings, other.pull) == (0.0, "momentum=0.5", 0.0)
 
 
 def test_the_physical_batch_may_be_left_to_the_machine():

@@ -32,15 +32,15 @@ from fl_dp.errors import ConfigError
         (
             RunConfig,
             {"server-optimizer": ()},
-            "server-optimizer = (): expected a text, how the aggregated weights change the global ones "
-            "(docs/strategies.md#at-the-server).",
+            "server-optimizer = (): expected a text, how the aggregated weights change the global ones; "
+            "fedadam:RATE sets another rate than its usual (docs/strategies.md#at-the-server).",
         ),
         (
             RunConfig,
             {"delta": "atuo"},
             "delta = 'atuo': expected a number > 0 and <= 0.1, or auto; did you mean auto?",
         ),
-        (ClientConfig, {"approve": "yes"}, "approve = 'yes': expected true or false."),
+        (ClientConfig, {"vary-mechanism": "yes"}, "vary-mechanism = 'yes': expected true or false."),
         (
             RunConfig,
             {"weights": "Uniform"},

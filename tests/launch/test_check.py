@@ -10,12 +10,11 @@ import fl_dp
 from fl_dp.accounting.budget import Budget
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError
+from fl_dp.errors import ConfigError, ExitCode
 from fl_dp.federation.client import registration
-from fl_dp.launch.check import CheckResult, check_run, check_served
+from fl_dp.launch.check import CheckResult, check_run
 from fl_dp.launch.check_words import print_check
 from fl_dp.launch.clients import client_config
-from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.request import RunRequest, request_of
 from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
@@ -172,10 +171,12 @@ def test_a_servers_config_needs_no_records_here(tmp_path, capsys):
     found = checked(config)
     assert found.exit_code == ExitCode.USAGE
     assert "fl-dp check --server" in said(found, capsys)
-    served = check_served(RunRequest(config, ()))
+    served = check_run(RunRequest(config, ()), engine=None, server=True)
     assert (served.exit_code, served.problems) == (ExitCode.TRAINED, ())
     assert said(served, capsys).startswith("the server would start.")
-    refused = check_served(RunRequest(replace(config, evaluate="server"), ()))  # it needs test data, then
+    refused = check_run(
+        RunRequest(replace(config, evaluate="server"), ()), engine=None, server=True
+    )  # it needs test data, then
     assert refused.exit_code == ExitCode.USAGE
     assert "patients.csv: no such file" in refused.problems[0]
 

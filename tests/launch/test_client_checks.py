@@ -15,7 +15,7 @@ from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.federation.client import journal
-from fl_dp.launch.client_checks import check_data_named, check_newest_ledger, check_task
+from fl_dp.launch.site import check_data_named, check_newest_ledger, check_task
 from fl_dp.records import LocalUpdate
 
 READS = """

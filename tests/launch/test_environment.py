@@ -1,4 +1,4 @@
-from fl_dp.launch.environment import child_environment
+from fl_dp.launch.processes import child_environment
 
 
 def test_flower_is_quiet_and_keeps_its_state_here_and_what_the_user_has_set_stays(tmp_path, monkeypatch):

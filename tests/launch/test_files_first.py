@@ -11,7 +11,7 @@ from fl_dp.choices import SOURCES
 from fl_dp.config.run import RunConfig
 from fl_dp.data.source import Source
 from fl_dp.errors import DataError
-from fl_dp.launch.files_first import SERVER, check_files, takes_path
+from fl_dp.launch.preflight import SERVER, check_files, takes_path
 from fl_dp.tasks import records
 
 

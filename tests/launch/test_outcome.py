@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from fl_dp.errors import ConfigError, LaunchError
-from fl_dp.launch.exit_codes import ExitCode
+from fl_dp.errors import ConfigError, ExitCode, LaunchError
 from fl_dp.launch.outcome import RunEnd, conclude, tried
 from fl_dp.reporting.reports import RUN_EPSILON_SPENT
 from fl_dp.reporting.run_folder import RunFolder

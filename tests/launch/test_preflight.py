@@ -8,15 +8,14 @@ from torch import nn
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, DataError, TaskError
-from fl_dp.launch import preflight
 from fl_dp.launch.preflight import (
     check_choices,
+    check_first,
     check_ledgers,
-    check_names,
-    check_parts,
     check_room,
     check_server,
-    notes_of_served,
+    preflight,
+    split,
     with_absolute_paths,
 )
 
@@ -35,9 +34,10 @@ def test_what_is_right_passes():
     ],
 )
 def test_a_name_that_is_not_there_is_known_at_once(config, expected):
-    for check in (check_names, check_choices):
-        with pytest.raises(ConfigError, match=expected):
-            check(config)
+    with pytest.raises(ConfigError, match=expected):
+        check_first(config, clients=False)
+    with pytest.raises(ConfigError, match=expected):
+        check_choices(config)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_name_that_is_not_there_is_known_at_once(config, expected):
     ],
 )
 def test_a_wrong_argument_or_setting_is_known_before_data_are_read(config, expected):
-    check_names(config)
+    check_first(config, clients=False)
     with pytest.raises(ConfigError, match=expected):
         check_choices(config)
 
@@ -86,22 +86,22 @@ def test_a_model_that_cannot_be_protected_is_refused_before_anything_starts(monk
 def test_few_rounds_of_secure_sums_are_said(aggregation, rounds, said):
     config = RunConfig(clients=3, min_clients=3, fit_clients=3, aggregation=aggregation, rounds=rounds)
     note = 'with aggregation = "secure" a round is one step, so rounds = 3 trains only that many'
-    assert [one.startswith(note) for one in notes_of_served(config)] == [True] * said
-    assert sum(one.startswith(note) for one in check_parts(config)) == said
+    assert [one.startswith(note) for one in preflight(config, clients=False).notes] == [True] * said
+    assert sum(one.startswith(note) for one in split(config)[1]) == said
 
 
 @pytest.mark.parametrize(("privacy", "said"), [("on", False), ("off", True)])
 def test_settings_chosen_for_clipped_gradients_are_said_where_nothing_clips(privacy, said):
-    notes = check_parts(RunConfig(privacy=privacy))
+    notes = split(RunConfig(privacy=privacy))[1]
     assert any("clips nothing: gradients longer than max-grad-norm = 1" in note for note in notes) == said
 
 
 def test_small_parts_are_said():
-    (note,) = check_parts(RunConfig(clients=50, expected_batch_size=64))
+    (note,) = split(RunConfig(clients=50, expected_batch_size=64))[1]
     assert note.startswith(
         "the smallest client declares 28 records; a client with fewer than expected-batch-size = 64"
     )
-    assert check_parts(RunConfig(clients=2)) == ()
+    assert split(RunConfig(clients=2))[1] == ()
 
 
 TASK = """
@@ -170,12 +170,12 @@ def test_the_unit_is_said_where_records_are_grouped(tmp_path):
     (tmp_path / "people.csv").write_text(f"who,age,ill\n{rows}")
     (tmp_path / "people.schema.toml").write_text(PEOPLE)
     config = RunConfig(data=f"csv:{tmp_path}/people.csv", expected_batch_size=8, physical_batch_size=8)
-    assert "epsilon protects one record, but the records are grouped by 'who'" in check_parts(config)[0]
-    assert "unit = person:who" in check_parts(config)[0]
-    assert check_parts(replace(config, partition="by:who")) == ()
+    assert "epsilon protects one record, but the records are grouped by 'who'" in split(config)[1][0]
+    assert "unit = person:who" in split(config)[1][0]
+    assert split(replace(config, partition="by:who"))[1] == ()
     persons = replace(config, unit="person:who", records_per_person=4)
-    assert check_parts(persons) == ()
-    many = check_parts(replace(persons, expected_batch_size=64, physical_batch_size=64))[0]
+    assert split(persons)[1] == ()
+    many = split(replace(persons, expected_batch_size=64, physical_batch_size=64))[1][0]
     assert "persons; a client with fewer than expected-batch-size = 64 uses all its persons" in many
 
 
@@ -208,8 +208,8 @@ def test_who_is_at_several_clients_is_refused(tmp_path):
         expected_batch_size=4, physical_batch_size=4, evaluate="off",
     )  # fmt: skip
     with pytest.raises(DataError, match=r"at up to 2 clients, whose epsilons would add up"):
-        check_parts(config)
-    check_parts(replace(config, unit="record", records_per_person=0))
+        split(config)
+    split(replace(config, unit="record", records_per_person=0))
 
 
 @pytest.mark.parametrize(
@@ -224,8 +224,8 @@ def test_who_is_at_several_clients_is_refused(tmp_path):
 )
 def test_a_budget_that_nothing_meets_is_no_budget_that_is_spent(settings, words):
     with pytest.raises(ConfigError, match=words):
-        check_parts(RunConfig(**settings))
-    check_parts(RunConfig(**{**settings, "epsilon": 0.9, "noise_multiplier": 8.0}))
+        preflight(RunConfig(**settings), clients=True)
+    preflight(RunConfig(**{**settings, "epsilon": 0.9, "noise_multiplier": 8.0}), clients=True)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_ledgers_that_cannot_be_kept_are_refused_before_a_start(tmp_path, name, 
 
 
 def test_a_machine_without_room_for_one_client_is_known_before_ray_runs(monkeypatch):
-    monkeypatch.setattr(preflight, "cores", lambda: 2)
+    monkeypatch.setattr("fl_dp.launch.preflight.cores", lambda: 2)
     check_room(RunConfig(clients_per_cpu=0.5))
     with pytest.raises(ConfigError, match="a client needs 4 cores and 0 GPUs, and no machine has as much"):
         check_room(RunConfig(clients_per_cpu=0.25))

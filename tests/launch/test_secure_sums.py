@@ -54,7 +54,7 @@ def run(folder: Path, killed_at: str = "") -> tuple[dict, list[dict]]:
         **os.environ, "XDG_STATE_HOME": str(folder / "state"), "KILLED_AT": killed_at,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }  # fmt: skip
-    settings = ("aggregation=secure", "secure-dropouts=1")
+    settings = ("aggregation=secure:1",)
     ended = fl_dp("run", "--out", str(folder / "run"), "5", "4", "5", "2", settings=settings, env=env)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return json.loads((folder / "run" / "summary.json").read_text()), json_lines(

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fl_dp.config.client import ClientConfig
+from fl_dp.errors import ExitCode
 from fl_dp.federation.client.journal import Line, append, in_words, journal_folder
 from fl_dp.kits.provision import loopback_server, loopback_site
 from fl_dp.launch import site as module
-from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.site import JournalWatch
 
 

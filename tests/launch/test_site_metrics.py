@@ -9,7 +9,7 @@ import pytest
 from fl_dp.accounting.calibration import calibrate_noise
 from fl_dp.config.run import RunConfig
 from fl_dp.form import Form
-from fl_dp.launch.site_metrics import SiteMetricsForecast, forecast_site_metrics
+from fl_dp.launch.forecast import SiteMetricsForecast, forecast_site_metrics
 from fl_dp.tasks.load import task_of
 from fl_dp.tasks.score_histogram import Layout
 from fl_dp.tasks.score_metrics import estimates

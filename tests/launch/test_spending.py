@@ -20,7 +20,7 @@ from fl_dp.federation.client.budgets import budget_of
 from fl_dp.federation.client.registration import cut_of, dataset_name, records_name
 from fl_dp.federation.server.planning import round_mechanism
 from fl_dp.launch.clients import client_config
-from fl_dp.launch.spending import (
+from fl_dp.launch.forecast import (
     ForeseenAccounts,
     in_common,
     mean_rounds,

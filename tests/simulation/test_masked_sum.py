@@ -24,9 +24,7 @@ def secure(federation: Any, noise: float = 1.0, dropouts: int = 0) -> Any:
     plan, config = federation.plan, federation.config
     asked = {"steps": 1, "shares": CLIENTS - dropouts - 1, "noise_multiplier": noise}
     federation.plan = MethodType(lambda self, n=1: dataclasses.replace(plan(n), **asked), federation)
-    federation.config = MethodType(
-        lambda self: dataclasses.replace(config(), allow_secure_sum=True), federation
-    )
+    federation.config = MethodType(lambda self: dataclasses.replace(config(), allow_secure_sum=3), federation)
     return anew(federation)
 
 

@@ -12,7 +12,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.federation.client.registration import dataset_name, numbered
 from fl_dp.launch.clients import client_config
-from fl_dp.launch.preflight import check_choices, check_parts, check_server, with_absolute_paths
+from fl_dp.launch.preflight import check_choices, check_server, split, with_absolute_paths
 from fl_dp.tasks.load import task_of
 from fl_dp.tasks.records import evaluation_records, load_part, load_parts, of_client
 
@@ -65,7 +65,7 @@ def test_the_server_reads_its_own_file_and_needs_none_without_evaluation(folder:
     assert found is not None
     assert (len(found), task.form, task.class_names) == (4, found.form, ("no", "yes"))
     check_server(config)
-    assert check_parts(config)[0].startswith("the smallest client declares 4 records")
+    assert split(config)[1][0].startswith("the smallest client declares 4 records")
     (folder / "server.npz").unlink()
     with pytest.raises(DataError, match=r"server\.npz: no such file"):
         check_server(config)

@@ -103,7 +103,7 @@ def test_a_step_adds_one_clipped_gradient_for_each_example(persons, arithmetic):
     """Of all its views together: the definition, with next to no noise."""
     data = PersonData(images(), 2) if persons else images()
     unit = {"unit": "person:who", "records_per_person": 2} if persons else {}
-    objective = task(data.form, augmentation="flip,crop:1", views=3, **unit).objective
+    objective = task(data.form, augmentation="flip,crop:1,views:3", **unit).objective
     model, exact = network().train(), network().double()
     trainer = trainer_for(model, objective, dataclasses.replace(PLAN, arithmetic=arithmetic), key=KEY)
     draw = trainer.draw(data, 0.7)
@@ -136,9 +136,9 @@ def test_one_view_is_an_ordinary_example_and_without_privacy_it_is_seen_too():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"views": 4}, "views = 4: expected 1 without augmentation"),
+        ({"augmentation": "views:4"}, "expected a change beside views:N"),
         ({"augmentation": "flap"}, "expected .*flip"),
-        ({"augmentation": "flip", "views": 0}, "views = 0"),
+        ({"augmentation": "flip,views:0"}, "expected views:N once"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, words):
@@ -166,7 +166,7 @@ def test_data_that_cannot_be_seen_so_are_refused(name, form, words):
 
 def test_sites_compare_what_they_see():
     assert TaskSettings().seen == ""
-    assert TaskSettings(augmentation=" crop:4 ,flip", views=8).seen == "8 views by crop:4, flip"
+    assert TaskSettings(augmentation=" crop:4 ,views:8,flip").seen == "8 views by crop:4, flip"
 
 
 def test_uniform_numbers_stay_below_one():

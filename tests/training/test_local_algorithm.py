@@ -17,9 +17,10 @@ NAMES = ("trunk.weight", "trunk.bias", "head.weight", "head.bias")
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("fedavg", 0.1, 0.5, "sgd"), "pull = 0.1: local-algorithm = fedavg pulls nothing"),
-        (("fedprox", 0.0, 0.5, "sgd"), "pull = 0: local-algorithm = fedprox is fedavg then"),
-        (("mr-mtl", 2.1, 0.5, "sgd"), r"pull = 2.1: times learning-rate = 0.5 .* expected at most 2"),
+        (("fedavg:0.1", 0.1, 0.5, "sgd"), "fedavg takes no argument"),
+        (("fedprox", 0.0, 0.5, "sgd"), "write fedprox:PULL"),
+        (("fedprox:0", 0.0, 0.5, "sgd"), "is fedavg then"),
+        (("mr-mtl:2.1", 2.1, 0.5, "sgd"), r"times learning-rate = 0.5 the pull is .* expected at most 2"),
         (("fedprocks", 0.0, 0.5, "sgd"), "expected .*fedavg or .*mr-mtl"),
     ],
 )
@@ -31,9 +32,9 @@ def test_a_pull_that_does_nothing_or_overshoots_is_refused(
 
 
 def test_what_can_be_is_let_be() -> None:
-    for given in (("fedavg", 0.0, 9.0, "sgd"), ("fedprox", 2.0, 0.5, "sgd"), ("mr-mtl", 0.0, 9.0, "sgd")):
+    for given in (("fedavg", 0.0, 9.0, "sgd"), ("fedprox:2", 2.0, 0.5, "sgd"), ("mr-mtl", 0.0, 9.0, "sgd")):
         check_algorithm(*given)
-    check_algorithm("mr-mtl", 30.0, 0.5, "adam")  # whose steps are of another length
+    check_algorithm("mr-mtl:30", 30.0, 0.5, "adam")  # whose steps are of another length
 
 
 def test_personal_parameters_are_those_that_patterns_name() -> None:

@@ -39,7 +39,7 @@ class Federation:
         torch.manual_seed(0)
         self.model = nn.Sequential(InDouble(), nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).double()
         self.config = RunConfig(
-            clients=CLIENTS, min_clients=CLIENTS, fit_clients=CLIENTS, local_algorithm=algorithm, pull=pull,
+            clients=CLIENTS, min_clients=CLIENTS, fit_clients=CLIENTS, local_algorithm=f"{algorithm}:{pull}",
             personal=personal, evaluate="off", weights="uniform",
         )  # fmt: skip
         self.private, self.personal = private, personal
@@ -75,7 +75,7 @@ class Federation:
         plan = plan_of(
             steps=STEPS, expected_batch_size=BATCH, learning_rate=RATE, private=self.private,
             noise_multiplier=1.0 if self.private else 0.0, max_grad_norm=0.5,
-            local_algorithm=self.config.local_algorithm, pull=self.config.pull, personal=self.personal,
+            local_algorithm=self.config.algorithm, pull=self.config.pull, personal=self.personal,
         )  # fmt: skip
         data, key = self.data[client], digest_of(weights).encode()[:31] + bytes([client])
         trainer = trainer_for(self.model, data, plan, key=key)

@@ -42,11 +42,11 @@ def approvals_folder(ledger: str) -> Path:
 def require_approval(accepted: AcceptedRound, spent: Sequence[Entry]) -> None:
     """Return once the operator has approved the run; DeclinedError if it is refused, or not answered in time.
 
-    spent: by the client's data, for the question's text. Waits `approval-wait` seconds.
+    spent: by the client's data, for the question's text. Waits `approve` seconds.
     """
     settings = accepted.client.settings
     folder, question = approvals_folder(settings.ledger), _id(accepted)
-    until = time.monotonic() + settings.approval_wait
+    until = time.monotonic() + settings.approve
     if not _answer_file(folder, question).exists():
         _ask(folder, Question(question, tuple(in_words(accepted, spent))))
     while not (found := _answer_file(folder, question)).exists():

@@ -94,7 +94,7 @@ def profile_of(
         retired=retired,
         allow_unprotected=config.allow_unprotected,
         arithmetic=arithmetic,
-        allow_secure_sum=config.allow_secure_sum,
+        allow_secure_sum=config.allow_secure_sum > 0,
         epsilon_alone=config.epsilon_alone,
         evaluate_epsilon=config.evaluate_epsilon if config.test else 0.0,
     )

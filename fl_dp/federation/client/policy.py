@@ -195,7 +195,7 @@ def _check_secure(plan: RoundPlan, config: ClientConfig) -> None:
     ):
         _require(asked == usual, f"asks for {what} {asked!r:.60} in a secure sum, expected {usual!r}")
     _require(
-        config.allow_secure_sum,
+        config.allow_secure_sum > 0,
         "asks for a part of a sum whose noise others share, which this client's operator has not allowed "
         "(allow-secure-sum in its own settings)",
     )

@@ -13,6 +13,7 @@ from fl_dp.errors import ConfigError, FederationError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
+MALICIOUS = "F"  # the argument of an aggregation that assumes so many clients to be malicious
 Update = tuple[Mapping[str, NDArray], float]  # a client's arrays, and its weight > 0
 
 
@@ -20,11 +21,13 @@ class Aggregation(ABC):
     """One instance for a whole run. It post-processes noised updates, so whatever it does costs no privacy.
 
     needs_single_updates: whether it needs every update separately; otherwise a simulation sends their sums.
-    malicious: the number of clients in a round that are assumed to be malicious, from the run config.
+    argument: what users may write after the name, as errors call it: F of krum:F. None: nothing.
+    malicious: F, the number of clients in a round that are assumed to be malicious.
     """
 
     needs_single_updates: ClassVar[bool] = False
-    malicious: int = 0
+    argument: ClassVar[str | None] = None
+    malicious: int = 1
 
     @property
     def least_updates(self) -> int:
@@ -49,10 +52,15 @@ class Aggregation(ABC):
         refuse_unknown(state, {}, f"aggregation {type(self).__name__}")
 
 
-def aggregation_of(name: str, malicious: int = 0) -> Aggregation:
-    """A new aggregation of that name, from its file in `aggregations/`. malicious: see `Aggregation`."""
-    aggregation: Aggregation = made(chosen_class(AGGREGATIONS, name, Aggregation), AGGREGATIONS, name)
-    aggregation.malicious = malicious
+def aggregation_of(value: str) -> Aggregation:
+    """A new aggregation by its NAME or NAME:ARGUMENT, from its file in `aggregations/`."""
+    kind = chosen_class(AGGREGATIONS, value, Aggregation)
+    argument = AGGREGATIONS.argument(value, kind.argument, optional=True)
+    aggregation: Aggregation = made(kind, AGGREGATIONS, value)
+    if argument and kind.argument == MALICIOUS:
+        if not argument.isdecimal():
+            raise ConfigError(f"aggregation = {value!r}: expected a number of clients after the colon.")
+        aggregation.malicious = int(argument)
     return aggregation
 
 
@@ -60,12 +68,13 @@ def check_aggregation(config: RunConfig) -> None:
     """ConfigError if no round can have as many updates as the aggregation needs."""
     if config.secure:
         honest_shares(config.fit_clients, config.secure_dropouts, config.secure_colluders)
-    least = aggregation_of(config.aggregation, config.malicious_clients).least_updates
+    aggregation = aggregation_of(config.aggregation)
+    least = aggregation.least_updates
     if config.fit_clients < least:
         raise ConfigError(
-            f"aggregation = {config.aggregation!r}: beside malicious-clients = {config.malicious_clients} a "
-            f"round needs {least} updates, fit-clients = {config.fit_clients} can never give them; raise "
-            "fit-clients, lower malicious-clients, or take the median."
+            f"aggregation = {config.aggregation!r}: beside {aggregation.malicious} malicious clients a round "
+            f"needs {least} updates, fit-clients = {config.fit_clients} can never give them; raise "
+            "fit-clients, assume fewer, or take the median."
         )
 
 

@@ -42,8 +42,8 @@ class Aggregator:
         self.lost = ""  # why the last round's updates were not used
         self.opened: OpenedSum | None = None  # the last round's, if its updates came as a secure sum
         check_aggregation(config)
-        self._aggregation = aggregation_of(config.aggregation, config.malicious_clients)
-        self._optimizer = server_optimizer_of(config.server_optimizer, config.server_learning_rate)
+        self._aggregation = aggregation_of(config.aggregation)
+        self._optimizer = server_optimizer_of(config.server_optimizer)
 
     def least_updates(self, asked: int) -> int:
         """How many updates a round needs if so many clients were asked.
@@ -64,11 +64,6 @@ class Aggregator:
     def _needed(self, result: RoundResult) -> int:
         """How many of the round's updates must be valid."""
         return self.least_updates(len(result.verdicts))
-
-    @property
-    def server_learning_rate(self) -> float:
-        """The server optimizer's, with "auto" resolved."""
-        return self._optimizer.learning_rate
 
     @property
     def needs_single_updates(self) -> bool:

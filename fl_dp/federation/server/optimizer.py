@@ -7,18 +7,19 @@ from typing import ClassVar
 import numpy as np
 
 from fl_dp.choices import SERVER_OPTIMIZERS
-from fl_dp.config.flat import AUTO, Auto
+from fl_dp.config.flat import number_in
 from fl_dp.errors import ConfigError
 from fl_dp.federation.server.aggregation import chosen_class, made, refuse_unknown
 from fl_dp.federation.wire.arrays import NDArray
 
+_LEAST_RATE, _MOST_RATE = 1e-12, 1e12
 Arrays = Mapping[str, NDArray]
 
 
 class ServerOptimizer(ABC):
     """One instance for a whole run. It post-processes noised updates, so whatever it does costs no privacy.
 
-    usual_learning_rate: used if the run config says "auto".
+    usual_learning_rate: used if the run config names no other.
     """
 
     usual_learning_rate: ClassVar[float]
@@ -87,14 +88,16 @@ class MomentOptimizer(ServerOptimizer):
         self._moments = {name: [state[kind + name] for kind in self.moments] for name in names}
 
 
-def server_optimizer_of(name: str, learning_rate: float | Auto) -> ServerOptimizer:
-    """A new optimizer of that name, from the table in `optimizers.py`."""
-    kind = chosen_class(SERVER_OPTIMIZERS, name, ServerOptimizer)
+def server_optimizer_of(value: str) -> ServerOptimizer:
+    """A new optimizer by its NAME or NAME:RATE, from the table in `optimizers.py`."""
+    kind = chosen_class(SERVER_OPTIMIZERS, value, ServerOptimizer)
     usual = getattr(kind, "usual_learning_rate", None)
     if usual is None:
         raise ConfigError(
-            f"server-optimizer = {name!r}: {kind.__name__} has no usual_learning_rate; give it one."
+            f"server-optimizer = {value!r}: {kind.__name__} has no usual_learning_rate; give it one."
         )
-    rate = usual if learning_rate == AUTO else float(learning_rate)
-    optimizer: ServerOptimizer = made(kind, SERVER_OPTIMIZERS, name, rate)
+    rate = SERVER_OPTIMIZERS.argument(value, "RATE", optional=True) or str(usual)
+    wanted = f"{value.partition(':')[0]}:RATE, a number above 0, of at most {_MOST_RATE:g}"
+    number = number_in("server-optimizer", value, rate, _LEAST_RATE, _MOST_RATE, wanted)
+    optimizer: ServerOptimizer = made(kind, SERVER_OPTIMIZERS, value, number)
     return optimizer

@@ -282,7 +282,6 @@ def resolved(config: RunConfig, clients: Collection[ClientRecord], aggregator: A
         "delta": _the_one({one.profile.delta for one in clients}),
         "participations": participations(config),
         "min_updates": aggregator.least_updates(config.fit_clients),
-        "server_learning_rate": aggregator.server_learning_rate,
         "device": find_device(config.device).type,
     }
     changes = {k: v for k, v in found.items() if v is not None and getattr(config, k) == AUTO}

@@ -7,25 +7,15 @@ from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.training_plan import steps_of_epochs
 from fl_dp.config.flat import AUTO, Scalar
 from fl_dp.config.run import RunConfig
-from fl_dp.config.secure import SECURE
 from fl_dp.config.values import key_of
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.server.optimizers import MOMENTUM as FEDAVGM_MOMENTUM
 from fl_dp.launch.defaults import CHOSEN, rule
-from fl_dp.launch.defaults.reasons import reasons_of
-from fl_dp.launch.files_first import check_clients_files
-from fl_dp.launch.forecast import Forecast, forecast_of
-from fl_dp.launch.preflight import (
-    check_budget,
-    check_choices,
-    check_names,
-    check_server,
-    split,
-    with_absolute_paths,
-)
+from fl_dp.launch.forecast import Forecast, forecast_of, takes_every_round
+from fl_dp.launch.preflight import check_budget, check_first, preflight
 from fl_dp.launch.request import RunRequest
-from fl_dp.launch.spending import takes_every_round
 from fl_dp.records import KEEP, RESET, Entry
+from fl_dp.reporting.wording import counted
 
 # What the rule was made for, and measured with.
 _ONLY: dict[str, Scalar] = {
@@ -33,7 +23,7 @@ _ONLY: dict[str, Scalar] = {
     "aggregation": "mean", "local_algorithm": "fedavg", "learning_rate_schedule": "constant",
     "strategy": "", "clipping": "abadi",
 }  # fmt: skip
-_OF_SUMS: dict[str, Scalar] = {"aggregation": SECURE, "server_optimizer": "fedavgm"}
+_OF_SUMS = "fedavgm"  # the server's optimizer of secure sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +65,25 @@ def propose(
     not made for.
     """
     _check_ruled(request.config, most_rounds, most_passes)
-    check_clients_files(request.config)
-    check_names(request.config)
-    check_choices(request.config)
-    config = with_absolute_paths(request.config)
-    check_server(config)
-    parts = split(replace(config, expected_batch_size=1, physical_batch_size=1, rounds=rule.MOST_STEPS))
+    check_first(request.config, clients=True)
+    # the rule's own choices, so that nothing is noted about those of the config
+    open_ = replace(request.config, expected_batch_size=1, physical_batch_size=1, rounds=rule.MOST_STEPS)
+    checked = preflight(open_, clients=True, budget=False)
+    config = checked.config
     epochs = min(rule.MOST_EPOCHS, float(most_passes or rule.MOST_EPOCHS))
-    run = ruled(config, parts.sizes, rule.made_up(config), epochs, most_rounds)
+    run = ruled(config, checked.sizes, rule.made_up(config), epochs, most_rounds)
     if not run.forecast.mechanisms:
         raise ConfigError(
             f"epsilon = {config.epsilon:g}: no client can take part: {run.forecast.clients[0].record.reason}"
         )
-    return Proposal(run, (*request.notes, *parts.notes))
+    return Proposal(run, (*request.notes, *checked.notes))
 
 
 def _check_ruled(config: RunConfig, most_rounds: int | None, most_passes: int | None) -> None:
     for field, value in _ONLY.items():
-        if (given := getattr(config, field)) != value and not (
-            config.secure and given == _OF_SUMS.get(field)
-        ):
+        given = config.other_settings if field == "optimizer_settings" else getattr(config, field)
+        of_sums = config.secure and (field == "aggregation" or given == _OF_SUMS)
+        if given != value and not of_sums:
             raise ConfigError(
                 f"{key_of(field)} = {given!r}: the rule works only for {value!r}; plan without it, and "
                 "change it in the file that is written."
@@ -136,8 +125,8 @@ def ruled(
         expected_batch_size=batch,
         physical_batch_size="auto",
         learning_rate=1.0,
-        momentum=rule.MOMENTUM if everyone and not config.secure else 0.0,
-        server_optimizer=str(_OF_SUMS["server_optimizer"]) if config.secure else "fedavg",
+        optimizer_settings=f"momentum={rule.MOMENTUM}" if everyone and not config.secure else "",
+        server_optimizer=_OF_SUMS if config.secure else "fedavg",
         optimizer_state=KEEP if everyone and not config.secure else RESET,
         max_grad_norm=1.0,
         noise_multiplier="auto",
@@ -169,3 +158,72 @@ def typical(sizes: Sequence[int]) -> int:
 def _usual(mechanism: Entry | None, rounds: float) -> Entry | None:
     """A client's expected part in the rounds; chance may draw it more or less often."""
     return mechanism and mechanism.taking(max(1, round(mechanism.steps * rounds)))
+
+
+def reasons_of(
+    config: RunConfig,
+    size: int,
+    epochs: float,
+    move: float,
+    made_up: rule.MadeUp,
+    parameters: int,
+    most: int | None,
+) -> dict[str, str]:
+    """By fields of CHOSEN; `server_optimizer` only for secure sums, as the rule leaves it alone elsewhere.
+
+    size: of the typical client; epochs, most: passes and most rounds, as in `ruled`.
+    """
+    steps = steps_of_epochs(size, min(config.expected_batch_size, size), epochs)
+    few = ", as many as are allowed" if epochs < rule.MOST_EPOCHS else ""
+    allowed = ", as many as are allowed" if most == config.rounds else ""
+    in_a_weight = rule.noise_in_a_weight(parameters, images=made_up.images)
+    why_move = (
+        f"so that all noise together moves a weight by {in_a_weight:.2g}: rate * "
+        "steps grows with epsilon, as in Panda et al. 2022 (arXiv 2212.04486)"
+    )
+    if move == rule.MOST_MOVE:
+        why_move = "the largest value that was tried, as there is so little noise"
+    why_bound = "a larger bound would add noise, and hardly any gradient is longer"
+    if made_up.images:
+        why_bound = "for images a tenth of that works best: only rate * bound matters then (arXiv 2206.07136)"
+    elif config.max_grad_norm < 0.9 * made_up.norm:
+        why_bound = "as large as noise allows: the larger it is, the better the probabilities"
+    why_rounds = (
+        f"as many as there are clients in a round, and at least {rule.LEAST_PARTICIPATIONS} for each client"
+    )
+    if config.fit_clients == config.clients:
+        most_rounds = f"at most {rule.LEAST_PARTICIPATIONS} times as many as there are clients"
+        why_rounds = f"one for each pass over the records, {most_rounds}"
+    reasons = {
+        "rounds": f"{why_rounds}{allowed}: then no single client's noise dominates the common model",
+        "local_epochs": (
+            f"{counted(round(epochs), 'pass', 'passes')} over a client's {size} {config.unit_name}s in all "
+            f"rounds{few}: at a fixed epsilon, more passes help (De et al. 2022, arXiv 2204.13650)"
+        ),
+        "expected_batch_size": (
+            f"{counted(steps, 'step')} for each client in total; larger batches hardly reduce the noise at "
+            "this epsilon (the total noise of De et al. 2022)"
+        ),
+        "physical_batch_size": "by memory-mib, on each machine; it changes neither epsilon nor accuracy",
+        "learning_rate": f"rate * bound / (1 - momentum) = {move:.2g}, {why_move}",
+        "optimizer_settings": "none: a client that is chosen only now and then has no momentum to continue",
+        "optimizer_state": "without momentum there is none",
+        "max_grad_norm": f"gradients of made-up records have length {made_up.norm:.2g}; {why_bound}",
+        "noise_multiplier": "calibrated for each client, so that the rounds spend its epsilon",
+        "participations": "noise for the number of rounds that nine of ten clients do not exceed",
+    }
+    if takes_every_round(config):
+        reasons |= {
+            "optimizer_settings": "steps are smoothed; only rate / (1 - momentum) matters",
+            "optimizer_state": "momentum continues from round to round",
+            "participations": "every client takes part in every round",
+        }
+    if config.secure:
+        reasons |= {
+            "rounds": f"a round of a secure sum is one step of all its members{allowed}",
+            "local_epochs": f"{reasons['local_epochs']}. A round is one step, whatever this says",
+            "optimizer_settings": "none: the server takes the steps",
+            "server_optimizer": "momentum 0.9 at the server: steps are smoothed",
+            "optimizer_state": "without momentum at the clients there is none",
+        }
+    return reasons

@@ -14,7 +14,7 @@ from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.wording import some
 
 _PLACES = ("out", "data-root", "engine", "ledgers", "ray-address")  # of the machine, not of the model
-_UNITS = {"round-timeout": "s", "approval-wait": "s", "memory-mib": "MiB"}
+_UNITS = {"round-timeout": "s", "memory-mib": "MiB"}
 _DESCRIBED = ("model", "loss", "data", "task", "identity")
 _CLASSES, _MOST = 40, 2000  # classes that are named in one line, and counted
 

@@ -16,8 +16,8 @@ from fl_dp.records import Refusal, RoundPlan
 class Asked(Site):
     """A site whose operator is asked."""
 
-    def __init__(self, folder: Path, wait: float = 0.0, **settings: bool) -> None:
-        super().__init__(folder, approve=True, **{"approval-wait": wait, **settings})
+    def __init__(self, folder: Path, wait: float = 1e-9, **settings: bool) -> None:
+        super().__init__(folder, approve=wait, **settings)
         self.folder = approvals_folder(self.config.ledger)
 
     def question(self, plan: RoundPlan = PLAN) -> tuple[str, ...]:

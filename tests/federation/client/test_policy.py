@@ -118,7 +118,7 @@ def test_what_is_trained_and_a_model_by_a_path_are_the_clients_own_choice():
         check_plan(replace(PLAN, trained=own.trained, model="other"), own, public_size=64)
 
 
-SUMS = replace(CONFIG, allow_secure_sum=True)
+SUMS = replace(CONFIG, allow_secure_sum=3)
 OF_SUM = replace(PLAN, steps=1, noise_multiplier=4.0, shares=4)
 
 
@@ -147,7 +147,7 @@ def test_what_is_no_step_of_a_secure_sum_is_declined(changes, words):
 
 def test_the_operator_decides_on_sums_and_on_the_least_share():
     for changes, words in (
-        ({"allow_secure_sum": False}, "allow-secure-sum in its own settings"),
+        ({"allow_secure_sum": 0}, "allow-secure-sum in its own settings"),
         ({"min_share_multiplier": 2.01}, r"multiplier 2, this client's least is 2\.01"),
     ):
         with pytest.raises(DeclinedError, match=words):

@@ -27,7 +27,7 @@ def test_without_a_word_a_client_takes_no_part_in_secure_sums() -> None:
 
 @pytest.mark.parametrize("vary", [False, True])
 def test_the_second_wall_is_the_clients_and_the_server_knows_it(vary: bool) -> None:
-    own = config(allow_secure_sum=True, epsilon_alone=5.0, vary_mechanism=vary)
+    own = config(allow_secure_sum=3, epsilon_alone=5.0, vary_mechanism=vary)
     assert budget_of(own, 640).epsilon_alone == 5.0
     profile = profile_of(own, 640, (), "steady-rows", 0)
     assert profile.allow_secure_sum

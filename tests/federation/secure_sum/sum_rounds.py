@@ -40,7 +40,7 @@ class MemberOfSums:
         flat = {
             "client": f"site-{number}", "ledger": str(folder / "ledger.sqlite"), "epsilon": 3.0,
             "partition-id": number, "num-partitions": of, "accountant": "rdp", "device": "cpu",
-            "allow-secure-sum": True, **settings,
+            "allow-secure-sum": 3, **settings,
         }  # fmt: skip
         self.config = ClientConfig.from_flat(flat)
         self.key = KEYS[number]
@@ -131,7 +131,7 @@ class Federation:
         self._grid: SecureGrid | None = None
         self.config = RunConfig.from_flat(
             {
-                "clients": clients, "aggregation": "secure", "secure-dropouts": dropouts,
+                "clients": clients, "aggregation": f"secure:{dropouts}",
                 "round-timeout": 60.0,
             }
         )  # fmt: skip

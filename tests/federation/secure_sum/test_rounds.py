@@ -148,7 +148,7 @@ def test_who_will_not_mask_says_so_before_the_others_pay(tmp_path, monkeypatch):
     lost, poor, asks = federation.members[:3]
     LostRounds.of(lost.config).paid()
     poor.config = replace(poor.config, epsilon=0.01)
-    asks.config = replace(asks.config, approve=True, approval_wait=0.0)
+    asks.config = replace(asks.config, approve=1e-9)
     replies, _ = federation.round()
     assert [replies[number]["refusal"]["status"] for number in range(3)] == ["declined"] * 3
     assert total_of(replies) is not None
@@ -161,8 +161,8 @@ def test_a_members_own_settings_decide_before_it_pays(tmp_path):
     content = asked[0]
     assert wire.SAID in told(MemberOfSums(0, 5, tmp_path / "one"), RecordDict(dict(content)))
     for settings, reason in (
-        ({"allow-secure-sum": False}, "allow-secure-sum"),
-        ({"secure-least-clients": 5}, "ask for 5"),
+        ({"allow-secure-sum": 0}, "allow-secure-sum"),
+        ({"allow-secure-sum": 5}, "ask for 5"),
         ({"secure-most-dropouts": 0}, "settings allow 0"),
         ({"secure-least-colluders": 2}, "ask for 2"),
         ({"min-noise-multiplier": 4.0}, "least is 4"),

@@ -45,8 +45,8 @@ def test_the_aggregation_is_the_one_that_the_config_names(aggregation, expected)
 
 
 def test_the_servers_learning_rate_is_taken_or_its_optimizers_usual_one():
-    for rate, expected in ((0.5, [2.5, -1.0]), ("auto", [4.0, -4.0])):
-        new = _arrays(_aggregating(server_learning_rate=rate).aggregate(encode(START), _judged(4.0)))
+    for optimizer, expected in (("fedavg:0.5", [2.5, -1.0]), ("fedavg", [4.0, -4.0])):
+        new = _arrays(_aggregating(server_optimizer=optimizer).aggregate(encode(START), _judged(4.0)))
         np.testing.assert_array_equal(new["w"], expected)
         assert new["w"].dtype == np.float32
 
@@ -67,8 +67,8 @@ def test_a_state_that_is_not_known_is_refused(name, words):
 @pytest.mark.parametrize("optimizer", ["fedavg", "fedadam", "fedavgm", "fedyogi"])
 def test_weights_that_are_not_finite_do_not_take_the_place_of_others(optimizer):
     """A client near the largest number that there is, and a server's rate above 1."""
-    aggregating = _aggregating(server_optimizer=optimizer, server_learning_rate=1e12)
-    calm = _aggregating(server_optimizer=optimizer, server_learning_rate=1e12)
+    aggregating = _aggregating(server_optimizer=f"{optimizer}:1e12")
+    calm = _aggregating(server_optimizer=f"{optimizer}:1e12")
     assert aggregating.aggregate(encode(START), _judged(3e38)) is None
     assert "not finite" in aggregating.lost
     start = encode({"w": np.zeros(2, np.float32), "frozen": START["frozen"]})

@@ -64,7 +64,7 @@ def test_a_loss_below_three_times_that_of_the_start_is_no_divergence(fakes):
 
 
 def test_the_servers_momentum_of_what_was_rolled_back_is_forgotten(fakes):
-    _, seen = run(fakes, [2.0, 1.0, 99.0, 0.5], server_optimizer="fedavgm", server_learning_rate=1.0)
+    _, seen = run(fakes, [2.0, 1.0, 99.0, 0.5], server_optimizer="fedavgm:1")
     assert seen == pytest.approx([0.0, 1.0, 2.9, 2.0])
 
 

@@ -129,7 +129,7 @@ def test_clipping_is_in_the_plan_and_costs_nothing():
     assert round_plan(PROFILE, mechanism, config, "run", 1).clipping == "automatic"
 
 
-SECURE = replace(CONFIG, clients=5, min_clients=5, fit_clients=5, aggregation="secure", secure_dropouts=1)
+SECURE = replace(CONFIG, clients=5, min_clients=5, fit_clients=5, aggregation="secure:1")
 MEMBER = replace(PROFILE, allow_secure_sum=True, accountant="pld")
 
 

@@ -23,8 +23,8 @@ TRAINABLE = specs({"weight": START["weight"]})
 
 def secure(**changes):
     given = {
-        "clients": 5, "min_clients": 5, "fit_clients": 5, "aggregation": "secure", "min_updates": "auto",
-        "secure_dropouts": 1, "noise_multiplier": 40.0, "server_optimizer": "fedavgm",
+        "clients": 5, "min_clients": 5, "fit_clients": 5, "aggregation": "secure:1", "min_updates": "auto",
+        "noise_multiplier": 40.0, "server_optimizer": "fedavgm",
     }  # fmt: skip
     return settings(**{**given, **changes})
 

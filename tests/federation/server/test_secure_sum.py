@@ -20,9 +20,7 @@ PLAN = RoundPlan("run", 1, "linear", 1, 10, 1.0, 0.0, 1.0, 1.0, shares=2)
 
 
 def _aggregating(dropouts: int) -> SecureAggregator:
-    config = RunConfig(
-        clients=10, min_clients=10, fit_clients=10, aggregation="secure", secure_dropouts=dropouts
-    )
+    config = RunConfig(clients=10, min_clients=10, fit_clients=10, aggregation=f"secure:{dropouts}")
     return SecureAggregator(config, specs(START))
 
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from fl_dp.config.run import RunConfig
-from fl_dp.errors import ConfigError, DataError
+from fl_dp.errors import ConfigError, DataError, ExitCode
 from fl_dp.launch.check import check_run
 from fl_dp.launch.defaults.proposal import Proposal, propose, typical
 from fl_dp.launch.defaults.rule import noise_in_a_weight
 from fl_dp.launch.defaults.words import print_proposal
-from fl_dp.launch.exit_codes import ExitCode
 from fl_dp.launch.request import RunRequest
 
 CONFIG = RunConfig(accountant="rdp")
@@ -48,7 +47,8 @@ def test_the_run_spends_its_budget_and_no_more(tmp_path):
 def test_what_the_config_says_of_chosen_settings_counts_for_nothing():
     other = replace(
         CONFIG, rounds=9, local_epochs=0.1, expected_batch_size=8, physical_batch_size=2, learning_rate=77.0,
-        momentum=0.3, optimizer_state="reset", max_grad_norm=9.0, noise_multiplier=50.0, participations=2,
+        optimizer_settings="momentum=0.3", optimizer_state="reset", max_grad_norm=9.0,
+        noise_multiplier=50.0, participations=2,
     )  # fmt: skip
     assert proposed(other).config == proposed().config
 

@@ -161,9 +161,9 @@ def test_damage_is_refused_by_name(make: Make, damage: Any) -> None:
 
 
 def test_only_settings_that_are_no_default_are_listed(make: Make) -> None:
-    folder = make(settings={"momentum": 0.5, "rounds": 30, "delta": "auto"})
+    folder = make(settings={"learning-rate": 0.25, "rounds": 30, "delta": "auto"})
     folder.resolved.write_text(folder.resolved.read_text().replace('delta = "auto"', "delta = 1e-5"))
     rows = settings(read_run(folder)).rows
-    assert rows == (("rounds", "30", "30"), ("momentum", "0.5", "0.5"), ("delta", "auto", "1e-05"))
+    assert rows == (("rounds", "30", "30"), ("learning-rate", "0.25", "0.25"), ("delta", "auto", "1e-05"))
     off = settings(read_run(make("off", private=False, settings={"max-grad-norm": 9.0}))).rows
     assert off == (("privacy", "off", "off"), ("max-grad-norm", "9.0", "not used"))

@@ -10,13 +10,14 @@ import numpy as np
 from flwr.app import RecordDict
 from flwr.serverapp.strategy.multikrum import select_multikrum
 
-from fl_dp.federation.server.aggregation import Aggregation, Update, in_double, refuse_sums
+from fl_dp.federation.server.aggregation import MALICIOUS, Aggregation, Update, in_double, refuse_sums
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, encode
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
 
 class Krum(Aggregation):
     needs_single_updates = True
+    argument = MALICIOUS
 
     @property
     def least_updates(self) -> int:

@@ -15,6 +15,8 @@ from fl_dp.federation.wire.partial_sums import WeightedSum
 class SecureSum(Aggregation):
     """Has no updates to combine: the opened sum is a gradient, see `SecureAggregator`."""
 
+    argument = "D:C"  # read by the run config
+
     def combine(
         self, updates: Sequence[Update], sums: Sequence[WeightedSum], specs: Mapping[str, ArraySpec]
     ) -> dict[str, NDArray]:

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from flwr.serverapp.strategy.fedtrimmedavg import trim_mean
 
-from fl_dp.federation.server.aggregation import Aggregation, Update, in_double, refuse_sums
+from fl_dp.federation.server.aggregation import MALICIOUS, Aggregation, Update, in_double, refuse_sums
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray
 from fl_dp.federation.wire.partial_sums import WeightedSum
 
 
 class TrimmedMean(Aggregation):
     needs_single_updates = True
+    argument = MALICIOUS
 
     @property
     def least_updates(self) -> int:

@@ -47,7 +47,7 @@ def by_definition(updates, malicious):
 def test_it_is_the_update_nearest_to_its_neighbours(count, malicious):
     for seed in range(20):
         updates = updates_of(count, seed)
-        found = aggregation_of("krum", malicious).combine(updates, [], specs(START))
+        found = aggregation_of(f"krum:{malicious}").combine(updates, [], specs(START))
         expected = by_definition(updates, malicious)
         for name in START:
             np.testing.assert_array_equal(found[name], expected[name])
@@ -56,7 +56,7 @@ def test_it_is_the_update_nearest_to_its_neighbours(count, malicious):
 @pytest.mark.parametrize(("count", "malicious"), [(5, 1), (9, 3), (3, 0)])
 def test_multi_krum_is_the_mean_of_the_first(count, malicious):
     updates = updates_of(count, seed=4)
-    found = aggregation_of("multi-krum", malicious).combine(updates, [], specs(START))
+    found = aggregation_of(f"multi-krum:{malicious}").combine(updates, [], specs(START))
     first = order_of(updates, malicious)[: count - malicious]
     np.testing.assert_allclose(flat_of(found), np.mean([flat_of(updates[i][0]) for i in first], 0), rtol=1e-6)
 
@@ -64,7 +64,7 @@ def test_multi_krum_is_the_mean_of_the_first(count, malicious):
 @pytest.mark.parametrize(("count", "malicious"), [(7, 1), (9, 1), (11, 2), (3, 0)])
 def test_bulyan_is_of_each_number_the_mean_of_those_near_the_median_of_what_krum_takes(count, malicious):
     updates = left = updates_of(count, seed=5)
-    found = aggregation_of("bulyan", malicious).combine(updates, [], specs(START))
+    found = aggregation_of(f"bulyan:{malicious}").combine(updates, [], specs(START))
     taken = []
     for _ in range(count - 2 * malicious):
         place = order_of(left, malicious)[0]
@@ -84,7 +84,7 @@ def test_hostile_updates_are_not_taken_wherever_they_are():
     honest = updates_of(5, 1, scale=0.01, offset=3.0)
     for far in (1e6, -1e6, 4.0):
         hostile = updates_of(2, 2, scale=abs(far) / 10, offset=far)
-        found = aggregation_of("krum", 2).combine([*hostile, *honest], [], specs(START))
+        found = aggregation_of("krum:2").combine([*hostile, *honest], [], specs(START))
         expected = by_definition([*hostile, *honest], 2)
         np.testing.assert_array_equal(found["w"], expected["w"])
         assert any(update["w"] is found["w"] or (update["w"] == found["w"]).all() for update, _ in honest)
@@ -92,6 +92,9 @@ def test_hostile_updates_are_not_taken_wherever_they_are():
 
 def test_fewer_than_it_is_proven_for_are_refused():
     check_aggregation(RunConfig(aggregation="krum", clients=5, fit_clients=5))
-    words = "beside malicious-clients = 2 a round needs 7 updates, fit-clients = 5 can never give them"
+    words = "beside 2 malicious clients a round needs 7 updates, fit-clients = 5 can never give them"
     with pytest.raises(ConfigError, match=words):
-        check_aggregation(RunConfig(aggregation="krum", clients=5, fit_clients=5, malicious_clients=2))
+        check_aggregation(RunConfig(aggregation="krum:2", clients=5, fit_clients=5))
+    for wrong, why in (("krum:two", "a number of clients"), ("median:1", "takes no argument")):
+        with pytest.raises(ConfigError, match=why):
+            check_aggregation(RunConfig(aggregation=wrong))

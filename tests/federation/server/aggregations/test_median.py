@@ -32,7 +32,7 @@ def test_it_is_the_middle_of_each_number_also_beside_one_that_lies(count):
 
 @pytest.mark.parametrize("name", sorted(set(AGGREGATIONS.built_in()) - {"mean", "secure"}))
 def test_of_sums_there_is_none(name):
-    aggregation = aggregation_of(name, 1)
+    aggregation = aggregation_of(name)
     assert aggregation.needs_single_updates
     with pytest.raises(FederationError, match="needs each by itself"):
         aggregation.combine([], [WeightedSum({"w": np.zeros((2, 3))}, 2.0)], specs(START))

@@ -21,7 +21,7 @@ def test_as_many_are_left_out_at_either_end(count, malicious):
     """Whatever they hold: as many as may be hostile lie here, half of them either way."""
     lies = [({"w": np.full((2, 3), (-1e6) ** (1 + k % 2), np.float32)}, 1e9) for k in range(malicious)]
     updates = [*updates_of(count - malicious), *lies]
-    found = aggregation_of("trimmed-mean", malicious).combine(updates, [], specs(START))["w"]
+    found = aggregation_of(f"trimmed-mean:{malicious}").combine(updates, [], specs(START))["w"]
     ordered = np.sort([update["w"] for update, _ in updates], axis=0)
     np.testing.assert_allclose(found, ordered[malicious : count - malicious].mean(axis=0), rtol=1e-5)
     assert found.dtype == np.float32

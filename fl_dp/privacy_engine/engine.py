@@ -27,8 +27,8 @@ from fl_dp.engine.bounds import Bounds, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
 from fl_dp.engine.clipping import ClippedSum, check_losses, checked_groups, clipped_grad_sum, empty_sum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
-from fl_dp.engine.noise.gaussian import add_gaussian_noise
-from fl_dp.engine.noise.passes import PassGrid, count_of, pass_grid
+from fl_dp.engine.noise.gaussian import add_gaussian_noise, count_of
+from fl_dp.engine.noise.grid import PassGrid, pass_grid
 from fl_dp.engine.precision import check_overrides
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.engine.sum_error import most_drawn

@@ -5,7 +5,7 @@ All ranks together are one mechanism, with the epsilon of one process:
 - One draw. Rank 0 draws a secret key and sends it to all. So every rank makes the same Poisson draw over the
   numbers of all records, and the same cut into passes; rank i mod the number of ranks clips pass i. Keys of
   their own, or numbers of a part of the records, would make other draws than those that are priced.
-- One sum. Each pass becomes integers (`engine/noise/passes.py` says what this costs), and integers add up to
+- One sum. Each pass becomes integers (`pass_grid` says what this costs), and integers add up to
   the same sum however they are spread. `equal_ranks.py` compares the ranks, so that it does not matter which
   of them clips a record.
 - One noise. Totals without noise go to rank 0 alone. It adds the noise and sends the noisy total to all, who
@@ -26,9 +26,11 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from fl_dp.engine.clipping import ClippedSum
+from fl_dp.engine.noise.gaussian import add_noise, count_of, multiples_of, numbers_of
 from fl_dp.engine.noise.generators import keyed_state
-from fl_dp.engine.noise.passes import PassGrid, add_noise, count_of, multiples_of, numbers_of
+from fl_dp.engine.noise.grid import PassGrid
 from fl_dp.engine.noise.randomness import KEY_BYTES, Randomness
+from fl_dp.engine.rounding import long_type
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError, FlDpError, LaunchError
 from fl_dp.privacy_engine.equal_ranks import (
@@ -126,7 +128,8 @@ class Ranks:
 
     def gather(self, clipped: ClippedSum) -> None:
         """Add one pass's clipped sum, as integers, to those of this rank."""
-        multiples = multiples_of(clipped.grads.values(), self._grid.grid.spacing, self._grid.cut)
+        sums = [grad.contiguous() for grad in clipped.grads.values()]  # in one order on all ranks
+        multiples = multiples_of(sums, self._grid.grid.spacing, self._grid.cut)
         if self._passes:
             self._passes[0] += multiples
         else:
@@ -178,11 +181,15 @@ class Ranks:
         with self._together():
             dist.reduce(total, self._zero, group=self._group)
             if self.rank == 0:
-                add_noise(total, self._grid, Randomness.system())
+                add_noise(total, self._grid.grid, "secure")
             else:
                 total.zero_()  # what an exchange leaves here may be a sum without noise
             dist.broadcast(total, self._zero, group=self._group)
-        return numbers_of(total.to(self._device), self._grid, self._parameters)
+        like = {
+            name: torch.empty_like(one, dtype=long_type(one), memory_format=torch.contiguous_format)
+            for name, one in self._parameters.items()
+        }
+        return numbers_of(total.to(self._device), self._grid.grid, like)
 
     def _nothing(self) -> Tensor:
         count = count_of(self._parameters.values())

@@ -16,9 +16,8 @@ from fl_dp.engine.gradients.lengths import wide_type
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, is_the_machines
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
-from fl_dp.engine.noise.gaussian import add_gaussian_noise, share_of_sum
+from fl_dp.engine.noise.gaussian import add_gaussian_noise, count_of, share_of_sum
 from fl_dp.engine.noise.grid import noise_grid
-from fl_dp.engine.noise.passes import count_of
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.one_by_one import OneByOneSum
 from fl_dp.engine.sampling import physical_batches, poisson_draw

@@ -110,7 +110,7 @@ def _data(name):
 def on_meta(monkeypatch):
     """Makes a trainer on "meta" whose kernels were chosen on the CPU."""
     monkeypatch.setattr(triton.runtime.JITFunction, "__getitem__", lambda self, grid: lambda *a, **k: None)
-    monkeypatch.setattr(gaussian, "_on_one_gpu", lambda numbers: True)
+    monkeypatch.setattr(gaussian, "has_triton", lambda device: True)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: False)  # it does not know "meta"
     monkeypatch.setattr(OwnerCheck, "begin", lambda *a: None)
     monkeypatch.setattr(MixingWatch, "look", lambda *a: False)

@@ -49,7 +49,7 @@ PINNED = {
 @pytest.mark.parametrize("private", [True, False])
 def test_a_change_of_results_raises_the_numerics(data, private, monkeypatch):
     # else the last bit of a sum, which differs between machines, would decide all of the noise
-    monkeypatch.setattr(Randomness, "digest", lambda self, chunks: bytes(16))
+    monkeypatch.setattr(Randomness, "digest", lambda self, numbers: bytes(16))
     noise_multiplier = 0.7 if private else 0.0
     plan = plan_of(private=private, noise_multiplier=noise_multiplier, momentum=0.9, max_grad_norm=0.5)
     model = _model()

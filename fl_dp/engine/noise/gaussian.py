@@ -1,18 +1,21 @@
-"""Gaussian noise for a clipped sum: in integers on a public grid, or by a torch.Generator."""
+"""Gaussian noise for a clipped sum: in integers on a public grid, or by a torch.Generator.
+
+There is one noise in integers: a sum becomes multiples of the grid's spacing (`multiples_of`), noise is added
+to these (`add_noise`), and they become numbers again (`numbers_of`). A CPU and a GPU give the same bits.
+"""
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fl_dp.engine.clipping import ClippedSum
+from fl_dp.engine.gradients.lengths import in_type, wide_type
 from fl_dp.engine.noise.discrete_gaussian import CHUNK, DiscreteGaussian
-from fl_dp.engine.noise.grid import NoiseGrid, noise_grid
-from fl_dp.engine.noise.passes import multiples_of
+from fl_dp.engine.noise.grid import MOST_MULTIPLE, NoiseGrid, noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.engine.triton_support import has_triton
@@ -22,9 +25,6 @@ from fl_dp.errors import ConfigError
 # bytes and a digest of the sum. A torch.Generator: floating-point numbers, which can be seeded and saved but
 # lack the proof of `grid.py`: on CPUs they end at 5.8 deviations, and are visibly spaced.
 NoiseSource = Randomness | torch.Generator | Literal["secure"]
-
-_AS_THEY_ARE = (torch.float32, torch.float64)
-_MOST = 2.0**62  # multiples of g; the sum is clamped to them, which moves no two sums further apart
 
 MOST_OF_ONE, MOST_SUMMED = 2.0**55, 100  # in a secure sum: multiples of a client's number, and clients
 
@@ -50,17 +50,11 @@ def add_gaussian_noise(
         raise ConfigError(f"generator={generator!r}: expected 'secure', a Randomness or a torch.Generator.")
     _check_size(clipped)
     grads = {name: _dense(grad) for name, grad in clipped.grads.items()}
-    numbers = {name: _in_memory_order(grad) for name, grad in grads.items()}
-    grid = noise_grid(
-        clipped.sensitivity, noise_multiplier, sum(map(len, numbers.values())), sum_error(clipped.most)
-    )
-    if _on_one_gpu(numbers):
-        return _on_device(grads, numbers, grid, generator)
-    integers = _Integers({name: one.cpu().numpy() for name, one in numbers.items()}, grid)
-    source = _source(generator, integers, grid)
-    results = {name: torch.empty_like(grad, device="cpu") for name, grad in grads.items()}
-    _add(integers, {name: _in_memory_order(one).numpy() for name, one in results.items()}, grid, source)
-    return {name: result.to(grads[name].device) for name, result in results.items()}
+    count = count_of(grads.values())
+    grid = noise_grid(clipped.sensitivity, noise_multiplier, count, sum_error(clipped.most))
+    total = multiples_of(grads.values(), grid.spacing)
+    add_noise(total, grid, generator)
+    return numbers_of(total, grid, grads)
 
 
 def share_of_sum(
@@ -80,18 +74,89 @@ def share_of_sum(
     if shares < 1:
         raise ConfigError(f"shares={shares}: expected 1 at least.")
     _check_size(clipped)
-    real = {name: _real(_dense(grad)).contiguous().cpu() for name, grad in clipped.grads.items()}
-    flat = {name: grad.view(-1).numpy() for name, grad in real.items()}
-    count = sum(map(len, flat.values()))
+    grads = {name: _real(grad).contiguous().cpu() for name, grad in clipped.grads.items()}
+    count = count_of(grads.values())
     grid = noise_grid(clipped.sensitivity, noise_multiplier / math.sqrt(shares), count)
-    integers = _Integers(flat, grid, most=MOST_OF_ONE)
-    noise = DiscreteGaussian(grid.levels, _source(generator, integers, grid))
-    results = {name: torch.empty(grad.shape, dtype=torch.int64) for name, grad in real.items()}
-    for chunk, multiples in integers:
-        total = noise.take(len(multiples))
-        total += multiples
-        _write(total, chunk, {name: one.view(-1).numpy() for name, one in results.items()})
-    return results, grid
+    total = multiples_of(grads.values(), grid.spacing, MOST_OF_ONE)
+    add_noise(total, grid, generator)
+    parts = torch.split(total, [grad.numel() for grad in grads.values()])
+    return {
+        name: part.view(grad.shape) for (name, grad), part in zip(grads.items(), parts, strict=True)
+    }, grid
+
+
+def count_of(parameters: Iterable[Tensor]) -> int:
+    """How many real numbers there are; a complex one counts twice."""
+    return sum(one.numel() * (2 if one.is_complex() else 1) for one in parameters)
+
+
+def multiples_of(sums: Iterable[Tensor], spacing: float, most: float = MOST_MULTIPLE) -> Tensor:
+    """(d,) int64: all numbers of dense sums, in the order of their memory, as the nearest multiples of the
+    spacing, cut at `most`; on their device, or on the CPU if they have several.
+    """
+    flat = [_in_memory_order(one) for one in sums] or [torch.zeros(0)]
+    if len({one.device for one in flat}) > 1:
+        flat = [one.cpu() for one in flat]
+    numbers = (torch.cat(flat) if len(flat) > 1 else flat[0].clone()).double()
+    found = numbers.view(torch.int64)  # the same memory, which holds first the one and then the other
+    if found.device.type != "cpu":
+        # By a tensor: by a number of the host, PyTorch multiplies with its reciprocal, which rounds twice.
+        divisor = torch.tensor(spacing, dtype=torch.float64).to(found.device, non_blocking=True)
+        return found.copy_(numbers.div_(divisor).round_().clamp_(-most, most).long())
+    # By NumPy: for a small model PyTorch's calls take longer than their arithmetic.
+    for start in range(0, len(found), CHUNK):  # a chunk stays in the cache
+        part = numbers.numpy()[start : start + CHUNK]
+        np.divide(part, spacing, out=part)
+        np.rint(part, out=part)
+        np.clip(part, -most, most, out=part)
+        found.numpy()[start : start + CHUNK] = part
+    return found
+
+
+def add_noise(total: Tensor, grid: NoiseGrid, source: Randomness | Literal["secure"]) -> None:
+    """Add the noise of one release to (d,) int64 multiples, in place, on the CPU or a GPU.
+
+    source: as in `add_gaussian_noise`. Fresh bytes need no digest.
+    """
+    if not len(total):
+        return
+    digests = source if isinstance(source, Randomness) else None
+    keyed = digests.child("noise", _name_of(grid)) if digests else Randomness.system()
+    if has_triton(total.device):
+        from fl_dp.engine.noise import device  # late: few machines have Triton
+
+        device.add_noise(total, grid.levels, keyed, digests)
+        return
+    host = total.cpu()
+    noise = DiscreteGaussian(grid.levels, keyed.keyed_by(digests.digest(host.numpy())) if digests else keyed)
+    array = host.numpy()
+    for start in range(0, len(array), CHUNK):
+        part = array[start : start + CHUNK]
+        part += noise.take(len(part))
+    if host is not total:
+        total.copy_(host)
+
+
+def numbers_of(total: Tensor, grid: NoiseGrid, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The multiples as numbers, in the types, shapes and memory orders of `like`, on its devices; `like` is
+    dense.
+    """
+    numbers = torch.empty_like(total, dtype=torch.float64)
+    if total.device.type == "cpu":
+        for start in range(0, len(total), CHUNK):
+            part = slice(start, start + CHUNK)
+            np.multiply(total.numpy()[part], grid.spacing, out=numbers.numpy()[part])
+    else:
+        numbers.copy_(total.double().mul_(grid.spacing))
+    parts = torch.split(numbers, [count_of([one]) for one in like.values()])
+    return {name: _shaped(part, one) for (name, one), part in zip(like.items(), parts, strict=True)}
+
+
+def _shaped(numbers: Tensor, like: Tensor) -> Tensor:
+    if like.is_complex():
+        numbers = torch.view_as_complex(numbers.view(-1, 2))
+    shaped = numbers.as_strided(like.shape, like.stride())
+    return shaped if (shaped.dtype, shaped.device) == (like.dtype, like.device) else shaped.to(like)
 
 
 def _check_size(clipped: ClippedSum) -> None:
@@ -102,96 +167,6 @@ def _check_size(clipped: ClippedSum) -> None:
         )
 
 
-def _on_one_gpu(numbers: Mapping[str, Tensor]) -> bool:
-    """Whether all numbers are on one device that makes their noise."""
-    devices = {one.device for one in numbers.values()}
-    return any(map(len, numbers.values())) and len(devices) == 1 and has_triton(*devices)
-
-
-def _on_device(
-    grads: Mapping[str, Tensor], numbers: Mapping[str, Tensor], grid: NoiseGrid, generator: Randomness | str
-) -> dict[str, Tensor]:
-    """The same as on the host, by kernels. numbers: those of the grads, in one dimension."""
-    from fl_dp.engine.noise import device  # late: few machines have Triton
-
-    multiples = multiples_of(numbers.values(), grid.spacing, _MOST)
-    source, digests = _unkeyed(generator, grid)
-    device.add_noise(multiples, grid.levels, source, digests)
-    results = {name: torch.empty_like(grad) for name, grad in grads.items()}
-    parts = torch.split(multiples, [len(one) for one in numbers.values()])
-    for result, part in zip(results.values(), parts, strict=True):
-        _in_memory_order(result).copy_(part.double() * grid.spacing)
-    return results
-
-
-def _source(generator: Randomness | str, integers: "_Integers", grid: NoiseGrid) -> Randomness:
-    """The source of the noise for these integers: see `add_gaussian_noise`."""
-    source, digests = _unkeyed(generator, grid)
-    return source.keyed_by(digests.digest(multiples for _, multiples in integers)) if digests else source
-
-
-def _unkeyed(generator: Randomness | str, grid: NoiseGrid) -> tuple[Randomness, Randomness | None]:
-    """The noise's source before a digest of the integers keys it, and the digest's source. None: fresh bytes
-    need no digest.
-    """
-    if not isinstance(generator, Randomness):
-        return Randomness.system(), None
-    return generator.child("noise", _name_of(grid)), generator
-
-
-Numbers = Mapping[str, NDArray[Any]]  # each parameter's numbers, in the order of its memory
-Chunk = list[tuple[str, slice]]  # some of the numbers of some parameters
-
-
-class _Integers:
-    """The sums as multiples of the grid's spacing, in chunks; read twice, for the digest and for the sum.
-
-    If there is a single chunk, as for a small model, it is computed once. For a large model, keeping all
-    would take twice the memory of its sums.
-    """
-
-    def __init__(self, sums: Numbers, grid: NoiseGrid, most: float = _MOST) -> None:
-        self._sums, self._grid, self._chunks, self._most = sums, grid, list(_chunks(sums)), most
-        self._only: NDArray[np.int64] | None = None
-
-    def __iter__(self) -> Iterator[tuple[Chunk, NDArray[np.int64]]]:
-        """The callers only read the integers."""
-        if len(self._chunks) != 1:
-            yield from ((chunk, self._multiples(chunk)) for chunk in self._chunks)
-            return
-        if self._only is None:
-            self._only = self._multiples(self._chunks[0])
-        yield self._chunks[0], self._only
-
-    def _multiples(self, chunk: Chunk) -> NDArray[np.int64]:
-        """The chunk's numbers as the nearest multiples of the grid's spacing, cut at `most`."""
-        values = [self._sums[name][part] for name, part in chunk]
-        quotients = np.divide(
-            values[0] if len(values) == 1 else np.concatenate(values), self._grid.spacing, dtype=float
-        )
-        np.rint(quotients, out=quotients)
-        np.clip(quotients, -self._most, self._most, out=quotients)
-        multiples: NDArray[np.int64] = quotients.astype(np.int64)
-        return multiples
-
-
-def _add(integers: _Integers, out: Numbers, grid: NoiseGrid, source: Randomness) -> None:
-    """Write the sums plus noise into `out`."""
-    noise = DiscreteGaussian(grid.levels, source)
-    for chunk, multiples in integers:
-        total = noise.take(len(multiples))
-        total += multiples
-        _write(total * grid.spacing, chunk, out)
-
-
-def _write(numbers: NDArray[Any], chunk: Chunk, out: Numbers) -> None:
-    """Write a chunk's numbers to their places in `out`."""
-    start = 0
-    for name, part in chunk:
-        out[name][part] = numbers[start : start + part.stop - part.start]
-        start += part.stop - part.start
-
-
 def _name_of(grid: NoiseGrid) -> str:
     """The text that keys the noise: another one would give a round other noise (`records.NUMERICS`)."""
     return f"NoiseGrid(unit={grid.spacing!r}, levels={grid.levels!r}, deviation={grid.deviation!r})"
@@ -199,29 +174,11 @@ def _name_of(grid: NoiseGrid) -> str:
 
 def _dense(grad: Tensor) -> Tensor:
     """The tensor in float32 at least, without gaps or overlaps in memory."""
-    if grad.dtype not in _AS_THEY_ARE:
-        grad = grad.to(_noisy_type(grad))
+    grad = in_type(grad, wide_type(grad.dtype))
     if grad.is_contiguous():  # most are, and the general check takes longer
         return grad
     same = torch.empty_like(grad, device="meta").stride() == grad.stride()
     return grad if same else grad.contiguous()
-
-
-def _chunks(sums: Numbers) -> Iterator[Chunk]:
-    """All numbers, CHUNK at a time: a small model fits in one chunk, a large layer has many."""
-    chunk: Chunk = []
-    room = CHUNK
-    for name, values in sums.items():
-        start = 0
-        while start < len(values):
-            stop = min(len(values), start + room)
-            chunk.append((name, slice(start, stop)))
-            room, start = room - (stop - start), stop
-            if room == 0:
-                yield chunk
-                chunk, room = [], CHUNK
-    if chunk:
-        yield chunk
 
 
 def _in_memory_order(tensor: Tensor) -> Tensor:
@@ -239,10 +196,6 @@ def _real(tensor: Tensor) -> Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
-def _noisy_type(grad: Tensor) -> torch.dtype:
-    return torch.promote_types(grad.dtype, torch.float32)
-
-
 def _by_generator(
     clipped: ClippedSum, noise_multiplier: float, generator: torch.Generator
 ) -> dict[str, Tensor]:
@@ -256,6 +209,6 @@ def _by_generator(
 
 
 def _float_noise(grad: Tensor, deviation: float, generator: torch.Generator) -> Tensor:
-    total = torch.empty_like(grad, dtype=_noisy_type(grad), device=generator.device)
+    total = torch.empty_like(grad, dtype=wide_type(grad.dtype), device=generator.device)
     _real(total).normal_(0.0, deviation, generator=generator)
     return (total if total.device == grad.device else total.to(grad.device)).add_(grad)

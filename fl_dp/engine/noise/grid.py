@@ -24,12 +24,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fl_dp.engine.noise.discrete_gaussian import FEWEST, MOST, width
-from fl_dp.engine.sum_error import MOST_ERROR
+from fl_dp.engine.sum_error import MOST_ERROR, sum_error
 from fl_dp.errors import ConfigError
 
 WIDENED = 1 + 1e-9
 # A thousandth of the least bound that clients accept, and a thousand times the largest.
 LEAST_SENSITIVITY, MOST_SENSITIVITY = 1e-15, 1e15
+MOST_MULTIPLE = 2**62  # of g: a sum is cut there, which moves no two sums further apart; noise is far below
 _ROUNDING = 2.0**-8  # of the sensitivity: rounding to the grid may cost this much before the grid is refined
 
 
@@ -49,7 +50,7 @@ def noise_grid(
     """The grid for a sum of `count` numbers that one record moves by `sensitivity` at most.
 
     error: what rounding adds to that, relative to it; if several clients share a grid, that of any batch.
-    passes: how many parts of the sum are rounded to the grid, each by itself (`passes.py`).
+    passes: how many parts of the sum are rounded to the grid, each by itself (`pass_grid`).
     deviation: noise_multiplier times all that a record can move, including the rounding to this very grid.
     Raises ConfigError for a noise or a sensitivity that protects nothing, and for noise so large that no
     grid is fine enough.
@@ -75,3 +76,50 @@ def noise_grid(
         f"noise_multiplier={noise_multiplier:g} over {count} numbers: the noise is too large for its grid; "
         "lower it."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PassGrid:
+    """A grid that covers the rounding of up to `passes` passes. cut: of each number of a pass."""
+
+    grid: NoiseGrid
+    passes: int
+    cut: int
+
+
+@lru_cache(maxsize=64)
+def pass_grid(sensitivity: float, noise_multiplier: float, count: int, most: int, size: int) -> PassGrid:
+    """The grid for a sum whose passes are rounded one by one, so that processes can add integers exactly.
+
+    Of passes of at most `size` records, out of a draw of at most `most`, of `count` numbers: all public.
+    Raises ConfigError as `noise_grid` does, and for a grid so fine that integers of 64 bits could not hold
+    the sum.
+
+    What one record can move. A draw of at most B records (`most_drawn`) is cut in its order into passes of p
+    records, so into K = ceil(B / p) at most. One record more or less moves all later records by one place,
+    so every later pass may hold other records, and every pass may round differently.
+
+    - Before rounding, the passes together still sum the same clipped gradients, with one more or less: that
+      moves their sum by C (1 + error). The error of the passes adds up to `sum_error(B)` at most, as it is a
+      multiple of the number of records. (Dividing by g in float64 is one more rounding of those that it
+      counts.)
+    - Rounding moves each number of a pass by g / 2 at most, that of K passes by K g / 2. Both neighbouring
+      sums are rounded: they are at most K sqrt(d) g further apart than before.
+
+    So a record moves the rounded sum by C (1 + error) + K sqrt(d) g at most, and `noise_grid(..., passes=K)`
+    scales the noise to that.
+
+    The cut at 2^62 / K. The sum of K passes must not overflow. But cutting one pass alone is not covered
+    above: when records change places, it could move that pass further than they move the sum of all. So no
+    pass may reach the cut. A number of a pass is at most C (p + error), and settings with which this is not
+    below the cut are refused. Then the cut changes nothing, whatever the records are.
+    """
+    passes, error = math.ceil(most / size), sum_error(most)
+    grid = noise_grid(sensitivity, noise_multiplier, count, error, passes)
+    cut = MOST_MULTIPLE // passes
+    if (size + error) * sensitivity / grid.spacing + 1 >= cut:
+        raise ConfigError(
+            f"noise_multiplier={noise_multiplier:g}, {passes} passes: the grid is so fine that 64 bits do "
+            f"not hold the sum of {most} records; raise the multiplier or the physical batch size."
+        )
+    return PassGrid(grid, passes, cut)

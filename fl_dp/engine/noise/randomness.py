@@ -8,7 +8,7 @@ Poly1305 need nothing but 32-bit additions and products, so that a GPU computes 
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -71,17 +71,15 @@ class Randomness:
         """A torch.Generator seeded from this source, for what needs no proof: see `keyed_generator`."""
         return keyed_generator(self.key, device)
 
-    def digest(self, chunks: Iterable[NDArray[Any]]) -> bytes:
-        """Poly1305: 16 bytes, the same for two lists of up to 2^29 numbers with probability 2^-75.
+    def digest(self, numbers: NDArray[Any]) -> bytes:
+        """Poly1305: 16 bytes, the same for two arrays of up to 2^29 numbers with probability 2^-75.
 
         It is a polynomial hash with a secret point: two messages of up to L bytes have the same digest with
         probability 8 ceil(L / 16) / 2^106 at most (Bernstein 2005, theorem 3.3). It finds equal inputs, and
         must not be shown to anybody.
         """
-        mac = Poly1305(self.child("digest").key)
-        for chunk in chunks:
-            mac.update(np.ascontiguousarray(chunk).data.cast("B"))
-        return mac.finalize()
+        data = np.ascontiguousarray(numbers).data.cast("B")
+        return Poly1305.generate_tag(self.child("digest").key, data)
 
     @contextmanager
     def in_torch(self, *devices: torch.device) -> Iterator[None]:

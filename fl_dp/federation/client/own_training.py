@@ -11,7 +11,7 @@ from flwr.app import RecordDict
 from fl_dp.config.client import ClientConfig
 from fl_dp.data.persons import Examples
 from fl_dp.engine.clipping import ClippedSum
-from fl_dp.engine.noise.passes import count_of
+from fl_dp.engine.noise.gaussian import count_of
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import DeclinedError
 from fl_dp.federation.client.kept_rows import check_once, kernels_of, rows_of

@@ -7,9 +7,8 @@ import torch
 
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.discrete_gaussian import width
-from fl_dp.engine.noise.gaussian import add_gaussian_noise
-from fl_dp.engine.noise.grid import noise_grid
-from fl_dp.engine.noise.passes import add_noise, count_of, multiples_of, numbers_of, pass_grid
+from fl_dp.engine.noise.gaussian import add_gaussian_noise, add_noise, count_of, multiples_of, numbers_of
+from fl_dp.engine.noise.grid import noise_grid, pass_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import ConfigError
@@ -79,8 +78,8 @@ def test_a_single_pass_gets_what_one_process_gets_from_the_same_bytes(monkeypatc
     expected = add_gaussian_noise(clipped, noise_multiplier=1.0, generator="secure")
     grid = pass_grid(1.0, 1.0, count_of(clipped.grads.values()), 10, 10)
     total = multiples_of(clipped.grads.values(), grid.grid.spacing, grid.cut)
-    add_noise(total, grid, source)
-    found = numbers_of(total, grid, clipped.grads)
+    add_noise(total, grid.grid, "secure")
+    found = numbers_of(total, grid.grid, clipped.grads)
     assert found.keys() == expected.keys()
     for name, one in expected.items():
         assert torch.equal(found[name], one)

@@ -201,8 +201,10 @@ def test_the_same_key_never_covers_two_histograms(real_client, monkeypatch):
     """Even if a payment's key were used again on other records: the noise follows from the counts, too."""
     client = real_client(**SHARE)
     sources = []
-    real = gaussian._source
-    monkeypatch.setattr(gaussian, "_source", lambda *a: sources.append(real(*a)) or sources[-1])
+    real = gaussian.DiscreteGaussian
+    monkeypatch.setattr(
+        gaussian, "DiscreteGaussian", lambda levels, source: sources.append(source) or real(levels, source)
+    )
     ask(client)
     _allow_more(client)
     ask(client, replace(PLAN, server_round=2))

@@ -44,6 +44,7 @@ USERS = {
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "onnx": {"api"},  # if it is installed
     "httpx": {"federation"},
+    "pydantic": {"reporting"},  # the schema of a run's files
     "rich": {"reporting"},
     # trackers, if they are installed; clients import none
     "tensorboard": {"reporting"},
@@ -140,7 +141,7 @@ def test_entry_points_import_one_app_only(name: str) -> None:
         ("import fl_dp.federation.server.app", "ray fl_dp.launch"),
         ("import fl_dp.cli.main, fl_dp.launch.progress_reporter", "torch flwr ray"),
         (f"import {CLIENT}", "tensorboard fl_dp.reporting.tracking"),
-        ("import fl_dp.reporting.page.write", "torch matplotlib jinja2 markupsafe"),
+        ("import fl_dp.reporting.page.render", "torch matplotlib jinja2 markupsafe"),
         ("import fl_dp.launch.launcher", "torch ray flwr"),
         ("import fl_dp.launch.processes", "torch flwr typer"),
     ],

@@ -21,7 +21,6 @@ from fl_dp.launch.request import read_config, request_of
 from fl_dp.launch.resumption import Launch
 from fl_dp.records import Entry
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.reports import of_this_run
 from fl_dp.reporting.run_folder import RunFolder
 
 
@@ -86,7 +85,7 @@ def trained(config: Path, settings: Mapping[str, Any], out: Path, ledger: Path |
 
 def own_charges(result: fl_dp.Result) -> list[list[Entry]]:
     """What this run alone has charged each client."""
-    found = [of_this_run(one)["charges"] for one in result.summary["clients"].values()]
+    found = [(one.get("this_run") or one)["charges"] for one in result.summary["clients"].values()]
     return [[Entry.from_dict(charge) for charge in charges] for charges in found]
 
 

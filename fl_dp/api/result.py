@@ -18,7 +18,7 @@ from fl_dp.launch.resumption import kept_config
 from fl_dp.optional import require_package
 from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.page.rounds import of_one_class
+from fl_dp.reporting.reports import RoundReport, of_one_class, strict_json
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks.description import ModelDescription
@@ -56,7 +56,7 @@ class Result:
             f"  model    {self.settings.model}" if self.settings.model else "  model    the task's own",
             f"  epsilon  {spent}",
         ]
-        every = done[-1]["metrics"] if done else {}
+        every = done[-1].metrics if done else {}
         metrics = {name: value for name, value in every.items() if not of_one_class(name)}
         said = {name: "hidden" if value is None else f"{value:.4g}" for name, value in metrics.items()}
         lines += [f"  {name:<8} {value}" for name, value in said.items()]
@@ -70,13 +70,13 @@ class Result:
         from matplotlib.figure import Figure  # late: few programs draw
 
         done = list(Run(RunFolder(self.folder)).rounds())
-        metric = next((name for line in done for name in line["metrics"]), "")
+        metric = next((name for line in done for name in line.metrics), "")
         figure = Figure(figsize=(7, 3), layout="constrained")
-        shown = [(metric, [line["metrics"].get(metric) for line in done])] if metric else []
-        shown += [("epsilon", [line.get("epsilon") for line in done])] if self.private else []
+        shown = [(metric, [line.metrics.get(metric) for line in done])] if metric else []
+        shown += [("epsilon", [line.epsilon for line in done])] if self.private else []
         for number, (name, values) in enumerate(shown, 1):
             axes = figure.add_subplot(1, len(shown), number, xlabel="round", ylabel=name)
-            points = [(line["round"], one) for line, one in zip(done, values, strict=True) if one is not None]
+            points = [(line.round, one) for line, one in zip(done, values, strict=True) if one is not None]
             axes.plot([at for at, _ in points], [one for _, one in points], marker=".")
         return figure
 
@@ -94,8 +94,7 @@ class Result:
     def epsilon(self) -> float | None:
         """What this run has cost its clients; None if no epsilon holds.
 
-        In runs of an older fl_dp, earlier runs on the same ledgers count, too. `budgets` has what each
-        client's ledger shows.
+        `budgets` has what each client's ledger shows.
         """
         return self.summary.get("epsilon")
 
@@ -173,12 +172,14 @@ def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model:
     files = RunFolder(path)
     if not files.config.is_file():
         raise ConfigError(f"{path}: holds no run; there is no {files.config.name}.")
-    return Result(path, kept_config(files), Run(files).summary() or {}, task, model)
+    summary = Run(files).summary()
+    return Result(path, kept_config(files), strict_json(summary.to_dict()) if summary else {}, task, model)
 
 
-def _round(line: Mapping[str, Any]) -> Row:
+def _round(report: RoundReport) -> Row:
     """A line of rounds.jsonl as a row of numbers."""
-    states = [client["status"] for client in line["clients"].values()]
+    line = strict_json(report.to_dict())
+    states = [client.status for client in report.clients.values()]
     counts = {state: states.count(state) for state in CLIENT_STATUSES}
     plain = {name: value for name, value in line.items() if not isinstance(value, Mapping)}
     return {**plain, **line["metrics"], **counts}

@@ -13,9 +13,14 @@ from fl_dp.cli.common import PlainCommand
 from fl_dp.durable_files import open_private
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.launch.ledger_place import named_ledger
-from fl_dp.reporting import ledger_table
 from fl_dp.reporting.console import rounded_up, times
-from fl_dp.reporting.ledger_report import AccountReport, account_reports
+from fl_dp.reporting.ledger_report import (
+    AccountReport,
+    account_reports,
+    print_accounts,
+    print_rounds,
+    print_spent,
+)
 from fl_dp.reporting.reports import strict_json
 from fl_dp.reporting.wording import counted
 
@@ -53,10 +58,10 @@ def show(
     if as_json:
         _print_json({"ledger": str(path), "accounts": [report.to_dict() for report in reports]})
         return
-    ledger_table.print_accounts(reports)
-    ledger_table.print_spent(reports)
+    print_accounts(reports)
+    print_spent(reports)
     if rounds:
-        ledger_table.print_rounds(reports)
+        print_rounds(reports)
 
 
 @ledger_app.command(cls=PlainCommand)

@@ -54,7 +54,7 @@ def report(
     ] = None,
 ) -> None:
     from fl_dp.reporting.page.approval import write_approval
-    from fl_dp.reporting.page.write import write_page
+    from fl_dp.reporting.page.render import write_page
 
     folder = _folder(run)
     said = {

@@ -3,9 +3,7 @@
 The page and `fl-dp verify` both use this, so that they never disagree.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
 from fl_dp.kits.keys import is_public_key, is_signed
 from fl_dp.statements import PURPOSE, Stated, Statement
@@ -32,14 +30,10 @@ def signature_of(one: Stated) -> Signature:
     return Signature.HOLDS if holds else Signature.WRONG
 
 
-def speaks_of_another(said: Statement, summary: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Those of "run" and "model" in which the statement differs from summary.json.
+def speaks_of_another(said: Statement, run: str, model: str | None) -> tuple[str, ...]:
+    """Those of "run" and "model" in which the statement differs from the run's name and its model's digest.
 
-    One that is missing there was removed, so it differs. summary None: there is nothing to compare with yet.
+    One that is missing in summary.json was removed, so it differs.
     """
-    if summary is None:
-        return ()
-    digests = summary.get("digests")
-    model = digests.get("model") if isinstance(digests, Mapping) else None
-    found = (("run", said.run == summary.get("run")), ("model", said.weights == model))
+    found = (("run", said.run == run), ("model", said.weights == model))
     return tuple(name for name, same in found if not same)

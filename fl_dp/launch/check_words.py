@@ -11,7 +11,7 @@ from fl_dp.launch.check import CheckResult
 from fl_dp.launch.processes import cores
 from fl_dp.reporting.budget_table import named
 from fl_dp.reporting.console import alone_words, epsilon_means, privacy_words, rounded_up
-from fl_dp.reporting.reports import THIS_RUN
+from fl_dp.reporting.reports import NOT_PRIVATE, FederationBudget
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import counted, folded
 
@@ -111,21 +111,22 @@ def _alone(one: "ClientSpending") -> str:
 def guarantee_lines(forecast: "Forecast") -> Iterator[str]:
     """The guarantee, worded as the run itself words it."""
     config = forecast.config
-    record = {
-        "private": config.private,
-        "epsilon": forecast.epsilon,
-        "delta": forecast.delta,
-        "federation": {
-            "accountants": sorted({one.record.profile.accountant for one in forecast.clients}),
-            "arithmetic": config.arithmetic,
-            "unit": config.unit_name,
-            "scope": THIS_RUN,
-        }
-        | ({} if forecast.epsilon_alone is None else {"epsilon_alone": forecast.epsilon_alone}),
-    }
-    yield f"at the end: {privacy_words(record, config.epsilon)}"
-    yield from folded(epsilon_means(record))
-    if forecast.sampled and config.private:
+    if not config.private:
+        yield f"at the end: {NOT_PRIVATE} (no epsilon holds)"
+        return
+    together = FederationBudget(
+        largest=forecast.epsilon,
+        median=forecast.epsilon,
+        least=forecast.epsilon,
+        accountants=tuple(sorted({one.record.profile.accountant for one in forecast.clients})),
+        arithmetic=config.arithmetic,
+        unit=config.unit_name,
+        epsilon_alone=forecast.epsilon_alone,
+    )
+    spent = privacy_words(forecast.epsilon, forecast.epsilon_alone, config.epsilon)
+    yield f"at the end: {spent}"
+    yield from folded(epsilon_means(together, forecast.delta))
+    if forecast.sampled:
         yield (
             f"on average a client is chosen in {forecast.usual_rounds:.3g} of {config.rounds} rounds; a "
             "client that is chosen less often spends less"

@@ -1,25 +1,24 @@
 """Turns the summary of a finished run into its exit code."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from fl_dp.clean_text import clean_json
+from fl_dp.clean_text import clean
 from fl_dp.errors import ExitCode, LaunchError
 from fl_dp.launch.ledger_place import way_on
 from fl_dp.launch.processes import tail
 from fl_dp.launch.resumption import go_on_with
 from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import constant_words, marked
-from fl_dp.reporting.plateau import plateau_words, rare_words
-from fl_dp.reporting.reports import INTERRUPTED, OVER, RUN_EPSILON_SPENT
+from fl_dp.reporting.reports import INTERRUPTED, OVER, RUN_EPSILON_SPENT, Summary
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import SERVER_LOG, RunFolder
 from fl_dp.reporting.wording import in_lines
 
 _OWN_LOG = "its own log"  # in a refusal whose cause the server is not told (federation/wire/messages.py)
 _LOGS = 4  # that an error names
+_LONGEST = 4096  # characters of a reason, which may come from clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +56,29 @@ def conclude(
     causes: why clients of this process did not answer, in words that the server is not told.
     """
     log = folder.log(SERVER_LOG)
-    found = Run(folder).summary(whole=True)
-    if found is None:
+    summary = Run(folder).summary()
+    if summary is None:
         raise LaunchError(
             f"The server ended without a result. {end.details}\nThe end of its log, {log}:\n{tail(log)}"
         )
-    summary = clean_json(found)  # names and reasons come from clients
-    private: bool = summary["private"]
-    if summary["status"] not in OVER:
+    private = summary.private
+    if summary.status not in OVER:
         if not quiet:
             write_report(folder, say, private=private)
-        raise LaunchError(_why_failed(folder, summary["reason"], causes))
+        raise LaunchError(_why_failed(folder, clean(summary.reason, _LONGEST), causes))
     if not quiet:
         print_budgets(summary)
     if constant := constant_words(summary):
         say(f"for comparison, the best constant prediction: {constant}")
-    if words := rare_words(summary) or plateau_words(Run(folder).rounds()):
-        say(in_lines(words))
     say(marked(f"results in {folder.shown}", private=private))
     if not quiet:
         write_report(folder, say, private=private)
-    if summary.get("model") == "best":
-        best = summary["model_round"]
+    if summary.model == "best":
+        best = summary.model_round
         say(f"model.pt is the best model, of round {best}; last.pt is that of the last round")
-    if summary.get("model") == "average":
+    if summary.model == "average":
         say("model.pt is the moving average of the rounds' models; last.pt is that of the last round")
-    if summary["status"] == "budget-exhausted":
+    if summary.status == "budget-exhausted":
         say(_why_early(summary))
         for line in way_on(folder):
             say(in_lines(line))
@@ -94,7 +90,7 @@ def conclude(
 
 def write_report(folder: RunFolder, say: Callable[[str], None], *, private: bool) -> None:
     """Write the run's page, and say where it is."""
-    from fl_dp.reporting.page.write import written_at_the_end  # late: a waiting run needs no figures
+    from fl_dp.reporting.page.render import written_at_the_end  # late: a waiting run needs no figures
 
     say(marked(written_at_the_end(folder), private=private))
 
@@ -114,15 +110,15 @@ def _why_failed(folder: RunFolder, reason: str, causes: Sequence[str]) -> str:
     return f"{words}{end}Log{'s' * (len(logs) > 1)}: {shown}"
 
 
-def _why_early(summary: Mapping[str, Any]) -> str:
+def _why_early(summary: Summary) -> str:
     """Budgets from which nothing was ever spent are not spent, but too small."""
-    rounds, clients = summary["rounds"], summary["clients"].values()
-    if rounds or any(client["steps"] for client in clients):
+    rounds, clients = summary.rounds, summary.clients.values()
+    if rounds or any(client.steps for client in clients):
         when = f"after round {rounds}" if rounds else "not one step fits"
-        of_run = summary["reason"] == RUN_EPSILON_SPENT
+        of_run = summary.reason == RUN_EPSILON_SPENT
         what = "the run's epsilon is" if of_run else "the clients' privacy budgets are"
         return f"stopped early: {what} spent ({when})"
-    reasons = "; ".join(dict.fromkeys(client["reason"] for client in clients if client["reason"]))
+    reasons = "; ".join(dict.fromkeys(clean(client.reason, _LONGEST) for client in clients if client.reason))
     return (
         "nothing was trained: the clients' privacy budgets have no room for a "
         f"step{': ' * bool(reasons)}{reasons}"

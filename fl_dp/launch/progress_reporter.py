@@ -1,19 +1,18 @@
 """Reports what a run is doing, on this console."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
 from fl_dp.launch.outcome import write_report
 from fl_dp.launch.resumption import check_unfinished, interrupted_words
 from fl_dp.reporting.console import RoundLines
-from fl_dp.reporting.progress import ProgressDisplay
+from fl_dp.reporting.progress import ProgressDisplay, RunProgress
+from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_progress import RunProgress
 
 Say = Callable[[str], None]
 
@@ -71,10 +70,10 @@ class ProgressReporter:
         """In a simulated round, `over` clients are done, at `speed` records a second."""
         self._tell(replace(self._progress, answered=over, speed=speed))
 
-    def round_over(self, record: Mapping[str, Any]) -> None:
+    def round_over(self, report: RoundReport) -> None:
         """Print the round's line, too."""
-        self._tell(self._progress.after(record))
-        self.say(self._lines.of(record, self._progress.rounds, self._progress.budget or 0.0))
+        self._tell(self._progress.after(report))
+        self.say(self._lines.of(report, self._progress.rounds))
 
     def end(self) -> None:
         """Stop drawing: the run is over, or could not begin."""
@@ -87,9 +86,9 @@ class ProgressReporter:
         with suppress(ConfigError):  # the run is over, and there is nothing to resume
             check_unfinished(self._folder)
             self.say(interrupted_words(self._folder, self._progress.over, self._progress.rounds))
-            summary = Run(self._folder).summary(whole=True)
+            summary = Run(self._folder).summary()
             if summary and not self._quiet:
-                write_report(self._folder, self.say, private=summary["private"])
+                write_report(self._folder, self.say, private=summary.private)
 
     def _tell(self, progress: RunProgress) -> None:
         self._progress = progress

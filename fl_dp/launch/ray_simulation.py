@@ -47,9 +47,8 @@ def simulate(
         grid.erase_keys(run, server_round)
 
     def on_round(report: RoundReport) -> None:
-        record = report.to_dict()
-        tell.round_over(record)
-        tracked.round_over(record)
+        tell.round_over(report)
+        tracked.round_over(report)
 
     def on_model(arrays: Mapping[str, NDArray]) -> None:
         stated = Stated(grid.statement(run, weights_digest(arrays)).to_text())  # the clients have no keys

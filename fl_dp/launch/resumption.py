@@ -13,6 +13,7 @@ from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.launch.request import Engine
+from fl_dp.reporting.reports import OVER
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER, RunFolder
 
@@ -116,9 +117,9 @@ def check_served(folder: RunFolder, kit: Path | None) -> None:
 
 def check_unfinished(folder: RunFolder) -> None:
     """Raise ConfigError if the run is over. A failed or interrupted run is not."""
-    run = Run(folder)
-    if run.is_over:
-        how = "has completed" if run.status == "completed" else "has spent its clients' privacy budgets"
+    summary = Run(folder).summary()
+    if summary and summary.status in OVER:
+        how = "has completed" if summary.status == "completed" else "has spent its clients' privacy budgets"
         raise ConfigError(f"--resume {folder.shown}: nothing to resume, as the run {how}.")
 
 

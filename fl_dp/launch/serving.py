@@ -66,9 +66,8 @@ class Serving:
         """Run the federation; FlDpError if it fails. on_wait: called repeatedly while it waits."""
 
         def on_round(report: RoundReport) -> None:
-            record = report.to_dict()
-            tell.round_over(record)
-            tracked.round_over(record)
+            tell.round_over(report)
+            tracked.round_over(report)
 
         def while_waiting() -> None:
             self.look()

@@ -1,45 +1,38 @@
 """The table of the clients' budgets at the end of a run, as the console shows it."""
 
+import math
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from rich.console import Console
 
 from fl_dp.clean_text import clean
-from fl_dp.records import Entry, total_steps
-from fl_dp.reporting.console import alone_words, marked, of_unit, rounded_up, times
-from fl_dp.reporting.reports import (
-    BEYOND_USE,
-    NOT_PRIVATE,
-    counted_clients,
-    counts_this_run,
-    epsilon_from_json,
-    of_this_run,
-)
+from fl_dp.config.data import RECORD
+from fl_dp.records import total_steps
+from fl_dp.reporting.console import alone_words, marked, rounded_up, times
+from fl_dp.reporting.reports import BEYOND_USE, NOT_PRIVATE, ClientReport, Summary
 from fl_dp.reporting.table import print_table
 from fl_dp.reporting.wording import folded, some
 
 ENDS = 5  # clients shown at either end of a table that is too long
-_MOST_NAME = 24  # characters of a client's name in a line
+_MOST_NAME, _LONGEST = 24, 4096  # characters of a client's name in a line, and of a line
 
 
-def print_budgets(summary: Mapping[str, Any], console: Console | None = None) -> None:
-    """Print a table of the clients' budgets, from summary.json.
+def print_budgets(summary: Summary, console: Console | None = None) -> None:
+    """Print a table of the clients' budgets.
 
     The largest epsilon comes first. Of many clients only both ends are shown, with the number left out. What
     a site claims about its past has columns of its own.
     """
     console = console or Console(file=sys.stdout)
-    clients, private = summary["clients"], summary["private"]
+    clients, private = summary.clients, summary.private
     if not clients:
         return
-    title = (
-        f"Privacy spent{of_unit(summary)}, by client"
-        if private
-        else f"{NOT_PRIVATE}: trained without protection, by client"
-    )
+    unit = summary.federation.unit if summary.federation else RECORD
+    title = f"{NOT_PRIVATE}: trained without protection, by client"
+    if private:
+        title = f"Privacy spent{'' if unit == RECORD else f' for one {unit}'}, by client"
     columns, rows = budget_table(summary)
     print_table(title, columns, rows, left=("client", "last round"), console=console)
     lines = reason_lines(clients)
@@ -51,16 +44,16 @@ def print_budgets(summary: Mapping[str, Any], console: Console | None = None) ->
         lines.append(alone)
     lines += retirement_lines(clients)
     for line in lines:
-        for part in folded(line, console.width - len(marked("", private=private))):
+        for part in folded(clean(line, _LONGEST), console.width - len(marked("", private=private))):
             console.print(marked(part, private=private), soft_wrap=True, markup=False, highlight=False)
 
 
-def reason_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def reason_lines(clients: Mapping[str, ClientReport]) -> list[str]:
     """Why clients did not train in the last round, each reason once; of many reasons the first few."""
     found: dict[tuple[str, str], list[str]] = {}
-    for name in sorted(clients, key=_natural):
-        if clients[name]["reason"]:
-            found.setdefault((clients[name]["status"], clients[name]["reason"]), []).append(name)
+    for name in sorted(clients, key=natural):
+        if clients[name].reason:
+            found.setdefault((clients[name].status, clients[name].reason), []).append(name)
     lines = [f"{named(names)} {status}: {reason}" for (status, reason), names in found.items()]
     return _first_few(lines, "reasons")
 
@@ -76,66 +69,62 @@ def named(names: Sequence[str]) -> str:
     return f"{'client' if len(names) == 1 else 'clients'} {some([clean(one, _MOST_NAME) for one in names])}"
 
 
-def spread_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+def spread_lines(summary: Summary) -> Iterator[str]:
     """Largest, median and smallest of the epsilons that make up the federation's.
 
     Then, for each way in which they were computed, the clients concerned.
     """
-    clients = counted_clients(summary)
-    ways: dict[tuple[str, ...], list[str]] = {}
-    for name, one in sorted(clients.items(), key=lambda item: _natural(item[0])):
-        way = f"{one['delta']:g}", one["accountant"], one["arithmetic"]
+    clients = summary.counted
+    ways: dict[str, list[str]] = {}
+    for name in sorted(clients, key=natural):
+        one = clients[name]
+        way = f"epsilon at delta {one.delta:g}, by {one.accountant}, arithmetic {one.arithmetic}"
         ways.setdefault(way, []).append(name)
-    for (delta, by, arithmetic), names in ways.items():
-        whose = "" if len(ways) == 1 else f", {named(names)}"
-        yield f"epsilon at delta {delta}, by {by}, arithmetic {arithmetic}{whose}"
+    for way, names in ways.items():
+        yield way if len(ways) == 1 else f"{way}, {named(names)}"
     if len(clients) > 1:
-        spent = [epsilon_from_json(of_this_run(client)["epsilon"]) for client in clients.values()]
+        spent = [client.cost.epsilon for client in clients.values()]
         values = {"largest": max(spent), "median": statistics.median(spent), "smallest": min(spent)}
         yield "epsilon: " + ", ".join(f"{name} {rounded_up(value)}" for name, value in values.items())
 
 
-def retirement_lines(clients: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def retirement_lines(clients: Mapping[str, ClientReport]) -> list[str]:
     """A line for each client whose ledger has retired accounts; of many clients the first few."""
-    retired = {name: client["retired"] for name, client in clients.items() if client["retired"]}
     lines = [
-        (f"client {name}: its ledger was retired {times(retired[name])}; it shows only what came after")
-        for name in sorted(retired, key=_natural)
+        f"client {name}: its ledger was retired {times(clients[name].retired)}; it shows only what came after"
+        for name in sorted(clients, key=natural)
+        if clients[name].retired
     ]
     return _first_few(lines, "clients whose ledgers were retired")
 
 
-def budget_table(summary: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def budget_table(summary: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Heads and rows of the table, the largest epsilon first; a row of one cell counts what is left out.
 
     If a client's data were in secure sums, "alone" is what holds if their assumption fails. If a client's
     ledger shows more than this run, there are columns for what its site claims.
     """
-    clients, epsilon = summary["clients"], "this run" if counts_this_run(summary) else "epsilon"
-    alone = any("epsilon_alone" in client for client in clients.values())
-    claims = any(client.get("this_run") for client in clients.values())
+    clients = summary.clients
+    in_sums = any(client.epsilon_alone is not None for client in clients.values())
+    claims = any(client.this_run for client in clients.values())
     table = []
-    for name, client in sorted(
-        clients.items(),
-        key=lambda item: (-epsilon_from_json(of_this_run(item[1])["epsilon"]), _natural(item[0])),
-    ):
-        cost, own = of_this_run(client), client.get("this_run")
-        bare = not summary["private"] and cost["epsilon"] is None
-        steps = total_steps(map(Entry.from_dict, cost["charges"])) if own else client["steps"]
-        row = {"client": name, epsilon: NOT_PRIVATE if bare else rounded_up(cost["epsilon"])}
-        if alone:
-            row["alone"] = alone_words(cost.get("epsilon_alone", cost["epsilon"]))
+    for name, client in sorted(clients.items(), key=lambda item: (-item[1].cost.epsilon, natural(item[0]))):
+        cost, own = client.cost, client.this_run
+        bare = not summary.private and cost.epsilon == math.inf
+        row = {"client": clean(name), "this run": NOT_PRIVATE if bare else rounded_up(cost.epsilon)}
+        if in_sums:
+            row["alone"] = alone_words(cost.epsilon if cost.epsilon_alone is None else cost.epsilon_alone)
         if claims:
-            row["claimed"] = rounded_up(own.get("claimed_epsilon") if own else 0.0)
-            row["total"] = rounded_up(client["epsilon"])
+            row["claimed"] = rounded_up(own.claimed_epsilon if own else 0.0)
+            row["total"] = rounded_up(client.epsilon)
         table.append(
             {
                 **row,
-                "of": "-" if bare else rounded_up(client["budget"]),
-                "steps": str(steps),
-                "rounds": str(client["rounds"]),
-                "left": str(client["rounds_left"] + client.get("rounds_beyond", 0)),
-                "last round": client["status"],
+                "of": "-" if bare else rounded_up(client.budget),
+                "steps": str(total_steps(own.charges) if own else client.steps),
+                "rounds": str(client.rounds),
+                "left": str(client.rounds_left + client.rounds_beyond),
+                "last round": client.status,
             }
         )
     rows = [tuple(row.values()) for row in table]
@@ -145,16 +134,16 @@ def budget_table(summary: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tupl
     return tuple(table[0]), rows
 
 
-def alone_line(summary: Mapping[str, Any]) -> str:
+def alone_line(summary: Summary) -> str:
     """Explains the two epsilons if data were in secure sums; else empty."""
-    costs = map(of_this_run, counted_clients(summary).values())
-    found = [epsilon_from_json(one["epsilon_alone"]) for one in costs if "epsilon_alone" in one]
+    costs = [one.cost.epsilon_alone for one in summary.counted.values()]
+    found = [one for one in costs if one is not None]
     if not found:
         return ""
     useful = [one for one in found if one <= BEYOND_USE]
     then = f'"alone" holds: {alone_words(max(useful))} at most' if useful else "no useful epsilon holds"
     fails = "than was assumed. If that fails"
-    if summary.get("masked") is False:
+    if summary.masked is False:
         fails = "than was assumed. No masks were used: whoever ran this saw each part, and against them"
     return (
         "epsilon holds against everybody who sees no more than sums of clients, if no more members collude "
@@ -162,6 +151,6 @@ def alone_line(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _natural(name: str) -> tuple[int, str]:
-    """A sort key: clients with numbers as names come first, in numeric order."""
-    return (int(name) if name.isdecimal() else sys.maxsize, name)
+def natural(name: str) -> tuple[int, str]:
+    """A sort key: names that are numbers come first, in numeric order."""
+    return (int(name) if name.isdecimal() and len(name) < 300 else sys.maxsize, name)

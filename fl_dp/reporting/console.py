@@ -1,30 +1,27 @@
-"""What the console shows of a round: one line, with epsilons in readable form.
-
-It is made from the JSON of `reports`, so that a program that follows rounds.jsonl can print the same.
-"""
+"""What the console shows of a round: one line, with epsilons in readable form."""
 
 from collections import Counter
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
-from typing import Any
 
 from fl_dp.clean_text import clean
-from fl_dp.config.data import RECORD
 from fl_dp.records import CLIENT_STATUSES
 from fl_dp.reporting.reports import (
     BEYOND_USE,
     NOT_PRIVATE,
-    counted_clients,
-    counts_this_run,
-    epsilon_from_json,
-    of_this_run,
+    FederationBudget,
+    RoundReport,
+    SiteMetrics,
+    Summary,
+    strict_json,
 )
+from fl_dp.reporting.run_files import read_part
 from fl_dp.reporting.wording import folded, packed
 
 _LEAST_POWER = -5  # smallest power of ten of a last digit that is written out
 _MOST_POWER = 15  # largest power of ten of a first digit that is written out
-SITE_METRICS = ("auroc", "accuracy")  # the first of them is in a round's line
-_MOST_NAME = 24  # characters of a metric's name
+_SITE_METRICS = ("auroc", "accuracy")  # the first of them is in a round's line
+_MOST_NAME, _MOST_REASON = 24, 4096  # characters of a metric's name, and of a reason
 
 
 class RoundLines:
@@ -33,134 +30,101 @@ class RoundLines:
     def __init__(self) -> None:
         self._said = ""
 
-    def of(self, record: Mapping[str, Any], rounds: int, budget: float) -> str:
+    def of(self, report: RoundReport, rounds: int) -> str:
         """As `round_line`, with the meaning of its epsilon unless that was already said."""
-        meaning = epsilon_means(record)
+        meaning = epsilon_means(report.federation, report.delta) if report.private else ""
         lines = [] if meaning == self._said else folded(meaning)
         self._said = meaning
-        return "\n".join([*lines, round_line(record, rounds=rounds, budget=budget)])
+        return "\n".join([*lines, round_line(report, rounds)])
 
 
-def epsilon_means(record: Mapping[str, Any]) -> str:
-    """Whom the epsilon protects, what it counts, its delta and accountant; empty without privacy."""
-    if not record["private"]:
-        return ""
-    together = record["federation"]
-    if not together["accountants"]:
+def epsilon_means(together: FederationBudget, delta: float) -> str:
+    """Whom the epsilon protects, what it counts, its delta and accountant."""
+    if not together.accountants:
         return "eps: nothing was spent, because no client has trained"
-    whose = f"one {together.get('unit', RECORD)}"  # older reports have none
-    what = f"the cost of this run for {whose}"
-    if not counts_this_run(record):
-        what = f"the cost of all runs in the clients' ledgers for {whose}"
-    alone = "; alone: if the assumption behind secure sums fails" if "epsilon_alone" in together else ""
-    return f"eps: {what}, out of the client's budget; {_conditions(record)}{alone}"
-
-
-def _conditions(record: Mapping[str, Any]) -> str:
-    by = ", ".join(record["federation"]["accountants"])
-    arithmetic = record["federation"]["arithmetic"]
-    return f"at delta {_number(record['delta'], 'g')}, by {by}, arithmetic {arithmetic}"
-
-
-def round_line(record: Mapping[str, Any], *, rounds: int, budget: float) -> str:
-    """The line of one round, `record` of rounds.jsonl; what does not fit goes on further lines.
-
-    rounds: planned. budget: the run's epsilon, for records of an older fl_dp, which lack each client's
-    budget.
-    """
-    parts = (
-        f"round {record['round']}/{rounds}",
-        privacy_words(record, budget),
-        *_evaluated(record),
-        *_at_the_sites(record),
-        _counts(record),
-        f"{record['seconds']:.1f} s",
+    alone = "" if together.epsilon_alone is None else "; alone: if the assumption behind secure sums fails"
+    return (
+        f"eps: the cost of this run for one {together.unit}, out of the client's budget; at delta {delta:g}, "
+        f"by {', '.join(together.accountants)}, arithmetic {together.arithmetic}{alone}"
     )
-    why = record.get("lost")  # older reports have none
-    lost = folded(f"  LOST, though paid for: {why}") if why else []
+
+
+def round_line(report: RoundReport, rounds: int) -> str:
+    """The line of one round; what does not fit goes on further lines. rounds: planned."""
+    spent = f"{NOT_PRIVATE} (no epsilon holds)"
+    if report.private:
+        spent = privacy_words(report.epsilon, report.federation.epsilon_alone, _allowed(report))
+    parts = (
+        f"round {report.round}/{rounds}",
+        spent,
+        *_evaluated(report.metrics, report.accuracy, report.loss),
+        *_at_the_sites(report),
+        _counts(report),
+        f"{report.seconds:.1f} s",
+    )
+    lost = folded(f"  LOST, though paid for: {clean(report.lost, _MOST_REASON)}") if report.lost else []
     return "\n".join([*packed(parts), *lost])
 
 
-def _counts(record: Mapping[str, Any]) -> str:
+def _counts(report: RoundReport) -> str:
     """How many clients trained, and the count of every other status that occurred."""
-    states = Counter(client["status"] for client in record["clients"].values())
-    scaled = sum(client.get("scaled", 1.0) < 1.0 for client in record["clients"].values())
+    states = Counter(client.status for client in report.clients.values())
     told: dict[str, int] = {
         **{name: states[name] for name in CLIENT_STATUSES if name not in ("trained", "idle")},
-        "scaled down": scaled,
-        "soon out of budget": len(record["federation"]["running_out"]),
+        "scaled down": sum(client.scaled < 1.0 for client in report.clients.values()),
+        "soon out of budget": len(report.federation.running_out),
     }
     others = (f", {name} {count:,}" for name, count in told.items() if count)
     return f"trained {states['trained']:,}{''.join(others)}"
 
 
-def _evaluated(record: Mapping[str, Any]) -> tuple[str, ...]:
+def _evaluated(
+    metrics: Mapping[str, float | None], accuracy: float | None, loss: float | None
+) -> tuple[str, ...]:
     """The first of the task's metrics, or accuracy if there is none, and the loss; empty without a test."""
-    if record["loss"] is None and record.get("accuracy") is None and not record.get("metrics"):
+    if loss is None and accuracy is None and not metrics:
         return ()
-    name, value = next(iter(record.get("metrics", {}).items()), ("accuracy", record.get("accuracy")))
-    return f"{clean(name, _MOST_NAME)} {_short(value, '.3f')}", f"loss {_short(record['loss'], '.2f')}"
+    name, value = next(iter(metrics.items()), ("accuracy", accuracy))
+    return f"{clean(name, _MOST_NAME)} {_short(value, '.3f')}", f"loss {_short(loss, '.2f')}"
 
 
-def quality_words(record: Mapping[str, Any]) -> str:
-    """First metric and loss of a round or summary; empty if it was not evaluated."""
-    return ", ".join(_evaluated(record))
-
-
-def constant_words(summary: Mapping[str, Any]) -> str:
+def constant_words(summary: Summary) -> str:
     """What the best constant prediction reaches in the metric that stands beside it; empty if not known."""
-    known = summary.get("constant")  # older summaries have none
-    if not known:
-        return ""
-    first = next((name for name in summary["metrics"] if name in known), "")
-    return quality_words({"metrics": {first: known[first]} if first else {}, "loss": known.get("loss")})
+    known = summary.constant
+    first = {name: known[name] for name in summary.metrics if name in known}
+    return ", ".join(_evaluated(first, None, known.get("loss")))
 
 
-def _at_the_sites(record: Mapping[str, Any]) -> tuple[str, ...]:
+def _at_the_sites(report: RoundReport) -> tuple[str, ...]:
     """The first metric from the sites' own test records, with its interval, and what they have cost; empty
     if they were not due.
     """
-    measured = record.get("site_metrics")
-    if not measured:
+    if not report.site_metrics:
         return ()
-    alone = f", alone {alone_words(measured['epsilon_alone'])}" if "epsilon_alone" in measured else ""
-    most = "at most " if any(one.get("unheard") for one in measured["sites"].values()) else ""
-    cost = f"(test eps {most}{rounded_up(measured['epsilon'])}{alone})"
-    found = ((name, measured["metrics"].get(name)) for name in SITE_METRICS)
-    name, one = next(((name, one) for name, one in found if one and one["value"] is not None), ("", None))
-    if one is None:
-        return (f"sites' metrics n/a {cost}",)
-    return (f"sites' {name} {one['value']:.3f}, {one['low']:.3f} to {one['high']:.3f} {cost}",)
+    measured = read_part(SiteMetrics, strict_json(report.site_metrics), "site_metrics")
+    alone = "" if measured.epsilon_alone is None else f", alone {alone_words(measured.epsilon_alone)}"
+    most = "at most " if any(one.unheard for one in measured.sites.values()) else ""
+    cost = f"(test eps {most}{rounded_up(measured.epsilon)}{alone})"
+    for name in _SITE_METRICS:
+        one = measured.metrics.get(name)
+        if one and one.value is not None:
+            return (f"sites' {name} {one.value:.3f}, {one.low:.3f} to {one.high:.3f} {cost}",)
+    return (f"sites' metrics n/a {cost}",)
 
 
-def privacy_words(record: Mapping[str, Any], budget: float) -> str:
+def privacy_words(epsilon: float, alone: float | None, budget: float) -> str:
     """The epsilon in a round's line, and its budget; `epsilon_means` says what it means."""
-    if not record["private"]:
-        return f"{NOT_PRIVATE} (no epsilon holds)"
-    alone = ""
-    if "epsilon_alone" in record["federation"]:
-        alone = f" (alone {alone_words(record['federation']['epsilon_alone'])})"
-    return f"eps {rounded_up(record['epsilon'])}{alone} of {rounded_up(_allowed(record, budget))}"
+    beside = "" if alone is None else f" (alone {alone_words(alone)})"
+    return f"eps {rounded_up(epsilon)}{beside} of {rounded_up(budget)}"
 
 
-def _allowed(record: Mapping[str, Any], budget: float) -> float:
-    """The budget to compare the record's epsilon with: that of the client whose epsilon it is.
+def _allowed(report: RoundReport) -> float:
+    """The budget to compare the report's epsilon with: that of the client whose epsilon it is.
 
     Among equal epsilons, the one with the smallest budget.
     """
-    clients = counted_clients(record).values()  # a forecast has none
-    if not clients or any(client.get("budget") is None for client in clients):
-        return budget
-    most = min(
-        clients, key=lambda client: (-epsilon_from_json(of_this_run(client)["epsilon"]), client["budget"])
-    )
-    return float(most["budget"])
-
-
-def of_unit(report: Mapping[str, Any]) -> str:
-    """Whom the epsilons protect, unless it is one record."""
-    unit = (report.get("federation") or {}).get("unit", RECORD)  # older reports have none
-    return "" if unit == RECORD else f" for one {unit}"
+    clients = report.counted.values() or report.clients.values()
+    return min(clients, key=lambda client: (-client.cost.epsilon, client.budget)).budget
 
 
 def marked(text: str, *, private: bool) -> str:

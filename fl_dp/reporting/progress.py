@@ -1,11 +1,13 @@
 """Progress on standard error: bars of rounds, clients and budgets on a terminal, lines in a pipe."""
 
+import statistics
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -15,10 +17,10 @@ from rich.text import Text
 
 from fl_dp.clean_text import clean
 from fl_dp.reporting.console import rounded_up
-from fl_dp.reporting.reports import NOT_PRIVATE, counted_clients, counts_this_run, epsilon_from_json
-from fl_dp.reporting.run_progress import RunProgress, in_words, seconds_left
+from fl_dp.reporting.reports import NOT_PRIVATE, RoundReport
 from fl_dp.reporting.wording import counted, rough_duration
 
+LATEST = 5  # rounds from which the remaining time is estimated
 _REFRESHES = 4  # per second
 AGAIN_SECONDS = 30.0  # before the same thing is reported again
 COUNT_SECONDS = 1.0  # between two lines that differ only in a number
@@ -27,6 +29,66 @@ MOST_CLIENTS = 6  # with a bar of their own
 _BAR_WIDTH, _NAME_WIDTH = 30, 20
 
 Bar = tuple[str, float, float, str]  # a label, the value, its maximum, and both in words
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """The progress of a run.
+
+    doing: in words, while no round is under way. rounds: planned; 0: not known yet. budget: epsilon of the
+    run config; None: no run. over: number of finished rounds. server_round: the current one, or 0; of the
+    clients that it has `asked`, so many have `answered`. speed: records a second, 0 if not known.
+    since: when the round, or the current work, began, Unix time. seconds: of the latest rounds. last: the
+    report of the last round.
+    """
+
+    doing: str = ""
+    rounds: int = 0
+    budget: float | None = None
+    over: int = 0
+    server_round: int = 0
+    asked: int = 0
+    answered: int = 0
+    speed: float = 0.0
+    since: float = 0.0
+    seconds: tuple[float, ...] = ()
+    last: RoundReport | None = None
+
+    def now(self, doing: str) -> Self:
+        """No round is under way; the run is doing this."""
+        if doing == self.doing and not self.server_round:
+            return self
+        return replace(self, doing=doing, server_round=0, asked=0, answered=0, speed=0.0, since=time.time())
+
+    def in_round(self, server_round: int, asked: int) -> Self:
+        """A round has begun."""
+        return replace(
+            self, doing="", server_round=server_round, asked=asked, answered=0, speed=0.0, since=time.time()
+        )
+
+    def after(self, report: RoundReport) -> Self:
+        """A round is over."""
+        seconds = (*self.seconds, report.seconds)[-LATEST:]
+        return replace(self, over=report.round, seconds=seconds, last=report).now("")
+
+
+def seconds_left(progress: RunProgress, now: float) -> float | None:
+    """An estimate, as if all rounds took as long as the latest; None before the first, and after the last."""
+    ahead = progress.rounds - progress.over
+    if not progress.seconds or ahead <= 0:
+        return None
+    usual = statistics.median_low(progress.seconds)  # the first round may have waited for clients
+    under_way = min(max(now - progress.since, 0.0), usual) if progress.server_round else 0.0
+    return usual * ahead - under_way
+
+
+def in_words(progress: RunProgress) -> str:
+    """What the run is doing, as one line."""
+    if not progress.server_round:
+        return progress.doing
+    of = f"/{progress.rounds}" if progress.rounds else ""
+    asked = counted(progress.asked, "client")
+    return f"round {progress.server_round}{of}: {progress.answered} of {asked} have answered"
 
 
 class ProgressDisplay:
@@ -182,27 +244,24 @@ def _clients(progress: RunProgress) -> str:
     return f"{words}, {progress.speed:,.0f} records/s" if progress.speed else words
 
 
-def _budgets(record: Mapping[str, Any], budget: float) -> list[Bar]:
+def _budgets(report: RoundReport, budget: float) -> list[Bar]:
     """The federation's epsilon, and that of each client's ledger.
 
     For many clients only both ends and the middle of those that make up the federation's.
     """
-    if not record["private"]:
+    if not report.private:
         return [("epsilon", 0.0, 1.0, f"{NOT_PRIVATE} (no epsilon holds)")]
-    together, each = record["federation"], record["clients"]
-    whose = "in this run" if counts_this_run(record) else "of the federation"
-    found = [_budget("epsilon", record["epsilon"], budget, whose)]
+    together, each = report.federation, report.clients
+    found = [_budget("epsilon", report.epsilon, budget, "in this run")]
     if len(each) <= MOST_CLIENTS:
         return found + [
-            _budget(f"  {clean(name, _NAME_WIDTH)}", one["epsilon"], one.get("budget") or budget)
-            for name, one in each.items()
+            _budget(f"  {clean(name, _NAME_WIDTH)}", one.epsilon, one.budget) for name, one in each.items()
         ]
-    words = f"of {len(counted_clients(record)):,} clients"
-    return found + [
-        _budget(f"  {name}", together[name], budget, words) for name in ("largest", "median", "least")
-    ]
+    words = f"of {len(report.counted):,} clients"
+    spread = {"largest": together.largest, "median": together.median, "least": together.least}
+    return found + [_budget(f"  {name}", value, budget, words) for name, value in spread.items()]
 
 
-def _budget(label: str, epsilon: float | None, budget: float, whose: str = "") -> Bar:
+def _budget(label: str, epsilon: float, budget: float, whose: str = "") -> Bar:
     words = f"{rounded_up(epsilon)} of {rounded_up(budget)}"
-    return label, min(epsilon_from_json(epsilon), budget), budget, f"{words} {whose}".rstrip()
+    return label, min(epsilon, budget), budget, f"{words} {whose}".rstrip()

@@ -8,8 +8,10 @@ from importlib import metadata
 from pathlib import Path
 
 from fl_dp.clean_text import clean
+from fl_dp.config.files import check_plain, read_json
 from fl_dp.errors import ConfigError
 from fl_dp.optional import missing_words
+from fl_dp.reporting.run_folder import RunFolder
 
 # What decides how a number comes about. Machine and user names are left out: they are private.
 _PACKAGES = ("fl-dp", "torch", "flwr", "dp-accounting", "numpy", "ray", "torchvision")
@@ -94,3 +96,44 @@ def file_digest(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
         return ""
+
+
+def page_digest(folder: RunFolder) -> str:
+    """One digest of everything that a report says: SHA-256 in hex over the names and SHA-256s of the existing
+    files, and the model's weights digest.
+
+    The weights digest is read from summary.json, so no model is loaded; `fl-dp verify` recomputes it.
+    """
+    found = hashlib.sha256(b"fl_dp report\0")
+    for file in digested_files(folder):
+        check_plain(file)  # first of all: reading a pipe would never end
+        digest = file_digest(file)
+        if digest:
+            found.update(f"{file.name} {digest}\n".encode())
+    # JSON can hold half a surrogate pair, which is no text
+    found.update(f"weights {_weights(folder)}\n".encode(errors="backslashreplace"))
+    return found.hexdigest()
+
+
+def digested_files(folder: RunFolder) -> tuple[Path, ...]:
+    """The files that the page's digest covers, in order, whether they exist or not."""
+    return (
+        folder.rounds,
+        folder.summary,
+        folder.statements,
+        folder.config,
+        folder.resolved,
+        folder.launch,
+        folder.description,
+        folder.approval,
+    )
+
+
+def _weights(folder: RunFolder) -> str:
+    if not folder.summary.exists():
+        return ""
+    summary = read_json(folder.summary)
+    digests = summary.get("digests", {}) if isinstance(summary, dict) else None
+    if not isinstance(digests, dict):
+        raise ConfigError(f"{folder.summary}: is damaged: digests is not a JSON object.")
+    return str(digests.get("model", ""))

@@ -44,6 +44,7 @@ class RunFolder:
     description = _Inside("model.json")  # what the model is, `tasks.description`
     statements = _Inside("statements.json")  # what sites stated of their ledgers, after the summary
     report = _Inside("report.html")  # the page for people
+    approval = _Inside("approval.toml")  # what people add to the page
     clients = _Inside("clients")
     ledgers = _Inside("ledgers")
     flower_home = _Inside("flower")

@@ -23,6 +23,7 @@ from fl_dp.durable_files import private_folder, write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.optional import require_package
 from fl_dp.records import CLIENT_STATUSES
+from fl_dp.reporting.reports import RoundReport
 from fl_dp.reporting.run_files import Run
 from fl_dp.reporting.run_folder import RunFolder
 
@@ -60,21 +61,23 @@ def told_settings(flat: Mapping[str, Scalar]) -> dict[str, Scalar]:
     return told | {key: name for key, name in names.items() if name and "/" not in name and ".py" not in name}
 
 
-def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers in a round's record; what was not measured, or is not finite, is left out."""
-    states = [client["status"] for client in record["clients"].values()]
-    spread = record["federation"] if record["private"] else {}
+def numbers_of(report: RoundReport) -> dict[str, float]:
+    """The numbers of a round; what was not measured, or is not finite, is left out."""
+    states = [client.status for client in report.clients.values()]
+    spread = report.federation
+    spent = {
+        "epsilon": report.epsilon, "delta": report.delta, "epsilon-largest": spread.largest,
+        "epsilon-median": spread.median, "epsilon-least": spread.least,
+    }  # fmt: skip
     found = {
-        "privacy/epsilon": record["epsilon"] if record["private"] else None,
-        "privacy/delta": record["delta"] if record["private"] else None,
-        **{f"privacy/epsilon-{name}": spread.get(name) for name in ("largest", "median", "least")},
-        "privacy/noise-multiplier": record["noise_multiplier"],
-        "model/loss": record["loss"],
-        "model/accuracy": record["accuracy"],
-        **{f"model/{name}": value for name, value in _by_known_name(record["metrics"]).items()},
+        **{f"privacy/{name}": value for name, value in spent.items() if report.private},
+        "privacy/noise-multiplier": report.noise_multiplier,
+        "model/loss": report.loss,
+        "model/accuracy": report.accuracy,
+        **{f"model/{name}": value for name, value in _by_known_name(report.metrics).items()},
         **{f"clients/{status}": states.count(status) for status in CLIENT_STATUSES},
-        "round/seconds": record["seconds"],
-        "round/lost": bool(record["lost"]),
+        "round/seconds": report.seconds,
+        "round/lost": bool(report.lost),
     }
     return {
         name: float(value)
@@ -134,20 +137,20 @@ class RunTrackers:
         for name in names:
             self._open(name, told_settings(flat))
 
-    def round_over(self, record: Mapping[str, Any]) -> None:
+    def round_over(self, report: RoundReport) -> None:
         """Send each tracker the round, and earlier ones that it has not received."""
-        if any(self._kept[name] < record["round"] - 1 for name in self._runs):
+        if any(self._kept[name] < report.round - 1 for name in self._runs):
             self._catch_up()
-        self._tell(record)
+        self._tell(report)
 
     def _catch_up(self) -> None:
         """Send the rounds that a resumed run had written before they could be sent."""
         with suppress(ConfigError):  # a damaged line ends no run
-            for record in Run(self._folder).rounds(whole=True):
-                self._tell(record)
+            for report in Run(self._folder).rounds():
+                self._tell(report)
 
-    def _tell(self, record: Mapping[str, Any]) -> None:
-        server_round, numbers = int(record["round"]), numbers_of(record)
+    def _tell(self, report: RoundReport) -> None:
+        server_round, numbers = report.round, numbers_of(report)
         for name, run in list(self._runs.items()):
             if server_round > self._kept[name]:
                 self._try(name, lambda run=run: run.log(server_round, numbers))  # type: ignore[misc]

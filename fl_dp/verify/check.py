@@ -10,9 +10,11 @@ from pathlib import Path
 from fl_dp.choices import CHECKS
 from fl_dp.errors import ConfigError, FlDpError
 from fl_dp.kits.roster import Roster
+from fl_dp.reporting.reports import RoundReport, Summary
+from fl_dp.reporting.run_files import read_summary
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.verify.claims import Claim, round_claims, summary_claim
-from fl_dp.verify.reading import is_there
+from fl_dp.verify.claims import Claim, round_claims
+from fl_dp.verify.reading import is_there, read_bytes
 
 _MOST_OF_A_KIND = 5  # findings of one kind that are listed singly
 
@@ -94,24 +96,28 @@ class Evidence:
     digest: str = ""
 
     @cached_property
-    def summary(self) -> Claim | None:
+    def summary(self) -> Summary | None:
         """The summary; None if none can be read: the check `files` says why."""
-        try:
-            return summary_claim(self.folder.summary) if is_there(self.folder.summary) else None
-        except ConfigError:
-            return None
+        with suppress(ConfigError):
+            return self.read_summary()
+        return None
 
-    def rounds(self) -> Iterator[Claim]:
+    def read_summary(self) -> Summary | None:
+        """The summary; None without one. ConfigError if it cannot be read."""
+        path = self.folder.summary
+        return read_summary(read_bytes(path), path.name) if is_there(path) else None
+
+    def rounds(self) -> Iterator[Claim[RoundReport]]:
         """The rounds up to the first unreadable line; the check `files` says why it cannot be read."""
         if is_there(self.folder.rounds):
             with suppress(ConfigError):
                 yield from round_claims(self.folder.rounds)
 
-    def claims(self) -> Iterator[Claim]:
+    def claims(self) -> Iterator[Claim[RoundReport | Summary]]:
         """The rounds, then the summary."""
         yield from self.rounds()
         if self.summary is not None:
-            yield self.summary
+            yield Claim(self.folder.summary.name, self.summary)
 
 
 @dataclass(frozen=True, slots=True)

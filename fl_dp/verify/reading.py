@@ -130,11 +130,6 @@ def number(found: object) -> float:
     return value
 
 
-def optional(found: object) -> float | None:
-    """`number`, or None for None: not finite, or not known."""
-    return None if found is None else number(found)
-
-
 def whole(found: object) -> int:
     """A count; ValueError for anything else."""
     if type(found) is not int or not 0 <= found < 2**53:

@@ -15,6 +15,7 @@ from fl_dp.federation.client.budgets import OneMechanismBudget, conflict
 from fl_dp.federation.server.client_record import ClientRecord, client_of, shows_less
 from fl_dp.federation.server.history import History
 from fl_dp.records import ClientProfile, Entry
+from fl_dp.reporting.reports import charges_of
 from fl_dp.statements import AccountStatement, Statement
 from fl_dp.verify import claims
 
@@ -38,7 +39,7 @@ def test_an_entry_has_whole_shares_of_noise(noise, shares, words):
 @pytest.mark.parametrize("key", ["copies", "pass_steps"])
 def test_steps_that_fl_dp_1_0_paid_for_are_never_read_as_cheaper_ones(key):
     assert Entry.from_dict(PLAIN.to_dict() | {key: 1}) == PLAIN
-    for read in (Entry.from_dict, lambda found: claims.charges([found])):
+    for read in (Entry.from_dict, lambda found: charges_of([found])):
         with pytest.raises(ValueError, match=r"whose cost only fl_dp 1\.0 knows"):
             read(PLAIN.to_dict() | {key: 2})
 
@@ -60,13 +61,13 @@ def test_they_are_written_only_where_they_are_not_one():
     assert PLAIN.to_dict() == {"sample_rate": 0.1, "noise_multiplier": 2.0, "steps": 5}
     assert SHARED.to_dict() == {**PLAIN.to_dict(), "shares": 8}
     assert [Entry.from_dict(one.to_dict()) for one in ALL] == list(ALL)
-    assert claims.charges([one.to_dict() for one in ALL]) == ALL
+    assert charges_of([one.to_dict() for one in ALL]) == ALL
     with pytest.raises(ValueError, match="charged twice"):
-        claims.charges([SHARED.to_dict(), SHARED.to_dict()])
+        charges_of([SHARED.to_dict(), SHARED.to_dict()])
     many = [Entry(1 / (number + 2), 2.0, 5).to_dict() for number in range(1001)]
-    assert len(claims.charges(many[1:])) == 1000
+    assert len(charges_of(many[1:])) == 1000
     with pytest.raises(ValueError, match="no list of charges"):
-        claims.charges(many)
+        charges_of(many)
 
 
 def test_a_statement_states_them_and_keeps_its_old_spelling_without():

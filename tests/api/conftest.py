@@ -1,7 +1,6 @@
 """The folder of a small run that is over, as a run leaves it, made without one."""
 
 import dataclasses
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,24 +8,20 @@ from typing import Any
 import pytest
 import tomli_w
 import torch
+from run_records import client, record, summary
 
 from fl_dp.config.run import RunConfig
 from fl_dp.config.task import TaskSettings
 from fl_dp.form import Form
+from fl_dp.reporting.reports import FederationBudget
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.run_results import RunResults
+from fl_dp.reporting.run_results import RunResults, to_line
 from fl_dp.tasks.description import describe
 from fl_dp.tasks.load import give, new_model, task_of
 from fl_dp.tasks.task import Task
 
 FORM = Form((3,), 2)
-ROUND = {
-    "round": 1, "private": True, "epsilon": 1.5, "delta": 1e-5, "loss": 0.5, "accuracy": 0.75, "seconds": 2.0,
-    "noise_multiplier": 1.1, "metrics": {"accuracy": 0.75}, "federation": {"largest": 1.5},
-    "clients": {"a": {"status": "trained"}, "b": {"status": "declined"}},
-}  # fmt: skip
-FEDERATION = {"accountants": ["pld"], "arithmetic": "steady-rows"}
-CLIENTS = {"secret-name": {"epsilon": 1.5, "budget": 3.0, "delta": 1e-5, "accountant": "pld"}}
+FEDERATION = FederationBudget(largest=1.5, median=1.5, least=1.5, accountants=("pld",))
 
 MakeRun = Callable[..., Path]
 
@@ -49,12 +44,13 @@ def make_run(tmp_path: Path) -> MakeRun:
             for parameter in model.parameters():
                 parameter.copy_(torch.randn_like(parameter))
         results.save_model(model.state_dict(), describe(task).to_dict(), private=config.private)
-        folder.rounds.write_text(json.dumps({**ROUND, "private": config.private}) + "\n")
-        summary = {
-            "status": "completed", "private": config.private, "rounds": 1, "epsilon": 1.5, "delta": 1e-5,
-            "federation": FEDERATION, "metrics": {"accuracy": 0.75}, "loss": 0.5, "clients": CLIENTS,
+        both = {
+            "private": config.private, "epsilon": 1.5, "federation": FEDERATION, "loss": 0.5,
+            "accuracy": 0.75, "metrics": {"accuracy": 0.75},
         }  # fmt: skip
-        folder.summary.write_text(json.dumps(summary))
+        clients = {"a": client(), "b": client(status="declined")}
+        results.append_round(to_line(record(1, clients, 2.0, **both)))
+        results.write_summary(summary({"secret-name": client(1.5)}, rounds=1, **both))
         return folder.path
 
     return make

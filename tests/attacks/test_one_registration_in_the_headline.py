@@ -20,6 +20,7 @@ from fl_dp.reporting.budget_table import print_budgets
 from fl_dp.reporting.console import RoundLines
 from fl_dp.reporting.page import render
 from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.run_files import Run, read_round
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.tracking import numbers_of
 from fl_dp.verify.check import Evidence, Outcome, checked
@@ -60,10 +61,9 @@ def heads(folder):
     console = RoundLines()
     told = []
     for line in lines:
-        told.append(
-            (line["epsilon"], line["delta"], line["federation"], console.of({**line, "seconds": 1.0}, 3, 3.0))
-        )
-        told.append({name: value for name, value in numbers_of(line).items() if name.startswith("privacy")})
+        report = read_round(json.dumps({**line, "seconds": 1.0}), "line")
+        told.append((line["epsilon"], line["delta"], line["federation"], console.of(report, 3)))
+        told.append({name: value for name, value in numbers_of(report).items() if name.startswith("privacy")})
     told.append([summary[key] for key in ("epsilon", "delta", "federation", "planned_epsilon")])
     with pytest.MonkeyPatch.context() as without:
         without.setattr(render, "_figures", lambda run: [])
@@ -101,5 +101,5 @@ def test_what_an_honest_site_had_spent_stands_in_its_row_and_not_in_the_headline
     assert summary["epsilon"] == north["this_run"]["epsilon"] == south["epsilon"] < north["epsilon"]
     assert "this_run" not in south
     file = io.StringIO()
-    print_budgets(summary, Console(file=file, width=80))
+    print_budgets(Run(folder).summary(), Console(file=file, width=80))
     assert file.getvalue().splitlines()[1].split()[:5] == ["client", "this", "run", "claimed", "total"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tomli_w
 import torch
+from run_records import summary
 
 from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
@@ -39,7 +40,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "run"
     RunResults(folder).save_model(new_model(task).state_dict(), describe(task).to_dict(), private=True)
     (folder / "config.toml").write_text(tomli_w.dumps(dataclasses.replace(config, out=str(folder)).to_flat()))
-    (folder / "summary.json").write_text(json.dumps({"status": "completed", "epsilon": 1.0, "delta": 1e-5}))
+    RunResults(folder, resumed=True).write_summary(summary())
     return folder
 
 

@@ -9,8 +9,8 @@ from fl_dp.cli.common import run_command
 from fl_dp.cli.main import app
 from fl_dp.kits.keys import fingerprint
 from fl_dp.reporting.page.approval import write_approval
-from fl_dp.reporting.page.digest import page_digest
-from fl_dp.reporting.vouched import UNSIGNED
+from fl_dp.reporting.provenance import page_digest
+from fl_dp.verify.verdict import UNSIGNED
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ def test_who_paid_and_was_not_heard_is_in_the_epsilon_of_test_records(sites, fak
     cost = 50.0 if 2 in lost and 3 in lost else Budget(50.0, 1e-5, one["accountant"]).epsilon_of(paid)
     assert one["epsilon"] == last["epsilon"] == pytest.approx(cost)
     assert one.get("unheard", 0) == unheard
-    assert ("at most" in round_line(strategy.reports[-1].to_dict(), rounds=3, budget=3.0)) is bool(unheard)
+    assert ("at most" in round_line(strategy.reports[-1], 3)) is bool(unheard)
     if 2 in lost:  # nobody had heard of its account
         assert first["sites"]["a"] | {"reason": ""} == {
             "status": "failed", "reason": "", "epsilon": 50.0, "delta": 1e-5, "budget": 50.0,
@@ -179,7 +179,7 @@ def test_sites_are_asked_once_after_the_last_round(sites, fakes, tmp_path):
     counted = np.array([one["counts"] for one in last["outcomes"]["scores"]]).sum((1, 2))
     assert counted == pytest.approx([100] * 3, abs=40)  # in each class's block
     assert json.loads(json.dumps(line["site_metrics"])) == last
-    assert "sites' auroc" in round_line(line, rounds=3, budget=3.0)
+    assert "sites' auroc" in round_line(strategy.reports[-1], 3)
     assert "site_metrics" not in strategy.reports[0].to_dict()
     write_state(tmp_path / "state", strategy.state(to_line(strategy.reports[-1]), 1.0))
     report = read_state(tmp_path / "state").last_report()  # a run resumes from it

@@ -19,6 +19,8 @@ from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.records import ClientProfile, Entry, RoundPlan
 from fl_dp.reporting.console import round_line
+from fl_dp.reporting.run_files import Run
+from fl_dp.reporting.run_folder import RunFolder
 
 MARK = "NOT PRIVATE"
 PLAN = RoundPlan("run-1", 1, "linear", 4, 10, 0.5, 0.0, 0.0, 1.0, private=False)
@@ -167,7 +169,7 @@ def test_every_file_of_the_run_and_every_line_of_it_bears_the_mark_and_none_of_a
     for record in (*lines, summary):
         assert (record["private"], record["epsilon"]) == (False, None)
         assert all(client["epsilon"] is None for client in record["clients"].values())
-    assert all(MARK in round_line(line, rounds=2, budget=3.0) for line in lines)
+    assert all(MARK in round_line(report, 2) for report in Run(RunFolder(out)).rounds())
     assert all(line["noise_multiplier"] is None for line in lines)
     assert all(one["sample_rate"] is None for line in lines for one in line["clients"].values())
     assert sum(MARK in text for text in caplog.messages) == 2 + 4  # the server's rounds, the clients'

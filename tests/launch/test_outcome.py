@@ -1,20 +1,17 @@
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from run_records import client, summary
 
 from fl_dp.errors import ConfigError, ExitCode, LaunchError
 from fl_dp.launch.outcome import RunEnd, conclude, tried
 from fl_dp.reporting.reports import RUN_EPSILON_SPENT
 from fl_dp.reporting.run_folder import RunFolder
+from fl_dp.reporting.run_results import RunResults
 
 GOOD = RunEnd(completed=True)
 BAD = RunEnd(completed=False, details="the server raised")
-CLIENT = {
-    "epsilon": 1.0, "accountant": "pld", "arithmetic": "steady-rows", "budget": 3.0, "delta": 1e-5,
-    "steps": 9, "rounds": 3, "rounds_left": 0, "status": "trained", "reason": "", "retired": 0,
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -28,11 +25,9 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def write(folder: RunFolder, status: str, reason: str = "", private: bool = True, **more: Any) -> None:
-    summary: dict[str, Any] = {
-        "status": status, "private": private, "reason": reason, "rounds": 2, "clients": {"0": CLIENT},
-        "epsilon": 1.0, "delta": 1e-5, "federation": None, "accuracy": None, "loss": None, "seconds": 1.0,
-    }  # fmt: skip
-    folder.summary.write_text(json.dumps({**summary, **more}))
+    plain: dict[str, Any] = {"rounds": 2, "federation": None, "accuracy": None, "metrics": {}}
+    given = {**plain, "status": status, "reason": reason, "private": private, **more}
+    RunResults(folder.path, resumed=True).write_summary(summary(**given))
 
 
 def test_trained_as_asked(folder, said, capsys):
@@ -57,7 +52,7 @@ def test_spent_budgets_are_a_normal_end_and_said(folder, said):
     write(folder, "budget-exhausted", RUN_EPSILON_SPENT)
     conclude(GOOD, folder, said.append)
     assert "the run's epsilon is spent (after round 2)" in said[-1]
-    fresh = {**CLIENT, "steps": 0, "rounds": 0, "status": "idle", "reason": "No noise is enough."}
+    fresh = client(0.0, steps=0, charges=(), status="idle", reason="No noise is enough.")
     write(folder, "budget-exhausted", rounds=0, clients={"0": fresh, "1": fresh})  # nothing was ever spent
     assert conclude(GOOD, folder, said.append) == ExitCode.BUDGET_EXHAUSTED
     assert (

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from run_records import record
+from run_records import record, summary
 
 from fl_dp.config.run import RunConfig
 from fl_dp.launch.progress_reporter import ProgressReporter, reporting_progress
-from fl_dp.reporting.reports import INTERRUPTED, Summary
+from fl_dp.reporting.reports import INTERRUPTED
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults
 
@@ -39,7 +39,7 @@ def test_the_lines_of_rounds_are_said_and_of_a_run_that_is_over_nothing_more(fol
         tell.answered(3)
         tell.round_over(record(1))
         tell.say("a line")
-        folder.summary.write_text('{"status": "completed"}')
+        RunResults(folder.path).write_summary(summary())
 
     line, *others = interrupted(work)
     assert line.splitlines()[-1].startswith("round 1/4  eps 2.00 of 3.00")
@@ -69,11 +69,12 @@ def test_who_interrupts_a_run_is_told_how_to_go_on(folder, command):
 def test_the_page_of_an_interrupted_run_is_drawn_and_named(folder, monkeypatch):
     monkeypatch.chdir(folder.path.parent)
     folder.config.write_text("rounds = 9\n")
-    summary = Summary("failed", True, 0, None, None, None, None, None, 1.0, {}, INTERRUPTED)
+    nothing = dict.fromkeys(("epsilon", "delta", "federation", "accuracy"))
+    ended = summary({}, status="failed", rounds=0, reason=INTERRUPTED, metrics={}, **nothing)
 
     def work(tell):
         tell.run(RunConfig(rounds=9), folder)
-        RunResults(folder.path, resumed=True).write_summary(summary)
+        RunResults(folder.path, resumed=True).write_summary(ended)
 
     assert len(interrupted(work)) == 1  # a quiet one draws none
     assert not folder.report.exists()

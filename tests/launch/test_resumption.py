@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_records import summary
 
 from fl_dp.config.run import RunConfig
 from fl_dp.durable_files import exclusive
@@ -83,11 +84,15 @@ def test_lasting_ledgers_elsewhere_stay_there(folder, run, tmp_path):
 
 
 def test_a_failed_run_goes_on_and_one_killed_before_any_client_was_asked_begins_again(folder, run):
-    folder.summary.write_text(json.dumps({"status": "failed", "reason": "interrupted"}))
+    folder.summary.write_text(ended("failed"))
     (folder.path / STATE).unlink()
     assert resume(folder.path)[0].startswith("resuming after round 0 of 3")
     assert len(run) == 1
     assert not folder.summary.exists()  # what is said about the end is not that of the last attempt
+
+
+def ended(status: str) -> str:
+    return json.dumps(summary(status=status).to_dict())
 
 
 def launch_toml(engine='"ray"', ledgers='""', address='""') -> str:
@@ -97,8 +102,8 @@ def launch_toml(engine='"ray"', ledgers='""', address='""') -> str:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("summary.json", '{"status": "completed"}', "nothing to resume, as the run has completed"),
-        ("summary.json", '{"status": "budget-exhausted"}', "privacy budgets"),
+        ("summary.json", ended("completed"), "nothing to resume, as the run has completed"),
+        ("summary.json", ended("budget-exhausted"), "privacy budgets"),
         *(
             ("summary.json", text, r"summary\.json: is damaged")
             for text in ("", "[]", '{"status": 3}', "[" * 10_000)

@@ -1,10 +1,13 @@
 """The clients' budgets on the console: a table that stays short and fits, and claims in columns apart."""
 
 import io
+import math
 
 import pytest
 from rich.console import Console
+from run_records import FEDERATION, PAID, client, summary
 
+from fl_dp.records import Entry
 from fl_dp.reporting.budget_table import (
     ENDS,
     alone_line,
@@ -12,23 +15,18 @@ from fl_dp.reporting.budget_table import (
     print_budgets,
     retirement_lines,
 )
+from fl_dp.reporting.reports import ClientReport, RunCost
 
 
-def budget(epsilon, **changes):
-    return {
-        "epsilon": epsilon, "accountant": "pld", "budget": 3.0, "delta": 1e-5, "steps": 30, "rounds": 3,
-        "rounds_left": 1, "status": "trained", "reason": "", "retired": 0, "arithmetic": "steady-rows",
-        **changes,
-    }  # fmt: skip
+def budget(epsilon: float, **changes: object) -> ClientReport:
+    return client(epsilon, rounds=3, **changes)
 
 
-def summary(clients, private=True, scope="all-runs"):
-    return {"clients": clients, "private": private, "federation": {"scope": scope, "unit": "record"}}
-
-
-def printed(clients, private=True, scope="all-runs", width=80, **options):
+def printed(clients, private=True, width=80, **options):
     file = io.StringIO()
-    print_budgets(summary(clients, private, scope), Console(file=file, width=width, **options))
+    print_budgets(
+        summary(clients, private=private, federation=FEDERATION), Console(file=file, width=width, **options)
+    )
     return file.getvalue()
 
 
@@ -45,7 +43,7 @@ def test_the_largest_epsilon_stands_first_and_equals_in_order():
     ],
 )
 def test_which_epsilon_is_which_follows_from_whether_masks_were_used(masked, words):
-    found = {**summary({"0": budget(1.0, epsilon_alone=7.0)}), "masked": masked}
+    found = summary({"0": budget(1.0, epsilon_alone=7.0)}, masked=masked)
     assert f'. {words}, "alone" holds: 7.00 at most' in alone_line(found)
 
 
@@ -59,18 +57,18 @@ def test_five_hundred_clients_are_shown_by_their_ends():
         assert sorted(row[0] for row in rows) == sorted(map(str, range(count)))
 
 
-def test_a_table_of_an_older_run_says_whose_epsilons_they_are_below_it():
+def test_the_table_says_whose_epsilons_they_are_below_it():
     text = printed(
         {
             "0": budget(1.234),
-            "1": budget(None, status="failed", reason="[red]no reply[/red]"),
+            "1": budget(math.inf, status="failed", reason="[red]no reply[/red]"),
             "2": budget(1.0, accountant="rdp", arithmetic="proven"),
         }
     )
     assert text.isascii()
     assert [" ".join(line.split()) for line in text.splitlines()] == [
         "Privacy spent, by client",
-        "client epsilon of steps rounds left last round",
+        "client this run of steps rounds left last round",
         "1 inf 3.00 30 3 1 failed",
         "0 1.24 3.00 30 3 1 trained",
         "2 1.00 3.00 30 3 1 trained",
@@ -84,13 +82,13 @@ def test_a_table_of_an_older_run_says_whose_epsilons_they_are_below_it():
 
 def test_what_a_site_claims_has_columns_of_its_own_and_is_in_no_figure_of_all():
     """Nobody asked the first: it says what it likes, and only its own row does."""
-    nothing = {"charges": [], "epsilon": 0.0, "claimed_epsilon": None}
-    liar = budget(None, budget=99999.0, delta=0.1, accountant="rdp", status="idle", this_run=nothing)
-    part = {"charges": [{"sample_rate": 0.1, "noise_multiplier": 1.1, "steps": 30}], "epsilon": 1.2}
-    past = budget(2.2, this_run={**part, "claimed_epsilon": 1.7}, steps=90)
-    honest = {"north": budget(1.3, charges=[{}])}
-    alone = printed(honest, scope="this-run").splitlines()
-    text = printed({**honest, "liar": liar, "south": past}, scope="this-run").splitlines()
+    nothing = RunCost(charges=(), epsilon=0.0, claimed_epsilon=math.inf)
+    liar = budget(math.inf, budget=99999.0, delta=0.1, accountant="rdp", status="idle", this_run=nothing)
+    part = RunCost(charges=PAID, epsilon=1.2, claimed_epsilon=1.7)
+    past = budget(2.2, this_run=part, steps=90)
+    honest = {"north": budget(1.3)}
+    alone = printed(honest).splitlines()
+    text = printed({**honest, "liar": liar, "south": past}).splitlines()
     assert [" ".join(line.split()) for line in text] == [
         "Privacy spent, by client",
         "client this run claimed total of steps rounds left last round",
@@ -110,24 +108,23 @@ def test_what_a_site_claims_has_columns_of_its_own_and_is_in_no_figure_of_all():
 
 
 def test_no_line_is_wider_than_80_columns_and_no_head_is_cut():
-    part = {"charges": [{}], "epsilon": 1e12, "claimed_epsilon": 1e12, "epsilon_alone": 12.5}
+    part = RunCost(charges=(Entry(0.1, 1.0, 10**9),), epsilon=1e12, claimed_epsilon=1e12, epsilon_alone=12.5)
     clients = {
         f"hospital {k} of a name that is long": budget(
-            1e12, budget=1e6, steps=10**9, rounds=10**6, rounds_left=10**6, status="declined",
-            reason=f"why {k} " + "x" * 100, retired=3, epsilon_alone=15.25,
-            this_run={**part, "charges": [{"sample_rate": 0.1, "noise_multiplier": 1.0, "steps": 10**9}]},
+            1e12, budget=1e6, steps=10**9, rounds_left=10**6, status="declined",
+            reason=f"why {k} " + "x" * 100, retired=3, epsilon_alone=15.25, this_run=part,
         )
         for k in range(3000)
     }  # fmt: skip
     for terminal in (False, True):
-        text = printed(clients, scope="this-run", width=80, force_terminal=terminal, color_system=None)
+        text = printed(clients, width=80, force_terminal=terminal, color_system=None)
         assert max(map(len, text.splitlines())) <= 80
-        for name in budget_table(summary(clients, scope="this-run"))[0][1:]:
+        for name in budget_table(summary(clients))[0][1:]:
             assert f"{name}: " in text  # a block for each client
         assert "hospital 0 of a name that is long" in text
         assert "... 2,990 more clients" in text
     text = printed({"a " * 30: budget(1.0), "0": budget(1.0)})
-    assert " ".join(text.splitlines()[1].split()) == "client epsilon of steps rounds left last round"
+    assert " ".join(text.splitlines()[1].split()) == "client this run of steps rounds left last round"
 
 
 def test_a_ledger_that_was_retired_is_named_below_the_table():
@@ -144,7 +141,7 @@ def test_of_many_retired_ledgers_the_rest_are_counted():
 
 
 def test_every_line_about_a_run_without_privacy_says_so():
-    clients = {"0": budget(None, retired=1, reason="why"), "1": budget(0.0, status="idle")}
+    clients = {"0": budget(math.inf, retired=1, reason="why"), "1": budget(0.0, status="idle")}
     text = printed(clients, private=False).splitlines()
     assert text[0] == "NOT PRIVATE: trained without protection, by client"
     assert text[2].split()[:5] == ["0", "NOT", "PRIVATE", "-", "30"]

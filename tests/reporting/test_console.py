@@ -1,101 +1,88 @@
 """The line of a round, letter by letter, in 80 columns whatever the run is like."""
 
+import math
+from dataclasses import replace
+
 import pytest
 from rich.cells import cell_len
+from run_records import FEDERATION, client, record
 
 from fl_dp.reporting.console import RoundLines, round_line, rounded_up
+from fl_dp.reporting.reports import FederationBudget
 
-RECORD = {
-    "round": 2, "private": True, "epsilon": 1.8312, "delta": 1e-5, "noise_multiplier": 1.1, "loss": 0.4404,
-    "accuracy": 0.8711, "seconds": 6.05,
-    "federation": {"running_out": [], "accountants": ["pld"], "arithmetic": "steady-rows"},
-    "clients": {
-        "0": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
-        "1": {"epsilon": 1.8, "steps": 20, "sample_rate": 0.1, "status": "trained", "reason": ""},
-    },
-}  # fmt: skip
+RECORD = record(2, seconds=6.05, epsilon=1.8312, loss=0.4404, accuracy=0.8711, metrics={})
 
 
 def test_the_line_of_a_round():
-    assert round_line(RECORD, rounds=3, budget=3.0) == (
+    assert round_line(RECORD, 3) == (
         "round 2/3  eps 1.84 of 3.00  accuracy 0.871  loss 0.44  trained 2  6.0 s"
     )
 
 
 def test_what_its_epsilon_means_is_said_once_and_again_when_it_is_another():
     lines = RoundLines()
-    of_run = {**RECORD, "federation": {**RECORD["federation"], "scope": "this-run"}}
-    of_run["clients"] = {"0": {**RECORD["clients"]["0"], "charges": [{}]}}
-    assert lines.of(of_run, 3, 3.0).splitlines() == [
+    assert lines.of(RECORD, 3).splitlines() == [
         "eps: the cost of this run for one record, out of the client's budget; at delta",
         "1e-05, by pld, arithmetic steady-rows",
-        round_line(of_run, rounds=3, budget=3.0),
+        round_line(RECORD, 3),
     ]
-    assert lines.of(of_run, 3, 3.0) == round_line(of_run, rounds=3, budget=3.0)
-    other = {**of_run, "federation": {**of_run["federation"], "accountants": ["pld", "rdp"]}}
-    assert "by pld, rdp, arithmetic" in lines.of(other, 3, 3.0).replace("\n", " ")
-    nobody = {**of_run, "federation": {**of_run["federation"], "accountants": []}, "delta": 0.0}
-    assert lines.of(nobody, 3, 3.0).startswith("eps: nothing was spent, because no client has trained\n")
-    older = RoundLines().of(RECORD, 3, 3.0).replace("\n", " ")
-    assert "the cost of all runs in the clients' ledgers for one record" in older
+    assert lines.of(RECORD, 3) == round_line(RECORD, 3)
+    other = replace(RECORD, federation=replace(FEDERATION, accountants=("pld", "rdp")))
+    assert "by pld, rdp, arithmetic" in lines.of(other, 3).replace("\n", " ")
+    nobody = replace(RECORD, federation=replace(FEDERATION, accountants=()), delta=0.0)
+    assert lines.of(nobody, 3).startswith("eps: nothing was spent, because no client has trained\n")
 
 
 def wide(**changes):
     """Thousands of clients, several at a person, a loss without end and both epsilons of secure sums."""
+    statuses = ("trained", "declined", "failed")
     clients = {
-        f"hospital {k} of a name that is long": {
-            "status": ("trained", "declined", "failed")[k % 3], "epsilon": 1.0, "budget": 99999.0,
-            "scaled": 0.5, "charges": [{}],
-        }
+        f"hospital {k} of a name that is long": client(
+            1.0, status=statuses[k % 3], budget=99999.0, scaled=0.5
+        )
         for k in range(3000)
+    }
+    federation = FederationBudget(
+        largest=1.0, median=1.0, least=1.0, accountants=("pld", "rdp"), running_out=tuple(clients),
+        unit="person", epsilon_alone=1234.5,
+    )  # fmt: skip
+    changed = {
+        "epsilon": math.inf, "loss": 1.2345e37, "lost": "because " * 40 + "x" * 200,
+        "metrics": {"mean absolute error of a very long name": 123456789.0}, **changes,
     }  # fmt: skip
-    federation = {
-        "running_out": list(clients), "accountants": ["pld", "rdp"], "arithmetic": "steady-rows",
-        "epsilon_alone": 1234.5, "unit": "person", "scope": "this-run",
-    }  # fmt: skip
-    return {
-        **RECORD, "clients": clients, "federation": federation, "round": 99999, "epsilon": None,
-        "loss": 1.2345e37, "metrics": {"mean absolute error of a very long name": 123456789.0},
-        "seconds": 86400.0, "lost": "because " * 40 + "x" * 200, **changes,
-    }  # fmt: skip
+    return record(99999, clients, 86400.0, federation, **changed)
 
 
 @pytest.mark.parametrize(
     "changes", [{}, {"private": False}, {"lost": ""}, {"metrics": {"\u8bef\u5dee" * 40: 1.0}, "loss": None}]
 )
 def test_no_line_is_wider_than_80_columns(changes):
-    record = wide(**changes)
-    text = RoundLines().of(record, 100000, 3.0)
+    report = wide(**changes)
+    text = RoundLines().of(report, 100000)
     assert max(map(cell_len, text.splitlines())) <= 80
     for words in ("round 99999/100000", "trained 1,000", "declined 1,000", "86400.0 s"):
         assert words in text
-    if record["private"]:
+    if report.private:
         assert "eps inf (alone none) of 99999.00" in text
-    if record["lost"]:
+    if report.lost:
         assert "".join(text.split()).endswith("x" * 200)
-
-
-def held(epsilon, budget):
-    return {"status": "trained", "epsilon": epsilon, "budget": budget}
 
 
 @pytest.mark.parametrize(
     ("clients", "words"),
     [
-        ([held(1.2, 3.0), held(2.0, 2.0)], "eps 2.00 of 2.00 "),
-        ([held(2.5, 3.0), held(2.0, 2.0)], "eps 2.50 of 3.00 "),
-        ([held(2.0, 3.0), held(2.0, 2.0)], "eps 2.00 of 2.00 "),
-        ([held(None, 5.0), held(2.0, 2.0)], "eps inf of 5.00 "),
+        ([(1.2, 3.0), (2.0, 2.0)], "eps 2.00 of 2.00 "),
+        ([(2.5, 3.0), (2.0, 2.0)], "eps 2.50 of 3.00 "),
+        ([(2.0, 3.0), (2.0, 2.0)], "eps 2.00 of 2.00 "),
+        ([(math.inf, 5.0), (2.0, 2.0)], "eps inf of 5.00 "),
     ],
 )
 def test_the_budget_is_that_of_the_client_whose_epsilon_it_is(clients, words):
-    most = max(float("inf") if one["epsilon"] is None else one["epsilon"] for one in clients)
-    record = {
-        **RECORD, "epsilon": None if most == float("inf") else most, "clients": dict(enumerate(clients)),
-    }  # fmt: skip
-    assert words in round_line(record, rounds=3, budget=3.0)
+    each = {str(k): client(epsilon, budget=budget) for k, (epsilon, budget) in enumerate(clients)}
+    assert words in round_line(record(clients=each, epsilon=max(one for one, _ in clients)), 3)
 
 
+SITES = {"epsilon": 0.991, "delta": 1e-5, "metrics": {}}
 STATUSES = ("trained", "idle", "failed", "failed", "declined")
 
 
@@ -103,28 +90,28 @@ STATUSES = ("trained", "idle", "failed", "failed", "declined")
     ("changes", "words"),
     [
         (
-            {"clients": {str(i): {"status": status} for i, status in enumerate(STATUSES)}},
+            {"clients": {str(i): client(status=status) for i, status in enumerate(STATUSES)}},
             "trained 1, declined 1, failed 2  6.0 s",  # and nothing of who was idle
         ),
-        ({"loss": None, "epsilon": None}, "eps inf of 3.00"),
+        ({"loss": None, "epsilon": math.inf}, "eps inf of 3.00"),
         ({"loss": None}, "loss n/a  trained 2"),
         ({"loss": None, "accuracy": None, "metrics": {}}, "of 3.00  trained 2  6"),  # not tested
         (
-            {"site_metrics": {"epsilon": 0.991, "epsilon_alone": 1.744, "metrics": {}, "sites": {"a": {}}}},
+            {"site_metrics": {**SITES, "epsilon_alone": 1.744, "sites": {"a": {}}}},
             "sites' metrics n/a (test eps 1.00, alone 1.75)",
         ),
         (
-            {"site_metrics": {"epsilon": 0.991, "metrics": {}, "sites": {"a": {}, "b": {"unheard": 1}}}},
+            {"site_metrics": {**SITES, "sites": {"a": {}, "b": {"unheard": 1}}}},
             "sites' metrics n/a (test eps at most 1.00)",
         ),
         (
-            {"federation": {**RECORD["federation"], "running_out": ["0"]}},
+            {"federation": replace(FEDERATION, running_out=("0",))},
             "trained 2, soon out of budget 1  6.0 s",
         ),
     ],
 )
 def test_what_the_line_says_of_other_rounds(changes, words):
-    assert words in round_line({**RECORD, **changes}, rounds=3, budget=3.0)
+    assert words in round_line(replace(RECORD, **changes), 3)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +135,6 @@ def test_what_only_a_damaged_file_holds_is_short(epsilon):
 
 
 def test_the_line_of_a_round_without_privacy_says_so():
-    record = {**RECORD, "private": False, "epsilon": None}
-    line = RoundLines().of(record, 3, 3.0)
+    line = RoundLines().of(replace(RECORD, private=False, epsilon=math.inf), 3)
     assert line.startswith("round 2/3  NOT PRIVATE (no epsilon holds)  accuracy 0.871")
     assert "of 3.00" not in line

@@ -1,24 +1,25 @@
 """Bars on a terminal, which are erased for other lines; in a pipe a line for what is new."""
 
 import io
+import math
 import threading
 from typing import Any
 
 import pytest
 from rich.console import Console
-from run_records import record
+from run_records import client, record
 
 from fl_dp.reporting import progress as module
-from fl_dp.reporting import run_progress
 from fl_dp.reporting.progress import (
     AGAIN_SECONDS,
     MOST_CLIENTS,
     ProgressDisplay,
     ProgressLines,
+    RunProgress,
     bars,
     rendered,
 )
-from fl_dp.reporting.run_progress import RunProgress
+from fl_dp.reporting.reports import RoundReport
 
 RUN = RunProgress(rounds=10, budget=3.0)
 
@@ -116,7 +117,6 @@ class Pipe(ProgressLines):
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(run_progress, "time", clock)
     return clock
 
 
@@ -182,7 +182,7 @@ def test_the_thread_ticks_until_it_is_closed_and_again_afterwards(monkeypatch: p
         assert set(threading.enumerate()) <= before
 
 
-def after(last: dict[str, Any]) -> RunProgress:
+def after(last: RoundReport) -> RunProgress:
     return RunProgress(rounds=8, budget=3.0).after(last)
 
 
@@ -198,16 +198,13 @@ def test_rounds_the_federations_budget_and_each_of_few_clients() -> None:
         ("rounds", 2, 8), ("epsilon", 2.0, 3.0), ("  0", 1.0, 3.0), ("  1", 1.001, 3.0),
     ]  # fmt: skip
     assert found[0][3] == "2 of 8 done, about 24 s left"
-    assert found[1][3] == "2.00 of 3.00 of the federation"
+    assert found[1][3] == "2.00 of 3.00 in this run"
     assert found[3][3] == "1.01 of 3.00"  # rounded up
 
 
 def test_a_client_with_a_lower_budget_of_its_own_is_held_against_that() -> None:
-    last = record()
-    last["clients"]["1"]["budget"] = 2.0
+    last = record(clients={"0": client(), "1": client(1.001, budget=2.0)})
     assert bars(after(last), 1.0)[-1] == ("  1", 1.001, 2.0, "1.01 of 2.00")
-    last["clients"]["1"]["budget"] = None  # of an older fl_dp
-    assert bars(after(last), 1.0)[-1][2] == 3.0
 
 
 def test_many_clients_are_shown_by_their_ends_and_the_middle() -> None:
@@ -224,18 +221,17 @@ def test_answers_are_counted_of_those_that_were_asked() -> None:
 
 
 def test_without_privacy_there_is_no_bar_of_an_epsilon() -> None:
-    last = record(private=False, epsilon=None)
+    last = record(private=False, epsilon=math.inf)
     assert bars(after(last), 1.0)[1:] == [("epsilon", 0.0, 1.0, "NOT PRIVATE (no epsilon holds)")]
 
 
 def test_an_epsilon_that_is_infinite_fills_the_bar() -> None:
-    last = record(epsilon=None)
-    assert bars(after(last), 1.0)[1] == ("epsilon", 3.0, 3.0, "inf of 3.00 of the federation")
+    last = record(epsilon=math.inf)
+    assert bars(after(last), 1.0)[1] == ("epsilon", 3.0, 3.0, "inf of 3.00 in this run")
 
 
 def test_names_are_no_markup_and_move_no_cursor() -> None:
-    last = record(clients=1)
-    last["clients"] = {"[red]x[/red]\x1b\n": last["clients"]["0"], "y" * 50: last["clients"]["0"]}
+    last = record(clients={"[red]x[/red]\x1b\n": client(), "y" * 50: client()})
     text = drawn(after(last), no_color=True)
     assert r"[red]x[/red]\u001b " in text
     assert "\x1b[2J" not in text

@@ -2,9 +2,9 @@ import os
 from pathlib import Path
 
 import pytest
+from run_records import summary
 
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.reports import Summary
 from fl_dp.reporting.run_folder import RunFolder, check_unclaimed, claim_folder
 from fl_dp.reporting.run_results import RunResults
 
@@ -57,8 +57,7 @@ def test_a_runs_folder_is_for_the_owner_alone(tmp_path: Path) -> None:
         results = RunResults(tmp_path / "shared")
         results.append_round("{}")
         results.go_on_after(1, "{}")
-        empty = dict.fromkeys(("epsilon", "delta", "federation", "accuracy", "loss"))
-        results.write_summary(Summary("completed", private=True, rounds=1, seconds=1.0, clients={}, **empty))
+        results.write_summary(summary())
     finally:
         os.umask(umask)
     assert [one.stat().st_mode & 0o777 for one in (tmp_path / "shared").iterdir()] == [0o600] * 2

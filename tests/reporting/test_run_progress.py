@@ -5,7 +5,7 @@ import time
 import pytest
 from run_records import record
 
-from fl_dp.reporting.run_progress import RunProgress, in_words, seconds_left
+from fl_dp.reporting.progress import RunProgress, in_words, seconds_left
 
 
 def after(*seconds: float, rounds: int = 10) -> RunProgress:

@@ -6,6 +6,8 @@ import math
 
 import pytest
 from rich.console import Console
+from run_records import client as reported
+from run_records import record, summary
 
 from fl_dp.accounting.alone import compute_epsilon_alone
 from fl_dp.accounting.budget import Budget
@@ -16,14 +18,13 @@ from fl_dp.cli.main import app
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.report import client_budget, client_round, cost_of_run, federation_of
-from fl_dp.federation.server.state import _report
 from fl_dp.federation.server.verify import Verdict
 from fl_dp.records import ClientProfile, Entry
 from fl_dp.reporting.budget_table import alone_line, budget_table, print_budgets
 from fl_dp.reporting.console import alone_words, round_line
 from fl_dp.reporting.ledger_report import account_reports
-from fl_dp.reporting.reports import RoundReport, Summary
-from fl_dp.reporting.run_files import Run
+from fl_dp.reporting.reports import RoundReport
+from fl_dp.reporting.run_files import Run, read_round
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import to_line
 
@@ -43,12 +44,12 @@ def report_of(*clients: ClientRecord, private: bool = True, step: Entry = SHARED
     verdict = Verdict("trained", reported=(("steps", 1),), mechanism=step.taking(1))
     lines = {one.name: client_round(one, verdict, 2) for one in clients}
     budgets = federation_of(cost, lines, 2, config)
-    return RoundReport(1, private, cost.epsilon, cost.delta, budgets, 6.0, lines, 0.5, 0.9, 1.0)
+    return record(clients=lines, federation=budgets, private=private, epsilon=cost.epsilon)
 
 
 def summary_of(*clients: ClientRecord) -> str:
     budgets = {one.name: client_budget(one, Verdict("trained"), 2, 3) for one in clients}
-    return json.dumps(Summary("completed", True, 1, 1.0, 1e-5, None, 0.9, 0.5, 1.0, budgets).to_dict())
+    return json.dumps(summary(budgets).to_dict())
 
 
 def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
@@ -59,19 +60,17 @@ def test_a_line_of_rounds_has_both_epsilons_and_is_read_again():
     assert line["clients"]["a"]["shares"] == 8
     assert line["clients"]["a"]["charges"][0]["shares"] == 8
     assert "epsilon_alone" not in line["clients"]["b"]
-    assert _report(line) == report
-    assert f" (alone {alone_words(alone)}) of 3.00 " in round_line(line, rounds=3, budget=3.0)
+    assert read_round(json.dumps(line), "line") == report
+    assert f" (alone {alone_words(alone)}) of 3.00 " in round_line(report, 3)
 
 
-def test_a_run_without_secure_sums_is_written_as_before(tmp_path):
+def test_a_run_without_secure_sums_says_nothing_of_them():
     plain = client("a", (PLAIN,), PLAIN)
-    line = to_line(report_of(plain, step=PLAIN))
+    report = report_of(plain, step=PLAIN)
+    line = to_line(report)
     for word in ("alone", "shares"):
         assert word not in line + summary_of(plain)
-    assert "alone" not in round_line(json.loads(line), rounds=3, budget=3.0)
-    (tmp_path / "rounds.jsonl").write_text(f"{line}\n")
-    (found,) = Run(RunFolder(tmp_path)).rounds(whole=True)
-    assert "epsilon_alone" not in found["federation"]
+    assert "alone" not in round_line(report, 3)
 
 
 def test_where_no_epsilon_holds_none_holds_alone():
@@ -92,11 +91,12 @@ def test_what_is_of_no_use_is_never_a_number(value, words):
 def test_the_console_shows_both_columns_and_says_which_is_which(tmp_path):
     both = client("a", (SHARED,), epsilon_alone=5.0), client("b", (PLAIN,))
     (tmp_path / "summary.json").write_text(summary_of(*both))
-    summary = Run(RunFolder(tmp_path)).summary(whole=True)
-    assert summary["clients"]["a"]["budget_alone"] == 5.0
-    assert budget_table(summary)[0][2] == "alone"
+    found = Run(RunFolder(tmp_path)).summary()
+    assert found
+    assert found.clients["a"].budget_alone == 5.0
+    assert budget_table(found)[0][2] == "alone"
     file = io.StringIO()
-    print_budgets(summary, Console(file=file, width=120))
+    print_budgets(found, Console(file=file, width=120))
     printed = file.getvalue()
     alone = alone_words(compute_epsilon_alone((SHARED,), 1e-5, "rdp"))
     assert f'If that fails, "alone" holds: {alone} at most' in " ".join(printed.split())
@@ -111,12 +111,12 @@ def test_the_console_shows_both_columns_and_says_which_is_which(tmp_path):
     [
         ((5.0, 7.0), '"alone" holds: 7.00 at most'),
         ((5.0, 400.0), '"alone" holds: 5.00 at most, and no useful one where it says none'),
-        ((400.0, None), "no useful epsilon holds"),
+        ((400.0, math.inf), "no useful epsilon holds"),
     ],
 )
 def test_the_largest_epsilon_that_holds_alone_is_a_number(epsilons, then):
-    clients = {str(one): {"epsilon_alone": one} for one in epsilons}
-    assert alone_line({"clients": clients}).endswith(f"If that fails, {then}")
+    clients = {str(one): reported(epsilon_alone=one) for one in epsilons}
+    assert alone_line(summary(clients)).endswith(f"If that fails, {then}")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from run_records import record
+from run_records import client, record
 
 from fl_dp.config.run import RunConfig
 from fl_dp.errors import ConfigError
@@ -56,10 +56,10 @@ class Run:
         config: Any = SimpleNamespace(track_names=tuple(self.trackers), to_flat=RunConfig().to_flat)
         with tracking(config, self.folder, self.said.append) as tracked:
             for number in rounds:
-                append_line(self.folder.rounds, record(number))
+                append_line(self.folder.rounds, record(number).to_dict())
                 tracked.round_over(record(number))
         for number in range(max(rounds, default=0) + 1, max(rounds, default=0) + 1 + untold):
-            append_line(self.folder.rounds, record(number))
+            append_line(self.folder.rounds, record(number).to_dict())
 
 
 @pytest.fixture
@@ -191,10 +191,8 @@ def test_what_was_not_measured_or_is_not_finite_is_left_out_and_so_is_an_epsilon
 
 
 def test_statuses_are_counted_and_a_lost_round_is_marked() -> None:
-    last = record(clients=3, lost="too few")
-    for name, status in zip("012", ("idle", "failed", "declined"), strict=True):
-        last["clients"][name]["status"] = status
-    found = numbers_of(last)
+    clients = {one: client(status=one) for one in ("idle", "failed", "declined")}
+    found = numbers_of(record(clients=clients, lost="too few"))
     assert [found[f"clients/{name}"] for name in ("trained", "declined", "failed", "idle")] == [0, 1, 1, 1]
     assert found["round/lost"] == 1.0
 

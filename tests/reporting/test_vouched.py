@@ -3,12 +3,12 @@
 from dataclasses import fields
 from pathlib import Path
 
-from fl_dp.reporting.page.digest import digested_files
-from fl_dp.reporting.reports import ClientBudget, ClientRound, FederationBudget, RoundReport, Summary
+from fl_dp.reporting.provenance import digested_files
+from fl_dp.reporting.reports import ClientReport, FederationBudget, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
-from fl_dp.reporting.vouched import UNSIGNED
 from fl_dp.statements import AccountStatement, Statement
 from fl_dp.tasks.description import ModelDescription
+from fl_dp.verify.verdict import UNSIGNED
 
 # Fields of a `Statement` and of its `AccountStatement`s: what a site signs.
 SIGNED = (
@@ -21,7 +21,7 @@ FOLLOWS = {
     "statements": (
         "run clients.delta clients.budget clients.accountant clients.public_size clients.retired "
         "federation.unit clients.arithmetic clients.charges clients.epsilon clients.epsilon_alone "
-        "federation.arithmetic clients.this_run clients.before federation.scope"
+        "federation.arithmetic clients.this_run clients.before"
     ),
     "epsilons": (
         "epsilon delta federation.largest federation.median federation.least federation.accountants "
@@ -43,7 +43,7 @@ def test_what_nobody_has_signed_is_listed_field_by_field() -> None:
     """A new field of a file belongs to one list. Where it is an epsilon of charges, a check says so."""
     written = (
         names(Summary) | names(RoundReport) | names(FederationBudget, "federation.")
-        | names(ClientBudget, "clients.") | names(ClientRound, "clients.") | names(ModelDescription, "model.")
+        | names(ClientReport, "clients.") | names(ModelDescription, "model.")
     )  # fmt: skip
     json = {"rounds.jsonl", "summary.json", "statements.json", "model.json"}
     written |= {file.name for file in digested_files(RunFolder(Path("run")))} - json

@@ -21,15 +21,7 @@ from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.roster import Roster
 from fl_dp.records import STEADY_ROWS, Entry
 from fl_dp.reporting.page.render import render_page
-from fl_dp.reporting.reports import (
-    THIS_RUN,
-    ClientBudget,
-    ClientRound,
-    FederationBudget,
-    OpenedSum,
-    RoundReport,
-    Summary,
-)
+from fl_dp.reporting.reports import ClientReport, FederationBudget, OpenedSum, RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults, to_line, write_statements
 from fl_dp.statements import PURPOSE, AccountStatement, Stated, Statement, commitment
@@ -182,50 +174,42 @@ def alone(steps: int, shares: int) -> float | None:
 
 def _line(number: int, spent: dict[str, int], trained: dict[str, bool], shares: int) -> RoundReport:
     clients = {
-        site: ClientRound(
-            epsilon(spent[site]), "pld", spent[site], RATE, ROUNDS - number,
-            "trained" if trained[site] else "declined", "" if trained[site] else "not approved",
-            (("steps", STEPS),) if trained[site] else (),
+        site: ClientReport(
+            epsilon=epsilon(spent[site]), accountant="pld", steps=spent[site], rounds_left=ROUNDS - number,
+            status="trained" if trained[site] else "declined", reason="" if trained[site] else "not approved",
+            reported=(("steps", STEPS),) if trained[site] else (), sample_rate=RATE,
             delta=DELTA, budget=BUDGET, noise_multiplier=NOISE, charges=charges(spent[site], shares),
-            arithmetic=STEADY_ROWS,
             shares=shares, epsilon_alone=alone(spent[site], shares),
         )
         for site in SITES
     }  # fmt: skip
     epsilons = [one.epsilon for one in clients.values()]
     together = FederationBudget(
-        max(epsilons),
-        sum(epsilons) / 2,
-        min(epsilons),
-        ("pld",),
-        ROUNDS - number,
-        (),
-        arithmetic=STEADY_ROWS,
+        largest=max(epsilons),
+        median=sum(epsilons) / 2,
+        least=min(epsilons),
+        accountants=("pld",),
+        rounds_ahead=ROUNDS - number,
         epsilon_alone=max(one.epsilon_alone for one in clients.values()) if shares > 1 else None,
-        scope=THIS_RUN,
     )
     opened = OpenedSum(shares + 1, shares, masked=False) if shares > 1 else None
     return RoundReport(
-        number, True, max(epsilons), DELTA, together, NOISE, clients, 0.5, 0.9, 1.0, {"accuracy": 0.9},
-        secure_sum=opened,
+        round=number, private=True, epsilon=max(epsilons), delta=DELTA, federation=together,
+        noise_multiplier=NOISE, clients=clients, loss=0.5, accuracy=0.9, seconds=1.0,
+        metrics={"accuracy": 0.9}, secure_sum=opened,
     )  # fmt: skip
 
 
 def _summary(last: RoundReport, digests: dict[str, str]) -> Summary:
     clients = {
-        name: ClientBudget(
-            one.epsilon, "pld", BUDGET, DELTA, one.steps, one.steps // STEPS, one.rounds_left, one.status,
-            one.reason,
-            public_size=SIZE, sample_rate=RATE, noise_multiplier=NOISE, charges=one.charges,
-            planned_epsilon=one.epsilon, epsilon_alone=one.epsilon_alone, arithmetic=STEADY_ROWS,
-        )
+        name: replace(one, rounds=one.steps // STEPS, public_size=SIZE, planned_epsilon=one.epsilon)
         for name, one in last.clients.items()
-    }  # fmt: skip
+    }
     return Summary(
-        "completed", True, ROUNDS, last.epsilon, last.delta, last.federation, last.accuracy, last.loss, 3.0,
-        clients, metrics=last.metrics, model_round=ROUNDS, planned_epsilon=last.epsilon, run=RUN,
-        max_grad_norm=1.0, digests=digests,
-        masked=last.secure_sum.masked if last.secure_sum else None,
+        status="completed", private=True, rounds=ROUNDS, epsilon=last.epsilon, delta=last.delta,
+        federation=last.federation, accuracy=last.accuracy, loss=last.loss, seconds=3.0,
+        clients=clients, metrics=last.metrics, model_round=ROUNDS, planned_epsilon=last.epsilon, run=RUN,
+        max_grad_norm=1.0, digests=digests, masked=last.secure_sum.masked if last.secure_sum else None,
     )  # fmt: skip
 
 

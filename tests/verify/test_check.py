@@ -105,24 +105,6 @@ def test_a_run_that_was_killed_is_checked_as_far_as_it_came(made_run: MadeRun) -
     assert the_verdict(made_run).startswith("consistent, not authenticated")
 
 
-def test_a_run_of_an_older_fl_dp_claims_no_check_that_was_not_made(made_run: MadeRun) -> None:
-    def older(line: Json) -> None:
-        for client in line["clients"].values():
-            for name in ("charges", "delta", "noise_multiplier", "before", "planned_epsilon", "public_size"):
-                client.pop(name, None)
-        for name in ("digests", "run", "planned_epsilon"):
-            line.pop(name, None)
-        del line["federation"]["scope"]
-
-    made_run.change_both(older)
-    made_run.files.statements.unlink()
-    assert made_run.differs() == {}
-    results = made_run.check()
-    assert {one.outcome for one in results["epsilons"].findings} == {Outcome.NOT_GIVEN}
-    said = {one.what for one in results["files"].findings if one.outcome is Outcome.NOT_GIVEN}
-    assert said == {"charges in rounds.jsonl", "a digest of the model"}
-
-
 def test_a_run_without_privacy_says_so_in_the_verdict(made_run: MadeRun) -> None:
     def unprotected(line: Json) -> None:
         line |= {"private": False, "epsilon": None}

@@ -9,9 +9,8 @@ from verify.forger import FORGERIES
 from verify.made_run import MadeRun
 
 from fl_dp.reporting.page import render
-from fl_dp.reporting.vouched import UNSIGNED
 from fl_dp.verify.check import Checked, Evidence, Outcome
-from fl_dp.verify.verdict import agrees, unsigned, verdict
+from fl_dp.verify.verdict import UNSIGNED, agrees, unsigned, verdict
 
 MASKS = "whether masks hid the parts of secure sums, and of how many clients each sum was"
 

@@ -2,9 +2,8 @@
 
 from verify.made_run import MadeRun
 
-from fl_dp.reporting.vouched import UNSIGNED
 from fl_dp.verify.check import Checked, Evidence, Finding, Outcome
-from fl_dp.verify.verdict import agrees, in_words, unsigned, verdict
+from fl_dp.verify.verdict import UNSIGNED, agrees, in_words, unsigned, verdict
 
 
 def result(*outcomes: Outcome, signed: dict[str, bool] | None = None) -> Checked:

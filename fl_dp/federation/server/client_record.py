@@ -134,7 +134,7 @@ class ClientRecord:
         own = self._of_run
         if own.spent == self.charges():
             return None
-        return RunCost(own.spent, own.epsilon, own.epsilon_alone)
+        return RunCost(charges=own.spent, epsilon=own.epsilon, epsilon_alone=own.epsilon_alone)
 
     def run_cost_at_the_end(self, rounds_ahead: int) -> RunCost | None:
         """`run_cost` with the planned epsilon of this run, and the epsilon of all that it claims besides."""

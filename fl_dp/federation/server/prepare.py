@@ -155,7 +155,7 @@ def _strategy(
     def report_round(report: RoundReport) -> None:
         record.round_over(strategy, report)
         on_round(report)
-        logger.info(lines.of(report.to_dict(), config.rounds, config.epsilon))
+        logger.info(lines.of(report, config.rounds))
 
     strategy = PrivateStrategy(
         config,

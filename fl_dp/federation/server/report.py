@@ -23,9 +23,7 @@ from fl_dp.federation.server.registration import Registration
 from fl_dp.federation.server.verify import Verdict
 from fl_dp.reporting.reports import (
     RUN_EPSILON_SPENT,
-    THIS_RUN,
-    ClientBudget,
-    ClientRound,
+    ClientReport,
     FederationBudget,
     OpenedSum,
     RoundReport,
@@ -118,7 +116,7 @@ class RunReporter:
             return "failed", f"No client ever trained: {reasons}"
         return "completed", ""
 
-    def budgets(self) -> dict[str, ClientBudget]:
+    def budgets(self) -> dict[str, ClientReport]:
         """The present status of every client that ever registered."""
         return {
             name: client_budget(client, self._verdict(client), self._ahead, self.last_round)
@@ -143,7 +141,7 @@ class RunReporter:
         return None if cost is None else self._federation(cost, self.budgets(), self._ahead)
 
     def _federation(
-        self, cost: BudgetReport, clients: Mapping[str, ClientRound | ClientBudget], ahead: int
+        self, cost: BudgetReport, clients: Mapping[str, ClientReport], ahead: int
     ) -> FederationBudget:
         paid = {name: one for name, one in clients.items() if self._registration.clients[name].has_cost}
         return federation_of(cost, paid, ahead, self._config)
@@ -190,7 +188,7 @@ def cost_of_run(clients: Collection[ClientRecord], config: RunConfig, rounds_mor
 
 def federation_of(
     cost: BudgetReport,
-    clients: Mapping[str, ClientRound | ClientBudget],
+    clients: Mapping[str, ClientReport],
     rounds_ahead: int,
     config: RunConfig,
 ) -> FederationBudget:
@@ -205,13 +203,12 @@ def federation_of(
         rounds_ahead=rounds_ahead,
         running_out=tuple(name for name, client in clients.items() if client.rounds_left < rounds_ahead),
         epsilon_alone=_epsilon_alone(cost, clients.values()),
-        scope=THIS_RUN,
     )
 
 
-def _epsilon_alone(cost: BudgetReport, clients: Collection[ClientRound | ClientBudget]) -> float | None:
+def _epsilon_alone(cost: BudgetReport, clients: Collection[ClientReport]) -> float | None:
     """Composed as in `federation_budget`; None if no client's data were in a secure sum."""
-    costs = [client.this_run or client for client in clients]
+    costs = [client.cost for client in clients]
     if all(one.epsilon_alone is None for one in costs):
         return None
     if math.isinf(cost.epsilon):
@@ -220,10 +217,10 @@ def _epsilon_alone(cost: BudgetReport, clients: Collection[ClientRound | ClientB
     return max(each)
 
 
-def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientRound:
+def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> ClientReport:
     """The client's part of a line of rounds.jsonl."""
     asked = verdict.mechanism or client.mechanism
-    return _client_round(
+    return _client_report(
         **_in_both(client, verdict, rounds_ahead),
         reported=verdict.reported,
         scaled=verdict.scaled,
@@ -232,12 +229,12 @@ def client_round(client: ClientRecord, verdict: Verdict, rounds_ahead: int) -> C
     )
 
 
-_client_round = lru_cache(maxsize=4096)(ClientRound)  # cached, because most clients of a round are alike
+_client_report = lru_cache(maxsize=4096)(ClientReport)  # cached, because most clients of a round are alike
 
 
-def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rounds: int) -> ClientBudget:
+def client_budget(client: ClientRecord, verdict: Verdict, rounds_ahead: int, rounds: int) -> ClientReport:
     """The client's part of summary.json. rounds_ahead: rounds before the planned end, of `rounds` in all."""
-    return ClientBudget(
+    return ClientReport(
         **_in_both(client, verdict, rounds_ahead),
         rounds=client.rounds,
         rounds_beyond=max(0, client.rounds_left(rounds_ahead + rounds) - rounds_ahead),

@@ -20,15 +20,9 @@ from fl_dp.errors import ConfigError
 from fl_dp.federation.server.accounts_of_tests import AccountOfTests
 from fl_dp.federation.server.client_record import ClientRecord, client_of
 from fl_dp.federation.wire.arrays import NDArray, below
-from fl_dp.records import NUMERICS, Entry
-from fl_dp.reporting.reports import (
-    ClientRound,
-    FederationBudget,
-    OpenedSum,
-    RoundReport,
-    RunCost,
-    epsilon_from_json,
-)
+from fl_dp.records import NUMERICS
+from fl_dp.reporting.reports import RoundReport
+from fl_dp.reporting.run_files import read_round
 
 STATE = "state.npz"
 VERSION = 7  # of the header; a state of another one is declined
@@ -81,7 +75,7 @@ class ServerState:
 
     def last_report(self) -> RoundReport | None:
         """The report in `line`; None before the first round."""
-        return _report(json.loads(self.line)) if self.line else None
+        return read_round(self.line, STATE) if self.line else None
 
 
 def write_state(path: Path, state: ServerState) -> None:
@@ -113,7 +107,8 @@ def read_state(path: Path) -> ServerState:
                 )
             arrays = {name: archive[name] for name in archive.files if name != _HEADER}
         state = _state(header, below(_ARRAY, arrays), below(_AGGREGATED, arrays))
-        state.last_report()  # so that a damaged report is noticed before any client is asked
+        if state.line:
+            read_round(state.line, f"{path}, the last round")  # noticed before any client is asked
         return state
     except ConfigError:
         raise
@@ -135,30 +130,3 @@ def _state(
         arrays=arrays,
         aggregated=aggregated,
     )
-
-
-def _report(line: Mapping[str, Any]) -> RoundReport:
-    """The report from which the line was made. A null epsilon is infinite, which JSON cannot express."""
-    clients = {name: _client_round(one) for name, one in line["clients"].items()}
-    together = _with_epsilons(line["federation"])
-    names = {key: tuple(together[key]) for key in ("accountants", "running_out")}
-    federation = FederationBudget(**{**together, **names})
-    opened = OpenedSum(**line["secure_sum"]) if line.get("secure_sum") else None
-    fields = {**_with_epsilons(line), "clients": clients, "federation": federation, "secure_sum": opened}
-    return RoundReport(**fields)
-
-
-def _client_round(line: Mapping[str, Any]) -> ClientRound:
-    fields = {**_with_epsilons(line), "charges": _charges(line)}
-    if cost := line.get("this_run"):
-        fields["this_run"] = RunCost(**{**_with_epsilons(cost), "charges": _charges(cost)})
-    return ClientRound(**{**fields, "reported": tuple(line["reported"].items())})
-
-
-def _charges(line: Mapping[str, Any]) -> tuple[Entry, ...]:
-    return tuple(Entry.from_dict(entry) for entry in line.get("charges", ()))
-
-
-def _with_epsilons(fields: Mapping[str, Any]) -> dict[str, Any]:
-    epsilons = {"epsilon", "largest", "median", "least", "epsilon_alone"}
-    return {key: epsilon_from_json(value) if key in epsilons else value for key, value in fields.items()}

@@ -4,7 +4,6 @@ import dataclasses
 import datetime
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import tomli_w
 
@@ -23,7 +22,7 @@ class Approval:
     """An empty field is not yet given; the page has a line to fill it in by hand. date: see `day`.
 
     operator: who runs server and sites; recipients: who gets the model; retention: how long it is kept;
-    legal_basis: of the processing.
+    legal_basis: of the processing. In approval.toml each is named with - for _.
     """
 
     purpose: str = ""
@@ -35,21 +34,12 @@ class Approval:
     legal_basis: str = ""
 
 
-def _key(name: str) -> str:
-    """The key of a field in approval.toml."""
-    return name.replace("_", "-")
-
-
-_KEYS = {_key(field.name): field.name for field in dataclasses.fields(Approval)}
-
-
-def approval_file(folder: RunFolder) -> Path:
-    return folder.path / "approval.toml"
+_KEYS = {field.name.replace("_", "-"): field.name for field in dataclasses.fields(Approval)}
 
 
 def read_approval(folder: RunFolder) -> Approval:
     """Read approval.toml; empty if there is none. ConfigError if it says anything else."""
-    path = approval_file(folder)
+    path = folder.approval
     if not path.exists():
         return Approval()
     found = read_toml(path)
@@ -83,16 +73,15 @@ def write_approval(folder: RunFolder, **given: str | None) -> Approval:
 
     given: fields of `Approval`. The file then has all of its keys, so that the rest can be filled in there.
     """
-    if unknown := given.keys() - set(_KEYS.values()):
-        raise TypeError(f"an approval has no field {', '.join(sorted(unknown))}")
-    for name, value in given.items():
-        key = _key(name)
-        if value is not None and len(value) > MOST_CHARACTERS:
+    said = {name: value for name, value in given.items() if value is not None}
+    for name, value in said.items():
+        if len(value) > MOST_CHARACTERS:
+            key = name.replace("_", "-")
             raise ConfigError(f"--{key}: has more than {MOST_CHARACTERS} characters; shorten it.")
-    if given.get("date"):
-        _check_date(str(given["date"]))
-    kept = dataclasses.asdict(read_approval(folder))
-    kept |= {name: clean(value, MOST_CHARACTERS) for name, value in given.items() if value is not None}
-    text = tomli_w.dumps({_key(name): value for name, value in kept.items()})
-    write_whole(approval_file(folder), lambda file: file.write(text.encode()))
-    return Approval(**kept)
+    if said.get("date"):
+        _check_date(said["date"])
+    cleaned = {name: clean(value, MOST_CHARACTERS) for name, value in said.items()}
+    approval = dataclasses.replace(read_approval(folder), **cleaned)
+    text = tomli_w.dumps({key: getattr(approval, name) for key, name in _KEYS.items()})
+    write_whole(folder.approval, lambda file: file.write(text.encode()))
+    return approval

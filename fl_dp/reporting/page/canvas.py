@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from markupsafe import Markup
 
+from fl_dp.clean_text import clean
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -112,7 +114,7 @@ def style(number: int, points: int, *, width: float = 1.6) -> dict[str, Any]:
 
 def short(name: str, longest: int) -> str:
     """Shortened to so many characters; matplotlib leaves out labels that begin with an underscore."""
-    cut = name if len(name) <= longest else name[: longest - 1] + "…"
+    cut = clean(name, longest)
     return f" {cut}" if cut.startswith("_") else cut
 
 

@@ -16,17 +16,16 @@ from fl_dp.reporting.page.canvas import (
     style,
     thinned,
 )
-from fl_dp.reporting.page.facts import Histogram, Outcomes, RunFacts
-from fl_dp.reporting.page.intervals import Share
 from fl_dp.reporting.page.numbers import epsilon, measured
-from fl_dp.reporting.page.outcomes import calibration, curve
+from fl_dp.reporting.page.outcomes import Histogram, Outcomes, Share, outcomes_of
+from fl_dp.reporting.page.read import RunFacts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _RIGHT = 0.1  # of a figure's width, for a second scale
 _FEW = 20  # clients with a bar each
-_LONGEST = 18  # characters of a name beside the axes
+_LONGEST, _LONGEST_LABEL = 18, 40  # characters of a name beside the axes, and along one
 _STRONGEST = 0.5  # of a cell's colour: the number in it must be read, in light and dark
 _LEFT, _BESIDE = (0.55, 0.48, 1.7, 1.7), (3.0, 0.48, 1.7, 1.7)  # two axes of one figure
 
@@ -39,13 +38,13 @@ def figures(run: RunFacts) -> list[Figure]:
 def over_rounds(run: RunFacts) -> Figure | None:
     """The first metric, or else the loss, and epsilon; None without rounds that have one."""
     name = run.first
-    points = [
-        (one.number, value)
+    points = [(one.report.round, value) for one in run.history if (value := one.measured(name)) is not None]
+    spent = [
+        (one.report.round, one.report.epsilon)
         for one in run.history
-        if (value := one.measured(name)) is not None and math.isfinite(value)
+        if run.private and one.report.epsilon < math.inf
     ]
-    spent = [(one.number, one.epsilon) for one in run.history if run.private and math.isfinite(one.epsilon)]
-    lines = [(name, points)] * bool(points) + [("epsilon", spent)] * bool(spent)
+    lines = [(short(name, _LONGEST_LABEL), points)] * bool(points) + [("epsilon", spent)] * bool(spent)
     if not lines:
         return None
     from matplotlib.ticker import MaxNLocator
@@ -68,45 +67,40 @@ def over_rounds(run: RunFacts) -> Figure | None:
     ends = [f"{name} is {measured(points[-1][1])}"] if points else []
     ends += [f"epsilon is {epsilon(spent[-1][1])}"] if spent else []
     text = f"After the last round {' and '.join(ends)}."
-    if run.kept == "best" and run.kept_round:
-        axes.axvline(run.kept_round, color=INK, linestyle=":", linewidth=1.2)
-        text += f" Dotted: round {run.kept_round}, whose model was kept."
+    if run.said.model == "best" and run.said.model_round:
+        axes.axvline(run.said.model_round, color=INK, linestyle=":", linewidth=1.2)
+        text += f" Dotted: round {run.said.model_round}, whose model was kept."
     return framed(axes, "f-rounds", f"{' and '.join(label for label, _ in lines)} by round", text)
 
 
 def spending(run: RunFacts) -> Figure | None:
     """This run's epsilon of each client, that with other runs, and its budget; of many, by rank."""
-    found = [one for one in run.clients if math.isfinite(one.epsilon) and math.isfinite(one.own_epsilon)]
-    if not run.private or not any(one.epsilon for one in found):
+    found = [
+        (name, one.cost.epsilon, one.epsilon, one.budget)
+        for name, one in run.clients.items()
+        if math.isfinite(one.epsilon)
+    ]
+    if not run.private or not any(total for _, _, total, _ in found):
         return None
     if few := len(found) <= _FEW:
-        names = [short(one.name, _LONGEST) for one in found]
+        names = [short(name, _LONGEST) for name, *_ in found]
         left = 0.3 + 0.075 * max(map(len, names))
         axes = new_axes("epsilon", "", 3, place=(left, 0.48, 4.6 - left, 0.3 + 0.24 * len(found)))
         at = range(len(found))
-        axes.barh(at, [one.epsilon for one in found], height=0.7, color=GRID, label="with other runs")
-        axes.barh(at, [one.own_epsilon for one in found], height=0.35, color=LINES[0], label="this run")
-        limits = [(one.budget, place) for place, one in enumerate(found) if one.budget is not None]
-        axes.plot(
-            [x for x, _ in limits], [y for _, y in limits], "|", color=INK, ms=11, mew=2, label="budget"
-        )
+        axes.barh(at, [total for _, _, total, _ in found], height=0.7, color=GRID, label="with other runs")
+        axes.barh(at, [own for _, own, _, _ in found], height=0.35, color=LINES[0], label="this run")
+        axes.plot([budget for *_, budget in found], at, "|", color=INK, ms=11, mew=2, label="budget")
         axes.set(ylim=(len(found) - 0.4, -0.6), yticks=at)
         axes.set_yticklabels(names, fontsize=8)
         axes.set_xlim(left=0)
     else:
-        found.sort(key=lambda one: -one.own_epsilon)
+        found.sort(key=lambda one: -one[1])
         axes = new_axes("clients, by what they have spent in this run", "epsilon", 3)
-        for number, (label, values) in enumerate(
-            (
-                ("this run", [one.own_epsilon for one in found]),
-                ("with other runs", [one.epsilon for one in found]),
-                ("budget", [math.nan if one.budget is None else one.budget for one in found]),
-            )
-        ):
-            drawn = thinned(list(enumerate(values, 1)))
+        for number, label in enumerate(("this run", "with other runs", "budget")):
+            drawn = thinned([(place, one[1 + number]) for place, one in enumerate(found, 1)])
             axes.plot(*zip(*drawn, strict=True), label=label, **style(number, len(drawn)))
         axes.set_ylim(bottom=0)
-    own = [one.own_epsilon for one in found]
+    own = [one[1] for one in found]
     left_out = len(run.clients) - len(found)
     text = f"From {epsilon(min(own))} to {epsilon(max(own))} in this run."
     text += f" Not drawn: {left_out:,} for whom no epsilon holds." if left_out else ""
@@ -117,7 +111,8 @@ def answers(run: RunFacts) -> Figure | None:
     """Confusion; where two classes are, ROC with calibration. On the server's test data, or the sites'."""
     on, found = "the server's test data", run.outcomes
     if not found.classes and run.site_metrics:
-        on, found = "the sites' own test records", run.site_metrics.outcomes
+        on = "the sites' own test records"
+        found = outcomes_of(run.site_metrics.outcomes, "rounds.jsonl")
     if found.confusion:
         return _confusion(on, found)
     return _roc(on, found.scores) if found.scores else None
@@ -138,12 +133,12 @@ def _roc(on: str, scores: Sequence[Histogram]) -> Figure:
     halves = ""
     for place, scored in enumerate(scores):
         look = style(place, 1) | {"markersize": 3}
-        points = [(point.others, point.own) for point in curve(scored)]
+        points = [(point.others, point.own) for point in scored.curve()]
         told = [(x.value, y.value) for x, y in points if x.value is not None and y.value is not None]
         if told:  # no line where noise hides every point: it would look like a guess by chance
             label = names[place] if several else None
             axes.plot(*zip((0.0, 0.0), *told, (1.0, 1.0), strict=True), label=label, **look)
-        shares = list(zip(scored.places, calibration(scored), strict=True))
+        shares = list(zip(scored.places, scored.calibration(), strict=True))
         shown = [(at, share.value) for at, share in shares if share.value is not None]
         beside.plot([at for at, _ in shown], [up for _, up in shown], **look)
         if not several:
@@ -153,7 +148,7 @@ def _roc(on: str, scores: Sequence[Histogram]) -> Figure:
             halves = "".join(
                 f" At score 0.5: recall of {scored.of_class} {_ends(point.own)}, false alarms "
                 f"{_ends(point.others)}."
-                for point in curve(scored)
+                for point in scored.curve()
                 if point.least == 0.5
             )
     text = f"On {on}.{halves} Dotted: a guess by chance; scores that are as often right as they say."

@@ -1,31 +1,22 @@
 """Numbers as the page writes them. An epsilon is rounded up: it is never shown below the computed value."""
 
 import math
-from decimal import Decimal
 
-from fl_dp.reporting.console import alone_words, rounded_up
+from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.wording import duration
 
 UNKNOWN = "not known"
 INFINITE = "infinite"
 NOT_USED = "not used"
-_LEAST_PLAIN = 1e-9
 
 
-def epsilon(value: float | None, *, private: bool = True) -> str:
+def epsilon(value: float | None) -> str:
     """Two decimals, rounded up; INFINITE if none holds."""
-    if not private or value is None or math.isinf(value):
-        return INFINITE
-    return rounded_up(value)
+    return INFINITE if value is None or math.isinf(value) else rounded_up(value)
 
 
 def known_epsilon(value: float | None) -> str:
     return UNKNOWN if value is None else epsilon(value)
-
-
-def alone(value: float) -> str:
-    """The epsilon that holds if the assumption behind secure sums fails."""
-    return alone_words(value)
 
 
 def number(value: float | None) -> str:
@@ -33,17 +24,6 @@ def number(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return str(value) if isinstance(value, int) else f"{value:.4g}"
-
-
-def plain(value: float | None) -> str:
-    """As `number`, for use in sentences: 0.00001, unless it has too many zeros to count."""
-    text = number(value)
-    return f"{Decimal(text):f}" if value is not None and _LEAST_PLAIN <= abs(value) < 1.0 else text
-
-
-def size(value: int) -> str:
-    """A declared size, which older files lack."""
-    return f"{value:,}" if value else UNKNOWN
 
 
 def measured(value: float | None) -> str:

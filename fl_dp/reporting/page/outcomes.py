@@ -1,71 +1,93 @@
-"""What was answered to test records, from a run's files, and the points of its curves, with intervals."""
+"""What was answered to test records, and the points of its curves, with intervals at 95 %.
+
+The intervals are of a share of counts, noised or not, in closed form, so that a page can be drawn again. a of
+n = a + b records are counted, each count a sum of cells with normal noise of one deviation s: of k_a and of
+k_b cells. With p the true share, a - p n has mean 0 and about the variance
+
+    n p (1 - p) + s^2 ((1 - p)^2 k_a + p^2 k_b):
+
+the records are a sample, and the cells are noised. The interval is all p for which (a - p n)^2 is at most
+z^2 times that, which is a quadratic in p: Wilson's interval (1927) without noise, Fieller's (1954) for the
+noise. If the noise of n is so large that n may be 0, all p remain, and nothing is told.
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, ClassVar, Literal
 
-from fl_dp.clean_text import clean
-from fl_dp.errors import ConfigError
-from fl_dp.reporting.page.facts import Histogram, Outcomes
-from fl_dp.reporting.page.intervals import Share, share
+from pydantic import Field
 
-FORMAT = 1  # as in fl_dp/tasks/outcomes.py, which needs PyTorch
-_MOST_BINS = 64
-_MOST_CLASSES = 64
+from fl_dp.reporting.reports import SCHEMA
+from fl_dp.reporting.run_files import read_part
 
-
-def read_outcomes(found: Mapping[str, Any], where: str) -> Outcomes:
-    """From JSON; nothing for an empty one. ConfigError, naming `where`, for damage and for another format."""
-    if not found:
-        return Outcomes()
-    if found.get("format") != FORMAT:
-        raise ConfigError(
-            f"{where}: its outcomes have the format {clean(str(found.get('format')), 20)}, and this fl_dp "
-            f"reads {FORMAT}: read the run with the fl_dp that wrote it, or a later one."
-        )
-    try:
-        return _outcomes(found)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise ConfigError(f"{where}: its outcomes are damaged.") from None
+Z = 1.959964  # deviations of an interval at 95 %
+_MOST_BINS = _MOST_CLASSES = 64
 
 
-def _outcomes(found: Mapping[str, Any]) -> Outcomes:
-    if "withheld" in found:
-        return Outcomes(withheld=clean(str(found["withheld"])))
-    classes = tuple(clean(str(one)) for one in found["classes"])
-    confusion = tuple(tuple(map(_number, row)) for row in found.get("confusion", ()))
-    if len(classes) > _MOST_CLASSES or (
-        confusion and {len(classes)} != {len(confusion), *map(len, confusion)}
-    ):
-        raise ValueError("no row and column for each class")
-    if min((one for row in confusion for one in row), default=0) < 0:
-        raise ValueError("a negative count")
-    return Outcomes(classes, confusion, tuple(map(_histogram, found.get("scores", ()))))
+@dataclass(frozen=True, slots=True)
+class Share:
+    """value: a / n, within 0 and 1; low, high: ends of its interval. None: too few records for the noise."""
+
+    value: float | None
+    low: float | None
+    high: float | None
 
 
-def _histogram(found: Mapping[str, Any]) -> Histogram:
-    made = Histogram(
-        clean(str(found["class"])),
-        tuple(map(_number, found["ends"])),
-        tuple(map(_number, found["places"])),
-        tuple((_number(no), _number(yes)) for no, yes in found["counts"]),
-        _number(found["deviation"]),
-    )
-    bins, ends = len(made.counts), made.ends
-    rising = all(low < high for low, high in pairwise(ends))
-    if not 2 <= bins <= _MOST_BINS or len(ends) != bins + 1 or len(made.places) != bins or not rising:
-        raise ValueError("no bins")
-    if made.deviation < 0 or not all(0 <= one <= 1 for one in (*ends, *made.places)):
-        raise ValueError("no probabilities")
-    return made
+NOT_TOLD = Share(None, None, None)
 
 
-def _number(value: object) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):  # type: ignore[arg-type]
-        raise ValueError("no number")
-    return float(value)  # type: ignore[arg-type]
+def share(a: float, b: float, deviation: float = 0.0, cells: tuple[int, int] = (1, 1)) -> Share:
+    """Of counts a and b; deviation: of the noise of each of the `cells` that they are sums of."""
+    n, noise, (k_a, k_b) = a + b, (Z * deviation) ** 2, cells
+    first = n * n + Z * Z * n - noise * (k_a + k_b)
+    if n <= 0 or n * n <= noise * (k_a + k_b):
+        return NOT_TOLD
+    second = 2 * a * n + Z * Z * n - 2 * noise * k_a
+    root = math.sqrt(max(0.0, second * second - 4 * first * (a * a - noise * k_a)))
+    found = (a / n, (second - root) / (2 * first), (second + root) / (2 * first))
+    return Share(*(min(1.0, max(0.0, one)) for one in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Test records by their score, a probability, of the class. ends: bins + 1, from 0 to 1. places: the
+    score that stands for each bin. counts: of others and of the class. deviation: of the noise of each.
+    """
+
+    __pydantic_config__: ClassVar = SCHEMA
+
+    of_class: Annotated[str, Field(alias="class")]
+    ends: tuple[float, ...]
+    places: tuple[float, ...]
+    counts: tuple[tuple[float, float], ...]
+    deviation: float
+
+    def __post_init__(self) -> None:
+        bins, rising = len(self.counts), all(low < high for low, high in pairwise(self.ends))
+        if (
+            not 2 <= bins <= _MOST_BINS
+            or (len(self.ends), len(self.places)) != (bins + 1, bins)
+            or not rising
+        ):
+            raise ValueError("no bins")
+        if self.deviation < 0 or not all(0 <= one <= 1 for one in (*self.ends, *self.places)):
+            raise ValueError("no probabilities")
+
+    def curve(self) -> "tuple[Point, ...]":
+        """A point for each inner end of a bin, from the largest score to the least."""
+        bins = len(self.counts)
+
+        def above(column: int, start: int) -> Share:
+            counts = [one[column] for one in self.counts]
+            return share(sum(counts[start:]), sum(counts[:start]), self.deviation, (bins - start, start))
+
+        return tuple(Point(self.ends[i], above(0, i), above(1, i)) for i in range(bins - 1, 0, -1))
+
+    def calibration(self) -> tuple[Share, ...]:
+        """Of each bin, the share of its records that are of the class."""
+        return tuple(share(yes, no, self.deviation) for no, yes in self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +99,38 @@ class Point:
     own: Share
 
 
-def curve(found: Histogram) -> tuple[Point, ...]:
-    """A point for each inner end of a bin, from the largest score to the least."""
-    bins = len(found.counts)
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What was answered to test records, as `tasks/outcomes.py` writes it, whose format it has.
 
-    def above(column: int, start: int) -> Share:
-        counts = [one[column] for one in found.counts]
-        return share(sum(counts[start:]), sum(counts[:start]), found.deviation, (bins - start, start))
+    confusion: counts by class and by the class that was predicted, or none. withheld: why nothing is told;
+    else empty.
+    """
 
-    return tuple(Point(found.ends[i], above(0, i), above(1, i)) for i in range(bins - 1, 0, -1))
+    __pydantic_config__: ClassVar = SCHEMA
 
+    format: Literal[1]
+    classes: tuple[str, ...] = ()
+    confusion: tuple[tuple[float, ...], ...] = ()
+    scores: tuple[Histogram, ...] = ()
+    withheld: str = ""
 
-def calibration(found: Histogram) -> tuple[Share, ...]:
-    """Of each bin, the share of its records that are of the class."""
-    return tuple(share(yes, no, found.deviation) for no, yes in found.counts)
+    def __post_init__(self) -> None:
+        sides = {len(self.confusion), *map(len, self.confusion)}
+        if len(self.classes) > _MOST_CLASSES or (self.confusion and sides != {len(self.classes)}):
+            raise ValueError("no row and column for each class")
+        if self.scores and not self.classes:
+            raise ValueError("scores of no classes")
+        if min((one for row in self.confusion for one in row), default=0) < 0:
+            raise ValueError("a negative count")
 
 
 WITHHELD = {
     "few": "hidden, as a class or range of scores has too few test records, or could be worked out.",
     "no-numbers": "not drawn, as some scores are not finite.",
 }  # why there are no curves on the server's test data
+
+
+def outcomes_of(found: Mapping[str, object], where: str) -> Outcomes:
+    """From JSON; nothing for an empty one. ConfigError, naming `where`, if it is damaged."""
+    return read_part(Outcomes, found, f"{where}, its outcomes") if found else Outcomes(1)

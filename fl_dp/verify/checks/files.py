@@ -1,19 +1,18 @@
 """summary.json, charges, rounds.jsonl and the model's digest: one comparison, which a forger can satisfy."""
 
-import typing
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.keys import fingerprint
-from fl_dp.reporting.page.digest import digested_files, page_digest
-from fl_dp.reporting.reports import RunStatus
+from fl_dp.reporting.provenance import digested_files, page_digest
+from fl_dp.reporting.reports import RoundReport, Summary
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
-from fl_dp.verify.claims import Charges, Claim, ClientClaim, round_claims, summary_claim
+from fl_dp.verify.claims import Charges, Claim, round_claims
 from fl_dp.verify.growth import Known, check_end, follow
 from fl_dp.verify.reading import CutOffError, check_bounds, is_there, opened
 
@@ -32,7 +31,6 @@ _OTHER_SETTINGS = (
     "one of the two was changed, or the client joined anew with other settings while the run ended: ask its "
     "site. With a larger delta every epsilon is lower"
 )
-_STATUSES = typing.get_args(RunStatus)
 
 
 def _run(evidence: Evidence, found: Found) -> None:
@@ -41,14 +39,15 @@ def _run(evidence: Evidence, found: Found) -> None:
     except ConfigError as error:
         found.differs(str(error).rstrip("."), "", "no page can be drawn from these files")
     summary = _summary(evidence, found)
-    before = {name: one.before for name, one in summary.clients.items()} if summary else {}
+    before = {name: one.before for name, one in summary.report.clients.items()} if summary else {}
     known: dict[str, Known] = {}
     last = _last_round(evidence, before, known, found)
     compared = 0
     if summary is not None:
         check_end(summary, known, found)
         compared = _compare_end(last, summary, found)
-        _compare_model(evidence.folder.model(private=summary.private), summary, found)
+        path = evidence.folder.model(private=summary.report.private)
+        _compare_model(path, summary.report.digests.get("model"), found)
     if found.any_differ or not (last or summary):
         return
     if known:
@@ -56,12 +55,10 @@ def _run(evidence: Evidence, found: Found) -> None:
             f"the charges of {counted(len(known), 'client')} include the steps of every round, and no step "
             "was taken out of an account"
         )
-    elif last:
-        found.not_given("charges in rounds.jsonl", "an older fl_dp did not write them")
     if last and summary:
         found.agrees(
-            f"{counted(last.round, 'round')} without a gap; {compared} fields of summary.json agree with the "
-            "last line"
+            f"{counted(last.report.round, 'round')} without a gap; {compared} fields of summary.json agree "
+            "with the last line"
         )
 
 
@@ -84,24 +81,25 @@ def _compare_digest(evidence: Evidence, found: Found) -> None:
         )
 
 
-def _summary(evidence: Evidence, found: Found) -> Claim | None:
-    if not is_there(evidence.folder.summary):
+def _summary(evidence: Evidence, found: Found) -> Claim[Summary] | None:
+    try:
+        summary = evidence.read_summary()
+    except ConfigError as error:
+        found.differs(str(error).rstrip("."), "", "nothing of the summary was checked")
+        return None
+    if summary is None:
         found.not_given(
             "summary.json",
             "a run that was not ended has none: its rounds so far were checked. A round that was begun since "
             "is paid for, and counted in no file but the ledgers: give --ledger PATH",
         )
         return None
-    try:
-        return summary_claim(evidence.folder.summary)
-    except ConfigError as error:
-        found.differs(str(error).rstrip("."), "", "nothing of the summary was checked")
-        return None
+    return Claim(evidence.folder.summary.name, summary)
 
 
 def _last_round(
     evidence: Evidence, before: Mapping[str, Charges], known: dict[str, Known], found: Found
-) -> Claim | None:
+) -> Claim[RoundReport] | None:
     """Follows the rounds into `known`; None if there is none, or if an earlier line cannot be read."""
     path, last, masked = evidence.folder.rounds, None, set[bool]()
     if not is_there(path):
@@ -109,9 +107,9 @@ def _last_round(
         return None
     try:
         for claim in round_claims(path):
-            if claim.round != (last.round if last else 0) + 1:
+            if claim.report.round != (last.report.round if last else 0) + 1:
                 found.differs(
-                    f"round {claim.round}",
+                    f"round {claim.report.round}",
                     claim.where,
                     "the rounds are counted from 1 without a gap: lines are missing",
                 )
@@ -128,121 +126,104 @@ def _last_round(
             "no masks were used: whoever ran this saw each client's part of its secure sums", "rounds.jsonl",
             "against them the epsilon alone holds, and not the smaller one",
         )  # fmt: skip
-    said = evidence.summary.raw.get("masked") if evidence.summary else None
-    if said is not None and said != all(masked):
+    if evidence.summary and evidence.summary.masked not in (None, all(masked)):
         found.differs("masked is another one in summary.json", "summary.json", _CHANGED)
     return last
 
 
-def _check_sum(claim: Claim, found: Found) -> set[bool]:
+def _check_sum(claim: Claim[RoundReport], found: Found) -> set[bool]:
     """Whether masks hid the parts of the sum that this round has opened. Its noise is of as many shares."""
-    summed = claim.raw.get("secure_sum")
-    if summed is None and claim.raw.get("lost"):
+    summed = claim.report.secure_sum
+    if summed is None and claim.report.lost:
         return set()  # masks may or may not have come off
-    shares = summed.get("shares") if isinstance(summed, dict) else 1
-    for client in claim.clients.values():
+    shares = summed.shares if summed else 1
+    for name, client in claim.report.clients.items():
         if client.status == "trained" and client.shares != shares:
             found.differs(
-                f"shares {client.shares} of its noise, and the sum of this round has others", client.where,
+                f"shares {client.shares} of its noise, and the sum of this round has others", claim.of(name),
                 "how the noise was made up was changed: more shares make a larger epsilon alone",
             )  # fmt: skip
-    return {summed.get("masked") is True} if isinstance(summed, dict) else set()
+    return {summed.masked} if summed else set()
 
 
-def _compare_end(last: Claim | None, summary: Claim, found: Found) -> int:
-    """The number of fields that were compared. A field that one of them lacks is from an older fl_dp.
+def _compare_end(last: Claim[RoundReport] | None, end: Claim[Summary], found: Found) -> int:
+    """The number of fields that were compared.
 
     A run that did not end as planned may have begun one more round, which has no line: clients joined, showed
     their ledgers, or were asked. What no such round can change is compared anyway: a status is only the word
     of whoever wrote the folder.
     """
-    if (last.round if last else 0) != summary.round:
+    summary, rounds = end.report, last.report.round if last else 0
+    if rounds != summary.rounds:
         found.differs(
-            f"{counted(summary.round, 'round')} in the summary, and {last.round if last else 'none'} in "
-            "rounds.jsonl",
-            summary.where,
+            f"{counted(summary.rounds, 'round')} in the summary, and {rounds or 'none'} in rounds.jsonl",
+            end.where,
             "rounds were cut off or added",
         )
-    if last is None or last.round != summary.round:
+    if last is None or rounds != summary.rounds:
         return 0
-    as_planned = _ended_as_planned(last, summary, found)
+    line = last.report
+    as_planned = summary.status == "completed" or line.federation.rounds_ahead == 0
     compared = _compare_fields(
-        _OF_THE_RUN if as_planned else _HOWEVER_ENDED, last.raw, summary.raw, last, found
+        _OF_THE_RUN if as_planned else _HOWEVER_ENDED, line, summary, last.where, found
     )
-    if last.together and not summary.together:
-        found.differs("federation is not in summary.json", last.where, _CHANGED)
-    elif not as_planned and last.together:
-        one, other = last.raw["federation"], summary.raw["federation"]
-        compared += _compare_fields(_OF_THE_PLAN, one, other, last, found)
-    of_last = summary.raw.get("model") in ("last", "average") and summary.raw.get("model_round") == last.round
-    if of_last and last.raw.get("loss") is not None:
-        compared += _compare_fields(_OF_THE_MODEL, last.raw, summary.raw, last, found)
-    for name in sorted(last.clients.keys() ^ summary.clients.keys()):
-        if as_planned or name in last.clients:
-            where = last.where if name in summary.clients else summary.where
+    if not as_planned:
+        compared += _compare_fields(_OF_THE_PLAN, line.federation, summary.federation, last.where, found)
+    of_last = summary.model in ("last", "average") and summary.model_round == line.round
+    if of_last and line.loss is not None:
+        compared += _compare_fields(_OF_THE_MODEL, line, summary, last.where, found)
+    for name in sorted(line.clients.keys() ^ summary.clients.keys()):
+        if as_planned or name in line.clients:
+            where = last.where if name in summary.clients else end.where
             found.differs(f"client {clean(name)} is missing", where, _CHANGED)
-    for name in sorted(summary.clients.keys() & last.clients.keys()):
+    for name in sorted(summary.clients.keys() & line.clients.keys()):
         compared += _compare_client(name, last, summary, as_planned, found)
     return compared
 
 
-def _ended_as_planned(last: Claim, summary: Claim, found: Found) -> bool:
-    """Whether no round can have begun after the last line: it says so, or none was left to begin."""
-    status = summary.raw.get("status")
-    if status not in _STATUSES:
-        found.differs(
-            f"status {clean(status)}", summary.where, f"a run ends as one of: {', '.join(_STATUSES)}"
-        )
-    none_left = last.together is not None and last.together.rounds_ahead == 0
-    return status not in ("failed", "budget-exhausted") or none_left
-
-
-def _compare_client(name: str, last: Claim, summary: Claim, as_planned: bool, found: Found) -> int:
-    one, other = last.raw["clients"][name], summary.raw["clients"][name]
-    before, after = last.clients[name], summary.clients[name]
-    same = before.charges == after.charges
-    for key in ("charges", "epsilon", "epsilon_alone") if same else ():
-        if getattr(before.cost, key) != getattr(after.cost, key):
-            found.differs(f"this run's {key} is another one in summary.json", before.where, _CHANGED)
+def _compare_client(
+    name: str, last: Claim[RoundReport], summary: Summary, as_planned: bool, found: Found
+) -> int:
+    one, other, where = last.report.clients[name], summary.clients[name], last.of(name)
+    same = one.charges == other.charges
+    if same and (one.this_run or other.this_run):
+        of_cost = ("charges", "epsilon", "epsilon_alone")
+        _compare_fields(of_cost, one.cost, other.cost, where, found, whose="this run's ")
     if as_planned or same:
-        return _compare_fields(_OF_A_CLIENT if as_planned else _OF_SAME_CHARGES, one, other, before, found)
+        names = _OF_A_CLIENT if as_planned else _OF_SAME_CHARGES
+        return _compare_fields(names, one, other, where, found)
     found.note(
-        f"client {clean(name)} has other charges than in the last line", summary.where,
+        f"client {clean(name)} has other charges than in the last line", "summary.json",
         "one more round was begun and is paid for, or its ledger was asked again, before the run ended",
     )  # fmt: skip
-    for key in ("charges", "delta"):  # without these no epsilon can be recomputed
-        if one.get(key) is not None and other.get(key) is None:
-            found.differs(f"{key} of it is not in summary.json", before.where, _CHANGED)
-    no_part = {"sample_rate", "noise_multiplier"} if other.get("sample_rate") is None else set()
+    no_part = {"sample_rate", "noise_multiplier"} if other.sample_rate is None else set()
     there = tuple(key for key in _OF_SETTINGS if key not in no_part)
-    return _compare_fields(there, one, other, before, found, _OTHER_SETTINGS)
+    return _compare_fields(there, one, other, where, found, _OTHER_SETTINGS)
 
 
 def _compare_fields(
     names: tuple[str, ...],
-    one: Mapping[str, Any],
-    other: Mapping[str, Any],
-    line: Claim | ClientClaim,
+    one: object,
+    other: object,
+    where: str,
     found: Found,
     means: str = _CHANGED,
+    whose: str = "",
 ) -> int:
-    there = [name for name in names if name in one and name in other]
-    for name in there:
-        if one[name] != other[name]:
-            found.differs(f"{name} is another one in summary.json", line.where, means)
-    return len(there)
+    for name in names:
+        if getattr(one, name) != getattr(other, name, None):
+            found.differs(f"{whose}{name} is another one in summary.json", where, means)
+    return len(names)
 
 
-def _compare_model(path: Path, summary: Claim, found: Found) -> None:
-    digests = summary.raw.get("digests")
-    claimed = digests.get("model") if isinstance(digests, dict) else None
+def _compare_model(path: Path, claimed: str | None, found: Found) -> None:
     if not is_there(path) or not claimed:
         found.not_given(path.name if claimed else "a digest of the model", "the model was not compared")
         return
     from fl_dp.weights_digest import ties_left_open, weights_digest
 
     weights = _weights_of_file(path)
-    if weights_digest(weights) != str(claimed):
+    if weights_digest(weights) != claimed:
         found.differs(
             f"{path.name} has other weights than summary.json says", path.name,
             "the model was changed or swapped: this guarantee is not of this model",

@@ -1,6 +1,7 @@
 """The given ledgers: their chains, the sites' commitments, and the payments that they hold."""
 
 import math
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,11 +9,12 @@ from fl_dp.accounting.ledger.accounts import Account, LedgerRound
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.records import total_steps
+from fl_dp.reporting.reports import ClientReport, RoundReport, Summary
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import Statement, commitment, stated_in
 from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.checks.site_metrics import is_of_test_records
-from fl_dp.verify.claims import Charges, Claim, ClientClaim, merged, missing
+from fl_dp.verify.claims import Charges, Claim, merged, missing
 from fl_dp.verify.independent import can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import LedgerFile, read_ledger
 from fl_dp.verify.reading import is_there, read_json
@@ -149,28 +151,26 @@ def _compare_with_rounds(evidence: Evidence, ledgers: list[LedgerFile], found: F
     An account of many rounds has once held the charges of a client that missed the last ones. So the clients
     with most steps come first, and each takes the account that has paid least since.
     """
-    last = None
-    for claim in evidence.rounds():
-        last = claim
+    last = next(iter(deque(evidence.rounds(), maxlen=1)), None)
     if last is None:
         found.not_given(
             "summary.json or a line of rounds.jsonl", "there is nothing to compare the ledgers with"
         )
         return
     left = [one for ledger in ledgers for one in ledger.accounts() if not is_of_test_records(one)]
-    for client in sorted(last.clients.values(), key=lambda one: -total_steps(one.charges or ())):
+    for name, client in sorted(last.report.clients.items(), key=lambda one: -total_steps(one[1].charges)):
         if not client.charges:
             continue
         matches = [(since, one) for one in left if (since := _since(one, client.charges)) is not None]
         if not matches:
             found.not_given(
-                f"a ledger that has ever held the charges of client {clean(client.name)} in the last line",
+                f"a ledger that has ever held the charges of client {clean(name)} in the last line",
                 "hand over its own; a round that was not answered is counted there, and may not be paid for",
             )
             continue
         since, account = min(matches, key=lambda match: len(match[0].rounds))
         left.remove(account)
-        _say(client, since, last, found)
+        _say(name, since, last, found)
 
 
 def _since(account: Account, charges: Charges) -> _Since | None:
@@ -187,59 +187,59 @@ def _since(account: Account, charges: Charges) -> _Since | None:
     return None
 
 
-def _say(client: ClientClaim, since: _Since, last: Claim, found: Found) -> None:
+def _say(name: str, since: _Since, last: Claim[RoundReport], found: Found) -> None:
+    client = last.report.clients[name]
     if not since.rounds:
         found.agrees(
-            f"what client {clean(client.name)} has spent by the last line is what {clean(since.whose)} has "
+            f"what client {clean(name)} has spent by the last line is what {clean(since.whose)} has "
             "paid, and it has paid for no round since"
         )
         return
     steps = sum(one.entry.steps for one in since.rounds)
     numbers = ", ".join(str(number) for number in sorted({one.server_round for one in since.rounds})[:5])
     what = (
-        f"{clean(since.whose)} has paid for {counted(steps, 'step')} more than client {clean(client.name)} "
+        f"{clean(since.whose)} has paid for {counted(steps, 'step')} more than client {clean(name)} "
         f"has in the last line, for round {numbers}{_epsilon(client, since)}"
     )
-    if any(one.server_round <= last.round for one in since.rounds):
-        found.differs(what, client.where, _TAKEN_OUT)
+    if any(one.server_round <= last.report.round for one in since.rounds):
+        found.differs(what, last.of(name), _TAKEN_OUT)
     else:
-        found.note(what, client.where, _MORE)
+        found.note(what, last.of(name), _MORE)
 
 
-def _epsilon(client: ClientClaim, since: _Since) -> str:
+def _epsilon(client: ClientReport, since: _Since) -> str:
     delta = client.delta
-    if delta is None or not 0.0 < delta < 1.0 or not can_resolve(since.spent, delta):
+    if not 0.0 < delta < 1.0 or not can_resolve(since.spent, delta):
         return ""
     epsilon = epsilon_of(since.spent, delta)
     costs = f"epsilon {epsilon:.4f}" if math.isfinite(epsilon) else "no epsilon"
-    before = "none" if client.epsilon is None else f"{client.epsilon:.4f}"
+    before = f"{client.epsilon:.4f}" if math.isfinite(client.epsilon) else "none"
     return f": together {costs} at delta {delta:g}, and the line says {before}"
 
 
 def _who_failed(evidence: Evidence) -> set[str]:
     """Clients with an unanswered round: the server counts it whether they paid for it or not."""
     return {
-        one.name for claim in evidence.claims() for one in claim.clients.values() if one.status == "failed"
+        name
+        for claim in evidence.claims()
+        for name, one in claim.report.clients.items()
+        if one.status == "failed"
     }
 
 
-def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], failed: set[str], found: Found) -> str:
+def _compare_with_summary(summary: Summary, ledgers: list[LedgerFile], failed: set[str], found: Found) -> str:
     """Each account that has paid for rounds of this run matches a client, with all that it has paid.
 
     Returns what may be concluded if nothing differs; empty if no account has paid.
     """
-    run = summary.raw.get("run")
-    if not run:
-        found.not_given("the run's name in ledgers", "an older fl_dp did not write it")
-        return ""
     claimed = {name: one.charges for name, one in summary.clients.items() if one.charges}
-    of_run = {name: one.cost.charges or () for name, one in summary.clients.items()}
+    of_run = {name: one.cost.charges for name, one in summary.clients.items()}
     paid = [
         one
         for ledger in ledgers
-        for account in ledger.accounts() or ()
+        for account in ledger.accounts()
         if not is_of_test_records(account)
-        for one in _paid_in(account, str(run))
+        for one in _paid_in(account, summary.run)
     ]
     if not paid:
         found.not_given(
@@ -254,7 +254,7 @@ def _compare_with_summary(summary: Claim, ledgers: list[LedgerFile], failed: set
             found.differs(
                 f"{sum(entry.steps for entry in lacking)} steps that {clean(one.whose)} has paid for this "
                 "run are counted as if they had been spent before",
-                summary.clients[name].where, _LOWERED,
+                f"summary.json, client {clean(name)}", _LOWERED,
             )  # fmt: skip
         if not name and (name := _who_counts_more(one, claimed, failed)):
             found.note(

@@ -3,37 +3,22 @@
 The accounts of test records are apart from those of training, in reports as in ledgers.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 from fl_dp.accounting.ledger.accounts import Account
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.records import TEST_RECORDS
-from fl_dp.reporting.reports import epsilon_from_json
+from fl_dp.reporting.reports import SiteMetrics, TestAccount
+from fl_dp.reporting.run_files import read_part
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
-from fl_dp.verify.claims import Charges, alone, charges, merged, missing
+from fl_dp.verify.claims import alone, merged, missing
 from fl_dp.verify.independent import allowed, can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import read_ledger
-from fl_dp.verify.reading import number, optional, table
 
 _TOO_LOW = "whoever believes the epsilon that is claimed believes in more protection than there is"
-
-
-@dataclass(frozen=True, slots=True)
-class _Site:
-    """epsilon_alone: None if it is not said. exact: it has shown these charges; else they are a bound."""
-
-    name: str
-    where: str
-    epsilon: float
-    epsilon_alone: float | None
-    delta: float
-    budget: float
-    charges: Charges
-    exact: bool
 
 
 def is_of_test_records(account: Account) -> bool:
@@ -42,31 +27,27 @@ def is_of_test_records(account: Account) -> bool:
 
 
 def _run(evidence: Evidence, found: Found) -> None:
-    last: dict[str, _Site] = {}
+    last: dict[str, TestAccount] = {}
     unanswered, lines = False, 0
-    for where, measured, is_line in _claimed(evidence):
+    for where, claimed, is_line in _claimed(evidence):
         lines += is_line
-        try:
-            sites = {one.name: one for one in _sites(measured, where)}
-            largest = number(measured["epsilon"])
-            largest_alone = epsilon_from_json(optional(measured.get("epsilon_alone")))  # infinite if not said
-            lost = (one.get("status") == "failed" or one.get("unheard") for one in measured["sites"].values())
-            unanswered |= any(lost)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            what = "site_metrics" if is_line else "test_accounts"
-            raise ConfigError(f"{where} is damaged: its {what}: {error}.") from None
-        for one in sites.values():
-            _check(one, last.get(one.name), found)
-        if sites and largest < max(one.epsilon for one in sites.values()):
+        what = "site_metrics" if is_line else "test_accounts"
+        measured = read_part(SiteMetrics, claimed, f"{where}, its {what}")
+        sites = {name: one for name, one in measured.sites.items() if one.epsilon is not None}
+        unanswered |= any(one.status == "failed" or one.unheard for one in measured.sites.values())
+        for name, one in sites.items():
+            _check(one, f"{where}, client {clean(name)}", last.get(name), found)
+        costs = [(_epsilon(one), one.epsilon_alone) for one in sites.values()]
+        if measured.epsilon < max((epsilon for epsilon, _ in costs), default=0.0):
             found.differs(
-                f"epsilon {largest:.4f}, and a site's is larger",
+                f"epsilon {measured.epsilon:.4f}, and a site's is larger",
                 where,
                 "the epsilon of test records is the largest of any site",
             )
-        alones = [one.epsilon if one.epsilon_alone is None else one.epsilon_alone for one in sites.values()]
-        if alones and largest_alone < max(alones):
+        alone_of_all = math.inf if measured.epsilon_alone is None else measured.epsilon_alone
+        if alone_of_all < max((epsilon if own is None else own for epsilon, own in costs), default=0.0):
             found.differs(
-                f"epsilon alone {largest_alone:.4f}, and a site's is larger",
+                f"epsilon alone {alone_of_all:.4f}, and a site's is larger",
                 where,
                 "the second epsilon of test records is the largest of any site, too",
             )
@@ -74,7 +55,7 @@ def _run(evidence: Evidence, found: Found) -> None:
             found.differs(
                 f"no account of test records of {clean(gone[0])}", where, "a line of rounds.jsonl has one"
             )
-        last |= {name: one for name, one in sites.items() if one.exact}
+        last |= {name: one for name, one in sites.items() if not one.unheard}
     if not lines and not last and not unanswered:
         return
     _compare(evidence, last, unanswered, found)
@@ -86,54 +67,45 @@ def _run(evidence: Evidence, found: Found) -> None:
         )
 
 
-def _claimed(evidence: Evidence) -> Iterator[tuple[str, Any, bool]]:
+def _claimed(evidence: Evidence) -> Iterator[tuple[str, object, bool]]:
     """Where accounts are claimed, what is, and whether in a line of rounds.jsonl; else in the summary."""
     for claim in evidence.rounds():
-        if (measured := claim.raw.get("site_metrics")) is not None:
-            yield claim.where, measured, True
-    if evidence.summary is not None and (at_the_end := evidence.summary.raw.get("test_accounts")):
-        yield evidence.summary.where, at_the_end, False
+        if claim.report.site_metrics is not None:
+            yield claim.where, claim.report.site_metrics, True
+    if evidence.summary is not None and evidence.summary.test_accounts:
+        yield evidence.folder.summary.name, evidence.summary.test_accounts, False
 
 
-def _sites(measured: Any, where: str) -> Iterator[_Site]:
-    for name, one in table(measured["sites"]).items():
-        if "charges" in one:  # in files of an older fl_dp only where the site was evaluated
-            yield _Site(
-                name,
-                f"{where}, client {clean(name)}",
-                number(one["epsilon"]),
-                epsilon_from_json(optional(one["epsilon_alone"])) if "epsilon_alone" in one else None,
-                number(one["delta"]),
-                number(one["budget"]),
-                charges(one["charges"]),
-                exact=not one.get("unheard"),
-            )
+def _epsilon(site: TestAccount) -> float:
+    """Of an account that has shown something, or may have spent."""
+    return 0.0 if site.epsilon is None else site.epsilon
 
 
-def _check(site: _Site, before: _Site | None, found: Found) -> None:
-    if not site.charges and not site.exact:  # it has shown nothing since the start: the whole budget counts
-        if site.epsilon < max(site.budget, before.epsilon if before else 0.0):
-            words = f"epsilon {site.epsilon:.4f} of test records whose account is not known"
-            found.differs(words, site.where, f"it may have spent all of its budget of {site.budget:g}")
+def _check(site: TestAccount, where: str, before: TestAccount | None, found: Found) -> None:
+    claim = _epsilon(site)
+    if not site.charges and site.unheard:  # it has shown nothing since the start: the whole budget counts
+        if claim < max(site.budget, _epsilon(before) if before else 0.0):
+            words = f"epsilon {claim:.4f} of test records whose account is not known"
+            found.differs(words, where, f"it may have spent all of its budget of {site.budget:g}")
         return
     kinds = {(one.sample_rate, one.noise_multiplier) for one in site.charges}
     ((rate, noise), *others) = kinds or ((0.0, 0.0),)
     if others or rate != 1.0 or not noise:
         found.differs(
-            "its account of test records holds something else than equal evaluations", site.where,
+            "its account of test records holds something else than equal evaluations", where,
             "an evaluation sees every test record, and all of a site's have the same noise",
         )  # fmt: skip
         return
     if before is not None and missing(site.charges, before.charges):
-        found.differs("the charges of test records lack evaluations of before", site.where,
+        found.differs("the charges of test records lack evaluations of before", where,
                       "nothing is ever given back")  # fmt: skip
-    claimed = [("", site.charges, site.epsilon)]
+    claimed = [("", site.charges, claim)]
     if site.epsilon_alone is not None:
         claimed.append((" alone", alone(site.charges), site.epsilon_alone))
     elif any(one.shared for one in site.charges):
         found.differs(
             "its evaluations are of secure sums, and it does not say what holds if their assumption fails",
-            site.where,
+            where,
             "the second epsilon was left out",
         )
     for which, spent, epsilon in claimed:
@@ -141,15 +113,15 @@ def _check(site: _Site, before: _Site | None, found: Found) -> None:
             cost = epsilon_of(spent, site.delta)
             if epsilon < allowed(cost):
                 words = f"epsilon{which} {epsilon:.4f} of test records, and its charges cost {cost:.4f}"
-                found.differs(words, site.where, _TOO_LOW)
-    if site.epsilon > site.budget:
-        found.differs(f"epsilon {site.epsilon:.4f} of a budget of {site.budget:g}", site.where,
+                found.differs(words, where, _TOO_LOW)
+    if claim > site.budget:
+        found.differs(f"epsilon {claim:.4f} of a budget of {site.budget:g}", where,
                       "no ledger pays beyond its budget")  # fmt: skip
 
 
-def _compare(evidence: Evidence, claimed: dict[str, _Site], unanswered: bool, found: Found) -> None:
+def _compare(evidence: Evidence, claimed: dict[str, TestAccount], unanswered: bool, found: Found) -> None:
     """Each given account of test records that has paid for this run is that of a site."""
-    run = evidence.summary.raw.get("run") if evidence.summary is not None else None
+    run = evidence.summary.run if evidence.summary is not None else None
     left = [one.charges for one in claimed.values()]
     for account in _accounts(evidence):
         rounds = [place for place, paid in enumerate(account.rounds) if paid.run == run]

@@ -1,18 +1,17 @@
 """The sites' statements at the end: canonically spelled, about this run and model, and signed by whom."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.kits.signed import Signature, signature_of, speaks_of_another
 from fl_dp.records import ARITHMETICS
+from fl_dp.reporting.reports import ClientReport, Summary
 from fl_dp.reporting.run_folder import ONE_RUN_LEDGER
 from fl_dp.reporting.wording import counted
 from fl_dp.statements import AccountStatement, Stated, Statement, stated_in
 from fl_dp.verify.check import Check, Evidence, Found
-from fl_dp.verify.claims import ROUNDING_ELSEWHERE, Claim, ClientClaim, merged, missing
+from fl_dp.verify.claims import ROUNDING_ELSEWHERE, merged, missing
 from fl_dp.verify.reading import is_there, read_json, read_toml
 
 _OTHER_RUN = "the statement was made for something else, and put here"
@@ -74,7 +73,8 @@ def _check(one: Stated, said: Statement, where: str, evidence: Evidence, found: 
             f"signed by a key that the roster of {clean(evidence.roster.federation)} does not have", where,
             "this is the roster of another federation, or not the one of then; or no site of it has signed",
         )  # fmt: skip
-    for other in speaks_of_another(said, evidence.summary.raw if evidence.summary else None):
+    summary = evidence.summary
+    for other in speaks_of_another(said, summary.run, summary.digests.get("model")) if summary else ():
         found.differs(f"it is of another {other}", where, _OTHER_RUN)
     if said.retired:
         found.note(
@@ -104,12 +104,12 @@ def _check_signature(one: Stated, where: str, found: Found) -> bool:
 
 
 def _check_account(
-    account: AccountStatement, said: Statement, where: str, summary: Claim | None, found: Found
+    account: AccountStatement, said: Statement, where: str, summary: Summary | None, found: Found
 ) -> None:
     where = f"{where}, client {clean(account.client)}"
-    client = summary.clients.get(account.client) if summary else None
     if summary is None:
         return
+    client = summary.clients.get(account.client)
     if client is None:
         found.differs(
             "the run has no such client", where, "the client was taken out, or the statement put here"
@@ -117,19 +117,19 @@ def _check_account(
         return
     _check_spent(account, client, where, found)
     _check_this_run(account, client, where, found)
-    raw: Mapping[str, Any] = summary.raw["clients"][account.client]
-    for name, value in _comparable(account, said).items():
-        if raw.get(name) != value:  # an fl_dp whose sites make statements writes all of them
-            found.differs(f"{name} is another one in summary.json, or not there", where, _CHANGED)
-    _check_arithmetic(account, raw, where, found)
-    together = summary.raw.get("federation")
-    if not isinstance(together, dict) or together.get("unit") != account.unit:
+    for name in ("delta", "budget", "accountant", "public_size"):
+        if getattr(account, name) != getattr(client, name):
+            found.differs(f"{name} is another one in summary.json", where, _CHANGED)
+    if said.retired != client.retired:
+        found.differs("retired is another one in summary.json", where, _CHANGED)
+    _check_arithmetic(account, client.arithmetic, where, found)
+    if summary.federation is None or summary.federation.unit != account.unit:
         found.differs(f"unit {clean(account.unit)} is another one in summary.json", where, _CHANGED)
     elif client.this_run is None:  # else the federation covers less than the statement
-        _check_arithmetic(account, together, where, found)
-    if missing(merged(account.spent), client.charges or ()) == ():
-        pairs = {"epsilon": (account.epsilon, client.epsilon)}
-        if client.says_alone or any(entry.shared for entry in account.spent):
+        _check_arithmetic(account, summary.federation.arithmetic, where, found)
+    if not missing(merged(account.spent), client.charges):
+        pairs: dict[str, tuple[float | None, float | None]] = {"epsilon": (account.epsilon, client.epsilon)}
+        if client.epsilon_alone is not None or any(entry.shared for entry in account.spent):
             pairs["epsilon alone"] = account.epsilon_alone, client.epsilon_alone
         for name, (stated, said_there) in pairs.items():
             if not _same(stated, said_there):
@@ -140,11 +140,8 @@ def _check_account(
                 )  # fmt: skip
 
 
-def _check_arithmetic(
-    account: AccountStatement, said_there: Mapping[str, Any], where: str, found: Found
-) -> None:
+def _check_arithmetic(account: AccountStatement, word: str, where: str, found: Found) -> None:
     """A weaker word claims nothing: it may be about the run's own rounds, or another client."""
-    word = said_there.get("arithmetic")
     if word not in ARITHMETICS:
         found.differs("arithmetic is not said in summary.json", where, _CHANGED)
     elif ARITHMETICS.index(word) > ARITHMETICS.index(account.arithmetic):
@@ -153,21 +150,8 @@ def _check_arithmetic(
         )
 
 
-def _comparable(account: AccountStatement, said: Statement) -> dict[str, Any]:
-    return {
-        "delta": account.delta,
-        "budget": account.budget,
-        "accountant": account.accountant,
-        "public_size": account.public_size,
-        "retired": said.retired,
-    }
-
-
-def _check_spent(account: AccountStatement, client: ClientClaim, where: str, found: Found) -> None:
+def _check_spent(account: AccountStatement, client: ClientReport, where: str, found: Found) -> None:
     """More than the summary says: the charges were lowered. Less: the server has guessed."""
-    if client.charges is None:
-        found.differs("summary.json has no charges of it", where, _CHANGED)
-        return
     spent = merged(account.spent)
     if missing(client.charges, spent):
         found.differs(
@@ -182,12 +166,9 @@ def _check_spent(account: AccountStatement, client: ClientClaim, where: str, fou
         )  # fmt: skip
 
 
-def _check_this_run(account: AccountStatement, client: ClientClaim, where: str, found: Found) -> None:
+def _check_this_run(account: AccountStatement, client: ClientReport, where: str, found: Found) -> None:
     """What the site paid for in this run is included in what the folder says of this run."""
-    cost = client.this_run.charges if client.this_run else client.charges
-    if cost is None:
-        return
-    spent, both = merged(account.spent), merged((*cost, *account.other_runs))
+    spent, both = merged(account.spent), merged((*client.cost.charges, *account.other_runs))
     if account.other_runs and (more := missing(spent, both)):
         found.note(
             f"{sum(one.steps for one in more)} steps of this run in summary.json are not stated as such",
@@ -243,13 +224,13 @@ def _listed(names: list[str]) -> str:
 
 
 def _same(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
+    """None: no epsilon holds."""
+    one, other = (math.inf if value is None else value for value in (one, other))
     return math.isclose(one, other, rel_tol=ROUNDING_ELSEWHERE, abs_tol=ROUNDING_ELSEWHERE)
 
 
 def _shown(epsilon: float | None) -> str:
-    return "none" if epsilon is None else f"{epsilon:.4f}"
+    return "none" if epsilon is None or math.isinf(epsilon) else f"{epsilon:.4f}"
 
 
 CHECK = Check(place=8, run=_run)

@@ -158,7 +158,7 @@ def test_what_is_not_defined_is_null_in_json_and_not_available_on_the_console(mo
     reported = measured(record)
     assert reported == {"auroc": None, "accuracy": found["accuracy"]}
     assert json.loads(json.dumps(strict_json(reported), allow_nan=False))["auroc"] is None
-    assert _evaluated({"metrics": reported, "accuracy": 0.5, "loss": 1.0}) == ("auroc n/a", "loss 1.00")
+    assert _evaluated(reported, 0.5, 1.0) == ("auroc n/a", "loss 1.00")
     assert scalar(MetricRecord({"loss": math.inf}), "loss") is None
 
 

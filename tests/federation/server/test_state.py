@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_records import client, record
 
 from fl_dp.accounting.budget import Budget
 from fl_dp.config.run import RunConfig
@@ -16,26 +17,23 @@ from fl_dp.federation.server.accounts_of_tests import AccountOfTests
 from fl_dp.federation.server.client_record import ClientRecord
 from fl_dp.federation.server.state import ServerState, read_state, write_state
 from fl_dp.records import NUMERICS, ClientProfile, Entry
-from fl_dp.reporting.reports import ClientRound, FederationBudget, RoundReport
+from fl_dp.reporting.reports import FederationBudget
 from fl_dp.reporting.run_results import to_line
 
-REPORT = RoundReport(
-    round=3,
-    private=True,
-    epsilon=float("inf"),
-    delta=1e-5,
-    federation=FederationBudget(float("inf"), 0.5, 0.0, ("pld", "rdp"), 2, ("a",)),
-    noise_multiplier=1.1,
-    clients={
-        "a": ClientRound(
-            float("inf"), "rdp", 10, 0.1, 0, "trained", "", (("steps", 5),), charges=(Entry(0.1, 1.1, 10),)
-        ),
-        "b": ClientRound(0.5, "pld", 0, None, 0, "idle", "why"),
+TOGETHER = FederationBudget(
+    largest=float("inf"), median=0.5, least=0.0, accountants=("pld", "rdp"), running_out=("a",)
+)
+REPORT = record(
+    3,
+    {
+        "a": client(float("inf"), accountant="rdp", reported=(("steps", 5),)),
+        "b": client(0.5, steps=0, charges=(), sample_rate=None, status="idle", reason="why"),
     },
-    loss=0.4,
+    2.5,
+    TOGETHER,
+    epsilon=float("inf"),
     accuracy=None,
-    seconds=2.5,
-)  # fmt: skip
+)
 SPENT = (Entry(0.1, 1.5, 40), Entry(1 / 3, 2.0, 1))
 MEMBERS = [
     ClientRecord(
@@ -146,7 +144,7 @@ def test_a_line_that_is_no_report_is_refused_at_once(state, tmp_path):
     line = json.loads(state.line)
     del line["clients"]["b"]["accountant"]
     write_state(tmp_path / "state.npz", replace(state, line=json.dumps(line)))
-    with pytest.raises(ConfigError, match=r"state\.npz: damaged, or not the state of a run \(TypeError\)"):
+    with pytest.raises(ConfigError, match=r"state\.npz, the last round: is damaged: clients\.b\.accountant"):
         read_state(tmp_path / "state.npz")
 
 

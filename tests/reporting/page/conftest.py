@@ -9,19 +9,13 @@ from typing import Any
 
 import pytest
 import tomli_w
+from run_records import client
 
+from fl_dp.accounting.events import merge
 from fl_dp.config.run import RunConfig
-from fl_dp.records import STEADY_ROWS, Entry
+from fl_dp.records import Entry
 from fl_dp.reporting.provenance import versions
-from fl_dp.reporting.reports import (
-    THIS_RUN,
-    ClientBudget,
-    ClientRound,
-    FederationBudget,
-    RoundReport,
-    RunCost,
-    Summary,
-)
+from fl_dp.reporting.reports import FederationBudget, RoundReport, RunCost, Summary
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.reporting.run_results import RunResults, to_line, write_statements
 from fl_dp.statements import AccountStatement, Stated, Statement
@@ -102,8 +96,9 @@ def statement(clients: Sequence[str], **changed: Any) -> Stated:
 
 
 def _federation(epsilon: float, changed: Mapping[str, Any] | None) -> FederationBudget:
-    plain = {"rounds_ahead": 0, "running_out": (), "scope": THIS_RUN, **(changed or {})}
-    return FederationBudget(epsilon, epsilon, epsilon, ("pld",), **{"arithmetic": STEADY_ROWS, **plain})
+    return FederationBudget(
+        largest=epsilon, median=epsilon, least=epsilon, accountants=("pld",), **(changed or {})
+    )
 
 
 def _round(
@@ -117,11 +112,11 @@ def _round(
         noise_multiplier=1.5, loss=2.0 / number, accuracy=gain * number, seconds=1.5,
         metrics=metrics if metrics is not None else {"accuracy": gain * number},
         clients={
-            name: ClientRound(
-                spent_after(number, place) if private else float("inf"), "pld", 3 * number, 0.1,
-                rounds - number, "declined" if reason and place == 0 else "trained",
-                reason if place == 0 else "", delta=1e-5, budget=3.0, noise_multiplier=1.5,
-                charges=(Entry(0.1, 1.5, 3 * number),), arithmetic=STEADY_ROWS,
+            name: client(
+                spent_after(number, place) if private else float("inf"), steps=3 * number,
+                rounds_left=rounds - number, status="declined" if reason and place == 0 else "trained",
+                reason=reason if place == 0 else "", noise_multiplier=1.5,
+                charges=(Entry(0.1, 1.5, 3 * number),),
             )
             for place, name in enumerate(clients)
         },
@@ -135,11 +130,12 @@ def _summary(
 ) -> Summary:  # fmt: skip
     last = _round(clients, rounds, rounds, private, "", metrics, gain, federation)
     budgets = {
-        name: ClientBudget(
-            one.epsilon, "pld", 3.0, 1e-5, one.steps, rounds, 0, "trained", public_size=100, sample_rate=0.1,
-            noise_multiplier=1.5, charges=(*one.charges, *before), before=tuple(before), planned_epsilon=2.5,
-            arithmetic=STEADY_ROWS,
-            this_run=RunCost(one.charges, one.epsilon, claimed_epsilon=0.25) if before else None,
+        name: client(
+            one.epsilon, steps=one.steps, rounds=rounds, rounds_left=0, public_size=100, noise_multiplier=1.5,
+            charges=merge((*one.charges, *before)), before=tuple(before), planned_epsilon=2.5,
+            this_run=RunCost(charges=one.charges, epsilon=one.epsilon, claimed_epsilon=0.25)
+            if before
+            else None,
         )
         for name, one in last.clients.items()
     }  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 from fl_dp.kits.keys import SigningKey
 from fl_dp.records import LEAST_CELL, Entry
 from fl_dp.reporting.page.approval import write_approval
-from fl_dp.reporting.reports import INTERRUPTED, THIS_RUN
+from fl_dp.reporting.reports import INTERRUPTED
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.statements import PURPOSE, Stated, Statement
 
@@ -230,7 +230,6 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
     "of this run, served": lambda make: served(make(signed=[signed(statement(["north", "south"]))])),
     "of this run, silent": lambda make: served(make(signed=[])),
     "of this run, one own ledger": lambda make: make(
-        federation={"scope": THIS_RUN},
         signed=[statement(["north"], one_run_ledger=True), statement(["south"])],
     ),
     "of this run, interrupted": lambda make: change_summary(
@@ -243,10 +242,6 @@ RUNS: dict[str, Callable[[Make], RunFolder]] = {
         signed=[statement(["north"], one_run_ledger=True), statement(["south"])]
     ),
     "retired": lambda make: of_clients(make(), retired=1),
-    "no budget": lambda make: of_clients(make(), budget=None),
-    "one budget": lambda make: change_summary(
-        make(), lambda said: said["clients"]["south"].update(budget=None)
-    ),
     "two deltas": lambda make: change_summary(
         make(), lambda said: said["clients"]["south"].update(delta=1e-6)
     ),

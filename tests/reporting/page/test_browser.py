@@ -12,12 +12,11 @@ import pytest
 
 from fl_dp.kits.keys import fingerprint
 from fl_dp.reporting.page.approval import write_approval
-from fl_dp.reporting.page.digest import page_digest
-from fl_dp.reporting.page.facts import Round
 from fl_dp.reporting.page.numbers import epsilon, measured
-from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.page.read import Round, read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.page.tables import settings
+from fl_dp.reporting.provenance import page_digest
 from fl_dp.reporting.run_folder import RunFolder
 
 from .conftest import Make, statement
@@ -140,7 +139,7 @@ def test_it_is_printed_on_a4_without_a_word_lost(make: Make, tmp_path: Path) -> 
         assert words in first
     text, run = "".join(sheets).replace(" ", ""), read_run(folder)
     rows = list(settings(run).rows)
-    rows += [(str(one.number), epsilon(one.epsilon), *numbers_of(one)) for one in run.history]
+    rows += [(str(one.report.round), epsilon(one.report.epsilon), *numbers_of(one)) for one in run.history]
     assert [row for row in rows if "".join(row).replace(" ", "") not in text] == []
 
 
@@ -195,7 +194,7 @@ def test_no_caption_or_head_is_alone_at_the_foot_of_a_sheet(make: Make, tmp_path
 
 
 def numbers_of(one: Round) -> list[str]:
-    return [*(measured(value) for value in one.metrics.values()), measured(one.loss)]
+    return [*(measured(value) for value in one.report.metrics.values()), measured(one.report.loss)]
 
 
 def printed_text(file: Path, order: str = "-raw") -> list[str]:

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.page.digest import digested_files, page_digest
+from fl_dp.reporting.provenance import digested_files, page_digest
 
 from .conftest import Make
 

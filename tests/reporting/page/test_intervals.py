@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl_dp.reporting.page.intervals import NOT_TOLD, Z, share
+from fl_dp.reporting.page.outcomes import NOT_TOLD, Z, share
 
 
 @pytest.mark.parametrize("a", [0, 1, 19, 20])

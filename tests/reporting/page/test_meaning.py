@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fl_dp.reporting.page.numbers import best_guess, percent, plain
+from fl_dp.reporting.page.numbers import best_guess, percent
 from fl_dp.reporting.page.render import render_page
 
 from .conftest import Make
@@ -34,8 +34,3 @@ def test_the_page_says_how_often_a_guess_can_be_right(make: Make) -> None:
     assert "right with a probability of at most 88.2 %; a blind guess with 50 %" in text
     assert "almost no limit" not in text
     assert "almost no limit" in Page(render_page(make("much", rounds=30))).text
-
-
-def test_within_sentences_a_small_delta_has_no_power_of_ten() -> None:
-    found = [plain(one) for one in (1e-5, 2.5e-7, 0.0, 1e-12, 3, None)]
-    assert found == ["0.00001", "0.00000025", "0", "1e-12", "3", "not known"]

@@ -8,11 +8,9 @@ import pytest
 
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.page.canvas import Figure, drawing
-from fl_dp.reporting.page.facts import RunFacts
 from fl_dp.reporting.page.figures import answers, over_rounds, spending
-from fl_dp.reporting.page.intervals import share
-from fl_dp.reporting.page.outcomes import FORMAT, calibration, curve
-from fl_dp.reporting.page.read import read_run
+from fl_dp.reporting.page.outcomes import Outcomes, outcomes_of, share
+from fl_dp.reporting.page.read import RunFacts, read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.run_folder import RunFolder
 from fl_dp.tasks import outcomes as written
@@ -24,19 +22,19 @@ from .runs import TWO, answered, of_rounds
 
 def test_the_points_of_a_curve_are_shares_of_the_counts(make: Make) -> None:
     (scores,) = read_run(answered(make())).outcomes.scores
-    high, low = curve(scores)
+    high, low = scores.curve()
     assert (high.least, high.own, high.others) == (0.5, share(80, 30), share(20, 120))
     assert (low.least, low.own, low.others) == (0.1, share(100, 10), share(50, 90))
-    assert calibration(scores) == (share(10, 90), share(20, 30), share(80, 20))
+    assert scores.calibration() == (share(10, 90), share(20, 30), share(80, 20))
 
 
 def test_of_noised_counts_the_noise_of_every_cell_counts(make: Make) -> None:
     found = read_run(answered(make(), at_sites=True)).site_metrics
     assert found is not None
-    (scores,) = found.outcomes.scores
-    high, low = curve(scores)
+    (scores,) = outcomes_of(found.outcomes, "rounds.jsonl").scores
+    high, low = scores.curve()
     assert (high.own, low.own) == (share(80, 30, 4.0, (1, 2)), share(100, 10, 4.0, (2, 1)))
-    assert calibration(scores)[2] == share(80, 20, 4.0)
+    assert scores.calibration()[2] == share(80, 20, 4.0)
 
 
 def drawn(folder: RunFolder, picture: Callable[[RunFacts], Figure | None] = answers) -> Figure:
@@ -120,11 +118,11 @@ def damaged(change: Any) -> Any:
 )
 def test_damage_is_refused_by_name(make: Make, damage: Any) -> None:
     folder = change_summary(make(), lambda said: said.update(outcomes=damaged(damage)))
-    with pytest.raises(ConfigError, match=r"summary\.json: its outcomes are damaged"):
+    with pytest.raises(ConfigError, match=r"summary\.json, its outcomes: is damaged"):
         read_run(folder)
 
 
 def test_a_later_format_is_refused_by_name(make: Make) -> None:
-    assert written.FORMAT == FORMAT
-    with pytest.raises(ConfigError, match="outcomes have the format 2, and this fl_dp reads 1"):
+    assert Outcomes(written.FORMAT) == outcomes_of({"format": written.FORMAT}, "")
+    with pytest.raises(ConfigError, match="format: Input should be 1"):
         read_run(answered(make(), format=2))

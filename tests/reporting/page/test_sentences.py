@@ -39,8 +39,6 @@ FOLLOWS = {
     "Whoever wrote its folder says: by order": ("failed", "plain"),
     # Budgets and signatures.
     "is ABOVE its budget": ("above the budget", "plain"),
-    "The files name no budget": ("no budget", "plain"),
-    "The budget of 1 client is not known": ("one budget", "plain"),
     "of all runs in its ledger, is above its budget": ("plain", "own ledgers"),
     "No client's epsilon of this run is above its budget": ("own ledgers", "plain"),
     "Nobody has signed: the clients of a simulation have no keys": ("simulated", "plain"),

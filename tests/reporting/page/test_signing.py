@@ -4,7 +4,7 @@ import pytest
 
 from fl_dp.reporting.page.approval import write_approval
 from fl_dp.reporting.page.read import read_run
-from fl_dp.reporting.page.signing import approval_lines, site_lines
+from fl_dp.reporting.page.render import approval_lines, site_lines
 
 from .conftest import Make, statement
 from .runs import launched, served

@@ -15,38 +15,15 @@ from fl_dp.records import Entry
 from fl_dp.reporting.page.read import read_run
 from fl_dp.reporting.page.render import render_page
 from fl_dp.reporting.page.tables import Table, clients, metrics, noise, settings, statements
-from fl_dp.reporting.reports import ALL_RUNS
 from fl_dp.statements import Stated
 
 from .conftest import Make, change_summary, statement
 from .reading import Page
-from .runs import RUNS, evaluated, of_clients, of_rounds, of_sums, signed
+from .runs import evaluated, of_clients, of_rounds, of_sums, signed
 
 
 def column(table: Table, name: str) -> list[str]:
     return [row[table.columns.index(name)] for row in table.rows]
-
-
-def test_a_run_whose_epsilon_counts_other_runs_is_refused(make: Make) -> None:
-    with pytest.raises(ConfigError, match="its epsilons count other runs"):
-        read_run(make(federation={"scope": ALL_RUNS}))
-
-
-@pytest.mark.parametrize(
-    ("kind", "claimed"),
-    [
-        ("plain", "0.00"),  # its ledger shows this run alone
-        ("of this run, and others", "0.25"),
-        ("of this run, served", "0.00"),
-        ("of this run, silent", "not known"),
-        ("of this run, one own ledger", "not known"),
-    ],
-)
-def test_what_other_runs_have_spent_is_known_only_where_a_ledger_knows_of_them(
-    make: Make, kind: str, claimed: str
-) -> None:
-    table = clients(read_run(RUNS[kind](make)))
-    assert column(table, "other runs")[0] == claimed
 
 
 def test_steps_of_this_run_and_of_all_runs_are_told_apart(make: Make) -> None:
@@ -67,7 +44,8 @@ def test_both_epsilons_of_secure_sums_are_told(make: Make, alone: float | None, 
     run = read_run(of_sums(make(), alone))
     table = clients(run)
     north, south = column(table, "if the assumption fails")
-    assert (north, south) == (words, column(table, "together")[1])  # no secure sums: both are one
+    of_south = column(table, "all runs in its ledger")[1]  # no secure sums: both are one
+    assert (north, south) == (words, of_south)
     text = Page(render_page(of_sums(make("again"), alone))).text
     assert f"If the assumption behind secure sums fails: epsilon {words}." in text
 
@@ -133,7 +111,8 @@ def test_what_was_not_heard_is_an_upper_bound_and_the_end_of_the_run_counts(make
     north = {**sites["north"], "status": "failed", "unheard": 1}
     south = {**north, "budget": 3.0, "epsilon": 3.0, "epsilon_alone": None, "charges": []}
     accounts = {"north": north, "south": south, "of no client": north}
-    change_summary(folder, lambda said: said.update(test_accounts={"sites": accounts}))
+    of_all = {"epsilon": 3.0, "delta": 1e-5, "sites": accounts}
+    change_summary(folder, lambda said: said.update(test_accounts=of_all))
     table = clients(read_run(folder))
     assert column(table, "client") == ["north", "south", "of no client"]
     assert column(table, "its test records") == [
@@ -141,7 +120,7 @@ def test_what_was_not_heard_is_an_upper_bound_and_the_end_of_the_run_counts(make
         "at most 0.94 of 1.00 at delta 1e-05, alone 1.40",
     ]  # fmt: skip
     change_summary(folder, lambda said: said["test_accounts"].update(sites=[1]))
-    with pytest.raises(ConfigError, match=r"summary.json: its test_accounts are damaged"):
+    with pytest.raises(ConfigError, match=r"summary.json, its test_accounts: is damaged"):
         read_run(folder)
 
 
@@ -156,7 +135,7 @@ def test_what_was_not_heard_is_an_upper_bound_and_the_end_of_the_run_counts(make
 )
 def test_damage_is_refused_by_name(make: Make, damage: Any) -> None:
     folder = of_rounds(evaluated(make()), lambda line: damage(line["site_metrics"]))
-    with pytest.raises(ConfigError, match=r"its site_metrics are damaged"):
+    with pytest.raises(ConfigError, match=r"its site_metrics: is damaged"):
         read_run(folder)
 
 

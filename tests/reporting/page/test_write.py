@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from fl_dp.errors import ConfigError
-from fl_dp.reporting.page import write
-from fl_dp.reporting.page.write import write_page, written_at_the_end
+from fl_dp.reporting.page import render
+from fl_dp.reporting.page.render import write_page, written_at_the_end
 
 from .conftest import Make
 
@@ -40,7 +40,7 @@ def test_a_full_disk_is_said_and_leaves_the_old_page(make: Make, monkeypatch: py
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(write, "write_whole", full)
+    monkeypatch.setattr(render, "write_whole", full)
     assert "No space left on device" in written_at_the_end(folder)
     assert folder.report.read_text() == "old"
     with pytest.raises(ConfigError, match="--out"):
@@ -53,7 +53,7 @@ def test_what_nobody_thought_of_ends_no_run(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a fault of ours")
 
-    monkeypatch.setattr(write, "write_whole", broken)
+    monkeypatch.setattr(render, "write_whole", broken)
     with caplog.at_level(logging.ERROR, "fl_dp"):
         line = written_at_the_end(make())
     assert line.startswith("no report was written: it could not be made (ZeroDivisionError).")

@@ -1,18 +1,18 @@
 """Epsilons against their charges, in both directions, and what they add up to."""
 
 import json
+import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import pytest
+from run_records import client
 from verify.made_run import BUDGET, STEPS, Json, MadeRun, add_up, epsilon
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.records import Entry
-from fl_dp.verify import claims
 from fl_dp.verify.check import Found, Outcome
 from fl_dp.verify.checks.epsilons import _check_plan_ahead, _Recomputed
-from fl_dp.verify.claims import ClientClaim
 
 
 def test_one_lowered_epsilon_is_found_and_named(made_run: MadeRun) -> None:
@@ -109,28 +109,6 @@ def of_north(made_run: MadeRun) -> Json:
     return found
 
 
-def test_an_older_run_counted_all_that_was_shown_and_is_held_to_that(made_run: MadeRun) -> None:
-    def older(line: Json) -> None:
-        had_spent(line)
-        del line["federation"]["scope"], line["clients"]["north"]["this_run"]
-
-    made_run.change_both(older)
-    assert "the federation's epsilon is" in made_run.words("epsilons")
-
-    def add_up(line: Json) -> None:
-        each = sorted(one["epsilon"] for one in line["clients"].values())
-        line["federation"] |= {"least": each[0], "median": sum(each) / 2, "largest": each[-1]}
-        line["epsilon"] = each[-1]
-        if "planned_epsilon" in line:
-            line["planned_epsilon"] = each[-1]
-
-    made_run.change_both(add_up)
-    assert made_run.words("epsilons") == ""
-    assert made_run.notes("epsilons") == [
-        "the federation's epsilon counts all that every client has shown, also of other runs"
-    ]
-
-
 def test_the_plan_costs_what_its_rounds_cost(made_run: MadeRun) -> None:
     """Somebody who stops a run on its results has learnt no less than the whole plan."""
 
@@ -176,7 +154,7 @@ def more_than_was_left(summary: Json) -> None:
     ("change", "words"),
     [
         (lambda summary: summary["clients"]["north"].update(delta=0.0), "delta 0"),
-        (no_plan_of_clients, "a client has none"),
+        (no_plan_of_clients, "by its clients' it is not finite"),
         (more_than_was_left, "nor more where nothing was left"),
     ],
 )
@@ -185,22 +163,17 @@ def test_what_cannot_be_is_said(change: Callable[[Json], None], words: str, made
     assert any(words in one.what + one.means for one in made_run.differs()["epsilons"])
 
 
-def of_client(**fields: Any) -> ClientClaim:
-    whole: Json = {
-        "epsilon": 0.5, "delta": 1e-5, "budget": 100.0, "accountant": "pld", "status": "trained", "steps": 3,
-        "sample_rate": 0.1, "noise_multiplier": 6.0,
-    }  # fmt: skip
-    return claims._client("north", {**whole, **fields}, "here")
+PAID = (Entry(0.1, 6.0, 20),)
+CLIENT = client(0.5, budget=100.0, noise_multiplier=6.0, charges=PAID)
 
 
 def test_a_whole_plan_that_its_budget_allows_costs_all_of_its_steps() -> None:
     """Not only one of them, which is what is asked where the budget ends within the plan."""
-    client = of_client(charges=[{"sample_rate": 0.1, "noise_multiplier": 6.0, "steps": 20}])
     claimed = {}
     for steps in (21, 60):
         found = Found()
         claimed[steps] = compute_epsilon([Entry(0.1, 6.0, steps)], 1e-5)
-        _check_plan_ahead(client, 2, 20, claimed[steps], found)
+        _check_plan_ahead(CLIENT, "", 2, 20, claimed[steps], found, math.inf)
         claimed[steps] = [one.what.split(" cost")[0] for one in found.kept]
     assert claimed[21][0].endswith("and 40 of the steps ahead")
     assert claimed[60] == []
@@ -208,17 +181,16 @@ def test_a_whole_plan_that_its_budget_allows_costs_all_of_its_steps() -> None:
 
 def test_no_step_ahead_costs_where_the_run_may_cost_no_more() -> None:
     """Though the client's budget has room."""
-    client, found = of_client(charges=[{"sample_rate": 0.1, "noise_multiplier": 6.0, "steps": 20}]), Found()
-    spent = compute_epsilon([Entry(0.1, 6.0, 20)], 1e-5)
-    _check_plan_ahead(client, 2, 20, spent, found, run_epsilon=spent)
+    found, spent = Found(), compute_epsilon(PAID, 1e-5)
+    _check_plan_ahead(CLIENT, "", 2, 20, spent, found, run_epsilon=spent)
     assert not found.any_differ
-    _check_plan_ahead(client, 2, 20, spent, found, run_epsilon=2 * spent)
+    _check_plan_ahead(CLIENT, "", 2, 20, spent, found, run_epsilon=2 * spent)
     assert found.any_differ
 
 
 def test_steps_of_sums_need_both_epsilons() -> None:
-    charge = {"sample_rate": 0.1, "noise_multiplier": 6.0, "steps": 3, "shares": 2}
+    shared = replace(CLIENT, charges=(Entry(0.1, 6.0, 3, 2),))
     for more, differs in (({}, True), ({"epsilon_alone": 9.0}, False)):
         found = Found()
-        _Recomputed(found).add(of_client(charges=[charge], **more))
+        _Recomputed(found).add(replace(shared, **more), "")
         assert found.any_differ == differs

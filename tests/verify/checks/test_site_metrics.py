@@ -26,7 +26,6 @@ def site(evaluations: int, **changes: Any) -> Json:
 def measured(evaluations: int, **changes: Any) -> Json:
     one = site(evaluations)
     return {
-        "bins": 8,
         "epsilon": one["epsilon"],
         "delta": DELTA,
         "metrics": {},
@@ -197,4 +196,4 @@ def test_the_accounts_of_the_summary_which_the_page_shows_are_checked_too(
 
 def test_damage_is_named(own: MadeRun) -> None:
     own.change_rounds(lambda line: line["site_metrics"].update(sites=[]))
-    assert "is damaged: its site_metrics" in words(own)
+    assert "its site_metrics: is damaged" in words(own)

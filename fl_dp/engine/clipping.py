@@ -4,7 +4,6 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -94,6 +93,7 @@ def empty_sum(
     return ClippedSum(grads, sensitivity(groups), norms, clipping, most)
 
 
+@torch.no_grad()
 def clipped_grad_sum(
     losses: Tensor,
     parameters: Mapping[str, Tensor],
@@ -120,77 +120,44 @@ def clipped_grad_sum(
     ConfigError for a bound that bounds nothing or a parameter without one.
     """
     check_losses(losses)
-    return clipped_grad_sums(
-        losses,
-        parameters,
-        [len(losses)],
-        max_grad_norm=max_grad_norm,
-        clipping=clipping,
-        axes=axes,
-        chooser=chooser,
-        most=most,
-    )[0]
-
-
-@torch.no_grad()
-def clipped_grad_sums(
-    losses: Tensor,
-    parameters: Mapping[str, Tensor],
-    sizes: Sequence[int],
-    *,
-    max_grad_norm: Bounds,
-    clipping: ClipFunction | str = "abadi",
-    axes: Axes | None = None,
-    chooser: KernelChooser | None = None,
-    most: int = MOST_IN_FLOAT32,
-) -> list[ClippedSum]:
-    """`clipped_grad_sum` of several batches, in one backward pass for all of them.
-
-    losses: (N,), batch after batch. sizes: the number of examples in each batch; may be 0. Losses after those
-    of the last batch are padding, and are ignored. Raises the same errors, and ConfigError if the sizes add
-    up to more than N.
-    """
-    check_losses(losses)
     checked_groups(max_grad_norm, parameters, checked_clipping(clipping))  # before the pass
     kept = keep_gradients(losses, parameters, axes, chooser or KernelChooser()) if len(losses) else {}
-    return sums_of(losses, kept, parameters, sizes, max_grad_norm=max_grad_norm, clipping=clipping, most=most)
+    return sum_of(
+        losses, kept, parameters, len(losses), max_grad_norm=max_grad_norm, clipping=clipping, most=most
+    )
 
 
 @torch.no_grad()
-def sums_of(
+def sum_of(
     losses: Tensor,
     kept: dict[str, Kept],
     parameters: Mapping[str, Tensor],
-    sizes: Sequence[int],
+    count: int,
     *,
     max_grad_norm: Bounds,
     clipping: ClipFunction | str = "abadi",
     most: int = MOST_IN_FLOAT32,
-) -> list[ClippedSum]:
-    """`clipped_grad_sums` from what a pass has kept; `kept` is empty afterwards. Raises the same errors."""
-    if sum(sizes) > len(losses):
-        raise ConfigError(f"Batches of {list(sizes)} examples: there are {len(losses)} losses.")
+) -> ClippedSum:
+    """`clipped_grad_sum` from what a pass has kept; `kept` is empty afterwards. Raises the same errors.
+
+    count: the number of examples; losses (N,) after them are padding, and count nowhere.
+    """
     clipping = checked_clipping(clipping)
     groups = checked_groups(max_grad_norm, parameters, clipping)
     if len(losses) == 0:
-        return [empty_sum(parameters, max_grad_norm, clipping, most=most) for _ in sizes]
+        return empty_sum(parameters, max_grad_norm, clipping, most=most)
     factors, norms = clip_factors(kept, parameters, losses, groups, clipping)
-    batches = _slices(sizes)
     reads = _host_reads(losses.device)
-    taking_part = _rows(norms, batches) if reads else batches
+    rows = _rows(norms, count) if reads else slice(0, count)
     left_out = None if reads else ~_finite(norms)
-    sums: list[dict[str, Tensor]] = [{} for _ in batches]
+    grads: dict[str, Tensor] = {}
     with full_precision(losses.device):
         for name, factor in factors.items():
             part = kept.pop(name)  # frees each parameter's gradients after their use
             part = part if left_out is None else part.without(left_out)
-            for grads, rows in zip(sums, taking_part, strict=True):
-                total = part.weighted_sum(factor, rows, float32_rows=float32_rows(most))
-                grads[name] = _like(parameters[name], total)
-    return [
-        ClippedSum(_complete(grads, parameters), sensitivity(groups), norms[batch], clipping, most)
-        for grads, batch in zip(sums, batches, strict=True)
-    ]
+            total = part.weighted_sum(factor, rows, float32_rows=float32_rows(most))
+            grads[name] = _like(parameters[name], total)
+    return ClippedSum(_complete(grads, parameters), sensitivity(groups), norms[:count], clipping, most)
 
 
 @torch.no_grad()
@@ -234,24 +201,19 @@ def check_losses(losses: Tensor) -> None:
         )
 
 
-def _slices(sizes: Sequence[int]) -> list[slice]:
-    ends = list(accumulate(sizes))
-    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-
-
 def _host_reads(device: torch.device) -> bool:
     """Whether the host can read a number cheaply. From a GPU it would first wait for all queued work."""
     return device.type == "cpu"
 
 
-def _rows(norms: Tensor, batches: Sequence[slice]) -> Sequence[slice | Tensor | None]:
-    """The examples with finite gradients in each batch; None for all examples.
+def _rows(norms: Tensor, count: int) -> slice | Tensor | None:
+    """Those of the first `count` examples with finite gradients; None if that is all of them.
 
     If the sum of all lengths is finite, so are all gradients; so the sum is tried first.
     """
     if math.isfinite(norms.sum()) or bool((finite := _finite(norms)).all()):
-        return [None] if batches == [slice(0, len(norms))] else batches
-    return [finite[batch].nonzero().squeeze(1) + batch.start for batch in batches]
+        return None if count == len(norms) else slice(0, count)
+    return finite[:count].nonzero().squeeze(1)
 
 
 def _like(parameter: Tensor, total: Tensor) -> Tensor:

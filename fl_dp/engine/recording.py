@@ -7,8 +7,7 @@ the pass itself, on random examples, some so large that squares overflow, and at
 checked of the pass holds for the list: which rows are steady, how far rounding can move a sum, what a
 repeated round gives.
 
-On a GPU the list only shows that nothing else is an input. What is replayed is a CUDA graph of the pass
-itself, with the kernels that are not PyTorch's, accepted in the same way. No GPU has run this.
+Only on CPUs: no CUDA graph is captured.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,12 +24,9 @@ from fl_dp.engine.tracing.draws import kept_random_state
 
 Batch = tuple[Tensor, ...]
 Passed = tuple[Tensor, dict[str, Kept]]  # losses (N,), and what is kept
-# From what queues kernels on a device: its results, and what writes new ones in their place.
-Capture = Callable[[Callable[[], list[Tensor]]], tuple[list[Tensor], Callable[[], None]]]
 Pass = Callable[[Batch, Mapping[str, Tensor]], Passed]  # from a batch, and parameters and buffers by name
 
 _LARGE, _HUGE = 1e3, 1e20  # times the inputs of every fourth example; squares of the second overflow
-_WARM_UP = 3  # runs before a capture, as PyTorch advises
 _BY_DATA = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
@@ -60,64 +56,26 @@ class Recorded:
         return _passed(self._operators(*batch, *state.values()), self._forms)
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """A `Pass` of one shape and one set of kernels, that a device replays in memory of its own."""
-
-    _inputs: list[Tensor]
-    _outputs: list[Tensor]
-    _replay: Callable[[], None]
-    _forms: tuple[_Form, ...]
-
-    @torch.no_grad()
-    def __call__(self, batch: Batch, state: Mapping[str, Tensor]) -> Passed:
-        for mine, given in zip(self._inputs, (*batch, *state.values()), strict=True):
-            mine.copy_(given, non_blocking=True)
-        self._replay()
-        return _passed([one.clone() for one in self._outputs], self._forms)
-
-
-def record(
-    run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor], capture: Capture | None = None
-) -> Recorded | Captured:
+def record(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
     """`run`, recorded and accepted. NotRecordedError if that is impossible: then use `run` itself.
 
-    capture: on a GPU, `on_gpu`. blank: gives examples of random numbers, different in each call; no real data
+    blank: gives examples of random numbers, different in each call; no real data
     are read. torch's global random state is restored afterwards.
     """
     with kept_random_state():
         try:
-            return _admitted(run, blank, state, capture)
+            return _admitted(run, blank, state)
         except NotRecordedError:
             raise
         except Exception as error:  # of any kind, from a model or from PyTorch's tracing
             raise NotRecordedError(f"{type(error).__name__}: {error}") from error
 
 
-def on_gpu(work: Callable[[], list[Tensor]]) -> tuple[list[Tensor], Callable[[], None]]:
-    """A `Capture` as a CUDA graph. The first runs, on a stream of their own, make what kernels keep."""
-    own = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    own.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(own):
-        for _ in range(_WARM_UP):
-            work()
-    torch.cuda.current_stream().wait_stream(own)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        outputs = work()
-    return outputs, graph.replay
-
-
-def _admitted(
-    run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor], capture: Capture | None
-) -> Recorded | Captured:
-    recorded: Recorded | Captured
+def _admitted(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]) -> Recorded:
     recorded, again = (_recorded(run, blank(), _copies(state)) for _ in range(2))
     if recorded._operators.code != again._operators.code:
         raise NotRecordedError("it takes other operators from call to call")
     _check(recorded._operators)
-    if capture:
-        recorded = _captured(run, blank(), _copies(state), recorded, capture)
     for cancelling in (None, False, True):
         weights = _copies(state)
         if cancelling is not None:
@@ -143,19 +101,6 @@ def _recorded(run: Pass, batch: Batch, state: Mapping[str, Tensor]) -> Recorded:
     return Recorded(operators, tuple(forms))
 
 
-def _captured(
-    run: Pass, batch: Batch, state: Mapping[str, Tensor], recorded: Recorded, capture: Capture
-) -> Captured:
-    if any(torch.Tag.nondeterministic_seeded in _tags(node) for node in recorded._operators.graph.nodes):
-        raise NotRecordedError("it draws random numbers")
-    one = next(iter(state.values()))
-    device = one.device
-    examples = tuple(part.to(device) for part in batch)
-    with torch.cuda.device_of(one):  # type: ignore[no-untyped-call]  # a capture is of the current one
-        outputs, replay = capture(lambda: _flat(*run(examples, state)))
-    return Captured([*examples, *state.values()], outputs, replay, recorded._forms)
-
-
 def _check(operators: GraphModule) -> None:
     """Refuse tensors that are not inputs, and operators whose data decide the shape or type of the result."""
     for node in operators.graph.nodes:
@@ -169,7 +114,7 @@ def _tags(node: Node) -> set[torch.Tag]:
     return set(getattr(node.target, "tags", ()))
 
 
-def _compare(run: Pass, recorded: Recorded | Captured, batch: Batch, state: Mapping[str, Tensor]) -> None:
+def _compare(run: Pass, recorded: Recorded, batch: Batch, state: Mapping[str, Tensor]) -> None:
     """NotRecordedError unless both give the same bits, and draw the same amount of random numbers."""
     before = torch.get_rng_state()
     expected, after = run(batch, state), torch.get_rng_state()

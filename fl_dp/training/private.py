@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
-from fl_dp.engine.clipping import ClippedSum, empty_sum, sums_of
+from fl_dp.engine.clipping import ClippedSum, empty_sum, sum_of
 from fl_dp.engine.gradients.lengths import wide_type
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.memory import is_out_of_memory, is_the_machines
@@ -144,7 +144,7 @@ class PrivateTrainer:
             before, self._passes.chooser = self._passes.chooser, chooser
             try:
                 self._replicas.follow()
-                return self.clipped_sums([examples], rows, passes)[0].norms
+                return self.sum_of_pass(examples, rows, passes).norms
             finally:
                 self._passes.chooser = before
 
@@ -165,7 +165,7 @@ class PrivateTrainer:
         blank = self._passes.objective.blank(size)
         self._replicas.follow()
         # all devices: one that failed later would show that a draw was large enough to need it
-        sums = [self.clipped_sums([blank], size, passes)[0] for passes in self._replicas.all]
+        sums = [self.sum_of_pass(blank, size, passes) for passes in self._replicas.all]
         return self.nothing() + sums[0]
 
     @property
@@ -242,28 +242,25 @@ class PrivateTrainer:
         """The examples of the next logical batch, or part of it, that `indices` name."""
         return examples_of(data, indices, self._of_step().child("records"), self._passes.objective.views)
 
-    def clipped_sums(
-        self, batches: Sequence[Batch], rows: int, passes: Passes | None = None
-    ) -> list[ClippedSum]:
-        """The clipped sum of each batch at the model's weights, all in one pass.
+    def sum_of_pass(self, batch: Batch, rows: int, passes: Passes | None = None) -> ClippedSum:
+        """The clipped sum of a batch at the model's weights, in one pass.
 
-        passes: of a copy that has these weights; its sums come to `device`, too. rows: of the pass, at least
-        the total number of examples. Batches may belong to different clients: no example can influence what
-        is added for another one. It raises if one example may spoil the others: see `clipped_grad_sum`.
+        passes: of a copy that has these weights; its sum comes to `device`, too. rows: of the pass, at least
+        the number of examples. It raises if one example may spoil the others: see `clipped_grad_sum`.
         """
         passes = passes or self._passes
-        together = filled(rows, [torch.cat(parts) for parts in zip(*batches, strict=True)], passes.device)
-        losses, kept = self._recorder.kept(passes, together) if self._recorder else passes.kept(together)
-        sums = sums_of(
+        whole = filled(rows, batch, passes.device)
+        losses, kept = self._recorder.kept(passes, whole) if self._recorder else passes.kept(whole)
+        clipped = sum_of(
             losses,
             kept,
             passes.parameters,
-            [len(batch[0]) for batch in batches],
+            len(batch[0]),
             max_grad_norm=self.plan.max_grad_norm,
             clipping=self.plan.clipping,
             most=self.most,
         )
-        return [one.on(self.device) for one in sums]
+        return clipped.on(self.device)
 
     def _clipped_sum(self, data: Examples, draw: Tensor, physical_batch_size: int) -> ClippedSum:
         """The clipped sum of a logical batch; when memory runs out, in physical batches half as large."""
@@ -276,7 +273,7 @@ class PrivateTrainer:
             self._replicas.follow()
             for number, indices in enumerate(physical_batches(draw, rows)):
                 examples = self.examples(data, indices)
-                batch = self.clipped_or_none([examples], rows, self._replicas.of_pass(number))[0]
+                batch = self.clipped_or_none(examples, rows, self._replicas.of_pass(number))
                 if self._watch.look(*examples):
                     self._passes.as_before()  # undoes what an example may have left behind
                 clipped = batch if clipped is None else clipped + batch
@@ -336,29 +333,24 @@ class PrivateTrainer:
         logger.warning("an example contributes nothing: %s", words_of(error))
         self._replicas.as_before()
 
-    def clipped_or_none(
-        self, batches: Sequence[Batch], rows: int, passes: Passes | None = None
-    ) -> list[ClippedSum]:
-        """As `clipped_sums`, but an example that raises contributes nothing, and all others still count.
+    def clipped_or_none(self, batch: Batch, rows: int, passes: Passes | None = None) -> ClippedSum:
+        """As `sum_of_pass`, but an example that raises contributes nothing, and all others still count.
 
         Each example is then computed alone, in a pass of the same shape, so that it alone decides whether it
         counts. What it raised goes to the client's own log.
         """
         try:
-            return self.clipped_sums(batches, rows, passes)
+            return self.sum_of_pass(batch, rows, passes)
         except BaseException as error:
             if isinstance(error, ENDS) or is_the_machines(error):
                 raise
             logger.warning("examples are computed one by one: %s", words_of(error))
             self._replicas.as_before()
-        return [
-            reduce(add, (self._alone(one, rows, passes) for one in _each(batch)), self.nothing())
-            for batch in batches
-        ]
+        return reduce(add, (self._alone(one, rows, passes) for one in _each(batch)), self.nothing())
 
     def _alone(self, example: Batch, rows: int, passes: Passes | None) -> ClippedSum:
         try:
-            return self.clipped_sums([example], rows, passes)[0]
+            return self.sum_of_pass(example, rows, passes)
         except BaseException as error:
             if isinstance(error, ENDS) or is_the_machines(error):
                 raise

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from fl_dp.engine.recording import Captured, NotRecordedError, Passed, Recorded, on_gpu, record
+from fl_dp.engine.recording import NotRecordedError, Passed, Recorded, record
 from fl_dp.training.objective import Batch
 from fl_dp.training.passes import Passes
 
@@ -29,7 +29,7 @@ class Recorder:
     def __init__(self, after: float = AFTER) -> None:
         self._after = after
         self._seconds: dict[tuple[object, ...], float] = defaultdict(float)
-        self._recorded: dict[tuple[object, ...], Recorded | Captured | None] = {}
+        self._recorded: dict[tuple[object, ...], Recorded | None] = {}
         self._newest: tuple[Passes, Mapping[str, Tensor]] | None = None
 
     def kept(self, passes: Passes, batch: Batch) -> Passed:
@@ -54,10 +54,9 @@ class Recorder:
         return self._newest[1]
 
 
-def _try_to_record(passes: Passes, rows: int) -> Recorded | Captured | None:
-    capture = on_gpu if passes.device.type == "cuda" else None
+def _try_to_record(passes: Passes, rows: int) -> Recorded | None:
     try:
-        return record(passes.kept_at, lambda: passes.objective.blank(rows), passes.state, capture)
+        return record(passes.kept_at, lambda: passes.objective.blank(rows), passes.state)
     except NotRecordedError as error:
         logger.info("passes of %d rows are not recorded: %s", rows, error)
         return None

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from fl_dp.engine.backward import keep_gradients
 from fl_dp.engine.bounds import layers_of, split_bound
 from fl_dp.engine.clip_functions import clip_function
-from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, clipped_grad_sums, empty_sum
+from fl_dp.engine.clipping import ClippedSum, clipped_grad_sum, empty_sum, sum_of
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.errors import ConfigError
 
@@ -115,25 +116,25 @@ def test_an_example_that_is_not_finite_in_one_group_contributes_to_none_and_is_c
 @pytest.mark.usefixtures("where_finite")
 @pytest.mark.parametrize("mode", ["ghost", "instantiate"])
 @pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("filling", [None, 0.0, math.nan], ids=["full", "filled up", "filled with NaN"])
-def test_several_batches_in_one_pass_are_each_as_alone(bounds, mode, filling):
-    """One of them with an example that is not finite; losses behind the last batch count nowhere."""
-    model, inputs, sizes = _model().double(), torch.randn(9, 6, dtype=torch.float64), [3, 0, 1, 5]
+@pytest.mark.parametrize("filling", [0.0, math.nan], ids=["filled up", "filled with NaN"])
+def test_losses_behind_the_batch_count_nowhere(bounds, mode, filling):
+    """Also if an example in the batch is not finite."""
+    model, inputs = _model().double(), torch.randn(9, 6, dtype=torch.float64)
     inputs[4] = math.nan
-    behind = torch.full((0 if filling is None else 3, 6), filling or 0.0, dtype=torch.float64)
-    losses, chooser = _linear(model, torch.cat([inputs, behind])), KernelChooser(mode)
-    found = clipped_grad_sums(losses, trainable(model), sizes, max_grad_norm=BOUNDS[bounds], chooser=chooser)
-    for one, batch in zip(found, torch.split(inputs, sizes), strict=True):
-        alone = _clipped(model, batch, BOUNDS[bounds], mode=mode, losses=_linear)
-        assert (one.sensitivity, one.num_non_finite) == (alone.sensitivity, alone.num_non_finite)
-        torch.testing.assert_close(one.norms, alone.norms, equal_nan=True)
-        assert_equal(one.grads, alone.grads, 1e-12)
-
-
-def test_batches_of_more_examples_than_losses_are_refused():
-    model = _model()
-    with pytest.raises(ConfigError, match=r"\[3, 4\] examples: there are 6 losses"):
-        clipped_grad_sums(_linear(model, torch.randn(6, 6)), trainable(model), [3, 4], max_grad_norm=1.0)
+    losses = _linear(model, torch.cat([inputs, torch.full((3, 6), filling, dtype=torch.float64)]))
+    kept = keep_gradients(losses, trainable(model), None, KernelChooser(mode))
+    found = sum_of(losses, kept, trainable(model), 9, max_grad_norm=BOUNDS[bounds])
+    alone = _clipped(model, inputs, BOUNDS[bounds], mode=mode, losses=_linear)
+    assert (
+        (found.sensitivity, found.num_non_finite)
+        == (alone.sensitivity, alone.num_non_finite)
+        == (
+            alone.sensitivity,
+            1,
+        )
+    )
+    torch.testing.assert_close(found.norms, alone.norms, equal_nan=True)
+    assert_equal(found.grads, alone.grads, 1e-12)
 
 
 def test_physical_batches_with_bounds_per_layer_add_up_to_the_logical_batch():

@@ -10,7 +10,7 @@ from fl_dp.engine import recording
 from fl_dp.engine.backward import keep_gradients
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.probe import probe
-from fl_dp.engine.recording import NotRecordedError, on_gpu, record
+from fl_dp.engine.recording import NotRecordedError, record
 from fl_dp.engine.tracing.harness import in_place_of
 from fl_dp.errors import ProbeError
 from fl_dp.form import Form
@@ -49,8 +49,8 @@ class PassOf:
             parameters = {name: state[name] for name in self.parameters}
             return losses, keep_gradients(losses, parameters, self.axes, self.chooser, settle=False)
 
-    def record(self, capture=None):
-        return record(self, self.blank, self.state, capture)
+    def record(self):
+        return record(self, self.blank, self.state)
 
 
 def of_images(model, shape=(1, 28, 28), device="cpu"):
@@ -227,38 +227,3 @@ def test_a_sum_that_is_made_of_other_tensors_than_those_that_are_kept_is_not_adm
     assert images.record()
     with pytest.raises(NotRecordedError, match="other bits"):
         Holds(images.model, images.blank).record()
-
-
-def as_a_device(work):
-    """What a device does with a captured pass: run it again, from the same memory into the same memory."""
-    results = work()
-
-    def replay():
-        for into, new in zip(results, work(), strict=True):
-            into.copy_(new)
-
-    return results, replay
-
-
-@pytest.mark.parametrize(
-    ("device", "capture"), [("cpu", as_a_device), pytest.param("cuda", on_gpu, marks=needs_gpu)]
-)
-def test_a_captured_pass_has_the_bits_of_the_pass_and_leaves_earlier_results_alone(device, capture):
-    own = of_images(build_model("tanh-cnn", IMAGES, seed=0), device=device)
-    captured, batches = own.record(capture), [own.blank(), own.blank()]
-    found = [captured(batch, own.state) for batch in batches]
-    for one, batch in zip(found, batches, strict=True):
-        assert same(numbers(one), numbers(own(batch, own.state)))
-
-
-@pytest.mark.parametrize(
-    ("capture", "message"),
-    [
-        (lambda work: (work(), lambda: None), "other bits"),
-        (as_a_device, "draws random numbers"),
-    ],
-)
-def test_a_captured_pass_that_replays_something_else_is_refused(capture, message):
-    layers = [nn.Flatten(), nn.Linear(784, 3)] + [nn.Dropout(0.5)] * (capture is as_a_device)
-    with pytest.raises(NotRecordedError, match=message):
-        of_images(nn.Sequential(*layers)).record(capture)

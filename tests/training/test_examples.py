@@ -91,7 +91,7 @@ def test_the_clipped_sum_is_that_of_one_backward_pass_for_each_person(name, kern
     model.double()
     inputs, targets, shares = data.batch(torch.arange(len(COUNTS)))
     inputs = inputs.double() if inputs.is_floating_point() else inputs
-    (found,) = trainer.clipped_sums([(inputs, targets, shares.double())], 8)
+    found = trainer.sum_of_pass((inputs, targets, shares.double()), 8)
     expected = clipped_one_by_one(model, losses_one_by_one(model, data), PLAN.max_grad_norm)
     assert_equal({key: grad.double() for key, grad in found.grads.items()}, expected)
 
@@ -107,9 +107,7 @@ def test_a_person_with_any_number_of_any_records_moves_the_sum_by_at_most_the_bo
     model = nn.Linear(6, 11)
     with_it, without = PersonData(whole, MOST), PersonData(others, MOST)
     trainer = trainer_of(model, with_it)
-    more, less = (
-        trainer.clipped_sums([d.batch(torch.arange(len(d)))], 8)[0].grads for d in (with_it, without)
-    )
+    more, less = (trainer.sum_of_pass(d.batch(torch.arange(len(d))), 8).grads for d in (with_it, without))
     assert len(with_it) == len(without) + 1
     moved = length({name: more[name] - less[name] for name in more})
     assert 0.99 * PLAN.max_grad_norm < moved <= PLAN.max_grad_norm * (1 + 1e-3)

@@ -42,9 +42,9 @@ def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data
         model[0].weight.fill_(2.0)  # 3e38 overflows here
     trainer = trainer_of(model, data)
     with pytest.raises(NonFiniteError):
-        trainer.clipped_sums([(x, y)], 8)  # all at once, it cannot be told whose the infinity is
+        trainer.sum_of_pass((x, y), 8)  # all at once, it cannot be told whose the infinity is
     others = torch.tensor([0, 1, 2, 4, 5])
-    (found,), (clean,) = (trainer.clipped_or_none([pair], 8) for pair in ((x, y), (x[others], y[others])))
+    found, clean = (trainer.clipped_or_none(pair, 8) for pair in ((x, y), (x[others], y[others])))
     moved = torch.cat([(found.grads[n] - clean.grads[n]).flatten() for n in clean.grads]).norm()
     assert moved <= trainer.plan.max_grad_norm * (1 + 1e-5)
     assert all(grad.abs().sum() > 0 for grad in clean.grads.values())
@@ -115,15 +115,15 @@ def test_a_record_that_makes_the_model_raise_contributes_nothing_and_the_others_
 def test_memory_that_runs_out_is_no_records_fault(data, there, sizes, fits, monkeypatch):
     """Else all records would count as nothing, instead of being computed in smaller passes."""
     trainer, asked = trainer_of(linear(), data), []
-    whole = trainer.clipped_sums
+    whole = trainer.sum_of_pass
 
-    def short_of_memory(batches, rows, passes):
+    def short_of_memory(batch, rows, passes):
         asked.append(rows)
         if rows > there:
             raise RuntimeError("DefaultCPUAllocator: not enough memory") if there else torch.OutOfMemoryError
-        return whole(batches, rows, passes)
+        return whole(batch, rows, passes)
 
-    monkeypatch.setattr(trainer, "clipped_sums", short_of_memory)
+    monkeypatch.setattr(trainer, "sum_of_pass", short_of_memory)
     monkeypatch.setattr(trainer, "check_rows", lambda rows: None)  # of which test_steady_rows.py is
     if there:
         assert len(trainer._clipped_sum(data, torch.arange(8), 8).norms) == 8

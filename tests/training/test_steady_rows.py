@@ -86,14 +86,14 @@ def test_a_kernel_whose_lengths_depend_on_the_place_is_refused_by_name(monkeypat
 
 
 def test_a_length_of_all_that_depends_on_the_place_is_refused(monkeypatch):
-    sums = private.sums_of
+    sums = private.sum_of
 
     def by_place(*args, **kwargs):
         found = sums(*args, **kwargs)
-        found[0].norms[20:] *= 1 + 2**-23
+        found.norms[20:] *= 1 + 2**-23
         return found
 
-    monkeypatch.setattr(private, "sums_of", by_place)
+    monkeypatch.setattr(private, "sum_of", by_place)
     with pytest.raises(UnsteadyError, match="gradient of all parameters together depends"):
         trainer_of(plain()).check_rows(ROWS)
 

@@ -139,15 +139,15 @@ def test_an_update_that_is_not_finite_is_no_update(federation, monkeypatch, valu
 
 
 def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:
-    honest = PrivateTrainer.clipped_sums
+    honest = PrivateTrainer.sum_of_pass
 
-    def clipped_sums(self: Any, batches: Any, rows: int, passes: Any = None) -> Any:
+    def sum_of_pass(self: Any, batch: Any, rows: int, passes: Any = None) -> Any:
         sizes.append(rows)
         if rows > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return honest(self, batches, rows, passes)
+        return honest(self, batch, rows, passes)
 
-    monkeypatch.setattr(PrivateTrainer, "clipped_sums", clipped_sums)
+    monkeypatch.setattr(PrivateTrainer, "sum_of_pass", sum_of_pass)
 
 
 def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation, monkeypatch):

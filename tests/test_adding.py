@@ -28,7 +28,7 @@ NUMBER = [
         'Leaves("computed from spent")]\n',
         '    rounds_before: Annotated[int, Leaves("counted by the ledger", shown=True)]\n',
     ),
-    ("federation/client/round.py", "epsilon_of(entries),", " paid.accepted.plan.server_round - 1,"),
+    ("federation/client/round.py", "epsilon_of(spent),", " paid.accepted.plan.server_round - 1,"),
 ]
 
 

@@ -24,7 +24,6 @@ from fl_dp.launch.ledger_place import check_copies
 from fl_dp.launch.processes import cores
 from fl_dp.models.names import absolute_model, check_name, is_own_code
 from fl_dp.records import ClientProfile
-from fl_dp.reporting.tracking import check_trackers
 from fl_dp.reporting.wording import some
 
 if TYPE_CHECKING:
@@ -95,6 +94,8 @@ def check_first(config: RunConfig, *, clients: bool) -> None:
     if config.features:
         FEATURES.check(config.features)
     check_name(config.model)
+    from fl_dp.reporting.tracking import check_trackers  # late: a client's checks need no tracker
+
     check_trackers(config.track_names)
 
 

@@ -56,8 +56,3 @@ def split_bound(max_grad_norm: float, groups: Collection[str]) -> dict[str, floa
     if not groups:
         raise ConfigError("Expected at least one group to split max_grad_norm over.")
     return dict.fromkeys(groups, max_grad_norm / math.sqrt(len(set(groups))))
-
-
-def layers_of(names: Iterable[str]) -> list[str]:
-    """The modules that hold the parameters `names`, in order; "" for the model itself."""
-    return list(dict.fromkeys(name.rpartition(".")[0] for name in names))

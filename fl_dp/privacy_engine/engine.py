@@ -51,7 +51,6 @@ from fl_dp.privacy_engine.model_check import ModelCheck
 from fl_dp.privacy_engine.ranks import Ranks
 from fl_dp.privacy_engine.reports import Reports, TrainingStats
 from fl_dp.privacy_engine.settings import (
-    ClippingStyle,
     EngineNoise,
     Fixed,
     check_generator,
@@ -83,9 +82,8 @@ class PrivacyEngine(Fixed, Reports):
 
     max_grad_norm: clipping bound; a mapping gives one for each group of parameters (see
     `engine.bounds.grouped`). clipping: "abadi", "automatic", or made by `clip_function`.
-    clipping_style: "all-layer" for one norm over all parameters, "layer-wise" or "param-wise" to split
-    the bound equally over modules or parameters. Noise is scaled to `sensitivity`: max_grad_norm, or with
-    several bounds the root of the sum of their squares.
+    Noise is scaled to `sensitivity`: max_grad_norm, or with several bounds the root of the sum of their
+    squares.
 
     accountant: one that may hold a budget, such as "pld" or "rdp"; private_CNN's accounting_mode serves as
     well. record_snr: whether `get_training_stats` reports signal and noise. generator: source of the noise,
@@ -124,7 +122,6 @@ class PrivacyEngine(Fixed, Reports):
         mixed: bool = True,
         kernels: Mapping[str, str] | None = None,
         clipping: ClipFunction | str = "abadi",
-        clipping_style: ClippingStyle = "all-layer",
         named_params: Iterable[tuple[str, nn.Parameter]] | None = None,
         accountant: str | None = None,
         accounting_mode: str | None = None,
@@ -158,7 +155,7 @@ class PrivacyEngine(Fixed, Reports):
             accountant=self.accountant,
         )
         self._target = target_epsilon
-        self.max_grad_norm = chosen_bounds(max_grad_norm, clipping_style, self.parameters)
+        self.max_grad_norm = chosen_bounds(max_grad_norm)
         self._groups = checked_groups(self.max_grad_norm, self.parameters, self.clipping)
         self.sensitivity = sensitivity(self._groups)
         mode: Mode = "instantiate" if not ghost_clipping else "mixed" if mixed else "ghost"

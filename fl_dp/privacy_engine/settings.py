@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, ParamSpec, SupportsIndex, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, ParamSpec, SupportsIndex
 
 import numpy as np
 import torch
@@ -15,13 +15,9 @@ from torch import nn
 
 from fl_dp.accounting.accountant import DEFAULT_ACCOUNTANT, check_holds_budgets
 from fl_dp.accounting.calibration import calibrate_noise
-from fl_dp.engine.bounds import Bounds, layers_of, split_bound
+from fl_dp.engine.bounds import Bounds
 from fl_dp.errors import ConfigError
 from fl_dp.records import MOST_BATCH
-
-# Which parameters are clipped together, in the terms of fast-differential-privacy: all of them, those of
-# each module, or each parameter by itself.
-ClippingStyle = Literal["all-layer", "layer-wise", "param-wise"]
 
 # Where the noise comes from: integers on a grid from the system's entropy, or the user's own generator,
 # for which the proof of `engine/noise/grid.py` does not hold.
@@ -39,6 +35,7 @@ _REFUSED = {
     "fp16": "run the model under torch.autocast instead",
     "numerical_stability_constant": "clipping divides safely without one",
     "clipping_mode": "kernels are measured and chosen; ghost_clipping and mixed choose others",
+    "clipping_style": "max_grad_norm={NAME: BOUND}, or split_bound(C, NAMES), bounds groups",
     "clipping_fn": "clipping='automatic' or 'abadi' chooses the function",
     "origin_params": "every parameter is clipped, and none is needed for a second pass",
     "num_steps": "epochs = num_steps * batch_size / sample_size says the same",
@@ -177,29 +174,14 @@ def _checked_noise(given: float) -> float:
     return noise_multiplier
 
 
-def chosen_bounds(max_grad_norm: Bounds, style: ClippingStyle, names: Collection[str]) -> Bounds:
-    """The clipping bounds of the parameters `names`, read-only.
-
-    A style with groups splits one bound equally over them, so that the sensitivity stays
-    `max_grad_norm`. Bounds given for groups are used unchanged.
-    """
+def chosen_bounds(max_grad_norm: Bounds) -> Bounds:
+    """The clipping bound, or those of groups, read-only."""
     if not isinstance(max_grad_norm, Mapping):
         max_grad_norm = number("max_grad_norm", max_grad_norm)
-    if style not in get_args(ClippingStyle):
-        raise ConfigError(
-            f"clipping_style={style!r}: expected one of {', '.join(get_args(ClippingStyle))}; bounds of "
-            "groups of your own: max_grad_norm={NAME: BOUND}."
-        )
     for bound in max_grad_norm.values() if isinstance(max_grad_norm, Mapping) else [max_grad_norm]:
         if not 0 < bound < math.inf:
             raise ConfigError(f"Expected max_grad_norm={bound} > 0 and finite.")
-    if isinstance(max_grad_norm, Mapping):
-        if style != "all-layer":
-            raise ConfigError(f"Give max_grad_norm for each group, or clipping_style={style!r}, not both.")
-        return MappingProxyType(dict(max_grad_norm))
-    if style == "all-layer":
-        return max_grad_norm
-    return MappingProxyType(split_bound(max_grad_norm, layers_of(names) if style == "layer-wise" else names))
+    return MappingProxyType(dict(max_grad_norm)) if isinstance(max_grad_norm, Mapping) else max_grad_norm
 
 
 def trained_parameters(

@@ -9,7 +9,6 @@ from torch import nn
 
 from fl_dp import add_gaussian_noise, clipped_grad_sum
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.engine.bounds import split_bound
 from fl_dp.engine.clip_functions import Automatic, clip_function
 from fl_dp.errors import ConfigError, ProbeError
 from fl_dp.records import Entry
@@ -83,11 +82,6 @@ def test_no_noise_warns_and_its_epsilon_is_infinite():
         ({"ghost_clipping": False}, {}),
         ({"clipping": "automatic"}, {"clipping": "automatic"}),
         ({"clipping": Automatic(gamma=0.3)}, {"clipping": clip_function("automatic", gamma=0.3)}),
-        ({"clipping_style": "layer-wise"}, {"max_grad_norm": split_bound(0.1, ["0", "2"])}),
-        (
-            {"clipping_style": "param-wise"},
-            {"max_grad_norm": split_bound(0.1, dict(small_model().named_parameters()))},
-        ),
         ({"max_grad_norm": {"": 0.3, "0.weight": 0.4}}, {"max_grad_norm": {"": 0.3, "0.weight": 0.4}}),
     ],
     ids=str,

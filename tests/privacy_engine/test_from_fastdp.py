@@ -17,7 +17,7 @@ from fl_dp.errors import ConfigError, ModelError
 pytestmark = pytest.mark.filterwarnings("ignore::fl_dp.errors.AssumedSamplingWarning")
 
 RECORDS, BATCH, MINI = 24, 8, 4
-STYLES = {"all-layer": [""], "layer-wise": ["body", "norm", "head"], "blocks": ["body", "norm", "head"]}
+STYLES = {"all-layer": [""], "blocks": ["body", "norm", "head"]}
 
 
 class Net(nn.Module):
@@ -64,8 +64,7 @@ def test_automatic_clipping_in_any_style_with_gradient_accumulation(style, only_
     twin = Twin(model, clipped=automatic_in(STYLES[style]))
     share = 1.0 / math.sqrt(3)
     options = {
-        "all-layer": {"max_grad_norm": 1.0, "clipping_style": "all-layer"},
-        "layer-wise": {"max_grad_norm": 1.0, "clipping_style": "layer-wise"},
+        "all-layer": {"max_grad_norm": 1.0},
         "blocks": {"max_grad_norm": dict.fromkeys(STYLES["blocks"], share)},  # was: clipping_style=[...]
     }[style]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

@@ -46,11 +46,6 @@ def test_noise_is_calibrated_to_the_target_after_all_epochs(batch_size, sample_s
         ({"max_grad_norm": math.inf}, "max_grad_norm=inf"),
         ({"max_grad_norm": {"0": 0.1}}, "2.weight is in no group"),
         ({"max_grad_norm": {"0": 0.1, "2": -1.0}}, "max_grad_norm=-1.0"),
-        (
-            {"max_grad_norm": {"": 0.1}, "clipping_style": "layer-wise"},
-            "for each group, or clipping_style='layer-wise', not both",
-        ),
-        ({"clipping_style": "flat"}, "one of all-layer, layer-wise, param-wise"),
         ({"clipping": "flat"}, "one of abadi, automatic"),
         ({"accounting_mode": "rdp", "accountant": "rdp"}, "not both"),
         ({"accountant": "prv"}, "prv"),

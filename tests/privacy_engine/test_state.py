@@ -6,6 +6,7 @@ from attached import losses_of, small_batch, small_engine, small_model
 from torch.utils.data import DataLoader, TensorDataset
 
 from fl_dp import PoissonSampler
+from fl_dp.engine.bounds import split_bound
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.errors import ConfigError
 
@@ -50,7 +51,6 @@ def test_saved_between_logical_batches_training_goes_on_as_far_as_noise_allows(m
         {"max_grad_norm": 1.0},
         {"max_grad_norm": {"0": 0.06, "2": 0.08}},
         {"clipping": "automatic"},
-        {"clipping_style": "layer-wise"},
         {"generator": torch.Generator()},
     ],
     ids=lambda options: next(iter(options)),  # no address: every process has the same tests
@@ -79,7 +79,11 @@ def test_a_whole_loop_is_taken_up_after_any_step(tmp_path):
         model = small_model()
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
         engine = small_engine(
-            model, noise_multiplier=1.0, sample_size=40, clipping="automatic", clipping_style="layer-wise"
+            model,
+            noise_multiplier=1.0,
+            sample_size=40,
+            clipping="automatic",
+            max_grad_norm=split_bound(0.1, ["0", "2"]),
         )
         scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=6)
         sampler = PoissonSampler(40, expected_batch_size=10, physical_batch_size=3, steps=6)

@@ -69,14 +69,6 @@ def model_with(task: "Task", weights: Weights, name: str) -> "nn.Module":
     return model
 
 
-def has_test_rows(settings: ClientConfig) -> bool:
-    """Whether the site has test rows."""
-    from fl_dp.tasks.load import task_of
-    from fl_dp.tasks.records import records_of
-
-    return records_of(task_of(settings), "test") is not None
-
-
 def measured(settings: ClientConfig, weights: Weights, name: str) -> str:
     """Evaluate the model on the site's own test rows; result in words. DataError without rows."""
     from fl_dp.federation.devices import find_devices

@@ -98,7 +98,12 @@ class NonFiniteError(ModelError):
 
 
 class AssumedSamplingWarning(UserWarning):
-    """An epsilon was requested for steps that were not observed to be Poisson draws."""
+    """An epsilon was requested for steps that were not observed to be Poisson draws.
+
+    Example:
+        >>> import warnings, fl_dp
+        >>> warnings.filterwarnings("error", category=fl_dp.AssumedSamplingWarning)
+    """
 
 
 class AccountingError(FlDpError):

@@ -16,11 +16,23 @@ MOST_NUMBERS = 2**30  # in one example
 class Form:
     """What a model, a loss and synthetic examples need to know about the data.
 
-    input_shape: of one example: (C, H, W) for images, (d,) for features, (T,) for tokens, or any other.
-    outputs: the number of classes, of numbers, or of possible next tokens.
-    targets: the kind of label: "class", one of `outputs` classes; "numbers", `outputs` floats (regression,
-    or 0 and 1 for multi-label); "tokens", a token at each position, -100 where none counts.
-    vocabulary: inputs are int64 tokens below this number; 0: inputs are float32.
+    Args:
+        input_shape: Of one example: (C, H, W) for images, (d,) for features, (T,) for tokens, or any other.
+        outputs: The number of classes, of numbers, or of possible next tokens.
+        targets: The kind of label: "class", one of `outputs` classes; "numbers", `outputs` floats
+            (regression, or 0 and 1 for multi-label); "tokens", a token at each position, -100 where none
+            counts.
+        vocabulary: Inputs are int64 tokens below this number; 0: inputs are float32.
+
+    Raises:
+        DataError: More than 2^20 outputs or tokens, or 2^30 numbers in an example.
+
+    Example:
+        >>> import fl_dp
+        >>> print(fl_dp.Form((1, 28, 28), 10))
+        numbers of shape (1, 28, 28) to 10 classes
+        >>> fl_dp.Form((16,), 256, "tokens", vocabulary=256).output_shape
+        (16, 256)
     """
 
     input_shape: tuple[int, ...]

@@ -32,12 +32,25 @@ _NUMBER = re.compile(r"-(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|-inf")
 def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
     """What a run's model says of new data: a row for each record, in their order.
 
-    run: a result, or a run's folder. data: a data frame with the columns of the training table; inputs
-    (n, ...) as a tensor or array; a name such as "csv:new.csv"; or settings, {"data": ..., "data_root": ...}.
-    For classes, the answer and the probability of each class; if the task has its own losses, the model's
-    outputs, which may be anything. For numbers, the numbers; with the loss "bce", probabilities.
-    Raises DataError for data of another form than the training data, ConfigError for other features,
-    ModelError for a model that answers at each token, else as `Result.model`.
+    Args:
+        run: A result, or a run's folder.
+        data: A data frame with the columns of the training table; inputs (n, ...) as a tensor or array; a
+            name such as "csv:new.csv"; or settings, {"data": ..., "data_root": ...}.
+
+    Returns:
+        For classes, the answer and the probability of each class; if the task has its own losses, the
+        model's outputs, which may be anything. For numbers, the numbers; with the loss "bce", probabilities.
+
+    Raises:
+        DataError: Data of another form than the training data.
+        ConfigError: Other features, or as `Result.model`.
+        ModelError: A model that answers at each token.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> found = fl_dp.predict("runs/first", torch.zeros(3, 1, 8, 8))
+        >>> len(found), list(found.columns[:2])
+        (3, ['answer', 'probability 0'])
     """
     result = run if isinstance(run, Result) else load_run(run)
     task, model = result.trained
@@ -57,8 +70,24 @@ def predict(run: Result | str | Path, data: Any) -> pd.DataFrame:
 def encode(card: str | Path, data: Any) -> Tensor:
     """What an exported model takes for new data: (n, ...), as it was trained on.
 
-    card: the card.json beside the model. data: as in `predict`. Raises as `predict`, and ConfigError for a
-    file that is no card.
+    Args:
+        card: The card.json beside the model.
+        data: As in `predict`.
+
+    Returns:
+        Inputs for the model.
+
+    Raises:
+        ConfigError: A file that is no card, or other features.
+        DataError: Data that cannot be read.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> from pathlib import Path
+        >>> from fl_dp.api.exporting import export
+        >>> weights = export(fl_dp.load_run("runs/first"), "state-dict", Path("exported"))
+        >>> fl_dp.encode("exported/card.json", torch.zeros(3, 1, 8, 8)).shape
+        torch.Size([3, 1, 8, 8])
     """
     try:
         found = json.loads(Path(card).expanduser().read_text(encoding="utf-8"))

@@ -33,9 +33,20 @@ Row = dict[str, Any]
 class Result:
     """A finished run, or an unfinished one as far as it has come.
 
-    folder: where its files are. settings: what really ran, every key with its type. summary: summary.json;
-    empty while the run goes on. task, model_name: code that rebuilds the model, as given by the caller;
-    None: only what is built in.
+    Attributes:
+        folder: Where its files are.
+        settings: What really ran, every key with its type.
+        summary: summary.json; empty while the run goes on.
+        task: Code that rebuilds the model, as given by the caller; None: only what is built in.
+        model_name: The same for a model.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> result = fl_dp.load_run("runs/first")
+        >>> result.settings.clients, len(result.rounds), len(result.budgets)
+        (2, 1, 2)
+        >>> result.model(torch.zeros(5, 1, 8, 8)).shape
+        torch.Size([5, 10])
     """
 
     folder: Path
@@ -164,9 +175,24 @@ class Result:
 def load_run(folder: str | Path, *, task: type[Task] | str | None = None, model: str | None = None) -> Result:
     """The run in `folder`, made by `run.sh`, `fl-dp` or `simulate`, on this machine or another.
 
-    No code that the folder holds or names is run. A run with the user's own task needs it only for its model:
-    task: the class, or FILE.py, or package.module:NAME, as you trust it. model: the same for a model that is
-    not built in. ConfigError if there is no run.
+    No code that the folder holds or names is run.
+
+    Args:
+        folder: The run's.
+        task: The user's own task, which only the model needs: the class, or FILE.py, or package.module:NAME,
+            as you trust it.
+        model: The same for a model that is not built in.
+
+    Returns:
+        The run, as far as it has come.
+
+    Raises:
+        ConfigError: There is no run.
+
+    Example:
+        >>> import fl_dp
+        >>> fl_dp.load_run("runs/first").status
+        'completed'
     """
     path = Path(folder).expanduser().absolute()
     files = RunFolder(path)

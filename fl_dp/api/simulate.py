@@ -34,22 +34,39 @@ def simulate(
 ) -> Result:
     """Simulate a federation in Ray, as `./run.sh --simulate` does, and return its result.
 
-        result = fl_dp.simulate("run.toml", epsilon=3, task=MyTask, clients=10)
+    Records in memory are in a temporary folder of this user alone until the call ends. If Ray already runs
+    in this process, it is used and left running. Signal handlers are not changed.
 
-    config: a run config, a flat TOML file, or settings; None: the defaults of `RunConfig`. data: a name, as
-    in the config; or records in memory, a data frame with `schema` or a `TensorData`, which `partition`
-    divides among the clients; or a mapping with those of each client, in its order. test_data: the server's,
-    unless a frame's schema says which they are. task: a class, which may be defined in a notebook, or a name
-    as in the config. out: the run's folder; None: a new one below `runs`. ledger: the folder of the clients'
-    ledger; None: in the run's folder, so that each run is a trial of its own. For private data, name a
-    permanent one. ray_address: of a Ray cluster. quiet: prints nothing, and draws no bar. settings: any key
-    of the run config, with `_` for `-`.
+    Args:
+        config: A run config or a flat TOML file; None: the defaults of `RunConfig`.
+        data: A name, as in the config; or records in memory, a data frame with `schema` or a `TensorData`,
+            which `partition` divides among the clients; or a mapping with those of each client, in its order.
+        test_data: The server's, unless a frame's schema says which they are.
+        task: A class, which may be defined in a notebook, or a name as in the config.
+        out: The run's folder; None: a new one below `runs`.
+        ledger: The folder of the clients' ledger; None: in the run's folder, so that each run is a trial of
+            its own. For private data, name a permanent one.
+        ray_address: Of a Ray cluster; empty: this machine alone.
+        quiet: Print nothing, and draw no bar.
+        settings: Any key of the run config, with `_` for `-`.
 
-    Records in memory are in a temporary folder of this user alone until the call ends.
-    If Ray already runs in this process, it is used and left running. Signal handlers are not changed; Ctrl-C
-    ends the run and raises KeyboardInterrupt. A run that ends early because budgets are spent is a result:
-    see `Result.summary`. Raises ConfigError for wrong settings, else an FlDpError that says why the run
-    failed; with `out`, its logs are there.
+    Returns:
+        The finished run. It may have ended early because budgets are spent: see `Result.status`.
+
+    Raises:
+        ConfigError: Wrong settings.
+        FlDpError: Why the run failed; with `out`, its logs are there.
+        KeyboardInterrupt: Ctrl-C; the run has ended.
+
+    Example:
+        >>> import fl_dp
+        >>> result = fl_dp.simulate(
+        ...     data="digits", clients=2, rounds=1, epsilon=3, out="runs/first", quiet=True
+        ... )
+        >>> result.status
+        'completed'
+        >>> 0 < result.epsilon <= 3
+        True
     """
     base, folders = _base(config), list[RunFolder]()
     with (
@@ -106,14 +123,29 @@ def check(
 ) -> CheckResult:
     """What `fl_dp.simulate` would do with the same arguments, as `fl-dp check --simulate`.
 
-        found = fl_dp.check("run.toml", epsilon=3)
-        found.problems                                       # what is wrong; empty if it would run
-        found.forecast.epsilon                               # what it would cost its clients
-        [one.noise_multiplier for one in found.forecast.mechanisms]
+    Nothing is started or paid.
 
-    ledger: the folder of the ledger to count, which is read and not changed; None: nothing is spent. The
-    others: as in `fl_dp.simulate`. Nothing is started or paid. Raises ConfigError for wrong settings; what is
-    found later is among the problems.
+    Args:
+        config: As in `fl_dp.simulate`, like `data`, `test_data`, `task` and `settings`.
+        data: As there.
+        test_data: As there.
+        task: As there.
+        ledger: The folder of the ledger to count, which is read and not changed; None: nothing is spent.
+        settings: As there.
+
+    Returns:
+        Among others `problems`, empty if the run would start, and `forecast`, what it would cost its clients.
+
+    Raises:
+        ConfigError: Wrong settings; what is found later is among the problems.
+
+    Example:
+        >>> import fl_dp
+        >>> found = fl_dp.check(data="digits", clients=2, rounds=2, epsilon=3)
+        >>> list(found.problems), found.forecast.epsilon <= 3
+        ([], True)
+        >>> all(one.noise_multiplier > 0 for one in found.forecast.mechanisms)
+        True
     """
     base = _base(config)
     with named_data(data, test_data, settings, base) as named:
@@ -133,15 +165,28 @@ def plan(
 ) -> Proposal:
     """Choose settings of a simulated run by the rule of docs/defaults.md, as `fl-dp plan`.
 
-        planned = fl_dp.plan(data="digits", epsilon=3, clients=10)
-        result = fl_dp.simulate(planned.config)
+    Only the number and form of the records are used, and nothing is started or paid.
 
-    config, data, test_data, task, settings: as in `fl_dp.simulate`, which needs data in memory again;
-    settings that the rule chooses raise ConfigError. most_rounds: the most rounds allowed; most_passes: the
-    most passes over each client's records in all of them. `Proposal.run.reasons` explains the choices.
+    Args:
+        config: As in `fl_dp.simulate`, like `data`, `test_data`, `task` and `settings`.
+        data: As there; records in memory are needed again for the run.
+        test_data: As there.
+        task: As there.
+        most_rounds: The most rounds allowed.
+        most_passes: The most passes over each client's records in all rounds.
+        settings: As there, but for those that the rule chooses.
 
-    Only the number and form of the records are used, and nothing is started or paid. Raises what `propose`
-    raises.
+    Returns:
+        The run's config and, in `run.reasons`, why it is so.
+
+    Raises:
+        ConfigError: A wrong setting, or one that the rule chooses.
+
+    Example:
+        >>> import fl_dp
+        >>> planned = fl_dp.plan(data="digits", epsilon=3, clients=2, most_rounds=3)
+        >>> planned.config.rounds <= 3, planned.config.epsilon
+        (True, 3.0)
     """
     check_open(name.replace("_", "-") for name in settings)
     base = _base(config)

@@ -27,7 +27,20 @@ from fl_dp.records import MOST_PULL
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(RunSettings):
-    """One run, as the server's operator requests it. `run_settings.py` says what each setting means."""
+    """One run, as the server's operator requests it.
+
+    Args:
+        settings: The keys of docs/keys.md by name, with `_` for `-`; `fl-dp keys` says what each means.
+
+    Raises:
+        ConfigError: A setting out of its range, or two that exclude each other.
+
+    Example:
+        >>> import fl_dp
+        >>> config = fl_dp.RunConfig(clients=10, fit_clients=5, epsilon=3.0)
+        >>> config.private, config.to_flat()["fit-clients"]
+        (True, 5)
+    """
 
     @classmethod
     def from_flat(cls, flat: Mapping[str, Any]) -> Self:

@@ -18,8 +18,16 @@ OTHER = "other"  # for records in none of the declared subgroups
 class Subgroups:
     """One way to divide records, such as by sex.
 
-    name: of the column or array. labels: of the subgroups, declared and never counted in records.
-    codes: int64 (n,), each record's index in `labels`.
+    Args:
+        name: Of the column or array.
+        labels: Of the subgroups, declared and never counted in records.
+        codes: int64 (n,), each record's index in `labels`.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> sex = fl_dp.Subgroups("sex", ("women", "men"), torch.tensor([0, 1, 1]))
+        >>> sex.full_names, sex.at(torch.tensor([1, 2])).codes.tolist()
+        (('sex = women', 'sex = men'), [1, 1])
     """
 
     name: str

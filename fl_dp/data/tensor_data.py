@@ -29,21 +29,32 @@ _RECORDS_PER_CHUNK = 4096  # copied at a time for hashing: bounds the memory
 class TensorData:
     """Labelled examples, held in memory as they were read.
 
-    x: uint8 images (n, C, H, W), float32 numbers (n, ...), or int64 tokens (n, T) below `vocabulary`; n >= 1
-    y: int64 labels (n,), each in [0, len(classes)); float32 numbers (n,) or (n, k), of which (n, 1) becomes
-    (n,); or int64 tokens (n, T), each in [0, len(classes)) or -100, which is ignored
-    classes: one name per label, per column of numbers, or per possible next token
-    groups: one name per record, by which it may be assigned to a client; empty if there are none
-    raw: a digest of every record before it was encoded; empty if x and y are the records themselves. It
-    determines what a record has spent, however it is encoded.
-    grouped_by: the column that the groups are from; empty if it has no name
-    sites: the site of each record, by which it may also be assigned to a client; sites_by: as grouped_by
-    features: replaces x as the model's input, computed on first use; None: x itself. A record is the same
-    with features and without.
-    subgroups: of test records, for separate results; nothing that trains reads them.
-    read: the files that they are from, also of a part; None: they are from none that is known.
+    Args:
+        x: uint8 images (n, C, H, W), float32 numbers (n, ...), or int64 tokens (n, T) below `vocabulary`;
+            n >= 1.
+        y: int64 labels (n,), each in [0, len(classes)); float32 numbers (n,) or (n, k), of which (n, 1)
+            becomes (n,); or int64 tokens (n, T), each in [0, len(classes)) or -100, which is ignored.
+        classes: One name per label, per column of numbers, or per possible next token.
+        vocabulary: The number of tokens, if x are tokens.
+        groups: One name per record, by which it may be assigned to a client; empty if there are none.
+        raw: A digest of every record before it was encoded; empty if x and y are the records themselves. It
+            determines what a record has spent, however it is encoded.
+        grouped_by: The column that the groups are from; empty if it has no name.
+        sites: The site of each record, by which it may also be assigned to a client.
+        sites_by: As `grouped_by`, of the sites.
+        features: Replaces x as the model's input, computed on first use; None: x itself. A record is the
+            same with features and without.
+        subgroups: Of test records, for separate results; nothing that trains reads them.
+        read: The files that they are from, also of a part; None: they are from none that is known.
 
-    Anything else, and numbers that are not finite, raise DataError.
+    Raises:
+        DataError: Anything else, and numbers that are not finite.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> data = fl_dp.TensorData(torch.randn(6, 4), torch.randint(2, (6,)), ("no", "yes"))
+        >>> print(len(data), data.form)
+        6 numbers of shape (4,) to 2 classes
     """
 
     x: Tensor

@@ -52,7 +52,23 @@ def sensitivity(groups: Iterable[Group]) -> float:
 
 
 def split_bound(max_grad_norm: float, groups: Collection[str]) -> dict[str, float]:
-    """Equal bounds for `groups` (C / sqrt(G) each) whose sensitivity together is `max_grad_norm`."""
+    """Equal bounds for `groups` (C / sqrt(G) each) whose sensitivity together is `max_grad_norm`.
+
+    Args:
+        max_grad_norm: C, of all groups together.
+        groups: Names of modules or parameters; "" for all others.
+
+    Returns:
+        A bound for each group, as `max_grad_norm=` takes them.
+
+    Raises:
+        ConfigError: No group.
+
+    Example:
+        >>> import fl_dp
+        >>> fl_dp.split_bound(1.0, ["body", "head", "tail", ""])
+        {'body': 0.5, 'head': 0.5, 'tail': 0.5, '': 0.5}
+    """
     if not groups:
         raise ConfigError("Expected at least one group to split max_grad_norm over.")
     return dict.fromkeys(groups, max_grad_norm / math.sqrt(len(set(groups))))

@@ -93,7 +93,20 @@ _KINDS: dict[str, type[ClipFunction]] = {kind.name: kind for kind in (Abadi, Aut
 def clip_function(name: str, **settings: float) -> ClipFunction:
     """The clipping function `name` with `settings`.
 
-    Raises ConfigError for a name or a setting that does not exist.
+    Args:
+        name: "abadi" or "automatic".
+        settings: The function's own, such as `gamma` of "automatic".
+
+    Returns:
+        What `clipping=` takes.
+
+    Raises:
+        ConfigError: A name or a setting that does not exist.
+
+    Example:
+        >>> import fl_dp
+        >>> fl_dp.clip_function("automatic", gamma=0.1).gamma
+        0.1
     """
     if name not in _KINDS:
         raise ConfigError(f"clipping={name!r}: expected one of {', '.join(_KINDS)}.")

@@ -27,12 +27,17 @@ _by_name = functools.cache(clip_function)
 class ClippedSum:
     """Sum of per-example gradients, each scaled to length `sensitivity` at most.
 
-    grads: parameter name -> sum, in the parameter's shape, in float32 at least; a sum of several in float64.
     Adding or removing one example, whatever it holds, moves all of `grads` together by at most `sensitivity`
-    in Euclidean norm, plus a part `sum_error(most)` of it for rounding. most: the largest number of examples
-    that the logical batch may hold, a public number. norms: (N,) lengths before clipping, or (N, G) with G
-    bounds; NaN or inf if a gradient is not finite. They are raw data: never send them. clipping: the function
-    that gave the factors.
+    in Euclidean norm, plus a part `sum_error(most)` of it for rounding.
+
+    Attributes:
+        grads: Parameter name -> sum, in the parameter's shape, in float32 at least; a sum of several in
+            float64.
+        sensitivity: The most that one example moves the sum.
+        norms: (N,) lengths before clipping, or (N, G) with G bounds; NaN or inf if a gradient is not finite.
+            They are raw data: never send them.
+        clipping: The function that gave the factors.
+        most: The largest number of examples that the logical batch may hold, a public number.
 
     | example's gradient | contribution with "abadi" |
     |---|---|
@@ -40,6 +45,12 @@ class ClippedSum:
     | no longer than C | itself |
     | longer than C | scaled to C |
     | NaN or inf somewhere | zero, for all bounds |
+
+    Example:
+        >>> import fl_dp, torch
+        >>> one = fl_dp.empty_sum({"weight": torch.zeros(2)}, max_grad_norm=1.0)
+        >>> (one + one).sensitivity
+        1.0
     """
 
     grads: Mapping[str, Tensor]
@@ -84,7 +95,25 @@ def empty_sum(
     *,
     most: int = MOST_IN_FLOAT32,
 ) -> ClippedSum:
-    """The clipped sum over no examples: an empty Poisson draw is still a step."""
+    """The clipped sum over no examples: an empty Poisson draw is still a step.
+
+    Args:
+        parameters: Name -> trainable leaf.
+        max_grad_norm: As in `clipped_grad_sum`, like `clipping` and `most`.
+        clipping: As there.
+        most: As there.
+
+    Returns:
+        Zeros, to which sums of the same bounds can be added.
+
+    Raises:
+        ConfigError: A bound that bounds nothing or a parameter without one.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> fl_dp.empty_sum({"weight": torch.ones(2)}, max_grad_norm=1.0).grads["weight"]
+        tensor([0., 0.])
+    """
     clipping = checked_clipping(clipping)
     groups = checked_groups(max_grad_norm, parameters, clipping)
     grads = {name: _zeros(parameter) for name, parameter in parameters.items()}
@@ -106,18 +135,34 @@ def clipped_grad_sum(
 ) -> ClippedSum:
     """Clip each example's gradient to `max_grad_norm` and sum, in one backward pass.
 
-    losses: (N,), each example's own loss (reduction="none"). Their graph is freed.
-    parameters: name -> trainable leaf. max_grad_norm: one bound C on the length over all of them
-    (Abadi et al. 2016), or bounds C_g for groups by module name (see `grouped`). With groups the
-    sensitivity is sqrt(sum of C_g^2); `split_bound` makes equal bounds. clipping: the function, by name or
-    made by `clip_function`.
-    axes: from `probe`. With None the caller guarantees that the batch is the leading dimension of every
-    layer, and that no example influences another's loss.
-    chooser: remembers measured kernels from call to call; None for a new one. most: the largest number of
-    examples of the whole logical batch, see `most_drawn`; the larger it is, the less is added in float32.
+    Args:
+        losses: (N,), each example's own loss (reduction="none"). Their graph is freed.
+        parameters: Name -> trainable leaf.
+        max_grad_norm: One bound C on the length over all of them (Abadi et al. 2016), or bounds C_g for
+            groups by module name (see `grouped`). With groups the sensitivity is sqrt(sum of C_g^2);
+            `split_bound` makes equal bounds.
+        clipping: The function, by name or made by `clip_function`.
+        axes: From `probe`. With None the caller guarantees that the batch is the leading dimension of every
+            layer, and that no example influences another's loss.
+        chooser: Remembers measured kernels from call to call; None for a new one.
+        most: The largest number of examples of the whole logical batch, see `most_drawn`; the larger it is,
+            the less is added in float32.
 
-    Raises NoRuleError for an operator without a rule, ModelError for losses of another shape,
-    ConfigError for a bound that bounds nothing or a parameter without one.
+    Returns:
+        The sum, to which noise is added once.
+
+    Raises:
+        NoRuleError: An operator without a rule.
+        ModelError: Losses of another shape.
+        ConfigError: A bound that bounds nothing, or a parameter without one.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> model = torch.nn.Linear(4, 2)
+        >>> losses = model(torch.randn(8, 4)).square().sum(1)
+        >>> clipped = fl_dp.clipped_grad_sum(losses, dict(model.named_parameters()), max_grad_norm=1.0)
+        >>> clipped.norms.shape, clipped.grads["weight"].shape
+        (torch.Size([8]), torch.Size([2, 4]))
     """
     check_losses(losses)
     checked_groups(max_grad_norm, parameters, checked_clipping(clipping))  # before the pass

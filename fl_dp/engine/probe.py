@@ -50,13 +50,33 @@ _ATTEMPTS = (
 def probe(model: nn.Module, *args: Any, **kwargs: Any) -> Axes:
     """Check `model` and find the batch axis of every use of its trainable parameters.
 
-    args, kwargs: what the model is called with; tensors in tuples, lists, mappings and dataclasses are
-    found. Tensors as long as the first one hold the examples. Only their shapes and types matter: their
-    values are never read (`synthetic` says what replaces them). Everything else is passed on unchanged.
-    Outputs may be of any structure as well; the first dimension of every output that depends on data
-    must be the batch. The model, its buffers and PyTorch's global random state do not change.
+    The model, its buffers and PyTorch's global random state do not change.
 
-    Raises ProbeError, NoRuleError or ModelError, naming the layer and the way out.
+    Args:
+        model: Its outputs may be of any structure; the first dimension of every output that depends on data
+            must be the batch.
+        args: What the model is called with; tensors in tuples, lists, mappings and dataclasses are found.
+            Tensors as long as the first one hold the examples. Only their shapes and types matter: their
+            values are never read (`synthetic` says what replaces them). Everything else is passed on
+            unchanged.
+        kwargs: The same by name.
+
+    Returns:
+        What `axes=` takes.
+
+    Raises:
+        ProbeError: An example moves another's output; it names the layer and the way out, as do the others.
+        NoRuleError: An operator without a rule.
+        ModelError: A model that cannot be trained so.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+        >>> try:
+        ...     fl_dp.probe(model, torch.randn(8, 4))
+        ... except fl_dp.errors.FlDpError as error:
+        ...     print("BatchNorm1d" in str(error))
+        True
     """
     return probed(model, args, kwargs)
 

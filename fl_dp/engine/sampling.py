@@ -19,11 +19,25 @@ Batch = TypeVar("Batch")
 
 
 def poisson_draw(num_records: int, sample_rate: float, source: Randomness | torch.Generator) -> Tensor:
-    """Indices of one logical batch: each record enters independently with `sample_rate`.
+    """One logical batch: each record enters independently with `sample_rate`.
 
-    source: if it is a Randomness, used for this draw alone; then a record enters if 64 random bits are below
-    sample_rate 2^64, rounded down. A torch.Generator gives float64 numbers of 53 bits: in float32 the rate
-    would be wrong by up to 2^-24.
+    Args:
+        num_records: Of the data set.
+        sample_rate: In (0, 1].
+        source: If it is a Randomness, used for this draw alone; then a record enters if 64 random bits are
+            below sample_rate 2^64, rounded down. A torch.Generator gives float64 numbers of 53 bits: in
+            float32 the rate would be wrong by up to 2^-24.
+
+    Returns:
+        int64 (n,), indices of the records, rising.
+
+    Raises:
+        ConfigError: A rate outside of (0, 1].
+
+    Example:
+        >>> import fl_dp, torch
+        >>> fl_dp.poisson_draw(4, 1.0, torch.Generator())
+        tensor([0, 1, 2, 3])
     """
     if not 0.0 < sample_rate <= 1.0:
         raise ConfigError(f"Expected sample_rate={sample_rate} in (0, 1].")
@@ -60,23 +74,33 @@ class _Draw:
 class PoissonSampler:
     """Poisson logical batches for any `Dataset`, as physical batches for a `DataLoader`.
 
-        sampler = PoissonSampler(len(dataset), expected_batch_size=256, physical_batch_size=64)
-        loader = DataLoader(dataset, batch_sampler=sampler)
-        for batches in sampler.logical_batches(loader):
-            for x, y in batches:
-                optimizer.virtual_step(loss=criterion(model(x), y))
-            optimizer.step(loss=None)
-
     One turn of the outer loop is one step. An empty draw is also a step: its inner loop has no turn. A plain
-    loop over the loader would lose such steps, and is refused.
-
-    The sample rate is expected_batch_size / num_records. steps: logical batches in one pass over
-    `logical_batches`; None for as many as an epoch has. generator: used for nothing else, and its state must
-    be kept as secret as the data; None for one from the system's entropy. The loader may prefetch, with any
-    number of workers.
+    loop over the loader would lose such steps, and is refused. The loader may prefetch, with any number of
+    workers.
 
     `PrivacyEngine.attach(optimizer, sampler=sampler)` lets the engine see that each step is one draw. It
     calls `register`, `check_drawn`, `step_taken` and `release`, and with several ranks `spread`.
+
+    Args:
+        num_records: Of the data set; the sample rate is expected_batch_size / num_records.
+        expected_batch_size: The mean size of a logical batch.
+        physical_batch_size: Most records of a pass.
+        steps: Logical batches in one pass over `logical_batches`; None for as many as an epoch has.
+        generator: Used for nothing else, and its state must be kept as secret as the data; None for one from
+            the system's entropy.
+
+    Raises:
+        ConfigError: A size out of range.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> from torch.utils.data import DataLoader
+        >>> records = list(range(100))
+        >>> sampler = fl_dp.PoissonSampler(100, expected_batch_size=20, physical_batch_size=8)
+        >>> loader = DataLoader(records, batch_sampler=sampler)
+        >>> steps = [[len(batch) for batch in batches] for batches in sampler.logical_batches(loader)]
+        >>> len(steps), all(size <= 8 for sizes in steps for size in sizes)
+        (5, True)
     """
 
     def __init__(

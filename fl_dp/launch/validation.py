@@ -26,12 +26,28 @@ def validate(
 ) -> "Validation":
     """Report everything that training will refuse; trains nothing, uses no ledger.
 
-    task_or_model: a task, its class, its name as in settings ("my_task.py"), settings, or a model. data: for
-    a model, a `TensorData`, or inputs and targets as in a task's `train_data`. config: the run; its loss is
-    used for a model. test: also read the test data and try the metrics, which the server computes. If each
-    client has its own file, one client's is read, and the server's if it exists.
+    If each client has its own file, one client's is read, and the server's if it exists.
 
-    ConfigError for a name that is no task, and for a model without data.
+    Args:
+        task_or_model: A task, its class, its name as in settings ("my_task.py"), settings, or a model.
+        data: For a model, a `TensorData`, or inputs and targets as in a task's `train_data`.
+        config: The run; its loss is used for a model.
+        test: Also read the test data and try the metrics, which the server computes.
+
+    Returns:
+        What was found, `ok` if nothing was; printed, a line each.
+
+    Raises:
+        ConfigError: A name that is no task, or a model without data.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> records = torch.randn(8, 4), torch.randint(2, (8,))
+        >>> fl_dp.validate(torch.nn.Linear(4, 2), records).ok
+        True
+        >>> mixing = torch.nn.Sequential(torch.nn.BatchNorm1d(4, affine=False), torch.nn.Linear(4, 2))
+        >>> print(fl_dp.validate(mixing, records))  # doctest: +ELLIPSIS
+        found: model, layer 0: a batch norm mixes the examples of a batch; ...
     """
     from fl_dp.federation.devices import find_device
     from fl_dp.federation.server.evaluation import try_own_metrics

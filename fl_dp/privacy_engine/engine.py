@@ -72,38 +72,66 @@ from fl_dp.privacy_engine.steps import Steps
 class PrivacyEngine(Fixed, Reports):
     """Private training of one model with any `torch.optim` optimizer that takes no closure.
 
-    batch_size: expected size of a logical batch; gradients are divided by it. sample_size: number of
-    records. Give `noise_multiplier`, or `target_epsilon` and `epochs` to have it calibrated.
-    `noise_multiplier=0` is allowed for checks, with a warning. target_delta: None for the largest power
-    of ten below 1 / sample_size, at most 1e-5. ghost_clipping, mixed: ghost norms where they pay
-    (True, True), everywhere (True, False), or nowhere (False). kernels: parameter name -> kernel, for
-    parameters whose kernel is fixed (see `kernel_table`). named_params: (name, parameter) pairs to train;
-    None for all that require gradients.
-
-    max_grad_norm: clipping bound; a mapping gives one for each group of parameters (see
-    `engine.bounds.grouped`). clipping: "abadi", "automatic", or made by `clip_function`.
     Noise is scaled to `sensitivity`: max_grad_norm, or with several bounds the root of the sum of their
-    squares.
+    squares. All settings are fixed when the engine is made: no attribute can be assigned.
 
-    accountant: one that may hold a budget, such as "pld" or "rdp"; private_CNN's accounting_mode serves as
-    well. record_snr: whether `get_training_stats` reports signal and noise. generator: source of the noise,
-    "secure" for integers on a grid (None), or a `torch.Generator`, without that proof.
+    Args:
+        module: The model, in no wrapper that spreads training (DistributedDataParallel, FSDP, DataParallel).
+        batch_size: Expected size of a logical batch; gradients are divided by it.
+        sample_size: Number of records.
+        max_grad_norm: Clipping bound; a mapping gives one for each group of parameters (see
+            `engine.bounds.grouped`).
+        epochs: Passes over the records for which the noise is calibrated.
+        noise_multiplier: Deviation of the noise over the sensitivity; 0 is allowed for checks, with a
+            warning. Or give `target_epsilon` and `epochs` to have it calibrated.
+        target_epsilon: What `epochs` may cost.
+        target_delta: None for the largest power of ten below 1 / sample_size, at most 1e-5.
+        ghost_clipping: With `mixed`, ghost norms where they pay (True, True), everywhere (True, False), or
+            nowhere (False).
+        mixed: See `ghost_clipping`.
+        kernels: Parameter name -> kernel, for parameters whose kernel is fixed (see `kernel_table`).
+        clipping: "abadi", "automatic", or made by `clip_function`.
+        named_params: (name, parameter) pairs to train; None for all that require gradients.
+        accountant: One that may hold a budget, such as "pld" or "rdp".
+        accounting_mode: private_CNN's name for `accountant`.
+        record_snr: Whether `get_training_stats` reports signal and noise.
+        generator: Source of the noise, "secure" for integers on a grid (None), or a `torch.Generator`,
+            without that proof.
+        losses_of: Makes the losses (N,) of a batch. With it `engine.losses(*batch)` is what steps take, and
+            the engine sees whether examples mix in them (`find_mixing`): on the first batch, and then on one
+            batch in `check_every`, on average, chosen in secret. Without it, the engine assumes that losses
+            do not mix, checks this only as far as gradients show it, and says so with every epsilon.
+        check_every: See `losses_of`.
+        public_weights: Whether the weights are public as they are; else the steps that other engines of this
+            process took over them count, too.
+        ranks: "all", or a process group of torch.distributed whose processes train this model together, each
+            with all records, and with a share of every batch's passes (`ranks.py`). Then `attach` needs a
+            sampler, a formula chooses the kernels, and `get_training_stats` has no numbers. None for one
+            process.
+        other: No other setting is taken; names that Opacus and private_CNN know get an answer.
 
-    losses_of: makes the losses (N,) of a batch. With it `engine.losses(*batch)` is what steps take, and the
-    engine sees whether examples mix in them (`find_mixing`): on the first batch, and then on one batch in
-    `check_every`, on average, chosen in secret. Without it, the engine assumes that losses do not mix, and
-    checks this only as far as gradients show it, and says so with every epsilon.
+    Raises:
+        ConfigError: Settings that are missing or contradict one another, several processes without `ranks`,
+            or a model in a wrapper.
 
-    public_weights: whether the weights are public as they are; else the steps that other engines of this
-    process took over them count, too.
-
-    ranks: "all", or a process group of torch.distributed whose processes train this model together, each with
-    all records, and with a share of every batch's passes (`ranks.py`). Then `attach` needs a sampler, a
-    formula chooses the kernels, and `get_training_stats` has no numbers. None for one process.
-
-    All of this is fixed when the engine is made: no attribute can be assigned.
-    Raises ConfigError for settings that are missing or contradict one another, for several processes without
-    `ranks`, and for models in wrappers that spread training (DistributedDataParallel, FSDP, DataParallel).
+    Example:
+        >>> import fl_dp, torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> model = torch.nn.Linear(4, 2)
+        >>> engine = fl_dp.PrivacyEngine(
+        ...     model, batch_size=20, sample_size=100, max_grad_norm=1.0, target_epsilon=3.0, epochs=1,
+        ...     losses_of=lambda x, y: torch.nn.functional.cross_entropy(model(x), y, reduction="none"),
+        ... )
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> sampler = fl_dp.PoissonSampler(100, expected_batch_size=20, physical_batch_size=20)
+        >>> engine.attach(optimizer, sampler=sampler)
+        >>> records = TensorDataset(torch.randn(100, 4), torch.randint(2, (100,)))
+        >>> for batches in sampler.logical_batches(DataLoader(records, batch_sampler=sampler)):
+        ...     for x, y in batches:
+        ...         optimizer.virtual_step(loss=engine.losses(x, y))
+        ...     optimizer.step(loss=None)
+        >>> engine.get_privacy_spent().epsilon <= 3.0
+        True
     """
 
     @told_what_is_missing

@@ -26,25 +26,37 @@ _LOOPS = {"train", "fit", "evaluate"}  # of Flower's clients
 class Task:
     """Subclass it in a file of your own and override what is yours; the rest is built in.
 
-        class Ours(Task):
-            classes = ("no", "yes")
+    Args:
+        settings: Of this site, used by built-in parts; the defaults if not given.
 
-            def model(self):
-                return nn.Sequential(nn.Linear(12, 32), nn.Tanh(), nn.Linear(32, 2))
+    Attributes:
+        classes: Names of the labels, or their number; public, and never counted in the data. Without
+            classes, targets are numbers.
+        vocabulary: Number of tokens, if inputs are tokens.
+        metrics: Names of metrics to report on the test data, or functions of outputs and targets; empty:
+            those of the loss.
 
-            def losses(self, model, batch):
-                inputs, targets = batch
-                return F.cross_entropy(model(inputs), targets, reduction="none")
+    Raises:
+        ConfigError: A subclass with a training loop of its own, which nothing would noise or pay for.
 
-            def train_data(self):
-                return inputs, targets
-
-    settings: of this site, used by built-in parts; the defaults if not given. form: of the data, set before
-    `model` is called.
-    classes: names of the labels, or their number; public, and never counted in the data. Without classes,
-    targets are numbers. vocabulary: number of tokens, if inputs are tokens.
-    metrics: names of metrics to report on the test data, or functions of outputs and targets; empty: those of
-    the loss.
+    Example:
+        >>> import fl_dp, torch
+        >>> from torch import nn
+        >>> from torch.nn import functional as F
+        >>> class Ours(fl_dp.Task):
+        ...     classes = ("no", "yes")
+        ...
+        ...     def model(self):
+        ...         return nn.Sequential(nn.Linear(12, 32), nn.Tanh(), nn.Linear(32, 2))
+        ...
+        ...     def losses(self, model, batch):
+        ...         inputs, targets = batch
+        ...         return F.cross_entropy(model(inputs), targets, reduction="none")
+        ...
+        ...     def train_data(self):
+        ...         return torch.randn(50, 12), torch.randint(2, (50,))
+        >>> fl_dp.validate(Ours, test=False).ok
+        True
     """
 
     built_in: ClassVar[bool] = True  # its code and its errors are fl_dp's own

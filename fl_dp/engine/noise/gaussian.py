@@ -36,13 +36,28 @@ def add_gaussian_noise(
 
     Call it once for each logical batch, with the sum of all its physical batches. On the grid the deviation
     is a little larger, see `noise_grid`: for the rounding of the sum (`sum_error`), and for that of the grid.
-    The real and the imaginary part of a complex entry each get noise of that deviation. The result is in
-    float32 at least. Raises ConfigError for a multiplier or sensitivity that protects nothing, and for a sum
-    over more examples than its `most`.
+    The real and the imaginary part of a complex entry each get noise of that deviation.
 
-    generator: with a Randomness the noise also depends on the sum, by a digest of its integers, and on the
-    grid. So one source never covers two different sums with the same noise, which would reveal their
-    difference.
+    Args:
+        clipped: The sum, with its sensitivity.
+        noise_multiplier: Deviation of the noise over the sensitivity.
+        generator: "secure" for noise from the system's entropy. With a Randomness the noise also depends on
+            the sum, by a digest of its integers, and on the grid: so one source never covers two different
+            sums with the same noise, which would reveal their difference.
+
+    Returns:
+        Parameter name -> noisy sum, in float32 at least.
+
+    Raises:
+        ConfigError: A multiplier or sensitivity that protects nothing, or a sum over more examples than its
+            `most`.
+
+    Example:
+        >>> import fl_dp, torch
+        >>> total = fl_dp.empty_sum({"weight": torch.zeros(1000)}, max_grad_norm=2.0)
+        >>> noisy = fl_dp.add_gaussian_noise(total, noise_multiplier=1.5, generator="secure")
+        >>> 2.5 < noisy["weight"].std() < 3.5
+        tensor(True)
     """
     if isinstance(generator, torch.Generator):
         return _by_generator(clipped, noise_multiplier, generator)

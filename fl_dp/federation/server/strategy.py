@@ -36,7 +36,25 @@ logger = logging.getLogger("fl_dp")
 
 @dataclass(slots=True)
 class StrategyParts:
-    """The strategy's parts. A user may replace one; the others keep the promises that their files state."""
+    """The strategy's parts. A user may replace one; the others keep the promises that their files state.
+
+    Args:
+        registration: Which clients there are, and what they declare.
+        choosing: Which of them a round asks.
+        asking: What each is asked, and its weight in the mean.
+        judging: Which answers count, and what unconfirmed ones cost.
+        aggregating: New weights from the round's updates.
+        reporting: Lines of the run's files and of the console.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> from fl_dp.federation.server.choose import ClientChoice
+        >>> class Half(ClientChoice):
+        ...     "Ask as the usual one does, and then half of them."
+        >>> def parts(usual, config):
+        ...     own = Half(config, usual.registration, lambda: None)
+        ...     return replace(usual, choosing=own)
+    """
 
     registration: Registration
     choosing: ClientChoice

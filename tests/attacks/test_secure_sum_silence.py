@@ -44,6 +44,19 @@ def test_who_says_nothing_is_given_up_before_the_strategy_gives_up_the_round(tmp
     assert federation.members[2].paid() == []
 
 
+@pytest.mark.parametrize("stage", [wire.CONFIRM, wire.OPEN])
+def test_a_sum_that_is_never_opened_is_given_up_before_the_strategy_gives_up_the_round(
+    tmp_path, clock, stage
+):
+    """Later, nobody would know that the members' steps were paid for."""
+    federation = Federation(tmp_path, dropouts=0)
+    replies, _ = federation.round(lambda number, at, asked: SILENT if (number, at) == (2, stage) else asked)
+    assert total_of(replies) is None
+    assert clock.now - 1000.0 < federation.config.round_timeout
+    assert len(replies) == 5
+    assert all("report" in replies[number] for number in range(5))
+
+
 @pytest.mark.parametrize("which", ["mask_key", "share_key", "seed_key"])
 def test_a_key_that_agrees_with_nobody_is_its_owners_drop_out(which):
     """Else all others decline the terms, and it is they who are left out of the next attempt."""

@@ -2,19 +2,18 @@
 
 import logging
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation.secure_sum.sum_rounds import KEYS, MODEL, PLAN, Federation, MemberOfSums, Wire, total_of
+from federation.secure_sum.sum_rounds import KEYS, MODEL, PLAN, Federation, MemberOfSums, total_of
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fl_dp.config.run import RunConfig
 from fl_dp.federation.client import lost_rounds, own_training
 from fl_dp.federation.client.app import answer, train_round
 from fl_dp.federation.client.lost_rounds import LostRounds
-from fl_dp.federation.secure_sum import attempt, wire
+from fl_dp.federation.secure_sum import wire
 from fl_dp.federation.secure_sum.grid import SecureGrid
 from fl_dp.federation.secure_sum.vector import grid_of
 from fl_dp.federation.security import SECURITY
@@ -107,27 +106,6 @@ def test_who_is_gone_later_is_a_drop_out_and_the_others_sum_is_opened(tmp_path):
         assert len(reported) == 5 - (stage == wire.MASK)
         summed = next(one["group"]["messages"] for one in reported if "messages" in one["group"])
         assert len(summed) == len(reported)
-
-
-@pytest.mark.parametrize("stage", [wire.CONFIRM, wire.OPEN])
-def test_a_member_that_is_slow_after_the_masks_is_waited_for_as_long_as_the_round_lasts(
-    tmp_path, monkeypatch, stage
-):
-    """Everybody has paid, and without it the sum is lost."""
-    monkeypatch.setattr(attempt, "KEY_SECONDS", 0.1)
-    pull, held = Wire.pull_messages, {}
-
-    def late(below, message_ids):
-        for reply in pull(below, message_ids):
-            said = reply.content.get(wire.STAGE) or {}
-            slow = reply.metadata.src_node_id == 3 and said.get("stage") == stage
-            held[reply.metadata.reply_to_message_id] = reply, time.monotonic() + slow
-        due = [key for key, (_, at) in held.items() if at <= time.monotonic()]
-        return [held.pop(key)[0] for key in due]
-
-    monkeypatch.setattr(Wire, "pull_messages", late)
-    replies, _ = Federation(tmp_path, dropouts=0).round()
-    assert total_of(replies) is not None
 
 
 def test_a_step_that_failed_here_is_not_counted_as_a_sum_that_a_server_lost(tmp_path, monkeypatch):

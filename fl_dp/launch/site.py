@@ -177,7 +177,7 @@ class JournalWatch:
         lines = [one for one in new if one.client == self._client and one.dataset in self._datasets]
         for line in lines:
             self._trained += line.event == "trained"
-            if line.event != "evaluated":  # from another account
+            if not line.dataset.endswith(TEST_RECORDS):  # those are another account
                 self._last = spent_in_words(line) or self._last
         for line in _worth_saying(lines):
             self._say(in_words(line))

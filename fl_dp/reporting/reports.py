@@ -63,13 +63,15 @@ class Read:
         return PlainValidator(self.read).__get_pydantic_core_schema__(source, handler)
 
 
+def _number(found: Any) -> float:
+    if type(found) not in (int, float) or not 0 <= found < 1e300:
+        raise ValueError("no number")
+    return float(found)
+
+
 def _epsilon(found: Any) -> float:
     """`strict_json` wrote null for an infinite one."""
-    if found is None:
-        return math.inf
-    if type(found) not in (int, float) or not 0 <= found < 1e300:
-        raise ValueError("no epsilon")
-    return float(found)
+    return math.inf if found is None else _number(found)
 
 
 def _count(found: Any) -> int:
@@ -100,6 +102,7 @@ def _entries(text: str) -> tuple[Entry, ...]:
         ):
             raise ValueError("a charge with other fields")
         _count(one["steps"])
+        one |= {name: _number(one[name]) for name in ("sample_rate", "noise_multiplier")}
     found = tuple(sorted(map(Entry.from_dict, rows)))
     if len({one.mechanism for one in found}) < len(found):
         raise ValueError("a mechanism that is charged twice")
@@ -107,8 +110,11 @@ def _entries(text: str) -> tuple[Entry, ...]:
 
 
 def _reported(found: Any) -> tuple[tuple[str, Any], ...]:
-    if not isinstance(found, dict) or any(isinstance(one, dict | list) for one in found.values()):
+    if not isinstance(found, dict):
         raise ValueError("no table of numbers")
+    for one in found.values():
+        if isinstance(one, dict | list) or (type(one) is int and abs(one) >= 2**53):
+            raise ValueError("no table of numbers")
     return tuple(found.items())
 
 

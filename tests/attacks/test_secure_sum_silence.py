@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 from federation.secure_sum.attempts import LIMITS, Played, head
-from federation.secure_sum.sum_rounds import SILENT, Federation, total_of
+from federation.secure_sum.sum_rounds import SILENT, Federation, Wire, total_of
 
-from fl_dp.federation.secure_sum import wire
+from fl_dp.federation.secure_sum import attempt, wire
 from fl_dp.federation.secure_sum.participant import Participant
 from fl_dp.federation.secure_sum.terms import KEYS_PURPOSE, keys_body
 
@@ -42,6 +42,41 @@ def test_who_says_nothing_is_given_up_before_the_strategy_gives_up_the_round(tmp
     assert clock.now - 1000.0 < federation.config.round_timeout
     assert len(replies) == 5
     assert federation.members[2].paid() == []
+
+
+@pytest.mark.parametrize("stage", [wire.CONFIRM, wire.OPEN])
+def test_who_is_slow_after_the_masks_is_waited_for_as_long_as_the_round_lasts(
+    tmp_path, clock, monkeypatch, stage
+):
+    """Everybody has paid, and without it the sum is lost."""
+    monkeypatch.setattr(attempt, "KEY_SECONDS", 1.0)
+    pull, held = Wire.pull_messages, {}
+
+    def late(below, message_ids):
+        for reply in pull(below, message_ids):
+            said = reply.content.get(wire.STAGE) or {}
+            slow = reply.metadata.src_node_id == 3 and said.get("stage") == stage
+            held[reply.metadata.reply_to_message_id] = reply, clock.now + 5 * slow
+        due = [key for key, (_, at) in held.items() if at <= clock.now]
+        return [held.pop(key)[0] for key in due]
+
+    monkeypatch.setattr(Wire, "pull_messages", late)
+    replies, _ = Federation(tmp_path, dropouts=0).round()
+    assert total_of(replies) is not None
+    assert 1005.0 <= clock.now < 1010.0
+
+
+@pytest.mark.parametrize("stage", [wire.CONFIRM, wire.OPEN])
+def test_a_sum_that_is_never_opened_is_given_up_before_the_strategy_gives_up_the_round(
+    tmp_path, clock, stage
+):
+    """Later, nobody would know that the members' steps were paid for."""
+    federation = Federation(tmp_path, dropouts=0)
+    replies, _ = federation.round(lambda number, at, asked: SILENT if (number, at) == (2, stage) else asked)
+    assert total_of(replies) is None
+    assert clock.now - 1000.0 < federation.config.round_timeout
+    assert len(replies) == 5
+    assert all("report" in replies[number] for number in range(5))
 
 
 @pytest.mark.parametrize("which", ["mask_key", "share_key", "seed_key"])

@@ -12,9 +12,11 @@ import pytest
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ExitCode
 from fl_dp.federation.client.journal import Line, append, in_words, journal_folder
+from fl_dp.federation.client.registration import dataset_name
 from fl_dp.kits.provision import loopback_server, loopback_site
 from fl_dp.launch import site as module
 from fl_dp.launch.site import JournalWatch
+from fl_dp.records import TEST_RECORDS
 
 
 def test_the_end_of_a_run_is_said_with_what_came_of_it(tmp_path, monkeypatch):
@@ -81,3 +83,13 @@ def test_at_the_end_of_a_run_it_says_whether_anything_was_trained(north):
     assert north.said[0] == in_words(LINE)  # what came before it is said before it
     append(north.folder, replace(LINE, event="registered", run="", after=2.0))
     assert north.watch.at_the_end() == "nothing was trained here (epsilon 2.00 of 2.00 is spent)"
+
+
+@pytest.mark.parametrize("event", ["evaluated", "failed"])
+def test_what_its_test_records_have_spent_is_not_said_of_its_training(north, event):
+    dataset = dataset_name(north.settings)
+    append(north.folder, replace(LINE, dataset=dataset))
+    test = {"dataset": dataset + TEST_RECORDS, "before": 0.0, "after": 1.5, "budget": 1.5}
+    append(north.folder, replace(LINE, event=event, **test))
+    assert north.watch.at_the_end() == "1 round trained here (epsilon 0.52 of 2.00 is spent)"
+    assert "of 1.50" in north.said[-1]

@@ -139,6 +139,23 @@ def test_whatever_stands_in_the_files_is_a_finding_and_no_traceback(made_run: Ma
         path.write_text(whole)
 
 
+@pytest.mark.parametrize("name", ["sample_rate", "noise_multiplier", "steps", "shares"])
+def test_a_number_of_400_digits_in_a_charge_is_a_finding(name: str, made_run: MadeRun) -> None:
+    one = {"sample_rate": RATE, "noise_multiplier": 1.5, "steps": STEPS}
+    made_run.change_client("south", charges=[{**one, name: 10**400}])
+    assert set(made_run.differs()) >= {"files"}
+
+
+def test_steps_of_a_round_with_4300_digits_are_a_finding(made_run: MadeRun) -> None:
+    """The longest number that Python writes: of two rounds together it would be a traceback."""
+
+    def steps(line: Json) -> None:
+        line["clients"]["north"]["reported"] = {"steps": 10**4300 - 1}
+
+    made_run.change_rounds(steps)
+    assert set(made_run.differs()) >= {"files"}
+
+
 DAMAGE = {
     "empty": b"", "cut off": b"{", "a list": b"[]", "not UTF-8": b"\xff\xfe", "too deep": b"[" * 100_000,
     "too long a number": b"9" * 5000, "no number": b"NaN", "zeros": b"\0" * 99,

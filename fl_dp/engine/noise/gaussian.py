@@ -168,8 +168,8 @@ def numbers_of(total: Tensor, grid: NoiseGrid, like: Mapping[str, Tensor]) -> di
 
 
 def _shaped(numbers: Tensor, like: Tensor) -> Tensor:
-    if like.is_complex():
-        numbers = torch.view_as_complex(numbers.view(-1, 2))
+    if like.is_complex():  # which may not begin at an odd place of the memory that all share
+        numbers = torch.view_as_complex(numbers.clone().view(-1, 2))
     shaped = numbers.as_strided(like.shape, like.stride())
     return shaped if (shaped.dtype, shaped.device) == (like.dtype, like.device) else shaped.to(like)
 

@@ -16,7 +16,7 @@ from fl_dp.clean_text import one_line
 from fl_dp.config.client import ClientConfig
 from fl_dp.errors import ConfigError, DeclinedError, FlDpError, TaskError
 from fl_dp.federation.client.journal import Note
-from fl_dp.federation.client.payment import CLIENTS_LOGGER, Client, refusal_of, refuse
+from fl_dp.federation.client.payment import CLIENTS_LOGGER, DataAccount, refusal_of, refuse
 from fl_dp.federation.client.policy import MAX_RUN_NAME
 from fl_dp.federation.client.round import ClientRounds, Training, play
 from fl_dp.federation.wire.evaluation import evaluation_from_content, histogram_to_content
@@ -149,23 +149,24 @@ def evaluate_model(message: Message, config: ClientConfig) -> RecordDict:
         with ClientRounds.open(config) as rounds:
             (client,) = rounds.register([(config, part)])
             assert client.test is not None
-            note.learn(dataset=client.test.dataset, budget=client.test.budget.epsilon)
+            before = _spent(rounds, client.test)["after"]
+            note.learn(dataset=client.test.dataset, before=before, budget=client.test.budget.epsilon)
             result = Evaluation(client, plan, message.content, part).play(rounds)
             if isinstance(result, Refusal):
-                note.write(result.status, reason=result.reason)
+                note.write(result.status, reason=result.reason, **_spent(rounds, client.test))
                 return refusal_to_content(result)
             note.write("evaluated", after=result.epsilon)
             return histogram_to_content(result)
 
 
-def _spent(rounds: ClientRounds, client: Client) -> dict[str, Any]:
+def _spent(rounds: ClientRounds, account: DataAccount) -> dict[str, Any]:
     """All that the data have spent, for the journal: epsilon, and number of steps.
 
     None if unknown: a failure here must not change the answer.
     """
     try:
-        spent = rounds.ledger.spent(client.dataset)
-        return {"after": client.budget.epsilon_of(spent), "total": total_steps(spent)}
+        spent = rounds.ledger.spent(account.dataset)
+        return {"after": account.budget.epsilon_of(spent), "total": total_steps(spent)}
     except FlDpError as error:
         logger.warning("what is spent cannot be noted: %s", error)
         return {"after": None, "total": None}

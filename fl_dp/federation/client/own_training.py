@@ -149,10 +149,13 @@ class MaskedTraining(OwnTraining):
             )
 
     def train(self, paid: Paid[AcceptedRound]) -> Mapping[str, Any] | None:
-        """The masked sum of the step's clipped gradients and its share of noise, for `paid`."""
-        self._lost.paid()
+        """The masked sum of the step's clipped gradients and its share of noise, for `paid`.
+
+        It is counted once there is something to send: a step that fails here is no server's doing.
+        """
         share = super().train(paid)
         if share is None:
             return None
+        self._lost.paid()
         masked = self._participant.mask(flat(share))
         return {MASKED: np.frombuffer(masked.vector, "<u8").astype(np.uint64)}

@@ -20,10 +20,10 @@ from fl_dp.federation.wire.send_receive import pull, require_answer, send
 
 Turn = Generator[None, None, None]
 Take = Callable[[str, Mapping[str, Any]], None]
-KEY_SECONDS = 60.0  # the most for a stage that neither trains nor waits for an operator
+KEY_SECONDS = 60.0  # the most for the stage that nobody trains in, waits for an operator, or has paid for
 # The largest part of the round's remaining time that each stage may take, so that the round ends in time.
 _PARTS = {
-    wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.5,
+    wire.ADVERTISE: 0.25, wire.SHARE: 0.25, wire.MASK: 0.75, wire.CONFIRM: 0.4, wire.OPEN: 0.9,
 }  # fmt: skip
 _LEAST_SECONDS = 0.1
 _SAID = {wire.STAGE, wire.SAID}  # the records of an answer, but for the masked vector's
@@ -116,10 +116,13 @@ class Attempt:
                 self.sums.drop(site, f"it did not answer within {seconds:g} s")
 
     def _seconds(self, stage: str) -> float:
-        """The time limit of the stage; it leaves time for later stages even if a member is silent."""
+        """The time limit of the stage; it leaves time for later stages even if a member is silent.
+
+        After the masks a slow member has as long as the round lasts: without it the sum may be lost, and paid
+        for; and one that is not needed any more still learns that its sum was opened (`LostRounds`).
+        """
         part = _PARTS[stage] * (self.until - time.monotonic())
-        trains_or_waits = stage in (wire.ADVERTISE, wire.MASK)
-        return max(_LEAST_SECONDS, part if trains_or_waits else min(KEY_SECONDS, part))
+        return max(_LEAST_SECONDS, min(KEY_SECONDS, part) if stage == wire.SHARE else part)
 
     def _take(self, stage: str, site: str, question: Message, reply: Message, take: Take) -> bool:
         """Take in an answer; returns whether it was valid. An unreadable answer drops the member."""

@@ -33,7 +33,7 @@ def _run(evidence: Evidence, found: Found) -> None:
         lines += is_line
         what = "site_metrics" if is_line else "test_accounts"
         measured = read_part(SiteMetrics, claimed, f"{where}, its {what}")
-        sites = {name: one for name, one in measured.sites.items() if one.epsilon is not None}
+        sites = {name: one for name, one in measured.sites.items() if _claims(one)}
         unanswered |= any(one.status == "failed" or one.unheard for one in measured.sites.values())
         for name, one in sites.items():
             _check(one, f"{where}, client {clean(name)}", last.get(name), found)
@@ -76,8 +76,13 @@ def _claimed(evidence: Evidence) -> Iterator[tuple[str, object, bool]]:
         yield evidence.folder.summary.name, evidence.summary.test_accounts, False
 
 
+def _claims(site: TestAccount) -> bool:
+    """Whether anything is claimed of an account; a site that has none has only a status and a reason."""
+    return site.status == "evaluated" or site != TestAccount(status=site.status, reason=site.reason)
+
+
 def _epsilon(site: TestAccount) -> float:
-    """Of an account that has shown something, or may have spent."""
+    """0 if it was left out."""
     return 0.0 if site.epsilon is None else site.epsilon
 
 
@@ -108,8 +113,18 @@ def _check(site: TestAccount, where: str, before: TestAccount | None, found: Fou
             where,
             "the second epsilon was left out",
         )
+    if not 0 < site.delta < 1:
+        found.differs(
+            f"delta {site.delta:g} of test records", where, "no delta can be that: it lies between 0 and 1"
+        )
+        return
     for which, spent, epsilon in claimed:
-        if 0 < site.delta < 1 and can_resolve(spent, site.delta):
+        if not can_resolve(spent, site.delta):
+            found.not_given(
+                f"an answer of dp_accounting at delta {site.delta:g}",
+                "so small a delta is lost in its rounding",
+            )
+        else:
             cost = epsilon_of(spent, site.delta)
             if epsilon < allowed(cost):
                 words = f"epsilon{which} {epsilon:.4f} of test records, and its charges cost {cost:.4f}"

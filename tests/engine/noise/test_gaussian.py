@@ -114,6 +114,19 @@ def test_each_number_of_a_sum_stays_at_its_place_and_has_noise_of_its_own_in_any
         assert len(noise.unique()) == noise.numel()
 
 
+@pytest.mark.parametrize("kind", [torch.complex64, torch.complex128])
+def test_complex_numbers_may_stand_after_an_odd_number_of_real_ones(kind):
+    """An error here would end a round that is paid for."""
+    sums = {
+        "real": torch.zeros(3, dtype=torch.float64),
+        "complex": torch.full((2, 2), 5e9 + 7e9j, dtype=kind),
+    }
+    clipped = ClippedSum(sums, 1.0, torch.zeros(0))
+    found = add_gaussian_noise(clipped, noise_multiplier=1.0, generator="secure")
+    assert torch.allclose(found["complex"], sums["complex"], rtol=1e-6)
+    assert found["real"].shape == (3,)
+
+
 def test_values_beyond_the_integers_count_as_the_largest():
     found = _multiples([3e38, -3e38, 0.0], 1.0, "secure")
     assert found[:2].tolist() == pytest.approx([2.0**62, -(2.0**62)], rel=1e-9)

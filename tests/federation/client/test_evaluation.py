@@ -11,6 +11,7 @@ from fl_dp.accounting.ledger.accounts import lineages
 from fl_dp.accounting.ledger.ledger import Ledger
 from fl_dp.engine.noise import gaussian
 from fl_dp.federation.client import evaluation, own_training
+from fl_dp.federation.client.journal import in_words, journal_folder, read_journal
 from fl_dp.federation.wire.arrays import encode, state_arrays
 from fl_dp.federation.wire.evaluation import EvaluationPlan, evaluation_to_content, histogram_from_content
 from fl_dp.records import TEST_RECORDS, Entry, Refusal, RoundPlan
@@ -64,6 +65,18 @@ def test_it_is_paid_for_before_a_record_is_counted(real_client, monkeypatch):
     assert "was taken before" in again.reason
     _allow_more(client)
     assert ask(client, replace(PLAN, server_round=2)).spent[0].steps == 2
+
+
+def test_the_journal_says_what_an_evaluation_that_failed_has_cost(real_client, monkeypatch):
+    client = real_client(**SHARE)
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation, "count", lambda *arguments: 1 / 0)
+        ask(client)
+    *_, line = read_journal(journal_folder(str(client.ledger)))
+    assert "failed, epsilon 0.00 -> 1.50 of 1.50" in in_words(line)
+    ask(client)  # was paid before: it costs nothing more
+    *_, line = read_journal(journal_folder(str(client.ledger)))
+    assert "epsilon" not in in_words(line)
 
 
 def test_nothing_leaves_without_the_noise_of_its_payment(real_client, monkeypatch):

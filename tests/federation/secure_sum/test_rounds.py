@@ -10,7 +10,7 @@ from federation.secure_sum.sum_rounds import KEYS, MODEL, PLAN, Federation, Memb
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fl_dp.config.run import RunConfig
-from fl_dp.federation.client import lost_rounds
+from fl_dp.federation.client import lost_rounds, own_training
 from fl_dp.federation.client.app import answer, train_round
 from fl_dp.federation.client.lost_rounds import LostRounds
 from fl_dp.federation.secure_sum import wire
@@ -106,6 +106,18 @@ def test_who_is_gone_later_is_a_drop_out_and_the_others_sum_is_opened(tmp_path):
         assert len(reported) == 5 - (stage == wire.MASK)
         summed = next(one["group"]["messages"] for one in reported if "messages" in one["group"])
         assert len(summed) == len(reported)
+
+
+def test_a_step_that_failed_here_is_not_counted_as_a_sum_that_a_server_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr(lost_rounds, "MOST_LOST", 1)
+    federation = Federation(tmp_path, epsilon=100.0)
+    with monkeypatch.context() as broken:
+        broken.setattr(own_training, "take_steps", lambda *given: 1 / 0)
+        replies, _ = federation.round()
+    assert [len(member.paid()) for member in federation.members] == [1] * 5
+    assert all(one["refusal"]["status"] == "failed" for one in replies.values())
+    replies, _ = federation.round(plan=replace(PLAN, server_round=2))
+    assert total_of(replies) is not None
 
 
 def test_where_too_many_are_gone_the_round_is_lost_and_says_why(tmp_path):

@@ -71,6 +71,10 @@ def test_a_run_without_them_says_nothing(made_run: MadeRun) -> None:
         (lambda one: one.update(charges=[ONE.to_dict()]), "lack evaluations of before"),
         (lambda one: one["charges"][0].update(sample_rate=0.5), "something else than equal evaluations"),
         (lambda one: one.update(charges=[]), "something else than equal evaluations"),
+        (lambda one: one.pop("epsilon"), "epsilon 0.0000 of test records, and its charges cost"),
+        (lambda one: [one.pop("epsilon"), one.pop("charges")], "something else than equal evaluations"),
+        (lambda one: [one.pop("delta"), one.update(epsilon=0.1)], "delta 0 "),
+        (lambda one: one.update(delta=1.0, epsilon=0.1), "delta 1 "),
     ],
 )
 def test_a_forged_account_is_found(own: MadeRun, change: Any, said: str) -> None:

@@ -44,7 +44,8 @@ USERS = {
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "onnx": {"api"},  # if it is installed
     "httpx": {"federation"},
-    "pydantic": {"reporting"},  # the schema of a run's files
+    "pydantic": {"schema", "reporting"},
+    "pydantic_core": {"schema"},
     "rich": {"reporting"},
     # trackers, if they are installed; clients import none
     "tensorboard": {"reporting"},

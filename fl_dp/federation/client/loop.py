@@ -28,7 +28,8 @@ from fl_dp.federation.wire.messages import (
     config_record,
     refusal_to_content,
 )
-from fl_dp.records import Refusal
+from fl_dp.records import Refusal, RoundPlan
+from fl_dp.schema import warm
 from fl_dp.statements import PURPOSE
 
 logger = logging.getLogger("fl_dp.clients")
@@ -71,6 +72,7 @@ class ClientLoop:
 
     def run(self) -> None:
         """Answer until the run is over (`once`), or for ever; on SystemExit, first leaves the server."""
+        warm(RoundPlan)
         try:
             self._run()
         except SystemExit:

@@ -75,12 +75,12 @@ def test_what_a_newer_fl_dp_wrote_is_declined_by_name_and_stays(tmp_path, newer,
 
 
 EDITED = {
-    "an impossible steps: expected an integer >= 1": {"steps": 1.5},
+    "an impossible steps: Input should be a valid integer": {"steps": 1.5},
     "an impossible round": {"round": "1"},
     "an impossible sample_rate: expected a number": {"sample_rate": "0.1"},
     "sample_rate=2.0": {"sample_rate": 2.0},
     "an impossible arithmetic": {"arithmetic": 7},
-    "an impossible budget: an impossible delta": {
+    "an impossible budget.delta: expected a number": {
         "budget": {"epsilon": 1.0, "delta": None, "accountant": ""}
     },
     "an impossible reserved": {"kind": "commit", "reserved": 1},

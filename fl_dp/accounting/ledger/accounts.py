@@ -89,6 +89,9 @@ class _Retired:
     time: str
 
 
+KINDS = (Identity, _Registered, _Reserved, _Committed, _Retired)  # what entries are read as
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerRound:
     """A round that was paid for.

@@ -105,7 +105,7 @@ def test_an_edited_entry_is_refused_by_file_number_and_field_before_anything_is_
 
 @pytest.mark.parametrize("content", ["[]", "no JSON"])
 def test_a_row_that_is_no_entry_at_all_is_refused_by_its_number(tmp_path, monkeypatch, content):
-    monkeypatch.setattr(event_log, "_to_json", lambda entry: content)
+    monkeypatch.setattr(event_log, "canonical", lambda entry, spaced: content)
     with pytest.raises(LedgerError, match=r"rows\.sqlite: entry 1 was edited"):
         Ledger.open(written(tmp_path / "rows.sqlite"))
 

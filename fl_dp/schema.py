@@ -44,11 +44,14 @@ _LIMITS = {"int": _NUMBER, "float": _NUMBER, "str": _LENGTH, "bytes": _LENGTH, "
 
 
 class UnfitError(ConfigError):
-    """The input does not fit the record. problem: which field and why, without the record's name."""
+    """The input does not fit the record. place: of the field. words: the message without the record's name;
+    problem: place and reason alone.
+    """
 
-    def __init__(self, kind: type, problem: str) -> None:
-        super().__init__(f"{kind.__name__} with an impossible {problem}.")
-        self.problem = problem
+    def __init__(self, kind: type, reason: str, place: str = "") -> None:
+        self.problem = f"{place}: {reason}" if place else reason
+        self.words = f"an impossible {self.problem}" if place else reason
+        super().__init__(f"{kind.__name__} with {self.words}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +110,17 @@ def read(
     others: allow unknown keys.
     """
     if not isinstance(found, Mapping):
-        raise UnfitError(kind, "table: expected a table of fields")
+        raise UnfitError(kind, "no table of fields")
     apart = apart or {}
     fields = [one for one in dataclasses.fields(kind) if one.name not in apart]  # type: ignore[arg-type]
     names = {one.name for one in fields}
     unknown = set() if others else found.keys() - names
     missing = {one.name for one in fields if whole or _is_required(one)} - found.keys()
     if unknown or missing:
-        words = f"{some_names(unknown)} not known, {some_names(missing)} missing"
-        raise UnfitError(kind, f"table: {words}; do both sides run the same fl_dp?")
+        names = f"{some_names(unknown)} not known, {some_names(missing)} missing"
+        raise UnfitError(
+            kind, f"fields that do not belong together: {names}; do both sides run the same fl_dp?"
+        )
     with _in_our_words(kind):
         values = {name: found[name] for name in names & found.keys()}
         record: Record = _validator(kind).validate_python(values | dict(apart))
@@ -170,11 +175,11 @@ def _in_our_words(kind: type) -> Iterator[None]:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     else:
         return
-    place = one_line(".".join(map(str, first["loc"])) or "table")
+    place = one_line(".".join(map(str, first["loc"])))
     what = {"missing": "is missing", "unexpected_keyword_argument": "is none of its fields"}.get(
         first["type"], first["msg"].removeprefix("Value error, ").rstrip(".")
     )
-    raise UnfitError(kind, f"{place}: {what}")
+    raise UnfitError(kind, what, place)
 
 
 @cache

@@ -90,7 +90,7 @@ class Statement:
         try:
             statement = read(cls, json.loads(text))
         except UnfitError as error:
-            raise ConfigError(f"no readable statement: {error.problem}.") from None
+            raise ConfigError(f"no readable statement: {error.words}.") from None
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"no readable statement ({type(error).__name__}).") from None
         if statement.to_text() != text:

@@ -85,7 +85,7 @@ class Roster:
         try:
             roster = read(cls, body)
         except UnfitError as error:
-            raise ConfigError(f"{path}: no roster of this fl_dp: {error.problem}.") from None
+            raise ConfigError(f"{path}: no roster of this fl_dp: {error.words}.") from None
         _check(path, roster)
         if authority is not None and roster.authority != authority:
             raise ConfigError(
@@ -114,7 +114,7 @@ def read_join_request(path: Path) -> Site:
     try:
         site = read(Site, body)
     except UnfitError as error:
-        raise ConfigError(f"{path}: no join request: {error.problem}.") from None
+        raise ConfigError(f"{path}: no join request: {error.words}.") from None
     check_name(site.name, f"{path}: site")
     return site
 

@@ -175,8 +175,7 @@ class AccountBook:
         try:
             self._apply(event)
         except ConfigError as error:
-            unfit = isinstance(error, UnfitError)
-            what = f"it has an impossible {error.problem}" if unfit else str(error).rstrip(".")
+            what = f"it has {error.words}" if isinstance(error, UnfitError) else str(error).rstrip(".")
             raise LedgerError(
                 f"entry {event.id} of the ledger: {what}. It was edited, so that what the data have spent is "
                 "not known. Nothing was changed or paid; restore the file from a copy."

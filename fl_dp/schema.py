@@ -117,27 +117,27 @@ def read(
     unknown = set() if others else found.keys() - names
     missing = {one.name for one in fields if whole or _is_required(one)} - found.keys()
     if unknown or missing:
-        names = f"{some_names(unknown)} not known, {some_names(missing)} missing"
+        which = f"{some_names(unknown)} not known, {some_names(missing)} missing"
         raise UnfitError(
-            kind, f"fields that do not belong together: {names}; do both sides run the same fl_dp?"
+            kind, f"fields that do not belong together: {which}; do both sides run the same fl_dp?"
         )
-    with _in_our_words(kind):
-        values = {name: found[name] for name in names & found.keys()}
-        record: Record = _validator(kind).validate_python(values | dict(apart))
+    values = {name: found[name] for name in names & found.keys()}
+    with _validator(kind) as validator:
+        record: Record = validator.validate_python(values | dict(apart))
         return record
 
 
 def read_json(kind: type[Record], content: bytes | str) -> Record:
     """The record in a JSON text, whose whole numbers may stand for floats; UnfitError for anything else."""
-    with _in_our_words(kind):
-        record: Record = _validator(kind).validate_json(content)
+    with _validator(kind) as validator:
+        record: Record = validator.validate_json(content)
         return record
 
 
 def warm(*kinds: type) -> None:
     """Prepare for reading these, for processes that are forked later: it takes 0.1 s."""
     for kind in kinds:
-        _validator(kind)
+        _compiled(kind)
 
 
 def encoded(record: Any) -> dict[str, Any]:
@@ -165,12 +165,12 @@ def _is_required(field: "dataclasses.Field[Any]") -> bool:
 
 
 @contextmanager
-def _in_our_words(kind: type) -> Iterator[None]:
-    """The first thing that is wrong, and where: no value, which may be anything."""
+def _validator(kind: Any) -> "Iterator[SchemaValidator]":
+    """pydantic's. Its errors become one UnfitError: the first field that is wrong, and no value."""
     from pydantic_core import ValidationError
 
     try:
-        yield
+        yield _compiled(kind)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     else:
@@ -183,7 +183,7 @@ def _in_our_words(kind: type) -> Iterator[None]:
 
 
 @cache
-def _validator(kind: Any) -> "SchemaValidator":
+def _compiled(kind: Any) -> "SchemaValidator":
     from pydantic import TypeAdapter  # late: it takes 0.1 s, and most commands read nothing
     from pydantic_core import SchemaValidator
 

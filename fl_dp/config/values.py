@@ -100,9 +100,7 @@ def _in_its_type(key: str, value: Any, accepted: Accepted, about: About) -> Any:
     if isinstance(value, str):
         shown, near = repr(value[:_SHOWN]), nearest(value, accepted.texts)
     meant = f"; did you mean {near}?" if near else "."
-    if accepted.kind is str and not isinstance(
-        value, str | int | float
-    ):  # an object, perhaps another project's
+    if accepted.kind is str and not isinstance(value, str | int | float):  # perhaps another project's object
         meant = f", {about.meaning}{about.page and f' (docs/{about.page})'}."
     raise ValueError(f"{key} = {shown}: expected {', or '.join(accepted.words)}{meant}")
 

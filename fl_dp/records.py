@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
-from fl_dp.decoding import Range
 from fl_dp.errors import ConfigError
+from fl_dp.schema import Range, Read
 
 MOST_RECORDS = 10**15  # of one data set; with more, a delta below 1 / n cannot be resolved
 MOST_MEMBERS = 100  # of a secure sum
@@ -149,6 +149,15 @@ def total_steps(entries: Iterable[Entry]) -> int:
 # assumed not to depend on its place in a pass, the pass, threads or neighbours. "proven": the record is alone
 # in its pass.
 ARITHMETICS = STEADY_ROWS, PROVEN = ("steady-rows", "proven")
+
+
+def _arithmetic(found: object) -> str:
+    if found not in ARITHMETICS:
+        raise ValueError(f"expected {' or '.join(ARITHMETICS)}")
+    return str(found)
+
+
+Arithmetic = Annotated[str, Read(_arithmetic)]
 
 
 def weakest(arithmetics: Iterable[str]) -> str:
@@ -298,7 +307,7 @@ class ClientProfile:
     vary_mechanism: Annotated[bool, Leaves("its operator's choice")] = False
     retired: Annotated[int, Range(0, MOST_RETIRED), Leaves("its operator's acts")] = 0
     allow_unprotected: Annotated[bool, Leaves("its operator's choice")] = False
-    arithmetic: Annotated[str, Leaves("from plans, which servers chose")] = STEADY_ROWS
+    arithmetic: Annotated[Arithmetic, Leaves("from plans, which servers chose")] = STEADY_ROWS
     allow_secure_sum: Annotated[bool, Leaves("its operator's choice")] = False
     epsilon_alone: Annotated[float, Leaves("its operator's choice")] = 0.0
     evaluate_epsilon: Annotated[float, Range(0, MOST_EPSILON), Leaves("its operator's choice")] = 0.0
@@ -321,7 +330,7 @@ class LocalUpdate:
     ]
     spent: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose, and from public numbers")]
     steps: Annotated[int, Leaves("from the plan and from what the budget had left", shown=True)]
-    epsilon: Annotated[float, Leaves("computed from spent")]
+    epsilon: Annotated[float, Range(0, math.inf), Leaves("computed from spent")]
     delta: Annotated[float, Leaves("its operator's choice")]
 
 

@@ -10,9 +10,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Self
 
-from fl_dp.decoding import By, Count, Digits, Range, UnfitError, decode, one_of
 from fl_dp.errors import ConfigError
-from fl_dp.records import ARITHMETICS, Entry, Leaves
+from fl_dp.records import Arithmetic, Entry, Leaves
+from fl_dp.schema import Count, Digits, Range, UnfitError, canonical, read
 
 PURPOSE = "statement"  # of the signature
 SALT_BYTES = 32
@@ -44,7 +44,7 @@ class AccountStatement:
     delta: Annotated[NotNegative, Leaves("its operator's choice")]
     budget: Annotated[NotNegative, Leaves("its operator's choice")]
     accountant: Annotated[str, Leaves("its operator's choice")]
-    arithmetic: Annotated[str, By(one_of(ARITHMETICS)), Leaves("from plans, which servers chose")]
+    arithmetic: Annotated[Arithmetic, Leaves("from plans, which servers chose")]
     epsilon_alone: Annotated[NotNegative | None, Leaves("computed from spent")] = None
     kind: Annotated[str, Leaves("of a file's name only the kind, of a task the name of its class")] = ""
     other_runs: Annotated[tuple[Entry, ...], Leaves("from plans, which servers chose")] = ()
@@ -82,15 +82,15 @@ class Statement:
             for name in ("kind", "other_runs"):
                 if not written[name]:
                     del written[name]
-        return json.dumps(found, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return canonical(found)
 
     @classmethod
     def from_text(cls, text: str) -> Self:
         """The inverse of `to_text`; ConfigError unless the text is a statement in canonical form."""
         try:
-            statement = decode(cls, json.loads(text))
+            statement = read(cls, json.loads(text))
         except UnfitError as error:
-            raise ConfigError(f"no readable statement: {error.problem}.") from None
+            raise ConfigError(f"no readable statement: {error.words}.") from None
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"no readable statement ({type(error).__name__}).") from None
         if statement.to_text() != text:

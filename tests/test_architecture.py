@@ -44,7 +44,8 @@ USERS = {
     "triton": {"engine"},  # a kernel for GPUs, imported where it can run
     "onnx": {"api"},  # if it is installed
     "httpx": {"federation"},
-    "pydantic": {"reporting"},  # the schema of a run's files
+    "pydantic": {"schema", "reporting"},
+    "pydantic_core": {"schema"},
     "rich": {"reporting"},
     # trackers, if they are installed; clients import none
     "tensorboard": {"reporting"},
@@ -129,17 +130,18 @@ def test_entry_points_import_one_app_only(name: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
-        ("import fl_dp", "torch numpy flwr ray typer rich pandas asyncio"),
+        ("import fl_dp", "torch numpy flwr ray typer rich pandas asyncio pydantic"),
         (
             "from fl_dp import PrivacyEngine",
-            "scipy pandas opacus sklearn matplotlib rich flwr ray fl_dp.data fl_dp.federation torchvision",
+            "scipy pandas opacus sklearn matplotlib rich flwr ray pydantic fl_dp.data fl_dp.federation "
+            "torchvision",
         ),
-        ("import fl_dp.accounting.ledger.ledger", "torch flwr ray"),
+        ("import fl_dp.accounting.ledger.ledger", "torch flwr ray pydantic"),
         ("import fl_dp.federation.client.app", "torch ray fl_dp.launch"),
         ("import fl_dp.federation.secure_sum.participant", "torch ray flwr fl_dp.engine"),
         ("import fl_dp.federation.secure_sum.summing", "torch ray flwr fl_dp.engine"),
         ("import fl_dp.federation.server.app", "ray fl_dp.launch"),
-        ("import fl_dp.cli.main, fl_dp.launch.progress_reporter", "torch flwr ray"),
+        ("import fl_dp.cli.main, fl_dp.launch.progress_reporter", "torch flwr ray pydantic"),
         (f"import {CLIENT}", "tensorboard fl_dp.reporting.tracking"),
         ("import fl_dp.reporting.page.render", "torch matplotlib jinja2 markupsafe"),
         ("import fl_dp.launch.launcher", "torch ray flwr"),

@@ -12,9 +12,8 @@ from typing import Any
 from fl_dp.choices import Choices
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.run import RunConfig
-from fl_dp.config.setting import About, abouts_of
+from fl_dp.config.setting import About, Accepted, abouts_of, accepted_by
 from fl_dp.config.values import key_of
-from fl_dp.decoding import Field, declared
 
 _FIRST = "Most used"
 
@@ -34,7 +33,7 @@ def keys_of(kind: type) -> list[Key]:
 
     Choices list only our own names: what other packages add differs between machines.
     """
-    abouts, accepted = abouts_of(kind), declared(kind)
+    abouts, accepted = abouts_of(kind), accepted_by(kind)
     keys = [_key(one, accepted[one.name], abouts[one.name]) for one in dataclasses.fields(kind)]
     groups = list(dict.fromkeys(key.about.group for key in keys))
     return sorted(keys, key=lambda key: groups.index(key.about.group))
@@ -50,7 +49,7 @@ def by_group(keys: list[Key], *, common_first: bool = False) -> Iterator[tuple[s
         yield group, list(members)
 
 
-def _key(one: "dataclasses.Field[Any]", accepted: Field, about: About) -> Key:
+def _key(one: "dataclasses.Field[Any]", accepted: Accepted, about: About) -> Key:
     default = "" if accepted.required else toml_value(one.default)
     names = about.choices.built_in() if isinstance(about.choices, Choices) else about.choices
     expected = ", ".join(filter(None, names)) or ", or ".join(accepted.words)

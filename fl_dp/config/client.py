@@ -7,9 +7,8 @@ from typing import Annotated
 from fl_dp.choices import ACCOUNTANTS
 from fl_dp.config.data import require_not_proven
 from fl_dp.config.flat import Auto, require, require_delta, require_own_accountant
-from fl_dp.config.setting import Clients, Examples, Mebibytes, Records, about, setting
+from fl_dp.config.setting import Clients, Examples, Mebibytes, Range, Records, about, setting
 from fl_dp.config.task import TaskSettings
-from fl_dp.decoding import Range
 from fl_dp.records import (
     ARITHMETICS,
     LEAST_EPSILON,

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from fl_dp.choices import FEATURES, PARTITIONS, SOURCES
 from fl_dp.config.flat import FlatConfig, require
-from fl_dp.config.setting import Seed, Side, setting
-from fl_dp.decoding import Range
+from fl_dp.config.setting import Range, Seed, Side, setting
 from fl_dp.records import PROVEN
 
 CLIENT = "{client}"  # in the path of the data: the client's name, or its number in a simulation

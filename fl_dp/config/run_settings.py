@@ -5,9 +5,8 @@ from typing import Annotated
 
 from fl_dp.choices import ACCOUNTANTS, AGGREGATIONS, LOCAL_ALGORITHMS, METRICS, SERVER_OPTIMIZERS, TRACKERS
 from fl_dp.config.flat import Auto
-from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Rounds, Seconds, setting
+from fl_dp.config.setting import Clients, Examples, Mebibytes, Positive, Range, Rounds, Seconds, setting
 from fl_dp.config.task import TaskSettings
-from fl_dp.decoding import Range
 from fl_dp.records import (
     ABADI,
     ARITHMETICS,

@@ -1,6 +1,6 @@
 """Checks each value of a config alone: its type, range and choices, and that files can hold its text.
 
-A setting's annotation declares type and range, as `decoding` reads them; an integer will do for any number.
+A setting's annotation declares type and range (`setting.Accepted`); an integer will do for any number.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,8 +11,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from fl_dp.choices import Choices, nearest, one_of
-from fl_dp.config.setting import About, abouts_of
-from fl_dp.decoding import Field, declared
+from fl_dp.config.setting import About, Accepted, abouts_of, accepted_by
 from fl_dp.errors import ConfigError
 
 LONGEST = 4096  # bytes of a path on most systems
@@ -61,7 +60,7 @@ def key_of(field: str) -> str:
 
 def values_in(kind: type, flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:
     """The right values of a flat mapping, by field; and what is wrong with others, unknown or missing."""
-    fields, abouts = declared(kind), abouts_of(kind)
+    fields, abouts = accepted_by(kind), abouts_of(kind)
     names = {key_of(name): name for name in fields}
     values: dict[str, Any] = {}
     mistakes: list[Mistake] = []
@@ -78,9 +77,9 @@ def values_in(kind: type, flat: Mapping[str, Any]) -> tuple[dict[str, Any], list
     return values, mistakes + [Mistake(key, f"{key}: is missing.") for key in missing]
 
 
-def _value(key: str, value: Any, field: Field, about: About) -> Any:
+def _value(key: str, value: Any, accepted: Accepted, about: About) -> Any:
     """The value in its type; ValueError, whose words begin with the key."""
-    value = _in_its_type(key, value, field, about)
+    value = _in_its_type(key, value, accepted, about)
     if isinstance(value, str):
         problem = _text_problem(value) or (about.checked and _choice_problem(value, about))
         if problem:
@@ -88,21 +87,22 @@ def _value(key: str, value: Any, field: Field, about: About) -> Any:
     return value
 
 
-def _in_its_type(key: str, value: Any, field: Field, about: About) -> Any:
-    with suppress(ValueError):
-        return field.decoder(value)
+def _in_its_type(key: str, value: Any, accepted: Accepted, about: About) -> Any:
+    if accepted.takes(value):
+        return value
     if type(value) is int:
-        with suppress(ValueError, OverflowError):
-            return field.decoder(float(value))
+        with suppress(OverflowError):
+            if accepted.takes(number := float(value)):
+                return number
     long = isinstance(value, int) and abs(value) >= 10**30
     shown = "a number of more than 30 digits" if long else repr(value)
     near = ""
     if isinstance(value, str):
-        shown, near = repr(value[:_SHOWN]), nearest(value, field.words[1:])
+        shown, near = repr(value[:_SHOWN]), nearest(value, accepted.texts)
     meant = f"; did you mean {near}?" if near else "."
-    if field.kind is str and not isinstance(value, str | int | float):  # an object, perhaps another project's
+    if accepted.kind is str and not isinstance(value, str | int | float):  # perhaps another project's object
         meant = f", {about.meaning}{about.page and f' (docs/{about.page})'}."
-    raise ValueError(f"{key} = {shown}: expected {', or '.join(field.words)}{meant}")
+    raise ValueError(f"{key} = {shown}: expected {', or '.join(accepted.words)}{meant}")
 
 
 def _text_problem(text: str) -> str:

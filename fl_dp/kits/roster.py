@@ -13,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from fl_dp.decoding import EXACT, Range, UnfitError, decode
 from fl_dp.durable_files import write_whole
 from fl_dp.errors import ConfigError
 from fl_dp.kits.certificates import check_text
 from fl_dp.kits.keys import SigningKey, fingerprint, is_public_key, is_signed
+from fl_dp.schema import EXACT, Range, UnfitError, canonical, read
 
 PURPOSE = "roster"
 FILE = "roster.json"  # its name in a kit
@@ -66,7 +66,7 @@ class Roster:
     def to_bytes(self, key: SigningKey) -> bytes:
         """The file's content, signed by the authority's `key`."""
         body = dataclasses.asdict(self)
-        table = {"roster": body, "signature": key.sign(PURPOSE, _canonical(body)).hex()}
+        table = {"roster": body, "signature": key.sign(PURPOSE, canonical(body).encode()).hex()}
         return json.dumps(table, indent=2).encode() + b"\n"
 
     def save(self, path: Path, key: SigningKey) -> None:
@@ -83,9 +83,9 @@ class Roster:
         """As `read`, for content already read from `path`, so that what is checked is also what is stored."""
         body = _signed_body(content, path, "roster", PURPOSE, "authority")
         try:
-            roster = decode(cls, body)
+            roster = read(cls, body)
         except UnfitError as error:
-            raise ConfigError(f"{path}: no roster of this fl_dp: {error.problem}.") from None
+            raise ConfigError(f"{path}: no roster of this fl_dp: {error.words}.") from None
         _check(path, roster)
         if authority is not None and roster.authority != authority:
             raise ConfigError(
@@ -103,7 +103,7 @@ def expiry(days: float, now: datetime | None = None) -> str:
 def write_join_request(path: Path, name: str, key: SigningKey) -> None:
     """Write the site's name and public key, signed with the key: only its holder can request to join."""
     body = {"name": check_name(name, "site"), "key": key.public}
-    table = {"request": body, "signature": key.sign(_REQUEST, _canonical(body)).hex()}
+    table = {"request": body, "signature": key.sign(_REQUEST, canonical(body).encode()).hex()}
     content = json.dumps(table, indent=2).encode() + b"\n"
     write_whole(path, lambda file: file.write(content), secret=True)
 
@@ -112,9 +112,9 @@ def read_join_request(path: Path) -> Site:
     """The site that asks to join; ConfigError unless it has signed its request."""
     body = _signed_body(read_bounded(path, _MOST_REQUEST_BYTES), path, "request", _REQUEST, "key")
     try:
-        site = decode(Site, body)
+        site = read(Site, body)
     except UnfitError as error:
-        raise ConfigError(f"{path}: no join request: {error.problem}.") from None
+        raise ConfigError(f"{path}: no join request: {error.words}.") from None
     check_name(site.name, f"{path}: site")
     return site
 
@@ -131,11 +131,6 @@ def check_sites(sites: tuple[Site, ...], where: str, taken: tuple[str, ...] = ()
         twice = [value for value, count in Counter(values).items() if count > 1]
         if twice:
             raise ConfigError(f"{where}: two have the {what} {twice[0]}; each site makes its own.")
-
-
-def _canonical(body: dict[str, Any]) -> bytes:
-    """The bytes that are signed: canonical JSON."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def read_bounded(path: Path, most: int) -> bytes:
@@ -163,10 +158,10 @@ def _signed_body(content: bytes, path: Path, name: str, purpose: str, signer: st
     try:
         table = json.loads(content.decode("utf-8"))
         body, signature = table[name], bytes.fromhex(table["signature"])
-        key = body[signer]
+        key, signed = body[signer], canonical(body).encode()
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"{path}: no readable {purpose} ({type(error).__name__}).") from None
-    if not is_public_key(key) or not is_signed(key, purpose, _canonical(body), signature):
+    if not is_public_key(key) or not is_signed(key, purpose, signed, signature):
         raise ConfigError(f"{path}: its signature does not hold; ask for the {purpose} again.")
     return dict(body)
 

@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal
 
 from fl_dp.records import STEADY_ROWS, ClientStatus, Entry, unknown_steps
+from fl_dp.schema import Read
 
 RunStatus = Literal["completed", "budget-exhausted", "failed"]
 OVER: tuple[RunStatus, ...] = ("completed", "budget-exhausted")  # statuses of runs with nothing left to do
@@ -48,19 +49,6 @@ NO_PROMISE = (
 )
 
 _MOST_MECHANISMS = 1000  # of one client
-SCHEMA = {"strict": True, "extra": "forbid", "hide_input_in_errors": True, "allow_inf_nan": False}
-
-
-@dataclass(frozen=True)
-class Read:
-    """How pydantic reads a field from parsed JSON. The function raises ValueError."""
-
-    read: Callable[[Any], Any]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic import PlainValidator  # late: clients import this file, and read no report
-
-        return PlainValidator(self.read).__get_pydantic_core_schema__(source, handler)
 
 
 def _number(found: Any) -> float:
@@ -135,8 +123,6 @@ class RunCost:
     everything else that its ledger shows. The last two are only in summary.json.
     """
 
-    __pydantic_config__: ClassVar = SCHEMA
-
     charges: Charges
     epsilon: Epsilon
     epsilon_alone: Alone = None
@@ -154,8 +140,6 @@ class FederationBudget:
     epsilon_alone: as the report's epsilon, if the assumption behind secure sums fails; None, and not written,
     if no client's data were in such sums.
     """
-
-    __pydantic_config__: ClassVar = SCHEMA
 
     largest: Epsilon
     median: Epsilon
@@ -192,8 +176,6 @@ class ClientReport:
     have spent if all planned rounds are run; somebody who stops a run because of its results has learnt no
     less. budget_alone: the limit for epsilon_alone; None if there is none.
     """
-
-    __pydantic_config__: ClassVar = SCHEMA
 
     epsilon: Epsilon
     accountant: str
@@ -238,8 +220,6 @@ class OpenedSum:
     its parts. A simulation adds the parts up in the clear, with the same shares.
     """
 
-    __pydantic_config__: ClassVar = SCHEMA
-
     clients: Count
     shares: Count
     masked: bool
@@ -276,8 +256,6 @@ class RoundReport(_OfClients):
     site_metrics: of the global model on the sites' own test records, a `SiteMetrics`; None, and not written,
     if they were not due.
     """
-
-    __pydantic_config__: ClassVar = SCHEMA
 
     round: Count
     private: bool
@@ -321,8 +299,6 @@ class Summary(_OfClients):
     delta, epsilon_alone and sites of the `site_metrics` at the end; empty, and not written, if nobody paid.
     """
 
-    __pydantic_config__: ClassVar = SCHEMA
-
     status: RunStatus
     private: bool
     rounds: Count
@@ -360,8 +336,6 @@ class Summary(_OfClients):
 class Estimate:
     """A metric from the sites' own test records, and the ends of its interval; None: too few records."""
 
-    __pydantic_config__: ClassVar = SCHEMA
-
     value: float | None
     low: float | None
     high: float | None
@@ -376,7 +350,6 @@ class TestAccount:
     """
 
     __test__: ClassVar = False  # for pytest
-    __pydantic_config__: ClassVar = SCHEMA
 
     status: str = ""
     reason: str = ""
@@ -396,8 +369,6 @@ class SiteMetrics:
     epsilon, delta, epsilon_alone: the largest of any site. outcomes: as in the `Summary`, of the sites'
     noised counts; not written without any.
     """
-
-    __pydantic_config__: ClassVar = SCHEMA
 
     epsilon: Epsilon
     delta: float

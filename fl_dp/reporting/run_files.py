@@ -6,19 +6,15 @@ ConfigError. Texts come from clients, and are not cleaned.
 
 import json
 from collections.abc import Iterator
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from fl_dp.clean_text import clean
 from fl_dp.config.files import DAMAGED, check_plain, no_constant
 from fl_dp.durable_files import is_held
 from fl_dp.errors import ConfigError
 from fl_dp.reporting.provenance import require_own, unreadable
 from fl_dp.reporting.reports import RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter, ValidationError
+from fl_dp.schema import UnfitError, read_json
 
 Report = TypeVar("Report")
 
@@ -90,28 +86,7 @@ def _parsed(content: bytes, where: str) -> Any:
 
 
 def _read(kind: type[Report], content: bytes | str, where: str, summary: object = None) -> Report:
-    from pydantic import ValidationError
-
-    wanted: Any = kind
     try:
-        found: Report = _adapter(wanted).validate_json(content)
-        return found
-    except ValidationError as error:
-        raise ConfigError(f"{where}: {unreadable(summary, _problem(error))}") from None
-
-
-@cache
-def _adapter(kind: Any) -> "TypeAdapter[Any]":
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
-
-
-def _problem(error: "ValidationError") -> str:
-    """The first thing that is wrong, and where: no value, which may be anything."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = clean(".".join(map(str, first["loc"])))
-    what = {"missing": "is missing", "unexpected_keyword_argument": "is none of its fields"}.get(
-        first["type"], first["msg"].removeprefix("Value error, ").rstrip(".")
-    )
-    return f"{place}: {what}" if place else what
+        return read_json(kind, content)
+    except UnfitError as error:
+        raise ConfigError(f"{where}: {unreadable(summary, error.problem)}") from None

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from fl_dp.config.files import read_json
 from fl_dp.data.source import schema_text
-from fl_dp.decoding import UnfitError, decode
 from fl_dp.errors import ConfigError, DataError
 from fl_dp.form import Form
+from fl_dp.schema import UnfitError, read
 from fl_dp.tasks.identity import code_identity
 from fl_dp.tasks.task import Task
 
@@ -46,7 +46,7 @@ class ModelDescription:
         if not path.exists():
             raise ConfigError(f"{path}: no such file; a run writes it at its end, with its model.")
         try:
-            found = decode(cls, read_json(path))
+            found = read(cls, read_json(path))
         except (UnfitError, DataError) as error:
             raise ConfigError(f"{path}: is damaged: {error}") from None
         if found.form and min(*found.form.input_shape, found.form.outputs, found.form.vocabulary) < 0:

@@ -9,13 +9,12 @@ import pytest
 from fl_dp.config.client import ClientConfig
 from fl_dp.config.flat import Auto
 from fl_dp.config.run import RunConfig
-from fl_dp.config.setting import abouts_of, setting
-from fl_dp.decoding import declared
+from fl_dp.config.setting import abouts_of, accepted_by, setting
 from fl_dp.errors import ConfigError
 
 
 def ranges_of(kind):
-    return {name: one.bounds for name, one in declared(kind).items() if one.kind in (int, float)}
+    return {name: one.bounds for name, one in accepted_by(kind).items() if one.kind in (int, float)}
 
 
 KINDS = {RunConfig: {}, ClientConfig: {"client": "a", "ledger": "l"}}
@@ -72,7 +71,7 @@ def test_a_number_without_a_range_is_refused():
         number: int | Auto = setting(0, "Group", "what it means")
 
     with pytest.raises(TypeError, match=r"Wrong\.number: a number needs a range"):
-        abouts_of(Wrong)
+        accepted_by(Wrong)
 
 
 @pytest.mark.parametrize("kind", [RunConfig, ClientConfig])

@@ -9,7 +9,8 @@ from typing import Any
 from fl_dp.kits.keys import SigningKey
 from fl_dp.kits.kit import accept, new_site_kit
 from fl_dp.kits.provision import Wishes, provision
-from fl_dp.kits.roster import PURPOSE, Roster, _canonical, read_join_request
+from fl_dp.kits.roster import PURPOSE, Roster, read_join_request
+from fl_dp.schema import canonical
 
 SITES = ("north", "south")
 
@@ -47,7 +48,7 @@ class Made:
         body = json.loads(self.roster.read_text())["roster"]
         change(body)
         path = self.root / "odd.json"
-        signature = self.authority.sign(PURPOSE, _canonical(body)).hex()
+        signature = self.authority.sign(PURPOSE, canonical(body).encode()).hex()
         path.write_text(json.dumps({"roster": body, "signature": signature}))
         return path
 

@@ -1,17 +1,16 @@
 """Accounts: what a ledger's events say about every data set."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fl_dp.accounting.budget import auto_delta
 from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.event_log import Event
 from fl_dp.accounting.ledger.identity import Identity, IdentityIndex, kin_groups
-from fl_dp.decoding import By, Count, Range, UnfitError, fields_of
 from fl_dp.errors import ConfigError, LedgerError
 from fl_dp.records import ARITHMETICS, UNKNOWN_STEPS, Entry, unknown_steps, weakest
+from fl_dp.schema import EXACT, Count, Range, Read, UnfitError, read
 
 # The kind of an entry that reserves a round without protection. Older ledgers have this word, so it stays.
 UNPROTECTED = "expose"
@@ -31,14 +30,13 @@ ONE_RUN = "one_run"
 
 def _number(found: object) -> float:
     """A number as JSON has it: a whole one may stand without a point."""
-    if type(found) not in (int, float) or not math.isfinite(found):  # type: ignore[arg-type]
+    if type(found) not in (int, float) or not abs(found) < 1.7e308:  # type: ignore[arg-type]
         raise ValueError("expected a number")
     return found  # type: ignore[return-value]
 
 
-Record = TypeVar("Record")
-_Number = Annotated[float, By(_number)]
-_Positive = Annotated[int, Range(1, math.inf)]
+_Number = Annotated[float, Read(_number)]
+_Positive = Annotated[int, Range(1, EXACT - 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +87,9 @@ class _Committed:
 class _Retired:
     dataset: str
     time: str
+
+
+KINDS = (Identity, _Registered, _Reserved, _Committed, _Retired)  # what entries are read as
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ class AccountBook:
         try:
             self._apply(event)
         except ConfigError as error:
-            what = error.problem if isinstance(error, UnfitError) else str(error).rstrip(".")
+            what = f"it has {error.words}" if isinstance(error, UnfitError) else str(error).rstrip(".")
             raise LedgerError(
                 f"entry {event.id} of the ledger: {what}. It was edited, so that what the data have spent is "
                 "not known. Nothing was changed or paid; restore the file from a copy."
@@ -260,7 +261,7 @@ class AccountBook:
 
     def _register(self, event: Event) -> None:
         found = _identity(event)
-        declared = _read(_Registered, event)
+        declared = read(_Registered, event.content, others=True)
         identity = found.completed(self.part(found.source, found.cut))
         opened = _Open(Account(event.id, identity, declared.public_size, declared.time, (), None))
         self._accounts.append(opened)
@@ -280,7 +281,7 @@ class AccountBook:
         self._taken[held.opened.dataset, paid.run, paid.server_round] = paid
 
     def _commit(self, event: Event) -> None:
-        reserved = _read(_Committed, event).reserved
+        reserved = read(_Committed, event.content, others=True).reserved
         held = self._by_reservation.get(reserved)
         if held is None:
             raise ConfigError("it has an impossible reserved: no entry of this number pays for a round.")
@@ -288,7 +289,7 @@ class AccountBook:
         self._taken[held.opened.dataset, paid.run, paid.server_round] = paid
 
     def _retire(self, event: Event) -> None:
-        found = _read(_Retired, event)
+        found = read(_Retired, event.content, others=True)
         held = self._held(found.dataset)
         del self._in_use[found.dataset]
         held.retired = found.time
@@ -357,24 +358,19 @@ def lineages(accounts: Iterable[Account]) -> list[list[Account]]:
     return [[held[position] for position in group] for group in groups]
 
 
-def _read(kind: type[Record], event: Event) -> Record:
-    """The fields of `kind` in the event; UnfitError, which names the field, for one that does not fit."""
-    return kind(**fields_of(kind, event.content, others=True))
-
-
 def _identity(event: Event) -> Identity:
     """An older fl_dp noted no source or sketch: its data sets count as whole sets of that name.
 
     If no unit is noted, it is the record. The `traces` that 1.0 noted are passed over.
     """
     noted = {key: value for key, value in event.content.items() if value is not None}
-    return Identity(**fields_of(Identity, {"source": noted.get("dataset"), **noted}, others=True))
+    return read(Identity, {"source": noted.get("dataset"), **noted}, others=True)
 
 
 def _paid_round(event: Event) -> tuple[str, LedgerRound]:
     """The data set that paid, and the round."""
     unprotected = {"noise_multiplier": 0.0} if event.content["kind"] == UNPROTECTED else {}
-    c = _Reserved(**fields_of(_Reserved, {**event.content, **unprotected}, others=True))
+    c = read(_Reserved, {**event.content, **unprotected}, others=True)
     entry = Entry(c.sample_rate, c.noise_multiplier, c.steps, c.shares)
     arithmetic = _known_arithmetic(c.arithmetic, event.id)
     paid = LedgerRound(event.id, c.time, c.run, c.round, entry, c.budget, False, arithmetic, c.inputs)

@@ -18,6 +18,7 @@ from fl_dp.accounting.ledger.database import Database, Format
 from fl_dp.accounting.ledger.hash_chain import Row, chain_hash, first_broken
 from fl_dp.config.files import DAMAGED
 from fl_dp.errors import LedgerError
+from fl_dp.schema import canonical
 
 _SECRET_BYTES = 32
 SECRET = "CREATE TABLE IF NOT EXISTS secret (key BLOB NOT NULL)"  # created on first use
@@ -36,7 +37,6 @@ FORMAT = Format(
 )
 
 Content = Mapping[str, Any]
-_to_json = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class EventLog:
 
     def append(self, content: Content) -> Event:
         """Add an event. Call it only inside `writing`, after `new_events` has returned all before it."""
-        text = _to_json(content)
+        text = canonical(content, spaced=True)
         number, previous = self._seen
         hashed = chain_hash(previous, text)
         made = self.database.execute("INSERT INTO events (content, hash) VALUES (?, ?)", (text, hashed))

@@ -14,7 +14,7 @@ import numpy as np
 from fl_dp.accounting.ledger.overlap import MANY_LINES, numbers_of, share_many, sketch
 from fl_dp.accounting.ledger.requests import DataDeclaration, Digests
 from fl_dp.config.data import RECORD
-from fl_dp.decoding import By
+from fl_dp.schema import Read
 
 
 def _sketch(found: object) -> str:
@@ -25,7 +25,7 @@ def _sketch(found: object) -> str:
     return found
 
 
-Sketch = Annotated[str, By(_sketch)]
+Sketch = Annotated[str, Read(_sketch)]
 _RETIRE = "retire {held} (fl-dp ledger retire); what is spent cannot be undone"
 
 

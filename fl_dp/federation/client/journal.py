@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from fl_dp.config.files import DAMAGED
-from fl_dp.decoding import fields_of
 from fl_dp.durable_files import NewLines, open_private, private_folder
 from fl_dp.reporting.console import rounded_up
 from fl_dp.reporting.reports import NOT_PRIVATE
 from fl_dp.reporting.wording import counted
+from fl_dp.schema import read
 
 logger = logging.getLogger("fl_dp.clients")
 
@@ -66,7 +66,7 @@ class Line:
     def of_json(cls, text: str) -> Self | None:
         """The line in a text; None if it is no line, or one that was cut off."""
         try:
-            return cls(**fields_of(cls, json.loads(text), others=True))
+            return read(cls, json.loads(text), others=True)
         except DAMAGED:
             return None
 

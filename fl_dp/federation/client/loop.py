@@ -12,6 +12,7 @@ from typing import Any
 
 from flwr.app import Context, Message, MessageType, RecordDict
 
+from fl_dp.accounting.ledger.accounts import KINDS
 from fl_dp.config.client import ClientConfig
 from fl_dp.durable_files import open_private
 from fl_dp.errors import FederationError
@@ -20,6 +21,7 @@ from fl_dp.federation.client.final_model import keep_final_model
 from fl_dp.federation.client.isolated import answered_apart
 from fl_dp.federation.client.secure_member import take_part
 from fl_dp.federation.link.site_link import LinkLostError, LinkRefusedError, SiteLink
+from fl_dp.federation.secure_sum.terms import Head
 from fl_dp.federation.secure_sum.wire import SECURE_SUM, take_kept
 from fl_dp.federation.wire.messages import (
     FINAL_MODEL,
@@ -28,7 +30,8 @@ from fl_dp.federation.wire.messages import (
     config_record,
     refusal_to_content,
 )
-from fl_dp.records import Refusal
+from fl_dp.records import Refusal, RoundPlan
+from fl_dp.schema import warm
 from fl_dp.statements import PURPOSE
 
 logger = logging.getLogger("fl_dp.clients")
@@ -71,6 +74,7 @@ class ClientLoop:
 
     def run(self) -> None:
         """Answer until the run is over (`once`), or for ever; on SystemExit, first leaves the server."""
+        warm(RoundPlan, Head, *KINDS)
         try:
             self._run()
         except SystemExit:

@@ -13,35 +13,35 @@ A place is a member's number in the terms, from 0. Lists "by place" have one ent
 from dataclasses import dataclass
 from typing import Annotated
 
-from fl_dp.decoding import Range, length
 from fl_dp.federation.secure_sum.key_shares import SHARE_BYTES
-from fl_dp.federation.secure_sum.keys import KEY_BYTES, OVERHEAD
-from fl_dp.federation.secure_sum.terms import MEMBERS, MOST_NUMBERS, SIGNATURE_BYTES, Message
+from fl_dp.federation.secure_sum.keys import OVERHEAD
+from fl_dp.federation.secure_sum.terms import MEMBERS, MOST_NUMBERS, Key, Message, Signature
 from fl_dp.records import MOST_MEMBERS
+from fl_dp.schema import Range, length
 
 AGREEMENT_PURPOSE = "secure sum terms"  # of a signature, over the digest of the terms
 SURVIVORS_PURPOSE = "secure sum survivors"  # over `survivors_body`
 SEALED_BYTES = 2 * SHARE_BYTES + OVERHEAD  # a share of a seed and one of a mask key
-Place = Annotated[tuple[int, ...], MEMBERS, Range(0, MOST_MEMBERS - 1)]
-Signatures = Annotated[tuple[bytes, ...], MEMBERS, length(SIGNATURE_BYTES)]
-Sealed = Annotated[tuple[bytes, ...], MEMBERS, length(SEALED_BYTES)]
+Place = Annotated[tuple[Annotated[int, Range(0, MOST_MEMBERS - 1)], ...], MEMBERS]
+Signatures = Annotated[tuple[Signature, ...], MEMBERS]
+Sealed = Annotated[tuple[Annotated[bytes, length(SEALED_BYTES)], ...], MEMBERS]
 
 
 @dataclass(frozen=True, slots=True)
 class Advertisement(Message):
     """A member's fresh public keys and its site's signature: see `Member`."""
 
-    mask_key: Annotated[bytes, length(KEY_BYTES)]
-    share_key: Annotated[bytes, length(KEY_BYTES)]
-    seed_key: Annotated[bytes, length(KEY_BYTES)]
-    signature: Annotated[bytes, length(SIGNATURE_BYTES)]
+    mask_key: Key
+    share_key: Key
+    seed_key: Key
+    signature: Signature
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing(Message):
     """agreement: the site's signature of the terms' digest. ciphertexts: by place, without its own."""
 
-    agreement: Annotated[bytes, length(SIGNATURE_BYTES)]
+    agreement: Signature
     ciphertexts: Sealed
 
 
@@ -71,7 +71,7 @@ class Survivors(Message):
 class Confirmation(Message):
     """signature: the site's, of the terms' digest and the survivors."""
 
-    signature: Annotated[bytes, length(SIGNATURE_BYTES)]
+    signature: Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Confirmations(Message):
 class Opening(Message):
     """shares: by place; of a survivor's seed, of any other member's mask key."""
 
-    shares: Annotated[tuple[bytes, ...], MEMBERS, length(SHARE_BYTES)]
+    shares: Annotated[tuple[Annotated[bytes, length(SHARE_BYTES)], ...], MEMBERS]
 
 
 def survivors_body(digest: bytes, places: tuple[int, ...]) -> bytes:

@@ -5,27 +5,27 @@ all members and keys; each member signs their digest before anybody masks anythi
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
 
-from fl_dp.decoding import AtMost, Digits, Range, decode, encoded, length
 from fl_dp.errors import ConfigError, DeclinedError
 from fl_dp.federation.secure_sum.keys import KEY_BYTES, PREFIX, are_distinct
 from fl_dp.federation.secure_sum.limits import Limits, check_threshold, checked_shares
 from fl_dp.kits.keys import is_signed
 from fl_dp.records import MOST_MEMBERS
 from fl_dp.reporting.wording import counted
+from fl_dp.schema import Digits, Range, canonical, encoded, length, read
 
 ATTEMPT_DIGITS = 32
 MODULUS = "2^64"
-MEMBERS = AtMost(MOST_MEMBERS)  # entries of a list by place
+MEMBERS = Range(0, MOST_MEMBERS)  # entries of a list by place
 MOST_NUMBERS = 2**31  # of a vector
 KEYS_PURPOSE = "secure sum keys"  # of a signature
-SIGNATURE_BYTES = 64
+Key = Annotated[bytes, length(KEY_BYTES)]
+Signature = Annotated[bytes, length(64)]
 
 
 class Message:
@@ -39,7 +39,7 @@ class Message:
     @classmethod
     def from_fields(cls, found: Mapping[str, Any]) -> Self:
         """ConfigError for what no honest sender sends."""
-        return decode(cls, found)
+        return read(cls, found)
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,12 @@ class Member:
 class _Columns:
     """The members as they are sent, in columns."""
 
-    names: Annotated[tuple[str, ...], MEMBERS, Range(1, 200)]
-    sites: Annotated[tuple[str, ...], MEMBERS, Digits(64)]
-    mask_keys: Annotated[tuple[bytes, ...], MEMBERS, length(KEY_BYTES)]
-    share_keys: Annotated[tuple[bytes, ...], MEMBERS, length(KEY_BYTES)]
-    seed_keys: Annotated[tuple[bytes, ...], MEMBERS, length(KEY_BYTES)]
-    signatures: Annotated[tuple[bytes, ...], MEMBERS, length(SIGNATURE_BYTES)]
+    names: Annotated[tuple[Annotated[str, Range(1, 200)], ...], MEMBERS]
+    sites: Annotated[tuple[Annotated[str, Digits(64)], ...], MEMBERS]
+    mask_keys: Annotated[tuple[Key, ...], MEMBERS]
+    share_keys: Annotated[tuple[Key, ...], MEMBERS]
+    seed_keys: Annotated[tuple[Key, ...], MEMBERS]
+    signatures: Annotated[tuple[Signature, ...], MEMBERS]
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Terms:
     def from_fields(cls, found: Mapping[str, Any]) -> Self:
         """ConfigError for what no honest server sends. Does not check signatures: see `check_terms`."""
         ours = set(_Columns.__dataclass_fields__)
-        columns = decode(_Columns, {name: one for name, one in found.items() if name in ours})
+        columns = read(_Columns, {name: one for name, one in found.items() if name in ours})
         head = Head.from_fields({name: one for name, one in found.items() if name not in ours})
         values = [getattr(columns, name) for name in _Columns.__dataclass_fields__]
         if len({len(one) for one in values}) != 1:
@@ -229,7 +229,7 @@ def check_terms(terms: Terms, limits: Limits, roster: Collection[str], own: str)
 
 
 def _digest(what: str, table: Mapping[str, Any]) -> bytes:
-    spelled = json.dumps({name: _spelled(one) for name, one in table.items()}, sort_keys=True)
+    spelled = canonical({name: _spelled(one) for name, one in table.items()}, spaced=True)
     return hashlib.sha256(PREFIX + b" " + what.encode() + b"\0" + spelled.encode()).digest()
 
 

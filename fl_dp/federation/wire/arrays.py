@@ -12,8 +12,8 @@ from flwr.app import Array, ArrayRecord
 from flwr.common.constant import SType
 from numpy.lib import format as npy
 
-from fl_dp.decoding import some_names
 from fl_dp.errors import ConfigError
+from fl_dp.schema import some_names
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

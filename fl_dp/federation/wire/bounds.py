@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fl_dp.config.client import is_name
-from fl_dp.decoding import AtMost, By, Range, encoded, some_names
 from fl_dp.errors import ConfigError
 from fl_dp.records import (
-    ARITHMETICS,
     LEAST_EPSILON,
     LEAST_NOISE,
     MOST_EPSILON,
@@ -22,6 +20,7 @@ from fl_dp.records import (
     ClientProfile,
     Entry,
 )
+from fl_dp.schema import Range, Read, encoded, some_names
 
 MOST_ENTRIES = 64  # mechanisms of one ledger in one message; each takes an accountant up to a second
 LEAST_RATE = 1.0 / MOST_RECORDS  # of a draw of one record
@@ -34,17 +33,17 @@ def _noise(found: object) -> float:
     return found
 
 
-_MANY = AtMost(MOST_ENTRIES)
+_MANY = Range(0, MOST_ENTRIES)
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
     """A ledger's entries as they are sent, in columns."""
 
-    sample_rate: Annotated[tuple[float, ...], _MANY, Range(LEAST_RATE, 1)]
-    noise_multiplier: Annotated[tuple[Annotated[float, By(_noise)], ...], _MANY]
-    steps: Annotated[tuple[int, ...], _MANY, Range(1, MOST_STEPS)]
-    shares: Annotated[tuple[int, ...], _MANY, Range(1, MOST_MEMBERS)]
+    sample_rate: Annotated[tuple[Annotated[float, Range(LEAST_RATE, 1)], ...], _MANY]
+    noise_multiplier: Annotated[tuple[Annotated[float, Read(_noise)], ...], _MANY]
+    steps: Annotated[tuple[Annotated[int, Range(1, MOST_STEPS)], ...], _MANY]
+    shares: Annotated[tuple[Annotated[int, Range(1, MOST_MEMBERS)], ...], _MANY]
 
 
 def check_profile(profile: ClientProfile) -> None:
@@ -56,7 +55,6 @@ def check_profile(profile: ClientProfile) -> None:
         "epsilon_alone",
         f"0, or a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}",
     )
-    require(profile.arithmetic in ARITHMETICS, "arithmetic", " or ".join(ARITHMETICS))
 
 
 def entries_of(columns: Spent) -> tuple[Entry, ...]:

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, MessageType, RecordDict
 
-from fl_dp.decoding import Range, encoded
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
 from fl_dp.federation.wire.bounds import require_only
 from fl_dp.federation.wire.messages import (
@@ -21,7 +20,7 @@ from fl_dp.federation.wire.messages import (
     REFUSAL,
     SPENT,
     array_record,
-    fields_in,
+    read_in,
     record_of,
     refusal_from_content,
     spent_from_content,
@@ -36,6 +35,7 @@ from fl_dp.records import (
     Leaves,
     Refusal,
 )
+from fl_dp.schema import Range, Read, encoded
 
 EVALUATE = MessageType.EVALUATE
 EVALUATION, HISTOGRAM, CELLS = "evaluation", "histogram", "cells"
@@ -57,6 +57,13 @@ class EvaluationPlan:
     unit: str
 
 
+def _cells(record: ArrayRecord) -> NDArray:
+    found: Any = record.get(CELLS)
+    length = found.shape[0] if found is not None and len(found.shape) == 1 else -1
+    expected: Mapping[str, ArraySpec] = {CELLS: ArraySpec((length,), np.dtype(np.float64))}
+    return decode(record, expected)[CELLS]
+
+
 @dataclass(frozen=True, slots=True)
 class SiteHistogram:
     """A client's answer: the noised histogram of its test records.
@@ -66,7 +73,7 @@ class SiteHistogram:
     the one that computes it.
     """
 
-    cells: Annotated[NDArray, Leaves("noised, which evaluate-epsilon pays for")]
+    cells: Annotated[NDArray, Read(_cells), Leaves("noised, which evaluate-epsilon pays for")]
     spent: Annotated[tuple[Entry, ...], Leaves("from its operator's evaluate-epsilon")]
     epsilon: Annotated[float, Range(0, MOST_EPSILON), Leaves("computed from spent")]
     delta: Annotated[float, Range(LEAST_DELTA, MOST_DELTA), Leaves("its operator's choice")]
@@ -82,7 +89,7 @@ def evaluation_to_content(plan: EvaluationPlan, arrays: ArrayRecord) -> RecordDi
 def evaluation_from_content(content: RecordDict) -> EvaluationPlan:
     """ConfigError for a message that is none, or impossible. The weights are not decoded yet."""
     require_only(content, (EVALUATION, ARRAYS))
-    return EvaluationPlan(**fields_in(content, EVALUATION, EvaluationPlan))
+    return read_in(content, EVALUATION, EvaluationPlan)
 
 
 def histogram_to_content(answer: SiteHistogram) -> RecordDict:
@@ -100,13 +107,5 @@ def histogram_from_content(content: RecordDict) -> SiteHistogram | Refusal:
     if REFUSAL in content:
         return refusal_from_content(content)
     require_only(content, (HISTOGRAM, SPENT, ARRAYS))
-    fields = fields_in(content, HISTOGRAM, SiteHistogram, apart=(CELLS, SPENT))
-    cells = _cells(array_record(content, ARRAYS))
-    return SiteHistogram(**{**fields, "cells": cells, "spent": spent_from_content(content)})
-
-
-def _cells(record: ArrayRecord) -> NDArray:
-    found: Any = record.get(CELLS)
-    length = found.shape[0] if found is not None and len(found.shape) == 1 else -1
-    expected: Mapping[str, ArraySpec] = {CELLS: ArraySpec((length,), np.dtype(np.float64))}
-    return decode(record, expected)[CELLS]
+    cells, spent = array_record(content, ARRAYS), spent_from_content(content)
+    return read_in(content, HISTOGRAM, SiteHistogram, cells=cells, spent=spent)

@@ -14,12 +14,11 @@ alone; what is not a field of these does not leave the client.
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fl_dp.clean_text import one_line
-from fl_dp.decoding import encoded, fields_of
 from fl_dp.errors import ConfigError
 from fl_dp.federation.wire.arrays import ArraySpec, NDArray, decode, encode
 from fl_dp.federation.wire.bounds import Spent, check_profile, entries_of, require_only
@@ -33,6 +32,7 @@ from fl_dp.records import (
     RoundPlan,
     leaving,
 )
+from fl_dp.schema import encoded, read
 
 ARRAYS, PLAN, PROFILE, REFUSAL, REPORT, SPENT = "arrays", "plan", "profile", "refusal", "report", "spent"
 FINAL_MODEL = "query.final_model"  # a kind of message: the model of a run that is over
@@ -45,6 +45,7 @@ NO_REASON = "it gave no reason"
 UPDATE_RECORDS = frozenset((REPORT, SPENT, ARRAYS))
 
 _APART = ("arrays", "spent")  # fields with records of their own
+Kind = TypeVar("Kind")
 
 
 def config_record(content: RecordDict, name: str) -> ConfigRecord | None:
@@ -73,7 +74,7 @@ def plan_from_content(content: RecordDict) -> tuple[RoundPlan, ArrayRecord]:
 
 def plan_only(content: RecordDict) -> RoundPlan:
     """The plan of a message, which may lack the weights."""
-    return RoundPlan(**fields_in(content, PLAN, RoundPlan))
+    return read_in(content, PLAN, RoundPlan)
 
 
 def profile_to_content(profile: ClientProfile) -> RecordDict:
@@ -87,7 +88,7 @@ def profile_from_content(content: RecordDict) -> ClientProfile | Refusal:
         return refusal_from_content(content)
     _check_protocol(content)
     require_only(content, (VERSION, PROFILE, SPENT))
-    profile = ClientProfile(**fields_in(content, PROFILE, ClientProfile), spent=spent_from_content(content))
+    profile = read_in(content, PROFILE, ClientProfile, spent=spent_from_content(content))
     check_profile(profile)
     return profile
 
@@ -130,8 +131,8 @@ def reply_from_content(
             raise ConfigError(f"array {name!r}: holds values beyond {MOST_WEIGHT:g}.")
     except ConfigError as error:
         arrays, problem = {}, str(error)
-    report = fields_in(content, REPORT, LocalUpdate)
-    return LocalUpdate(arrays=arrays, spent=spent_from_content(content), **report), problem
+    spent = spent_from_content(content)
+    return read_in(content, REPORT, LocalUpdate, arrays=arrays, spent=spent), problem
 
 
 def beyond_use(arrays: Mapping[str, NDArray]) -> str | None:
@@ -142,8 +143,8 @@ def beyond_use(arrays: Mapping[str, NDArray]) -> str | None:
 
 def refusal_from_content(content: RecordDict) -> Refusal:
     require_only(content, (REFUSAL,))
-    fields = fields_in(content, REFUSAL, Refusal)
-    return Refusal(**{**fields, "reason": one_line(fields["reason"]) or NO_REASON})
+    refusal = read_in(content, REFUSAL, Refusal)
+    return dataclasses.replace(refusal, reason=one_line(refusal.reason) or NO_REASON)
 
 
 def record_of(leaves: Any, apart: Collection[str] = _APART) -> ConfigRecord:
@@ -158,12 +159,12 @@ def spent_record(entries: Sequence[Entry]) -> ConfigRecord:
 
 
 def spent_from_content(content: RecordDict) -> tuple[Entry, ...]:
-    return entries_of(Spent(**fields_in(content, SPENT, Spent)))
+    return entries_of(read_in(content, SPENT, Spent))
 
 
-def fields_in(content: RecordDict, name: str, kind: type, apart: Collection[str] = _APART) -> dict[str, Any]:
-    """The fields of that kind in the config record `name`, except those `apart`, which are elsewhere."""
+def read_in(content: RecordDict, name: str, kind: type[Kind], **apart: Any) -> Kind:
+    """The `kind` in the config record `name`. apart: its fields that are not there."""
     record = config_record(content, name)
     if record is None:
         raise ConfigError(f"message without the record {name!r}; do both sides run the same fl_dp?")
-    return fields_of(kind, dict(record.items()), apart=apart, whole=True)
+    return read(kind, dict(record.items()), apart=apart, whole=True)

@@ -15,11 +15,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fl_dp.reporting.reports import SCHEMA
 from fl_dp.reporting.run_files import read_part
 
 Z = 1.959964  # deviations of an interval at 95 %
@@ -55,8 +54,6 @@ class Histogram:
     """Test records by their score, a probability, of the class. ends: bins + 1, from 0 to 1. places: the
     score that stands for each bin. counts: of others and of the class. deviation: of the noise of each.
     """
-
-    __pydantic_config__: ClassVar = SCHEMA
 
     of_class: Annotated[str, Field(alias="class")]
     ends: tuple[float, ...]
@@ -106,8 +103,6 @@ class Outcomes:
     confusion: counts by class and by the class that was predicted, or none. withheld: why nothing is told;
     else empty.
     """
-
-    __pydantic_config__: ClassVar = SCHEMA
 
     format: Literal[1]
     classes: tuple[str, ...] = ()

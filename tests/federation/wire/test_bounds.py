@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.config.client import is_name
-from fl_dp.decoding import decode
 from fl_dp.errors import AccountingError, ConfigError
 from fl_dp.federation.wire import bounds, messages
 from fl_dp.records import ClientProfile, Entry
+from fl_dp.schema import read
 
 PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, (), "pld")
 SIZES = st.integers(0, 9).map(lambda power: 10**power)
@@ -23,7 +23,7 @@ NOISES = st.one_of(st.floats(-3, 6).map(lambda power: 10**power), st.sampled_fro
 
 def _entries(*columns):
     names = (field.name for field in fields(bounds.Spent))
-    return bounds.entries_of(decode(bounds.Spent, dict(zip(names, columns, strict=True))))
+    return bounds.entries_of(read(bounds.Spent, dict(zip(names, columns, strict=True))))
 
 
 NAMES = ("..", ".", ".hidden", "a/b", "../a", "a\\b", "", " a", "a ", "a\nb", "a\x1b[2J", "\u202ea", "x" * 65)

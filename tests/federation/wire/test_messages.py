@@ -8,13 +8,13 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from local_updates import local_update
 
 from fl_dp.clean_text import LONGEST
-from fl_dp.decoding import encoded
 from fl_dp.errors import BudgetExhaustedError, CallError, ConfigError, DataError, DeclinedError, LedgerError
 from fl_dp.federation.client.payment import refusal_of
 from fl_dp.federation.wire import messages
 from fl_dp.federation.wire.arrays import decode, encode, specs
 from fl_dp.federation.wire.bounds import require_only
 from fl_dp.records import ClientProfile, Entry, Refusal, RoundPlan
+from fl_dp.schema import encoded
 
 AT_HOME = "its {} cannot be used; its own log says why"
 UNEXPECTED = "an unexpected error; its own log says which"
@@ -117,9 +117,12 @@ def plan_record(**changes):
         (RecordDict(), "without the record 'plan'"),
         (RecordDict({"plan": ConfigRecord(encoded(PLAN))}), "without the array record 'arrays'"),
         (RecordDict({"plan": ArrayRecord()}), "without the record 'plan'"),
-        (plan_record(steps=1.5), "impossible steps: expected an integer"),
-        (plan_record(steps=True), "impossible steps: expected an integer"),
-        (plan_record(noise_multiplier="1"), "impossible noise_multiplier: expected a number"),
+        (plan_record(steps=1.5), "impossible steps: Input should be a valid integer"),
+        (plan_record(steps=True), "impossible steps: Input should be a valid integer"),
+        (
+            plan_record(noise_multiplier="1"),
+            "impossible noise_multiplier: Input should be an instance of float",
+        ),
         (plan_record(epsilon=100.0), "same fl_dp"),
     ],
 )

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from flwr.app import ConfigRecord
 
-from fl_dp import decoding, statements
+from fl_dp import schema, statements
 from fl_dp.errors import ConfigError
 from fl_dp.federation.secure_sum import messages as of_sums
 from fl_dp.federation.secure_sum import wire
@@ -22,7 +22,7 @@ PROFILE = ClientProfile("hospital-3", 640, 3.0, 1e-5, (), "pld")
 def fields(*modules: ModuleType) -> str:
     """The names of all fields that messages have, by class."""
     held = [one for module in modules for one in vars(module).values() if isinstance(one, type)]
-    kinds = [one for one in held if dataclasses.is_dataclass(one) and one.__module__ != decoding.__name__]
+    kinds = [one for one in held if dataclasses.is_dataclass(one) and one.__module__ != schema.__name__]
     named = {kind.__name__: [field.name for field in dataclasses.fields(kind)] for kind in kinds}
     return sha256(repr((sorted(named.items()), wire.STAGES)).encode()).hexdigest()[:16]
 

@@ -1,5 +1,7 @@
 """From the drawn indices to the tensors of a step, and what the engine must know of them beforehand."""
 
+import secrets
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +14,13 @@ from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.probe import probe
 from fl_dp.engine.tracing.axis import BatchAxis
 from fl_dp.engine.tracing.capture import UseKey
+from fl_dp.engine.tracing.draws import Watch, kept_random_state
+from fl_dp.engine.tracing.mixing import MixingWatch
 from fl_dp.engine.tracing.structure import map_tensors
 from fl_dp.training.augmentation import Views, Words
 from fl_dp.training.objective import Batch, Objective
 
+_SYNTHETIC = 8  # examples whose losses are searched for mixing
 _MODEL = "model"  # attribute of `_OfRows`, and so the head of its parameters' names
 
 
@@ -54,6 +59,17 @@ def axes_of(model: nn.Module, objective: Objective, device: torch.device) -> Axe
     """
     inputs = objective.blank(1)[0][:0].to(device)
     return _without_head(probe(_OfRows(model), inputs)) if objective.rows else probe(model, inputs)
+
+
+def check_own_losses(losses_of: Callable[..., Tensor], objective: Objective) -> None:
+    """ProbeError if losses of random examples move one another, or draw random numbers from elsewhere than
+    torch's global generator. For use before a payment.
+    """
+    with kept_random_state():
+        batch = objective.blank(_SYNTHETIC)
+        with Watch(secrets.randbits(32)):  # a secret seed, as when the model is watched
+            losses_of(*batch)
+    MixingWatch(losses_of, every=1).look(*batch)
 
 
 class _OfRows(nn.Module):

@@ -7,10 +7,10 @@
     engine.attach(optimizer, sampler=sampler)
     optimizer.step(loss=engine.losses(x, y))  # no losses.backward()
 
-A thin adapter over the functions of `training/step.py`, with the names of private_CNN (Bu, Mao, Xu 2022).
-The guarantee needs every batch to be Poisson-sampled with rate batch_size / sample_size, and losses that do not
-mix examples. With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw is said with every
-epsilon (`spent.py`); docs/engine.md lists what is checked.
+A thin adapter over `training/step.py`, with the names of private_CNN (Bu, Mao, Xu 2022). The guarantee needs
+every batch to be Poisson-sampled with rate batch_size / sample_size, and losses that do not mix examples.
+With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw is said with every epsilon
+(`spent.py`); docs/engine.md lists what is checked.
 """
 
 from collections.abc import Callable, Iterable, Mapping

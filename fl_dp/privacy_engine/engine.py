@@ -28,7 +28,7 @@ from fl_dp.engine.clip_functions import ClipFunction, clip_function
 from fl_dp.engine.clipping import ClippedSum, check_losses, checked_groups
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
 from fl_dp.engine.noise.gaussian import count_of
-from fl_dp.engine.noise.grid import PassGrid, pass_grid
+from fl_dp.engine.noise.grid import NoiseGrid, pass_grid
 from fl_dp.engine.precision import check_overrides
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError
@@ -379,7 +379,7 @@ class PrivacyEngine(Fixed, Reports):
         }
         count, most = count_of(self.parameters.values()), self._rule.most
 
-        def grid_of(size: int) -> PassGrid:
+        def grid_of(size: int) -> NoiseGrid:
             return pass_grid(self.sensitivity, self.noise_multiplier, count, most, size)
 
         ranks.start(settings, self.module, self.parameters, optimizer, sampler, grid_of, most)

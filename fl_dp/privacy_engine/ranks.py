@@ -28,7 +28,7 @@ from torch import distributed as dist
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.gaussian import add_noise, count_of, multiples_of, numbers_of
 from fl_dp.engine.noise.generators import keyed_state
-from fl_dp.engine.noise.grid import PassGrid
+from fl_dp.engine.noise.grid import NoiseGrid
 from fl_dp.engine.noise.randomness import KEY_BYTES, Randomness
 from fl_dp.engine.rounding import long_type
 from fl_dp.engine.sampling import PoissonSampler
@@ -94,7 +94,7 @@ class Ranks:
         parameters: Mapping[str, nn.Parameter],
         optimizer: torch.optim.Optimizer,
         sampler: PoissonSampler | None,
-        grid_of: Callable[[int], PassGrid],
+        grid_of: Callable[[int], NoiseGrid],
         most: int,
     ) -> None:
         """Compare the ranks, and give `sampler` the draws that all make. ConfigError where ranks differ.
@@ -129,7 +129,7 @@ class Ranks:
     def gather(self, clipped: ClippedSum) -> None:
         """Add one pass's clipped sum, as integers, to those of this rank."""
         sums = [grad.contiguous() for grad in clipped.grads.values()]  # in one order on all ranks
-        multiples = multiples_of(sums, self._grid.grid.spacing, self._grid.cut)
+        multiples = multiples_of(sums, self._grid)
         if self._passes:
             self._passes[0] += multiples
         else:
@@ -181,7 +181,7 @@ class Ranks:
         with self._together():
             dist.reduce(total, self._zero, group=self._group)
             if self.rank == 0:
-                add_noise(total, self._grid.grid, "secure")
+                add_noise(total, self._grid, "secure")
             else:
                 total.zero_()  # what an exchange leaves here may be a sum without noise
             dist.broadcast(total, self._zero, group=self._group)
@@ -189,7 +189,7 @@ class Ranks:
             name: torch.empty_like(one, dtype=long_type(one), memory_format=torch.contiguous_format)
             for name, one in self._parameters.items()
         }
-        return numbers_of(total.to(self._device), self._grid.grid, like)
+        return numbers_of(total.to(self._device), self._grid, like)
 
     def _nothing(self) -> Tensor:
         count = count_of(self._parameters.values())

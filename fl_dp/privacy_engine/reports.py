@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.engine.bounds import Bounds, Group
-from fl_dp.engine.clip_functions import ClipFunction
+from fl_dp.engine.bounds import Group
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_examples
@@ -94,12 +93,7 @@ class Reports(ABC):
 
     module: nn.Module
     parameters: Mapping[str, nn.Parameter]
-    clipping: ClipFunction
     batch_size: int
-    sample_rate: float
-    noise_multiplier: float
-    max_grad_norm: Bounds
-    sensitivity: float
     target_delta: float
     accountant: str
     chooser: KernelChooser

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, clock_for
-from fl_dp.engine.kernel_choice.memory import is_out_of_memory, peak_bytes
+from fl_dp.engine.kernel_choice.memory import peak_bytes, unless_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, room_in
 from fl_dp.engine.steady_rows import check_steady
 from fl_dp.errors import UnsteadyError
@@ -78,17 +79,25 @@ class Rehearsing:
     def fit_kernels(self, memory: int, rows: int) -> None:
         """Keep the chosen kernels if passes of so many rows nearly fit `memory` bytes.
 
-        Else use those that keep least, and warn if these do not fit either.
+        Else use those that keep least, and warn if these do not fit either. Only kernels that were tried are
+        chosen anew: a ghost kernel where that keeps less.
         """
         if self._one_by_one:
             return
         self.rehearse(rows)  # chooses kernels, if none are chosen yet
-
-        def rehearse(chooser: KernelChooser) -> ClippedSum:
-            self._passes.chooser = chooser
-            return self.rehearse(rows)
-
-        self._passes.chooser = chooser_that_fits(self._passes.chooser, rehearse, memory, rows, self.device)
+        chosen, pass_of = self._passes.chooser, partial(self.rehearse, rows)
+        least = {row.parameter: min(row.kept, key=row.kept.__getitem__) for row in chosen.rows if row.kept}
+        for kernels in (chosen.kernels, chosen.kernels | least):
+            self.use_kernels(kernels)
+            peak = unless_out_of_memory(lambda: peak_bytes(pass_of, self.device))
+            if peak is not None and peak <= room_in(memory, self.device):
+                return
+        logger.warning(
+            "a pass of %d examples takes more than memory-mib = %d, whatever its kernels: with "
+            'physical-batch-size = "auto" there are as many as fit',
+            rows,
+            memory >> 20,
+        )
 
     def choose_rows(self, at_most: int) -> int:
         """The quickest number of rows, up to `at_most`, for all passes of `step`.
@@ -104,7 +113,7 @@ class Rehearsing:
     def check_rows(self, rows: int) -> None:
         """UnsteadyError if an example's bits depend on its place in a pass of so many rows, or on the device.
 
-        Tried with random weights and the kernels in use, once for each combination.
+        Tried with random weights and the kernels in use, once for each combination of both.
         """
         rows, replicas = self.steady_rows(rows), self.clipped.replicas
         alone = self._one_by_one or rows == len(replicas.all) == 1
@@ -137,15 +146,9 @@ class Rehearsing:
 
     def _is_steady(self, rows: int) -> bool:
         """Whether an example's bits do not depend on its place, and there is enough memory to see that."""
-        try:
-            self.check_rows(rows)
-        except UnsteadyError:
-            return False
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            return False
-        return True
+        with suppress(UnsteadyError):
+            return bool(unless_out_of_memory(partial(_passes, self.check_rows, rows)))
+        return False
 
 
 def quickest_rows(
@@ -181,51 +184,14 @@ def rows_that_pass(check: Callable[[int], None], rows: int, at_most: int) -> int
     first: UnsteadyError | None = None
     for number in (rows, *instead_of(rows, at_most)):
         try:
-            check(number)
-            return number
+            if unless_out_of_memory(partial(_passes, check, number)) or first is None:
+                return number
         except UnsteadyError as error:
             first = first or error
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            if first is None:
-                return rows
     assert first is not None  # the error of `rows`
     raise first
 
 
-def chooser_that_fits(
-    chosen: KernelChooser,
-    rehearse: Callable[[KernelChooser], ClippedSum],
-    memory: int,
-    rows: int,
-    device: torch.device,
-) -> KernelChooser:
-    """A chooser with the kernels of `chosen`; with those that keep least, if so a pass takes too much memory.
-
-    Only kernels that were tried are chosen anew: a ghost kernel where that keeps less. If a pass of so many
-    rows does not fit `memory` bytes with these either, nearly, there is a warning. rehearse: runs such a pass
-    with the chooser's kernels.
-    """
-    least = {row.parameter: min(row.kept, key=row.kept.__getitem__) for row in chosen.rows if row.kept}
-    one = chosen
-    for kernels in (chosen.kernels, chosen.kernels | least):
-        one = KernelChooser(fixed=kernels)
-        if _fits(partial(rehearse, one), room_in(memory, device), device):
-            return one
-    logger.warning(
-        "a pass of %d examples takes more than memory-mib = %d, whatever its kernels: with "
-        'physical-batch-size = "auto" there are as many as fit',
-        rows,
-        memory >> 20,
-    )
-    return one
-
-
-def _fits(run: Callable[[], object], room: int, device: torch.device) -> bool:
-    try:
-        return peak_bytes(run, device) <= room
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-    return False
+def _passes(check: Callable[[int], None], rows: int) -> bool:
+    check(rows)
+    return True

@@ -74,7 +74,6 @@ class PrivateTrainer(Rehearsing):
         self.algorithm = algorithm_of(plan, rule.parameters)
         self._watch = MixingWatch(passes.losses_of, SEARCHED, _note)
         self._retreat = Retreat(self.fewer_rows)
-        self._step_randomness: tuple[Randomness, int, Randomness] | None = None
         self.draw_from(randomness or Randomness.system())
         self.share: Noisy = {}
 
@@ -85,7 +84,13 @@ class PrivateTrainer(Rehearsing):
 
     def draw_from(self, randomness: Randomness) -> None:
         """Let all steps, from the first one on, draw from `randomness`."""
-        self._randomness, self._steps = randomness, 0
+        self._randomness, self._steps = randomness, -1
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """source: the randomness of the next step."""
+        self._steps += 1
+        self.source = self._randomness.child("step", self._steps)
 
     def step(self, data: Examples, sample_rate: float, physical_batch_size: int) -> None:
         """One logical batch, in passes of `physical_batch_size` rows (see `rows.py`)."""
@@ -96,7 +101,7 @@ class PrivateTrainer(Rehearsing):
 
         go_on = self._give if self.plan.secure else self._descend
         take_step(self.rule, self.source, len(data), sample_rate, clipped_sum, go_on)
-        self._steps += 1
+        self.begin_step()
 
     def _give(self, share: Noisy) -> None:
         """What the client gives to a secure sum. It moves no weight, and is no update by itself."""
@@ -104,15 +109,6 @@ class PrivateTrainer(Rehearsing):
 
     def _descend(self, noisy: Noisy) -> None:
         descend(self.rule, noisy, self.algorithm.corrected, self.descent.step)
-
-    @property
-    def source(self) -> Randomness:
-        """The randomness of the next step; asked for several times a step."""
-        kept = self._step_randomness
-        if kept is None or kept[:2] != (self._randomness, self._steps):
-            child = self._randomness.child("step", self._steps)
-            self._step_randomness = kept = (self._randomness, self._steps, child)
-        return kept[2]
 
     @property
     def masks(self) -> Randomness:

@@ -127,7 +127,7 @@ def test_a_step_is_the_same_in_any_physical_batch(arithmetic):
         for _ in range(2):
             clipped = trainer._clipped_sum(data, draw(trainer.rule, trainer.source, len(data), 0.5), rows)
             found.append(clipped.grads["weight"].double())
-            trainer._steps += 1
+            trainer.begin_step()
     assert torch.allclose(found[0], found[2], atol=1e-7)
     assert torch.allclose(found[1], found[3], atol=1e-7)
     assert not torch.allclose(found[0], found[1], atol=1e-7)

@@ -27,8 +27,6 @@ from fl_dp.engine.bounds import Bounds, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
 from fl_dp.engine.clipping import ClippedSum, check_losses, checked_groups
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
-from fl_dp.engine.noise.gaussian import count_of
-from fl_dp.engine.noise.grid import NoiseGrid, pass_grid
 from fl_dp.engine.precision import check_overrides
 from fl_dp.engine.sampling import PoissonSampler
 from fl_dp.errors import ConfigError
@@ -377,12 +375,7 @@ class PrivacyEngine(Fixed, Reports):
             "kernels": (self.chooser.mode, sorted(self.chooser.fixed.items())),
             "steps": self.steps,
         }
-        count, most = count_of(self.parameters.values()), self._rule.most
-
-        def grid_of(size: int) -> NoiseGrid:
-            return pass_grid(self.sensitivity, self.noise_multiplier, count, most, size)
-
-        ranks.start(settings, self.module, self.parameters, optimizer, sampler, grid_of, most)
+        ranks.start(self._rule, self.sensitivity, settings, self.module, optimizer, sampler)
 
     def _set_grads(self) -> None:
         """Set the noisy mean gradient of everything pending. The step is counted before noise is drawn."""

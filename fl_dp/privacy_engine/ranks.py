@@ -16,7 +16,7 @@ All ranks together are one mechanism, with the epsilon of one process:
   depend on how many records come before them. So each rank gets its own from the system's entropy.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Literal

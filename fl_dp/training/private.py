@@ -100,8 +100,10 @@ class PrivateTrainer(Rehearsing):
                 return self._clipped_sum(data, drawn, physical_batch_size)
 
         go_on = self._give if self.plan.secure else self._descend
-        take_step(self.rule, self.source, len(data), sample_rate, clipped_sum, go_on)
-        self.begin_step()
+        try:
+            take_step(self.rule, self.source, len(data), sample_rate, clipped_sum, go_on)
+        finally:
+            self.begin_step()  # whatever ended the step, no other one draws what it has drawn
 
     def _give(self, share: Noisy) -> None:
         """What the client gives to a secure sum. It moves no weight, and is no update by itself."""

@@ -257,6 +257,6 @@ def test_rows_whose_bits_depend_on_their_place_are_refused_before_a_round(federa
     def by_place(*_: Any) -> None:
         raise UnsteadyError("the gradient of 1.weight depends on its place")
 
-    monkeypatch.setattr("fl_dp.training.private.check_steady", by_place)
+    monkeypatch.setattr("fl_dp.training.rehearsing.check_steady", by_place)
     with pytest.raises(UnsteadyError, match="depends on its place"):
         federation.actor().measure(federation.plan())

@@ -71,7 +71,7 @@ def _compared(name: str, options: argparse.Namespace) -> dict[str, int | float]:
     batch = data.batch(torch.arange(min(_MEAN, rows)))
     inputs, targets = filled(rows, batch)
     parameters = list(private._passes.parameters.values())
-    clipped = private.sum_of_pass(batch, rows)
+    clipped = private.clipped.sum_of_pass(batch, rows)
     replayed = private_trainer(name, data, device, Recorder(after=0.0))
     replayed.use_kernels(private.kernels)
 

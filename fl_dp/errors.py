@@ -12,6 +12,16 @@ from enum import IntEnum
 ENDS = (KeyboardInterrupt, GeneratorExit)
 
 
+def words_of(error: BaseException) -> str:
+    """The error's text for a log. User code may define exceptions whose text cannot be formed."""
+    try:
+        return str(error)
+    except BaseException as another:
+        if isinstance(another, ENDS):
+            raise
+        return type(error).__name__
+
+
 class FlDpError(Exception):
     """Root of the tree: an error that fl_dp anticipates and words itself."""
 

@@ -19,14 +19,14 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from fl_dp.engine.gradients.kept import Combine, Kept
-from fl_dp.engine.steady_rows import scaled, write_weights
+from fl_dp.engine.steady_rows import HUGE, LONG, scaled, write_weights
+from fl_dp.engine.tracing import harness
 from fl_dp.engine.tracing.draws import kept_random_state
 
 Batch = tuple[Tensor, ...]
 Passed = tuple[Tensor, dict[str, Kept]]  # losses (N,), and what is kept
 Pass = Callable[[Batch, Mapping[str, Tensor]], Passed]  # from a batch, and parameters and buffers by name
 
-_LARGE, _HUGE = 1e3, 1e20  # times the inputs of every fourth example; squares of the second overflow
 _BY_DATA = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
@@ -81,7 +81,7 @@ def _admitted(run: Pass, blank: Callable[[], Batch], state: Mapping[str, Tensor]
         if cancelling is not None:
             trained = {name: one.detach() for name, one in weights.items() if one.requires_grad}
             write_weights(trained, cancelling=cancelling)
-        for batch in (blank(), scaled(blank(), _LARGE), scaled(blank(), _HUGE)):
+        for batch in (blank(), scaled(blank(), LONG), scaled(blank(), HUGE)):
             _compare(run, recorded, batch, weights)
     return recorded
 
@@ -117,20 +117,14 @@ def _tags(node: Node) -> set[torch.Tag]:
 def _compare(run: Pass, recorded: Recorded, batch: Batch, state: Mapping[str, Tensor]) -> None:
     """NotRecordedError unless both give the same bits, and draw the same amount of random numbers."""
     before = torch.get_rng_state()
-    expected, after = run(batch, state), torch.get_rng_state()
+    expected, after = _numbers(*run(batch, state)), torch.get_rng_state()
     torch.set_rng_state(before)
-    found = recorded(batch, state)
+    found, examples = _numbers(*recorded(batch, state)), harness.Batch(batch, {}, len(batch[0]))
     if not torch.equal(after, torch.get_rng_state()):
         raise NotRecordedError("it draws otherwise")
-    pairs = zip(_numbers(*expected), _numbers(*found), strict=True)
-    if not all(_same(one, other) for one, other in pairs):
+    same = harness.again(examples)
+    if harness.moved(expected, found, same, harness.same_bits, examples.size, frozenset()):
         raise NotRecordedError("its numbers have other bits")
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    if (a.dtype, a.shape, a.stride()) != (b.dtype, b.shape, b.stride()):
-        return False
-    return bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
 def _flat(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
@@ -138,10 +132,11 @@ def _flat(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
 
 
 @torch.no_grad()
-def _numbers(losses: Tensor, kept: Mapping[str, Kept]) -> list[Tensor]:
+def _numbers(losses: Tensor, kept: Mapping[str, Kept]) -> harness.Outputs:
     """The results of a pass, and sums of them with a different factor for each example."""
     factors = torch.linspace(0.5, 1, len(losses), device=losses.device)
-    return _flat(losses, kept) + [one.weighted_sum(factors, None) for one in kept.values()]
+    found = [*_flat(losses, kept), *(one.weighted_sum(factors, None) for one in kept.values())]
+    return {str(number): one for number, one in enumerate(found)}
 
 
 def _copies(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -25,14 +25,25 @@ from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.gradients.layouts import GradientLayout
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.tracing.draws import LEVELS, RandomState, Watch, kept_random_state, seed_generators
+from fl_dp.engine.tracing.harness import (
+    ONE,
+    Batch,
+    Change,
+    Outputs,
+    again,
+    all_moved,
+    reordered,
+    same_bits,
+    taken,
+)
 from fl_dp.errors import UnsteadyError
 
-Batch = tuple[Tensor, ...]
-Run = Callable[[KernelChooser, Batch], Tensor]
+Examples = tuple[Tensor, ...]
+Run = Callable[[KernelChooser, Examples], Tensor]
 
 _SEED = 0x57EAD1E5
 _ALL = "all parameters together"
-_LONG, _HUGE = 1e3, 1e20  # factors for inputs of every fourth example, and of neighbours: squares overflow
+LONG, HUGE = 1e3, 1e20  # factors for inputs of every fourth example, and of neighbours: squares overflow
 # Sets of weights, with three passes each. Few numbers may be at the end of a tensor, and few of these have
 # two results (of a sigmoid's one in 27). Small models have few numbers to show it, but quick passes.
 _MOST_SETS, _FEWEST_SETS, _NUMBERS = 16, 2, 2**22
@@ -40,7 +51,7 @@ _MOST_SETS, _FEWEST_SETS, _NUMBERS = 16, 2, 2**22
 
 def check_steady(
     run: Run,
-    blank: Callable[[int], Batch],
+    blank: Callable[[int], Examples],
     parameters: Mapping[str, Tensor],
     chooser: KernelChooser,
     rows: int,
@@ -89,32 +100,28 @@ def write_weights(parameters: Mapping[str, Tensor], *, cancelling: bool) -> None
 
 
 def _compare(
-    run: Run, blank: Callable[[int], Batch], chooser: KernelChooser, rows: int, elsewhere: Sequence[Run]
+    run: Run, blank: Callable[[int], Examples], chooser: KernelChooser, rows: int, elsewhere: Sequence[Run]
 ) -> None:
     """Three passes: some examples, the same in another order, half of them in a third one beside others."""
-    examples, others = scaled(blank(rows), _LONG), scaled(blank(rows), _HUGE)
-    half, everyone = torch.arange(rows) % 2 == 0, torch.ones(rows, dtype=torch.bool)
-    mixed = tuple(
-        torch.where(half.view(-1, *(1,) * (one.dim() - 1)), one, other)
-        for one, other in zip(examples, others, strict=True)
-    )
-    orders = torch.arange(rows), torch.randperm(rows), torch.randperm(rows)
-    first, second, third = (
-        _noted(run, chooser, batch, order)
-        for batch, order in zip((examples, examples, mixed), orders, strict=True)
-    )
-    for found in (first.differing(second, everyone), first.differing(third, half)):
-        if found:
+    examples, others = (Batch(scaled(blank(rows), times), {}, rows) for times in (LONG, HUGE))
+    orders = torch.randperm(rows).tolist(), torch.randperm(rows).tolist()
+    mixed, stays = [one.clone() for one in others.args], range(0, rows, 2)
+    for into, one in zip(mixed, examples.args, strict=True):
+        into[::2] = one[::2]
+    halved = Change(Batch(tuple(mixed), {}, rows), stays, stays)
+    first = _noted(run, chooser, examples)
+    for change in (taken(examples, orders[0]), reordered(halved, orders[1])):
+        if found := _differing(first, _noted(run, chooser, change.batch), change):
             raise UnsteadyError(_words(found, chooser, rows))
     for other_device in elsewhere:
-        if found := first.differing(_noted(other_device, chooser, examples, orders[0]), everyone):
+        if found := _differing(first, _noted(other_device, chooser, examples), again(examples)):
             raise UnsteadyError(
                 f"The gradient of {found[0]} has other last bits on another device. With one record more, "
                 "later ones change devices, and would add something else. Name one device."
             )
 
 
-def scaled(batch: Batch, times: float) -> Batch:
+def scaled(batch: Examples, times: float) -> Examples:
     """The batch, with the inputs of every fourth example multiplied by `times` if they are numbers."""
     inputs, *rest = batch
     if inputs.is_floating_point():
@@ -135,60 +142,46 @@ def _words(found: list[str], chooser: KernelChooser, rows: int) -> str:
     )
 
 
-def _noted(run: Run, chooser: KernelChooser, examples: Batch, order: Tensor) -> "_Noted":
-    """What a pass reveals about the examples, in that order. If it draws random numbers, it is run again.
+def _differing(first: Outputs, found: Outputs, change: Change) -> list[str]:
+    """The parameters for which the change moved a bit."""
+    every = all_moved(first, found, change, same_bits, change.batch.size, frozenset(first))
+    names = [one.path for one in every]
+    if ONE in names:  # of other examples the gradient is finite
+        return [_ALL]
+    return [name for name in names if name != _ALL] or names
 
-    Masks belong to places: examples can be compared only if all places draw the same (`Watch`).
+
+def _noted(run: Run, chooser: KernelChooser, batch: Batch) -> Outputs:
+    """What a pass gives of each example: whether its gradient is finite; for each parameter, digests of all
+    that is kept, and one of the length of all gradients. One that is not finite adds nothing, whatever it is.
+
+    If the pass draws random numbers, it is run again. Masks belong to places: examples can be compared only
+    if all places draw the same (`Watch`).
     """
-    batch = tuple(part[order] for part in examples)
-    noted, before = _Noted(chooser, order), RandomState()
-    noted.take_lengths(run(noted, batch))
+    noting, before = _Noting(chooser), RandomState()
+    lengths = run(noting, batch.args)
     if before.has_moved():
-        noted = _Noted(chooser, order)
+        noting = _Noting(chooser)
         with Watch(_SEED, LEVELS[0]):
-            lengths = run(noted, batch)
-        noted.take_lengths(lengths)
-    return noted
+            lengths = run(noting, batch.args)
+    finite = lengths.isfinite()[:, None]
+    found = {ONE: finite, **noting.digests, _ALL: digests(lengths)[:, None]}
+    return {path: one.masked_fill(~finite.to(one.device), 0).cpu() for path, one in found.items()}
 
 
-class _Noted(KernelChooser):
-    """Another chooser's kernels, with digests of all that they keep of each example.
+class _Noting(KernelChooser):
+    """Another chooser's kernels, with digests (rows, ...) of all that they keep of each example."""
 
-    order: which example is at each place of the pass.
-    """
-
-    def __init__(self, chooser: KernelChooser, order: Tensor) -> None:
+    def __init__(self, chooser: KernelChooser) -> None:
         super().__init__()
-        self._chooser, self._order = chooser, order
-        self._digests: dict[str, list[Tensor]] = {}
-        self._lengths = self._finite = torch.empty(0)
+        self._chooser = chooser
+        self.digests: dict[str, Tensor] = {}
 
     def keep(self, name: str, layout: GradientLayout) -> Kept:
         """As the other chooser does, and note digests."""
         kept = self._chooser.keep(name, layout)
-        self._digests[name] = [self._by_example(digests(part)) for part in (kept.norm_squared, *kept.parts)]
+        self.digests[name] = torch.stack([digests(part) for part in (kept.norm_squared, *kept.parts)], 1)
         return kept
-
-    def take_lengths(self, lengths: Tensor) -> None:
-        """Note the lengths (rows,) of all gradients. One that is not finite adds nothing, whatever it is."""
-        self._lengths = self._by_example(digests(lengths))
-        self._finite = self._by_example(lengths.isfinite())
-
-    def differing(self, other: "_Noted", examples: Tensor) -> list[str]:
-        """The parameters for which one of the `examples` (rows,) has other bits in `other`."""
-        if not torch.equal(self._finite[examples], other._finite[examples]):
-            return [_ALL]
-        counted = examples & self._finite
-        names = [
-            name
-            for name, mine in self._digests.items()
-            if name not in other._digests
-            or any(bool((a != b)[counted].any()) for a, b in zip(mine, other._digests[name], strict=True))
-        ]
-        return names or [_ALL] * bool((self._lengths != other._lengths)[counted].any())
-
-    def _by_example(self, by_place: Tensor) -> Tensor:
-        return torch.empty_like(by_place, device="cpu").index_copy_(0, self._order, by_place.cpu())
 
 
 @torch.no_grad()

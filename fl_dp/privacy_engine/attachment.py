@@ -62,8 +62,7 @@ class UnprotectedSteps:
         self._module = module
         self._own = {id(parameter): parameter for parameter in parameters.values()}
         self._series = Series(1.0, 0.0)
-        _watch_all_optimizers()
-        _WATCHING[:] = [one for one in _WATCHING if one() is not None] + [weakref.ref(self)]
+        _watch_all_optimizers(self)
         self.start()
 
     @property
@@ -113,8 +112,7 @@ class Attachment:
         for name, value in added.items():
             setattr(optimizer, name, value)
         self._hooks = [optimizer.register_step_pre_hook(before_step), *hooks]
-        _watch_all_optimizers()
-        _WATCHING[:] = [one for one in _WATCHING if one() is not None] + [weakref.ref(self)]
+        _watch_all_optimizers(self)
 
     def check_other(self, optimizer: torch.optim.Optimizer) -> None:
         """ConfigError if a step of `optimizer` would move the parameters beside the attached one.
@@ -180,11 +178,15 @@ _NOTHING = object()
 _WATCHING: list[weakref.ref[Attachment | UnprotectedSteps]] = []
 
 
-@functools.cache
-def _watch_all_optimizers() -> RemovableHandle:
-    """Call each attachment's `check_other` before the steps of all optimizers, from now on.
+def _watch_all_optimizers(one: Attachment | UnprotectedSteps) -> None:
+    """Call its `check_other` before the steps of all optimizers, from now on."""
+    _hook_of_all()
+    _WATCHING[:] = [other for other in _WATCHING if other() is not None] + [weakref.ref(one)]
 
-    One hook for all, never removed: a step that just goes through PyTorch's table of these hooks, while an
+
+@functools.cache
+def _hook_of_all() -> RemovableHandle:
+    """One hook for all, never removed: a step that just goes through PyTorch's table of these hooks, while an
     engine becomes garbage or is attached by another thread, would raise if the table changed.
     """
 

@@ -1,6 +1,5 @@
 """What an engine checks beside the model: that it trains in one process, and the losses."""
 
-import random
 from typing import Any
 
 import torch
@@ -8,11 +7,10 @@ import torch.distributed
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from fl_dp.engine.tracing.mixing import LossesOf, check_no_mixing
+from fl_dp.engine.tracing.mixing import LossesOf, MixingWatch
 from fl_dp.errors import ConfigError
 
 _LARGE = 256.0  # a scale of GradScaler's, and no factor that people write
-_THOROUGH_FROM = 2  # examples: a smaller first batch cannot show mixing
 # Class names of wrappers, of torch, Opacus and others, that spread a model over processes or devices.
 _WRAPPERS = frozenset(
     {
@@ -58,25 +56,16 @@ def check_not_spread(module: nn.Module) -> None:
 
 
 class CheckedLosses:
-    """Calls `losses_of`; searches the first batch for mixing, then one batch in `every`, on average.
-
-    The system's entropy chooses the batches, so that no code in the losses can tell when it is watched.
-    """
+    """Calls `losses_of`; searches the first batch for mixing, then one batch in `every`, on average."""
 
     def __init__(self, losses_of: LossesOf, every: int) -> None:
-        self._losses_of, self._every = losses_of, every
-        self._searched = False
-        self._chance = random.SystemRandom()
+        self._losses_of, self._watch = losses_of, MixingWatch(losses_of, every)
         self._made: Any = WeakIdKeyDictionary()  # losses -> what arithmetic in place would change
 
     def __call__(self, *batch: Any) -> Tensor:
         """The losses (N,) of a batch. Raises ProbeError where examples are seen to mix."""
-        if not self._searched:
-            check_no_mixing(self._losses_of, *batch, thorough=True)
-        elif self._chance.randrange(self._every) == 0:
-            check_no_mixing(self._losses_of, *batch)
+        self._watch.look(*batch)
         losses = self._losses_of(*batch)
-        self._searched = self._searched or len(losses) >= _THOROUGH_FROM
         self._made[losses] = _mark(losses)
         return losses
 

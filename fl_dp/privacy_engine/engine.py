@@ -7,10 +7,10 @@
     engine.attach(optimizer, sampler=sampler)
     optimizer.step(loss=engine.losses(x, y))  # no losses.backward()
 
-A thin adapter over `clipped_grad_sum` and `add_gaussian_noise`, with the names of private_CNN (Bu,
-Mao, Xu 2022). The guarantee needs every batch to be Poisson-sampled with rate batch_size / sample_size, and
-losses that do not mix examples. With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw
-is said with every epsilon (`spent.py`); docs/engine.md lists what is checked.
+A thin adapter over `training/step.py`, with the names of private_CNN (Bu, Mao, Xu 2022). The guarantee needs
+every batch to be Poisson-sampled with rate batch_size / sample_size, and losses that do not mix examples.
+With a `PoissonSampler` and `losses_of` the engine sees both. What nobody saw is said with every epsilon
+(`spent.py`); docs/engine.md lists what is checked.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,16 +22,13 @@ import torch
 from torch import Tensor, distributed, nn
 
 from fl_dp.accounting.budget import auto_delta
-from fl_dp.engine.backward import Axes
+from fl_dp.engine.backward import Axes, keep_gradients
 from fl_dp.engine.bounds import Bounds, sensitivity
 from fl_dp.engine.clip_functions import ClipFunction, clip_function
-from fl_dp.engine.clipping import ClippedSum, check_losses, checked_groups, clipped_grad_sum, empty_sum
+from fl_dp.engine.clipping import ClippedSum, check_losses, checked_groups
 from fl_dp.engine.kernel_choice.chooser import KernelChooser, Mode
-from fl_dp.engine.noise.gaussian import add_gaussian_noise, count_of
-from fl_dp.engine.noise.grid import PassGrid, pass_grid
 from fl_dp.engine.precision import check_overrides
 from fl_dp.engine.sampling import PoissonSampler
-from fl_dp.engine.sum_error import most_drawn
 from fl_dp.errors import ConfigError
 from fl_dp.privacy_engine.attachment import (
     Attachment,
@@ -67,6 +64,7 @@ from fl_dp.privacy_engine.settings import (
 )
 from fl_dp.privacy_engine.spent import BUFFERS, EVALUATION, LOSSES, NOISE_SOURCE, OPTIMIZER, RANKS
 from fl_dp.privacy_engine.steps import Steps
+from fl_dp.training.step import DpSgd, added_up, clipped_pass, noised, nothing, set_gradients
 
 
 class PrivacyEngine(Fixed, Reports):
@@ -198,7 +196,9 @@ class PrivacyEngine(Fixed, Reports):
         self._public_weights, self._has_state = public_weights, False
         self._unprotected = UnprotectedSteps(module, self.parameters)
         self._losses = None if losses_of is None else CheckedLosses(losses_of, check_every)
-        self._most = most_drawn(batch_size)
+        self._rule = DpSgd(
+            self.parameters, self.max_grad_norm, self.clipping, self.noise_multiplier, batch_size
+        )
         self._pending: ClippedSum | None = None
         self._stats: TrainingStats | None = None
         self._attached: Attachment | None = None
@@ -353,7 +353,7 @@ class PrivacyEngine(Fixed, Reports):
         if self._ranks is not None:
             self._ranks.gather(clipped)
             return
-        self._pending = clipped if self._pending is None else self._pending + clipped
+        self._pending = added_up(self._rule, [self._pending, clipped] if self._pending else [clipped])
 
     def _clipped(self, losses: Tensor) -> ClippedSum:
         check_losses(losses)  # before the model is checked
@@ -361,15 +361,10 @@ class PrivacyEngine(Fixed, Reports):
 
         def clip(axes: Axes) -> ClippedSum:
             check_unscaled(losses)
-            return clipped_grad_sum(
-                losses,
-                self.parameters,
-                max_grad_norm=self.max_grad_norm,
-                clipping=self.clipping,
-                axes=axes,
-                chooser=self.chooser,
-                most=self._most,
-            )
+            if not len(losses):
+                return nothing(self._rule)
+            kept = keep_gradients(losses, self.parameters, axes, self.chooser)
+            return clipped_pass(self._rule, losses, kept, len(losses))
 
         return self._check.clipped(clip)
 
@@ -408,21 +403,12 @@ class PrivacyEngine(Fixed, Reports):
             "kernels": (self.chooser.mode, sorted(self.chooser.fixed.items())),
             "steps": self.steps,
         }
-        count, most = count_of(self.parameters.values()), self._most
-
-        def grid_of(size: int) -> PassGrid:
-            return pass_grid(self.sensitivity, self.noise_multiplier, count, most, size)
-
-        ranks.start(settings, self.module, self.parameters, optimizer, sampler, grid_of, most)
+        ranks.start(self._rule, self.sensitivity, settings, self.module, optimizer, sampler)
 
     def _set_grads(self) -> None:
         """Set the noisy mean gradient of everything pending. The step is counted before noise is drawn."""
         noisy = self._noisy() if self._ranks is None else self._noisy_of(self._ranks)
-        padding = self._check.padding_rows()
-        for name, parameter in self.parameters.items():
-            parameter.grad = noisy[name].div_(self.batch_size).to(parameter.dtype)
-            if (row := padding.get(id(parameter))) is not None:
-                parameter.grad[row] = 0.0  # as PyTorch leaves it
+        set_gradients(self._rule, noisy, self._check.padding_rows())
 
     def _noisy_of(self, ranks: Ranks) -> Mapping[str, Tensor]:
         """The noisy sum over all ranks."""
@@ -433,16 +419,12 @@ class PrivacyEngine(Fixed, Reports):
     def _noisy(self) -> Mapping[str, Tensor]:
         """The noisy sum of everything pending."""
         self._check_may_step()
-        clipped = self._pending or empty_sum(
-            self.parameters, self.max_grad_norm, self.clipping, most=self._most
-        )
+        clipped = self._pending or nothing(self._rule)
         self._steps.take(len(clipped.norms), self._unseen())
         self._pending = None
         noisy = clipped.grads
         if self.noise_multiplier > 0:
-            noisy = add_gaussian_noise(
-                clipped, noise_multiplier=self.noise_multiplier, generator=self._generator
-            )
+            noisy = noised(self._rule, clipped, self._generator)
         self._stats = TrainingStats.of_step(
             clipped, noisy, self._groups, self.noise_multiplier, record_snr=self.record_snr
         )

@@ -30,7 +30,7 @@ Facts = Mapping[str, object]
 def facts_of_start(
     settings: Facts,
     module: nn.Module,
-    parameters: Mapping[str, nn.Parameter],
+    parameters: Mapping[str, Tensor],
     optimizer: torch.optim.Optimizer,
     sampler: Facts,
 ) -> dict[str, object]:
@@ -47,7 +47,7 @@ def facts_of_start(
 
 
 def facts_of_step(
-    module: nn.Module, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, draw: Tensor
+    module: nn.Module, parameters: Mapping[str, Tensor], optimizer: torch.optim.Optimizer, draw: Tensor
 ) -> dict[str, object]:
     """What may have changed since. draw: the state of the generator of the draws.
 
@@ -104,7 +104,7 @@ def _sum_of_bits(tensor: Tensor) -> Tensor:
     return (flat[:whole].view(torch.int64).sum() + flat[whole:].sum(dtype=torch.int64)).cpu()
 
 
-def _optimizer(optimizer: torch.optim.Optimizer, parameters: Mapping[str, nn.Parameter]) -> list[object]:
+def _optimizer(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> list[object]:
     """The type, and of each group the settings and the names of its parameters."""
     names = {id(one): name for name, one in parameters.items()}
     kind = type(optimizer)

@@ -35,8 +35,8 @@ class ModelCheck:
             check_module(self._module, self._parameters, self._all)
             self._structure = self.watch.structure
 
-    def padding_rows(self) -> dict[int, int]:
-        """The padding_idx of every table, by identity, that was only looked up in, always with this one."""
+    def padding_rows(self) -> dict[str, int]:
+        """The padding_idx of every table, by name, that was only looked up in, always with this one."""
         tables = [one for one in self._module.modules() if isinstance(one, nn.Embedding | nn.EmbeddingBag)]
         rows = {id(one.weight): one.padding_idx for one in tables if one.padding_idx is not None}
         if not rows:
@@ -45,8 +45,8 @@ class ModelCheck:
         uses = {key for axes in self._axes.values() for key in axes.batch}
         looked_up = {name for key in uses for name in key.parameters}
         looked_up -= {name for key in uses if key.operator not in _LOOK_UPS for name in key.parameters}
-        names = {id(parameter): name for name, parameter in self._parameters.items()}
-        return {one: row for one, row in rows.items() if names.get(one) in looked_up and one not in other}
+        found = {name: id(one) for name, one in self._parameters.items() if name in looked_up}
+        return {name: rows[one] for name, one in found.items() if one in rows and one not in other}
 
     def clipped(self, clip: Callable[[Axes], ClippedSum]) -> ClippedSum:
         """What `clip` makes of the last pass, whose rows it is told; then what the pass has left is undone.

@@ -16,7 +16,7 @@ All ranks together are one mechanism, with the epsilon of one process:
   depend on how many records come before them. So each rank gets its own from the system's entropy.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Literal
@@ -28,7 +28,7 @@ from torch import distributed as dist
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.noise.gaussian import add_noise, count_of, multiples_of, numbers_of
 from fl_dp.engine.noise.generators import keyed_state
-from fl_dp.engine.noise.grid import PassGrid
+from fl_dp.engine.noise.grid import pass_grid
 from fl_dp.engine.noise.randomness import KEY_BYTES, Randomness
 from fl_dp.engine.rounding import long_type
 from fl_dp.engine.sampling import PoissonSampler
@@ -42,6 +42,7 @@ from fl_dp.privacy_engine.equal_ranks import (
     facts_of_step,
     records_digest,
 )
+from fl_dp.training.step import DpSgd
 
 TIMEOUT = timedelta(minutes=10)  # of an exchange: the slowest rank's passes of one step take less
 _FACTS = 8  # rows of every comparison, so that ranks that are at different places can still compare
@@ -89,31 +90,28 @@ class Ranks:
 
     def start(
         self,
+        rule: DpSgd,
+        sensitivity: float,
         settings: Facts,
         module: nn.Module,
-        parameters: Mapping[str, nn.Parameter],
         optimizer: torch.optim.Optimizer,
         sampler: PoissonSampler | None,
-        grid_of: Callable[[int], PassGrid],
-        most: int,
     ) -> None:
-        """Compare the ranks, and give `sampler` the draws that all make. ConfigError where ranks differ.
-
-        grid_of: the grid of passes of so many records. most: see `most_drawn`.
-        """
+        """Compare the ranks, and give `sampler` the draws that all make. ConfigError where ranks differ."""
         if sampler is None:
             raise ConfigError(
                 "Several ranks must make the same draws: attach(optimizer, sampler=sampler), with a "
                 "PoissonSampler over all records on each rank."
             )
-        self._module, self._parameters, self._optimizer = module, parameters, optimizer
-        self._sampler, self._most, self._size = sampler, most, sampler.physical_batch_size
-        self._grid = grid_of(self._size)
-        self._device = next(iter(parameters.values())).device
+        self._module, self._parameters, self._optimizer = module, rule.parameters, optimizer
+        self._sampler, self._most, self._size = sampler, rule.most, sampler.physical_batch_size
+        count = count_of(rule.parameters.values())
+        self._grid = pass_grid(sensitivity, rule.noise_multiplier, count, rule.most, self._size)
+        self._device = next(iter(rule.parameters.values())).device
         on_gpu = self._device.type == "cuda" and "nccl" in dist.get_backend(self._group)
         self._wire = self._device if on_gpu else torch.device("cpu")
         told = {**sampler.state_dict(), "in all": sampler.steps}
-        self._compare("attach", facts_of_start(settings, module, parameters, optimizer, told))
+        self._compare("attach", facts_of_start(settings, module, rule.parameters, optimizer, told))
         sampler.spread(self._shared_generator, self.rank, self.size)
         _draw_apart()
 
@@ -129,7 +127,7 @@ class Ranks:
     def gather(self, clipped: ClippedSum) -> None:
         """Add one pass's clipped sum, as integers, to those of this rank."""
         sums = [grad.contiguous() for grad in clipped.grads.values()]  # in one order on all ranks
-        multiples = multiples_of(sums, self._grid.grid.spacing, self._grid.cut)
+        multiples = multiples_of(sums, self._grid)
         if self._passes:
             self._passes[0] += multiples
         else:
@@ -181,7 +179,7 @@ class Ranks:
         with self._together():
             dist.reduce(total, self._zero, group=self._group)
             if self.rank == 0:
-                add_noise(total, self._grid.grid, "secure")
+                add_noise(total, self._grid, "secure")
             else:
                 total.zero_()  # what an exchange leaves here may be a sum without noise
             dist.broadcast(total, self._zero, group=self._group)
@@ -189,7 +187,7 @@ class Ranks:
             name: torch.empty_like(one, dtype=long_type(one), memory_format=torch.contiguous_format)
             for name, one in self._parameters.items()
         }
-        return numbers_of(total.to(self._device), self._grid.grid, like)
+        return numbers_of(total.to(self._device), self._grid, like)
 
     def _nothing(self) -> Tensor:
         count = count_of(self._parameters.values())

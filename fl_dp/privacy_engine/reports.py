@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from fl_dp.accounting.epsilon import compute_epsilon
-from fl_dp.engine.bounds import Bounds, Group
-from fl_dp.engine.clip_functions import ClipFunction
-from fl_dp.engine.clipping import ClippedSum, empty_sum
+from fl_dp.engine.bounds import Group
+from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch, with_examples
 from fl_dp.engine.kernel_choice.table import kernel_table
@@ -22,6 +21,7 @@ from fl_dp.privacy_engine.model_check import ModelCheck
 from fl_dp.privacy_engine.settings import refuse_keywords
 from fl_dp.privacy_engine.spent import BUFFERS, DRAWS, PLAIN, PrivacySpent, assumed, warn_of_assumed_sampling
 from fl_dp.privacy_engine.steps import Steps
+from fl_dp.training.step import DpSgd, nothing
 
 NAMES = ("med_clip", "max_clip", "min_clip", "non_finite", "snr", "signal", "noise", "noise_limit")
 
@@ -93,16 +93,11 @@ class Reports(ABC):
 
     module: nn.Module
     parameters: Mapping[str, nn.Parameter]
-    clipping: ClipFunction
     batch_size: int
-    sample_rate: float
-    noise_multiplier: float
-    max_grad_norm: Bounds
-    sensitivity: float
     target_delta: float
     accountant: str
     chooser: KernelChooser
-    _most: int
+    _rule: DpSgd
     _steps: Steps
     _planned: int | None
     _target: float | None
@@ -224,8 +219,7 @@ class Reports(ABC):
         self._check_may_step()
 
         def step(size: int) -> ClippedSum:
-            gathered = empty_sum(self.parameters, self.max_grad_norm, self.clipping, most=self._most)
-            return gathered + self._clipped(losses_of(*with_examples(batch, size)))
+            return nothing(self._rule) + self._clipped(losses_of(*with_examples(batch, size)))
 
         hooks = hooks_of(self.module, self._check.watch)  # without attach(), nothing else watches
         try:

@@ -23,7 +23,7 @@ from fl_dp.tasks.load import new_model
 from fl_dp.tasks.metric import check_metrics
 from fl_dp.tasks.records import records_of
 from fl_dp.tasks.task import Task
-from fl_dp.training.mixing_watch import MixingWatch
+from fl_dp.training.examples import check_own_losses
 from fl_dp.training.objective import Objective
 
 _EXAMPLES = 4
@@ -180,7 +180,7 @@ def _try(result: Validation, task: Task, model: nn.Module) -> None:
         check_losses(task, model)
     if len(result.findings) == before:
         with result.finding("losses()"), _said("losses()", inputs):
-            MixingWatch(lambda x, y: task.losses(model, (x, y))).check(_objective(task))
+            check_own_losses(lambda x, y: task.losses(model, (x, y)), _objective(task))
     with result.finding("model"), _said("the model", inputs):
         probe(model, inputs[:0])
 

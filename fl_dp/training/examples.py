@@ -1,6 +1,7 @@
 """From the drawn indices to the tensors of a step, and what the engine must know of them beforehand."""
 
-from dataclasses import replace
+import secrets
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -10,13 +11,13 @@ from fl_dp.data.persons import Examples
 from fl_dp.engine.backward import Axes
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.probe import probe
-from fl_dp.engine.tracing.axis import BatchAxis
-from fl_dp.engine.tracing.capture import UseKey
+from fl_dp.engine.tracing.draws import Watch, kept_random_state
+from fl_dp.engine.tracing.mixing import MixingWatch
 from fl_dp.engine.tracing.structure import map_tensors
 from fl_dp.training.augmentation import Views, Words
 from fl_dp.training.objective import Batch, Objective
 
-_MODEL = "model"  # attribute of `_OfRows`, and so the head of its parameters' names
+_SYNTHETIC = 8  # examples whose losses are searched for mixing
 
 
 def examples_of(data: Examples, indices: Tensor, randomness: Randomness, views: Views) -> Batch:
@@ -50,40 +51,34 @@ def _seen(batch: Batch, indices: Tensor, words: Words, views: Views) -> Batch:
 def axes_of(model: nn.Module, objective: Objective, device: torch.device) -> Axes:
     """What the engine knows of the model, which is on `device`; ModelError if it cannot be protected.
 
-    Probed with inputs of the objective's shape and type; the number of examples does not matter.
+    Probed with inputs of the objective's shape and type; the number of examples does not matter. As in the
+    objective, a model sees n * r rows where examples have r rows each.
     """
-    inputs = objective.blank(1)[0][:0].to(device)
-    return _without_head(probe(_OfRows(model), inputs)) if objective.rows else probe(model, inputs)
+    inputs, rows = objective.blank(1)[0][:0].to(device), objective.rows
+    if not rows:
+        return probe(model, inputs)
 
-
-class _OfRows(nn.Module):
-    """The model for inputs (n, r, ...): as in the objective, it sees n * r rows."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        setattr(self, _MODEL, model)
-
-    def forward(self, inputs: Tensor) -> object:
-        lead = inputs.shape[:2]
-        rows = lead.numel()
+    def by_example(_: nn.Module, args: tuple[Tensor, ...], outputs: object) -> object:
+        count = len(args[0])
         return map_tensors(
-            lambda output: (
-                output.view(*lead, *output.shape[1:]) if output.dim() and len(output) == rows else output
-            ),
-            getattr(self, _MODEL)(inputs.flatten(0, 1)),
+            lambda one: one.unflatten(0, (-1, rows)) if one.dim() and len(one) == count else one, outputs
         )
 
+    flat = model.register_forward_pre_hook(lambda _, args: (args[0].flatten(0, 1),), prepend=True)
+    back = model.register_forward_hook(by_example)
+    try:
+        return probe(model, inputs)
+    finally:
+        flat.remove()
+        back.remove()
 
-def _without_head(axes: Axes) -> Axes:
-    """The axes with the model's own parameter names."""
 
-    def own(key: UseKey) -> UseKey:
-        return replace(key, parameters=tuple(name.removeprefix(f"{_MODEL}.") for name in key.parameters))
-
-    batch: dict[UseKey, BatchAxis] = {own(key): axis for key, axis in axes.batch.items()}
-    return replace(
-        axes,
-        batch=batch,
-        shared=frozenset(frozenset(map(own, keys)) for keys in axes.shared),
-        fallback=frozenset(map(own, axes.fallback)),
-    )
+def check_own_losses(losses_of: Callable[..., Tensor], objective: Objective) -> None:
+    """ProbeError if losses of random examples move one another, or draw random numbers from elsewhere than
+    torch's global generator. For use before a payment.
+    """
+    with kept_random_state():
+        batch = objective.blank(_SYNTHETIC)
+        with Watch(secrets.randbits(32)):  # a secret seed, as when the model is watched
+            losses_of(*batch)
+    MixingWatch(losses_of, every=1).look(*batch)

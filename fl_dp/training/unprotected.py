@@ -1,14 +1,12 @@
 """Training without protection: plain SGD, the baseline that the cost of privacy is measured against."""
 
-import logging
-import sys
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from fl_dp.data.persons import Examples
-from fl_dp.engine.kernel_choice.memory import is_out_of_memory
 from fl_dp.engine.kernel_choice.physical_batch import largest_batch
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sampling import physical_batches
@@ -18,8 +16,7 @@ from fl_dp.training.local_algorithm import algorithm_of
 from fl_dp.training.objective import Objective
 from fl_dp.training.optimizers import descent_of
 from fl_dp.training.passes import losses_at
-
-logger = logging.getLogger("fl_dp")
+from fl_dp.training.retreat import Retreat
 
 
 class UnprotectedTrainer:
@@ -28,7 +25,6 @@ class UnprotectedTrainer:
     A step takes the next `expected_batch_size` records of a shuffled pass over the data. The last batch of a
     pass may be smaller; then another pass begins. The loss is the mean over the batch.
     randomness: source of the shuffling and of what the model draws; None for the system's entropy.
-    fits: as in `PrivateTrainer`.
     """
 
     def __init__(
@@ -47,7 +43,12 @@ class UnprotectedTrainer:
         self.descent = descent_of(plan, self._parameters, divisor=1.0)
         self.algorithm = algorithm_of(plan, named)
         self.draw_from(randomness or Randomness.system())
-        self.fits = sys.maxsize
+        self._retreat = Retreat()
+
+    @property
+    def fits(self) -> int:
+        """As in `PrivateTrainer`."""
+        return self._retreat.fits
 
     def draw_from(self, randomness: Randomness) -> None:
         """Let all steps, from the first one on, draw from `randomness`."""
@@ -96,11 +97,8 @@ class UnprotectedTrainer:
     def step(self, data: Examples, _sample_rate: float, physical_batch_size: int) -> None:
         """One batch, in parts of at most `physical_batch_size`. Only private steps use the sample rate."""
         batch = self._next_batch(len(data))
-        at_once = min(physical_batch_size, self.fits)
         with self._randomness.child("masks", self._steps).in_torch(self._device):
-            while (gradients := self._gradients(data, batch, at_once)) is None:
-                at_once = self.fits = at_once // 2
-                logger.warning("memory ran out: at most %d examples at once from now on", at_once)
+            gradients = self._retreat.run(partial(self._gradients, data, batch), physical_batch_size)
         self._steps += 1
         with torch.no_grad():
             corrected = self.algorithm.corrected(gradients, divisor=1.0)
@@ -113,29 +111,17 @@ class UnprotectedTrainer:
         batch, self._rest_of_pass = self._rest_of_pass[:wanted], self._rest_of_pass[wanted:]
         return batch
 
-    def _gradients(self, data: Examples, batch: Tensor, at_once: int) -> list[Tensor | None] | None:
-        """Gradients of the batch's mean loss; None for parameters without one. Only None: memory ran out."""
-        try:
-            parts = [
-                torch.autograd.grad(
-                    self._sum_of_losses(
-                        *examples_of(
-                            data,
-                            indices,
-                            self._randomness.child("records", self._steps),
-                            self._objective.views,
-                        )
-                    )
-                    / len(batch),
-                    self._parameters,
-                    allow_unused=True,
-                )
-                for indices in physical_batches(batch, at_once)
-            ]
-        except RuntimeError as error:
-            if at_once == 1 or not is_out_of_memory(error):
-                raise
-            return None
+    def _gradients(self, data: Examples, batch: Tensor, at_once: int) -> list[Tensor | None]:
+        """Gradients of the batch's mean loss; None for parameters without one."""
+        source, views = self._randomness.child("records", self._steps), self._objective.views
+        parts = [
+            torch.autograd.grad(
+                self._sum_of_losses(*examples_of(data, indices, source, views)) / len(batch),
+                self._parameters,
+                allow_unused=True,
+            )
+            for indices in physical_batches(batch, at_once)
+        ]
         return [None if grads[0] is None else sum(grads[1:], grads[0]) for grads in zip(*parts, strict=True)]
 
     def _sum_of_losses(self, *examples: Tensor) -> Tensor:

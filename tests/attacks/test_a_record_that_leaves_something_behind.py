@@ -8,8 +8,8 @@ from torch.nn import functional as F
 from trainers import CPU, plan_of, trainer_for
 
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.tracing import mixing
 from fl_dp.errors import ProbeError
-from fl_dp.training import mixing_watch
 from fl_dp.training.objective import Objective
 
 MARK = 7.0
@@ -106,7 +106,7 @@ def test_one_that_raised_leaves_nothing_behind(left, arithmetic, monkeypatch):
     # One pass of all, or each alone, has other masks. A real batch in 50 is searched for records that move
     # others' losses, whatever a record does there.
     for chance in (1, 0):
-        monkeypatch.setattr(mixing_watch.secrets, "randbelow", lambda n, chance=chance: chance)
+        monkeypatch.setattr(mixing.secrets, "randbelow", lambda n, chance=chance: chance)
         assert float(summed(made, data, [0, 1, 2, 3]).norm()) > 0.5
         assert made._passes.model.training
         assert all(parameter.requires_grad for parameter in made._passes.parameters.values())
@@ -132,7 +132,7 @@ def test_an_empty_draw_has_no_pass():
 
     made, data = trainer(losses)
     assert not summed(made, data, []).any()
-    assert len(made._one_by_one([]).norms) == 0
+    assert len(made.clipped.one_by_one([]).norms) == 0
 
 
 def test_a_pass_that_works_only_once_is_seen_before_the_payment():

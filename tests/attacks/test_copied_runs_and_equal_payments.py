@@ -30,7 +30,7 @@ from fl_dp.records import LocalUpdate, RoundPlan
 from fl_dp.simulation.actor.shared_data import SharedParts
 from fl_dp.simulation.clients import SimulatedClients
 from fl_dp.simulation.work import Round
-from fl_dp.training import private
+from fl_dp.training import step
 
 NOISE = 100.0  # times C: differences of sums are a few C
 FAR = 150.0  # two independent noises of 15 numbers are some 550 C apart, and hardly ever less than this
@@ -148,7 +148,7 @@ def test_nor_do_two_payments_share_a_draw(real_client, monkeypatch):
         drawn.append(frozenset(poisson_draw(*args).tolist()))
         return poisson_draw(*args)
 
-    monkeypatch.setattr(private, "poisson_draw", draw)
+    monkeypatch.setattr(step, "poisson_draw", draw)
     plan = RoundPlan("run", 1, "linear", 5, 50, 1.0, 0.0, NOISE, 1.0)
     one, twin = real_client("one", client="hospital"), real_client("twin", client="hospital")
     for client in (one, twin):

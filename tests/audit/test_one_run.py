@@ -22,7 +22,7 @@ from fl_dp.errors import AccountingError, ConfigError, FederationError
 from fl_dp.federation.client.own_training import OwnTraining
 from fl_dp.federation.client.payment import Paid
 from fl_dp.records import Entry, RoundPlan
-from fl_dp.training import private
+from fl_dp.training import step
 
 DELTA, BOUND = 1e-5, 0.7
 
@@ -71,7 +71,7 @@ def test_persons_as_canaries_each_with_more_records_than_may_count(way, uncut):
 @pytest.fixture
 def uncut(monkeypatch):
     """Draws of any length: the cut to the most that is foreseen would hide a part of what is broken."""
-    monkeypatch.setattr(private, "most_drawn", lambda expected: 2**20)
+    monkeypatch.setattr(step, "most_drawn", lambda expected: 2**20)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def seeded(monkeypatch):
     """Noise and draws of the shipped step from seeds 1, 2, 3, ..."""
     seeds = iter(range(1, 1000))
     monkeypatch.setattr(Paid, "key", lambda self, *given: next(seeds).to_bytes(32))
-    monkeypatch.setattr(private.Randomness, "system", lambda: Randomness(next(seeds).to_bytes(32)))
+    monkeypatch.setattr(step.Randomness, "system", lambda: Randomness(next(seeds).to_bytes(32)))
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def _no_noise(clipped, *, noise_multiplier, generator):
     return {name: grad.clone() for name, grad in clipped.grads.items()}
 
 
-def _half_the_noise(clipped, *, noise_multiplier, generator, add=private.add_gaussian_noise):
+def _half_the_noise(clipped, *, noise_multiplier, generator, add=step.add_gaussian_noise):
     return add(clipped, noise_multiplier=noise_multiplier / 2, generator=generator)
 
 
-def _looser_clipping(*passed, max_grad_norm, factor, clip=private.sum_of, **options):
+def _looser_clipping(*passed, max_grad_norm, factor, clip=step.sum_of, **options):
     found = clip(*passed, max_grad_norm=factor * max_grad_norm, **options)
     return dataclasses.replace(found, sensitivity=max_grad_norm)  # as if nothing had happened
 
@@ -145,7 +145,7 @@ FAULTS = {
 def test_a_step_broken_on_purpose_is_found(name, way, monkeypatch, seeded, uncut):
     place, fault, *settings = FAULTS[name]
     assert _audit(*settings, seed=0, way=way).passed
-    monkeypatch.setattr(private, place, fault)
+    monkeypatch.setattr(step, place, fault)
     report = _audit(*settings, seed=0, way=way)
     assert not report.passed
     assert report.found > report.claimed
@@ -181,10 +181,10 @@ def test_a_hostile_server_against_persons(way, uncut):
 def test_a_hostile_server_finds_too_little_noise_in_a_simulated_client(monkeypatch):
     """Seven standard deviations beyond what 25 runs may show: no seed is needed."""
 
-    def less_noise(clipped, *, noise_multiplier, generator, add=private.add_gaussian_noise):
+    def less_noise(clipped, *, noise_multiplier, generator, add=step.add_gaussian_noise):
         return add(clipped, noise_multiplier=0.55 * noise_multiplier, generator=generator)
 
-    monkeypatch.setattr(private, "add_gaussian_noise", less_noise)
+    monkeypatch.setattr(step, "add_gaussian_noise", less_noise)
     assert not _hostile_audit(25, 1.0, Simulated).passed
 
 
@@ -222,12 +222,12 @@ def test_a_simulated_client_whose_noise_is_that_of_another_round_is_found(monkey
     canaries = GradientCanaries(2000, 2000, BOUND)
     noise = []
 
-    def remembered(clipped, *, noise_multiplier, generator, add=private.add_gaussian_noise):
+    def remembered(clipped, *, noise_multiplier, generator, add=step.add_gaussian_noise):
         noisy = add(clipped, noise_multiplier=noise_multiplier, generator=generator)
         noise.append({name: noisy[name] - grad for name, grad in clipped.grads.items()})
         return noisy
 
-    monkeypatch.setattr(private, "add_gaussian_noise", remembered)
+    monkeypatch.setattr(step, "add_gaussian_noise", remembered)
     plan = _plan(2000, canaries.learning_rate(2000, 2), 2.0)
     run_audit(canaries, plan, 2, DELTA, way=Simulated)
     first, second = (torch.cat([part.flatten() for part in one.values()]) for one in noise)

@@ -7,7 +7,7 @@ import typer
 
 from fl_dp.cli.audit import HELP, audit
 from fl_dp.cli.common import run_command
-from fl_dp.training import private
+from fl_dp.training import step
 
 SMALL = ["--canaries", "800", "--sample-rate", "1", "--steps", "1", "--rounds", "1"]
 
@@ -25,7 +25,7 @@ def test_an_audit_is_a_line_and_exit_0_and_a_broken_step_is_exit_1(command, caps
     assert line.count("\n") == 1
     assert "claimed epsilon 1.9" in line or "claimed epsilon 2.0" in line
     assert line.endswith("passed\n")
-    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: dict(clipped.grads))
+    monkeypatch.setattr(step, "add_gaussian_noise", lambda clipped, **_: dict(clipped.grads))
     assert run_command(command, [*SMALL, "--noise-multiplier", "4"]) == 1
     assert "FAILED" in capsys.readouterr().out
 

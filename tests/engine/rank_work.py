@@ -11,6 +11,7 @@ from ranked import LR, RECORDS, Training, attached, data, fix_key, losses_of
 from torch import distributed as dist
 from torch.utils.data import DataLoader, TensorDataset
 
+from fl_dp.engine.noise.grid import MOST_MULTIPLE
 from fl_dp.errors import FlDpError
 from fl_dp.privacy_engine import ranks
 
@@ -33,8 +34,7 @@ def charged_passes(rank: int) -> tuple[float, int]:
     """The deviation of the noise of a step, and the number of passes whose rounding it covers."""
     training = attached()
     own: Any = training.engine._ranks
-    found = own._grid
-    return found.grid.deviation, found.passes
+    return own._grid.deviation, MOST_MULTIPLE // own._grid.cut
 
 
 def watch_exchanges(rank: int) -> dict[str, list[Any]]:

@@ -14,7 +14,7 @@ from fl_dp.federation.server.strategy import PrivateStrategy
 from fl_dp.federation.wire.arrays import encode, specs, state_arrays
 from fl_dp.federation.wire.messages import plan_to_content
 from fl_dp.records import RoundPlan
-from fl_dp.training import private
+from fl_dp.training import private, step
 
 PLAN = RoundPlan("run-1", 1, "linear", 4, 50, 0.5, 0.0, 8.0, 1.0)
 MARKER = 1234567.0
@@ -72,7 +72,7 @@ def test_only_the_noised_arrays_depend_on_the_records(real_client, x, y):
 
 def test_one_record_moves_the_arrays_by_no_more_than_the_bound(real_client, monkeypatch):
     """Without noise and with every record drawn, so that what is left is the record itself."""
-    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: clipped.grads)
+    monkeypatch.setattr(step, "add_gaussian_noise", lambda clipped, **_: clipped.grads)
     plan = replace(PLAN, steps=1, expected_batch_size=100, learning_rate=1.0)
     ends = []
     for name, value in (("plain", 0.0), ("poisoned", 3e38), ("marked", MARKER)):

@@ -19,7 +19,7 @@ def searches(monkeypatch):
     """Whether each search that was made was a thorough one."""
     made = []
     monkeypatch.setattr(
-        "fl_dp.privacy_engine.checks.check_no_mixing",
+        "fl_dp.engine.tracing.mixing.find_mixing",
         lambda losses_of, *batch, thorough=False: made.append(thorough),
     )
     return made

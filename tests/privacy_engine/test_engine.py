@@ -51,7 +51,7 @@ def test_a_step_counts_even_if_its_noise_fails_and_its_batch_is_gone(monkeypatch
         raise OSError("no entropy")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fl_dp.privacy_engine.engine.add_gaussian_noise", broken)
+        patch.setattr("fl_dp.training.step.add_gaussian_noise", broken)
         with pytest.raises(OSError, match="no entropy"):
             optimizer.step(loss=losses_of(model, x, y))
     assert engine.steps == 1

@@ -20,6 +20,7 @@ from fl_dp.tasks.task import Task
 from fl_dp.training.augmentation import Views
 from fl_dp.training.augmentations import cropped, flipped
 from fl_dp.training.examples import examples_of
+from fl_dp.training.step import draw
 
 PLAN = plan_of(expected_batch_size=4, noise_multiplier=1e-6, max_grad_norm=0.05)
 KEY = b"s" * 32
@@ -106,9 +107,9 @@ def test_a_step_adds_one_clipped_gradient_for_each_example(persons, arithmetic):
     objective = task(data.form, augmentation="flip,crop:1,views:3", **unit).objective
     model, exact = network().train(), network().double()
     trainer = trainer_for(model, objective, dataclasses.replace(PLAN, arithmetic=arithmetic), key=KEY)
-    draw = trainer.draw(data, 0.7)
-    assert len(draw) > 1
-    inputs, targets, shares = trainer.examples(data, draw)
+    drawn = draw(trainer.rule, trainer.source, len(data), 0.7)
+    assert len(drawn) > 1
+    inputs, targets, shares = trainer.examples(data, drawn)
     assert inputs.shape[1] == (6 if persons else 3)
     losses = losses_one_by_one(exact, [inputs.double(), targets, shares.double()])
     expected = clipped_one_by_one(exact, losses, PLAN.max_grad_norm)

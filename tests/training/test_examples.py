@@ -18,6 +18,7 @@ from fl_dp.form import Form
 from fl_dp.models.build import build_model
 from fl_dp.training.examples import axes_of
 from fl_dp.training.objective import Objective
+from fl_dp.training.step import draw
 
 MOST = 3
 COUNTS = (1, 2, 9, 3, 1, 4)  # records of each person
@@ -91,7 +92,7 @@ def test_the_clipped_sum_is_that_of_one_backward_pass_for_each_person(name, kern
     model.double()
     inputs, targets, shares = data.batch(torch.arange(len(COUNTS)))
     inputs = inputs.double() if inputs.is_floating_point() else inputs
-    found = trainer.sum_of_pass((inputs, targets, shares.double()), 8)
+    found = trainer.clipped.sum_of_pass((inputs, targets, shares.double()), 8)
     expected = clipped_one_by_one(model, losses_one_by_one(model, data), PLAN.max_grad_norm)
     assert_equal({key: grad.double() for key, grad in found.grads.items()}, expected)
 
@@ -107,7 +108,9 @@ def test_a_person_with_any_number_of_any_records_moves_the_sum_by_at_most_the_bo
     model = nn.Linear(6, 11)
     with_it, without = PersonData(whole, MOST), PersonData(others, MOST)
     trainer = trainer_of(model, with_it)
-    more, less = (trainer.sum_of_pass(d.batch(torch.arange(len(d))), 8).grads for d in (with_it, without))
+    more, less = (
+        trainer.clipped.sum_of_pass(d.batch(torch.arange(len(d))), 8).grads for d in (with_it, without)
+    )
     assert len(with_it) == len(without) + 1
     moved = length({name: more[name] - less[name] for name in more})
     assert 0.99 * PLAN.max_grad_norm < moved <= PLAN.max_grad_norm * (1 + 1e-3)
@@ -122,9 +125,9 @@ def test_a_step_is_the_same_in_any_physical_batch(arithmetic):
         model, data = nn.Linear(6, 11), data_of((6,), tokens=False)
         trainer = trainer_of(model, data, plan, key=b"k" * 32)
         for _ in range(2):
-            clipped = trainer._clipped_sum(data, trainer.draw(data, 0.5), rows)
+            clipped = trainer._clipped_sum(data, draw(trainer.rule, trainer.source, len(data), 0.5), rows)
             found.append(clipped.grads["weight"].double())
-            trainer._steps += 1
+            trainer.begin_step()
     assert torch.allclose(found[0], found[2], atol=1e-7)
     assert torch.allclose(found[1], found[3], atol=1e-7)
     assert not torch.allclose(found[0], found[1], atol=1e-7)

@@ -20,9 +20,9 @@ from trainers import CPU, plan_of, trainer_for
 from fl_dp.data.tensor_data import TensorData
 from fl_dp.engine.kernel_choice.chooser import KernelChooser
 from fl_dp.engine.noise import device, gaussian
+from fl_dp.engine.tracing.mixing import MixingWatch
 from fl_dp.engine.tracing.ownership import OwnerCheck
 from fl_dp.training.examples import axes_of
-from fl_dp.training.mixing_watch import MixingWatch
 from fl_dp.training.private import PrivateTrainer
 
 triton = pytest.importorskip("triton")

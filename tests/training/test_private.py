@@ -8,9 +8,10 @@ from trainers import plan_of, trainer_for
 from without_rule import Slope
 
 from fl_dp.data.tensor_data import TensorData
+from fl_dp.engine.tracing import mixing
 from fl_dp.errors import ConfigError, NonFiniteError
 from fl_dp.records import MOST_WEIGHT
-from fl_dp.training import mixing_watch, private
+from fl_dp.training import private, step
 
 
 def trainer_of(model, data, key=bytes(32), **changes):
@@ -24,13 +25,13 @@ def linear():
 
 @pytest.fixture
 def no_noise(monkeypatch):
-    monkeypatch.setattr(private, "add_gaussian_noise", lambda clipped, **_: clipped.grads)
+    monkeypatch.setattr(step, "add_gaussian_noise", lambda clipped, **_: clipped.grads)
 
 
 @pytest.fixture
 def no_watch(monkeypatch):
     """Batches are not searched for mixing, which calls the model once more."""
-    monkeypatch.setattr(mixing_watch.secrets, "randbelow", lambda n: 1)
+    monkeypatch.setattr(mixing.secrets, "randbelow", lambda n: 1)
 
 
 def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data):
@@ -42,9 +43,9 @@ def test_a_record_that_overflows_does_not_decide_what_the_others_contribute(data
         model[0].weight.fill_(2.0)  # 3e38 overflows here
     trainer = trainer_of(model, data)
     with pytest.raises(NonFiniteError):
-        trainer.sum_of_pass((x, y), 8)  # all at once, it cannot be told whose the infinity is
+        trainer.clipped.sum_of_pass((x, y), 8)  # all at once, it cannot be told whose the infinity is
     others = torch.tensor([0, 1, 2, 4, 5])
-    found, clean = (trainer.clipped_or_none(pair, 8) for pair in ((x, y), (x[others], y[others])))
+    found, clean = (trainer.clipped.clipped_or_none(pair, 8) for pair in ((x, y), (x[others], y[others])))
     moved = torch.cat([(found.grads[n] - clean.grads[n]).flatten() for n in clean.grads]).norm()
     assert moved <= trainer.plan.max_grad_norm * (1 + 1e-5)
     assert all(grad.abs().sum() > 0 for grad in clean.grads.values())
@@ -115,7 +116,7 @@ def test_a_record_that_makes_the_model_raise_contributes_nothing_and_the_others_
 def test_memory_that_runs_out_is_no_records_fault(data, there, sizes, fits, monkeypatch):
     """Else all records would count as nothing, instead of being computed in smaller passes."""
     trainer, asked = trainer_of(linear(), data), []
-    whole = trainer.sum_of_pass
+    whole = trainer.clipped.sum_of_pass
 
     def short_of_memory(batch, rows, passes):
         asked.append(rows)
@@ -123,7 +124,7 @@ def test_memory_that_runs_out_is_no_records_fault(data, there, sizes, fits, monk
             raise RuntimeError("DefaultCPUAllocator: not enough memory") if there else torch.OutOfMemoryError
         return whole(batch, rows, passes)
 
-    monkeypatch.setattr(trainer, "sum_of_pass", short_of_memory)
+    monkeypatch.setattr(trainer.clipped, "sum_of_pass", short_of_memory)
     monkeypatch.setattr(trainer, "check_rows", lambda rows: None)  # of which test_steady_rows.py is
     if there:
         assert len(trainer._clipped_sum(data, torch.arange(8), 8).norms) == 8
@@ -168,7 +169,7 @@ def test_noise_that_no_grid_can_hold_is_refused_before_anything_is_paid_for(data
 
 
 def test_with_proven_arithmetic_every_record_has_a_pass_of_its_own(data, no_noise, monkeypatch):
-    monkeypatch.setattr(mixing_watch, "EVERY", 1)
+    monkeypatch.setattr(private, "SEARCHED", 1)
     ends, sizes = [], []
     for arithmetic in ("steady-rows", "proven"):
         model, passes = linear(), []

@@ -60,9 +60,9 @@ def test_a_bad_example_contributes_nothing_and_the_others_as_ever(data, replays,
     else:
         y[3] = 99
     own, recorded = (trainer_of(mlp(dropout=0.0), data, one) for one in (None, Recorder(after=0.0)))
-    recorded.sum_of_pass(data.batch(torch.arange(10)), ROWS)
+    recorded.clipped.sum_of_pass(data.batch(torch.arange(10)), ROWS)
     replays.clear()
-    expected, found = own.clipped_or_none((x, y), ROWS), recorded.clipped_or_none((x, y), ROWS)
+    expected, found = (one.clipped.clipped_or_none((x, y), ROWS) for one in (own, recorded))
     assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
     assert len(replays) == (1 if harm == "not finite" else 11)
 
@@ -75,7 +75,7 @@ def test_trainers_of_one_model_replay_at_their_own_weights_bounds_rows_and_kerne
         ours, own = (trainer_of(model, data, one, **plan) for one in (recorder, None))
         for rows in (ROWS, 8):
             replays.clear()
-            found, expected = ours.sum_of_pass(batch, rows), own.sum_of_pass(batch, rows)
+            found, expected = (one.clipped.sum_of_pass(batch, rows) for one in (ours, own))
             assert all(torch.equal(found.grads[name], grad) for name, grad in expected.grads.items())
     assert len(replays) == 1
 
@@ -88,9 +88,9 @@ def test_buffers_are_inputs_and_no_gradient_moves_to_memory_of_its_own(data, rep
     recorder, batch = Recorder(after=0.0), data.batch(torch.arange(8))
     trainer = trainer_of(model, data, recorder, kernels="ghost")
     assert trainer._passes.state.keys() == {*dict(model.named_parameters()), "0.scale"}
-    trainer.sum_of_pass(batch, ROWS)
+    trainer.clipped.sum_of_pass(batch, ROWS)
     replays.clear()
-    trainer.sum_of_pass(batch, ROWS)
+    trainer.clipped.sum_of_pass(batch, ROWS)
     assert replays
 
 

@@ -1,5 +1,7 @@
 """Several devices give the bits of one, and devices that do not are refused. Here each device is the CPU."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -29,9 +31,10 @@ def test_any_number_of_devices_leaves_the_same_bits(data, number):
     )
 
 
-def test_passes_are_dealt_out_in_turn(data):
+def test_passes_are_dealt_out_in_turn(data, monkeypatch):
     trainer, seen = trainer_on(3, data), []
-    for place, passes in enumerate(trainer._replicas.all):
+    monkeypatch.setattr(trainer._watch, "look", lambda *_: False)  # which calls the first model once more
+    for place, passes in enumerate(trainer.clipped.replicas.all):
         passes.model.register_forward_hook(lambda *_, place=place: seen.append(place))
     trainer._clipped_sum(data, torch.arange(40), 8)
     assert sorted(seen[:5]) == [0, 0, 1, 1, 2], seen  # threads: in any order
@@ -39,10 +42,10 @@ def test_passes_are_dealt_out_in_turn(data):
 
 def test_an_example_that_raises_leaves_every_copy_as_it_was(data):
     trainer = trainer_on(2, data)
-    for passes in trainer._replicas.all:
+    for passes in trainer.clipped.replicas.all:
         passes.model.eval()
-    trainer._forget(ValueError("a record's"))
-    assert all(passes.model.training for passes in trainer._replicas.all)
+    trainer.clipped._tried(partial(int, "a record's"))
+    assert all(passes.model.training for passes in trainer.clipped.replicas.all)
 
 
 class Elsewhere(nn.Module):
@@ -57,7 +60,7 @@ class Elsewhere(nn.Module):
 def with_a_second(does, data):
     """A trainer on two devices, of which the second `does` so."""
     trainer = trainer_for(nn.Sequential(Elsewhere(), nn.Linear(5, 3)), data, plan_of(), more_devices=[CPU])
-    trainer._replicas.copies[0].model[0].does = does
+    trainer.clipped.replicas.copies[0].model[0].does = does
     return trainer
 
 
@@ -83,8 +86,8 @@ def test_a_device_that_cannot_take_a_pass_fails_before_a_payment_whatever_is_dra
 
 def test_when_memory_runs_out_down_to_single_rows_that_differ_one_device_is_left(data):
     trainer = with_a_second(lambda x: x.bfloat16().float(), data)
-    assert trainer._fewer(8) == 1
-    assert not trainer._replicas.copies
+    assert trainer.fewer_rows(8) == 1
+    assert not trainer.clipped.replicas.copies
 
 
 class Closed(nn.Module):
@@ -107,7 +110,7 @@ def test_a_copy_that_computes_with_the_first_ones_parameters_is_refused(data):
 
 
 def test_one_by_one_takes_one_device(data):
-    assert not trainer_on(2, data, arithmetic="proven")._replicas.copies
+    assert not trainer_on(2, data, arithmetic="proven").clipped.replicas.copies
 
 
 def test_what_is_recorded_of_one_device_is_not_replayed_for_another(data):

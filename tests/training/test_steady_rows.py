@@ -14,8 +14,8 @@ from fl_dp.engine.steady_rows import digests
 from fl_dp.errors import UnsteadyError
 from fl_dp.form import Form
 from fl_dp.models.build import build_model
-from fl_dp.training import private
-from fl_dp.training.rehearsing import steady_rows
+from fl_dp.training import rehearsing, step
+from fl_dp.training.rehearsing import rows_that_pass
 
 ROWS = 24
 NUMBERS, TOKENS = Form((20,), 3), Form((12,), 9, targets="tokens", vocabulary=9)
@@ -86,14 +86,14 @@ def test_a_kernel_whose_lengths_depend_on_the_place_is_refused_by_name(monkeypat
 
 
 def test_a_length_of_all_that_depends_on_the_place_is_refused(monkeypatch):
-    sums = private.sum_of
+    sums = step.sum_of
 
     def by_place(*args, **kwargs):
         found = sums(*args, **kwargs)
         found.norms[20:] *= 1 + 2**-23
         return found
 
-    monkeypatch.setattr(private, "sum_of", by_place)
+    monkeypatch.setattr(step, "sum_of", by_place)
     with pytest.raises(UnsteadyError, match="gradient of all parameters together depends"):
         trainer_of(plain()).check_rows(ROWS)
 
@@ -109,7 +109,7 @@ def test_where_every_record_has_its_own_pass_there_is_no_place():
 def test_what_was_checked_is_not_checked_again(monkeypatch):
     trainer = trainer_of(plain())
     trainer.check_rows(ROWS)
-    monkeypatch.setattr(private, "check_steady", lambda *_: pytest.fail("checked twice"))
+    monkeypatch.setattr(rehearsing, "check_steady", lambda *_: pytest.fail("checked twice"))
     trainer.check_rows(ROWS)
 
 
@@ -122,13 +122,13 @@ def test_rows_are_chosen_of_which_every_function_has_whole_vectors():
     trainer = trainer_of(nn.Sequential(nn.Linear(20, 17), nn.SiLU(), nn.Linear(17, 3)))
     with pytest.raises(UnsteadyError):
         trainer.check_rows(ROWS)
-    assert steady_rows(trainer.check_rows, ROWS, 128) == 64
+    assert rows_that_pass(trainer.check_rows, ROWS, 128) == 64
 
 
 def test_where_memory_runs_out_fewer_rows_are_checked_before_they_are_taken():
     """Without places from 16 on there is nothing that depends on one."""
     trainer = trainer_of(plain(InAnOrderByPlace))
-    assert (trainer._fewer(96), trainer._fewer(24)) == (8, 8)  # not 48, 24; 8
+    assert (trainer.fewer_rows(96), trainer.fewer_rows(24)) == (8, 8)  # not 48, 24; 8
 
 
 def test_where_no_number_of_rows_is_steady_the_first_error_says_so():
@@ -136,7 +136,7 @@ def test_where_no_number_of_rows_is_steady_the_first_error_says_so():
         raise UnsteadyError(f"{rows} rows")
 
     with pytest.raises(UnsteadyError, match="24 rows"):
-        steady_rows(never, ROWS, 128)
+        rows_that_pass(never, ROWS, 128)
 
 
 @pytest.mark.parametrize("rows", [8, 40])

@@ -56,8 +56,8 @@ def test_steps(kind, changes):
 def test_what_fills_a_pass_up_counts_for_nothing(kind):
     _, data, trainer = _trainer(kind)
     examples = data.batch(torch.arange(5))
-    few, many = (trainer.sum_of_pass(examples, rows) for rows in (8, 16))
-    alone = [trainer.sum_of_pass(data.batch(torch.tensor([i])), 8) for i in range(5)]
+    few, many = (trainer.clipped.sum_of_pass(examples, rows) for rows in (8, 16))
+    alone = [trainer.clipped.sum_of_pass(data.batch(torch.tensor([i])), 8) for i in range(5)]
     for name, grad in few.grads.items():
         torch.testing.assert_close(many.grads[name], grad, rtol=1e-4, atol=1e-6)
         expected = sum(one.grads[name].double() for one in alone).to(grad)

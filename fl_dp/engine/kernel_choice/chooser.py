@@ -10,7 +10,7 @@ import torch
 
 from fl_dp.engine.gradients.kept import Kept
 from fl_dp.engine.gradients.layouts import GradientLayout
-from fl_dp.engine.kernel_choice.table import KernelRow, is_ghost, kernel_table
+from fl_dp.engine.kernel_choice.table import KernelRow, is_ghost
 from fl_dp.engine.precision import full_precision
 from fl_dp.errors import ConfigError
 
@@ -98,10 +98,6 @@ class KernelChooser:
     def kernels(self) -> dict[str, str]:
         """Parameter name -> kernel; may be given to another chooser as `fixed`."""
         return {row.parameter: row.kernel for row in self.rows}
-
-    def table(self) -> str:
-        """The choices as aligned plain text, parameters in the order of the backward pass."""
-        return kernel_table(self.rows)
 
     def _row(self, name: str, layout: GradientLayout, choice: _Choice, kept: Kept) -> KernelRow:
         return KernelRow(

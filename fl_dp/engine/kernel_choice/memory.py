@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -10,6 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from fl_dp.engine.gradients.settled import is_made_here
+
+Result = TypeVar("Result")
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
@@ -35,6 +37,16 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether PyTorch raised it because memory ran out; on CPUs only the text shows that."""
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+def unless_out_of_memory(run: Callable[[], Result]) -> Result | None:
+    """What it gives; None if memory runs out."""
+    try:
+        return run()
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    return None
 
 
 def is_the_machines(error: BaseException) -> bool:

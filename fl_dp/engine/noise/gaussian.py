@@ -6,6 +6,7 @@ to these (`add_noise`), and they become numbers again (`numbers_of`). A CPU and 
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 from fl_dp.engine.clipping import ClippedSum
 from fl_dp.engine.gradients.lengths import in_type, wide_type
 from fl_dp.engine.noise.discrete_gaussian import CHUNK, DiscreteGaussian
-from fl_dp.engine.noise.grid import MOST_MULTIPLE, NoiseGrid, noise_grid
+from fl_dp.engine.noise.grid import NoiseGrid, noise_grid
 from fl_dp.engine.noise.randomness import Randomness
 from fl_dp.engine.sum_error import sum_error
 from fl_dp.engine.triton_support import has_triton
@@ -26,7 +27,7 @@ from fl_dp.errors import ConfigError
 # lack the proof of `grid.py`: on CPUs they end at 5.8 deviations, and are visibly spaced.
 NoiseSource = Randomness | torch.Generator | Literal["secure"]
 
-MOST_OF_ONE, MOST_SUMMED = 2.0**55, 100  # in a secure sum: multiples of a client's number, and clients
+MOST_OF_ONE, MOST_SUMMED = 2**55, 100  # in a secure sum: multiples of a client's number, and clients
 
 
 def add_gaussian_noise(
@@ -63,13 +64,10 @@ def add_gaussian_noise(
         return _by_generator(clipped, noise_multiplier, generator)
     if generator != "secure" and not isinstance(generator, Randomness):
         raise ConfigError(f"generator={generator!r}: expected 'secure', a Randomness or a torch.Generator.")
-    _check_size(clipped)
     grads = {name: _dense(grad) for name, grad in clipped.grads.items()}
     count = count_of(grads.values())
     grid = noise_grid(clipped.sensitivity, noise_multiplier, count, sum_error(clipped.most))
-    total = multiples_of(grads.values(), grid.spacing)
-    add_noise(total, grid, generator)
-    return numbers_of(total, grid, grads)
+    return numbers_of(_noisy(clipped, grads, grid, generator), grid, grads)
 
 
 def share_of_sum(
@@ -88,12 +86,10 @@ def share_of_sum(
     """
     if shares < 1:
         raise ConfigError(f"shares={shares}: expected 1 at least.")
-    _check_size(clipped)
     grads = {name: _real(grad).contiguous().cpu() for name, grad in clipped.grads.items()}
     count = count_of(grads.values())
     grid = noise_grid(clipped.sensitivity, noise_multiplier / math.sqrt(shares), count)
-    total = multiples_of(grads.values(), grid.spacing, MOST_OF_ONE)
-    add_noise(total, grid, generator)
+    total = _noisy(clipped, grads, replace(grid, cut=MOST_OF_ONE), generator)
     parts = torch.split(total, [grad.numel() for grad in grads.values()])
     return {
         name: part.view(grad.shape) for (name, grad), part in zip(grads.items(), parts, strict=True)
@@ -105,10 +101,11 @@ def count_of(parameters: Iterable[Tensor]) -> int:
     return sum(one.numel() * (2 if one.is_complex() else 1) for one in parameters)
 
 
-def multiples_of(sums: Iterable[Tensor], spacing: float, most: float = MOST_MULTIPLE) -> Tensor:
+def multiples_of(sums: Iterable[Tensor], grid: NoiseGrid) -> Tensor:
     """(d,) int64: all numbers of dense sums, in the order of their memory, as the nearest multiples of the
-    spacing, cut at `most`; on their device, or on the CPU if they have several.
+    grid's spacing; on their device, or on the CPU if they have several.
     """
+    spacing, most = grid.spacing, grid.cut
     flat = [_in_memory_order(one) for one in sums] or [torch.zeros(0)]
     if len({one.device for one in flat}) > 1:
         flat = [one.cpu() for one in flat]
@@ -174,12 +171,18 @@ def _shaped(numbers: Tensor, like: Tensor) -> Tensor:
     return shaped if (shaped.dtype, shaped.device) == (like.dtype, like.device) else shaped.to(like)
 
 
-def _check_size(clipped: ClippedSum) -> None:
+def _noisy(
+    clipped: ClippedSum, grads: Mapping[str, Tensor], grid: NoiseGrid, source: Randomness | Literal["secure"]
+) -> Tensor:
+    """(d,) int64: the sum, given as `grads`, and its noise, in multiples of the grid's spacing."""
     if len(clipped.norms) > clipped.most:
         raise ConfigError(
             f"A sum over more than {clipped.most} examples, the most that were foreseen (`most`): its noise "
             "would not cover its rounding. Is the batch a Poisson draw of the expected size?"
         )
+    total = multiples_of(grads.values(), grid)
+    add_noise(total, grid, source)
+    return total
 
 
 def _name_of(grid: NoiseGrid) -> str:

@@ -20,7 +20,7 @@ by a factor of sqrt(1 - s^2 / w^2) > 1 - 2^-42, which WIDENED makes up for.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from fl_dp.engine.noise.discrete_gaussian import FEWEST, MOST, width
@@ -36,11 +36,15 @@ _ROUNDING = 2.0**-8  # of the sensitivity: rounding to the grid may cost this mu
 
 @dataclass(frozen=True, slots=True)
 class NoiseGrid:
-    """spacing: g, public. levels: of the noise, see `discrete_gaussian`. deviation: of the noise."""
+    """spacing: g, public. levels: of the noise, see `discrete_gaussian`. deviation: of the noise.
+
+    cut: the largest multiple of a sum, or of each pass, if its passes are rounded one by one.
+    """
 
     spacing: float
     levels: int
     deviation: float
+    cut: int = MOST_MULTIPLE
 
 
 @lru_cache(maxsize=64)
@@ -78,17 +82,8 @@ def noise_grid(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PassGrid:
-    """A grid that covers the rounding of up to `passes` passes. cut: of each number of a pass."""
-
-    grid: NoiseGrid
-    passes: int
-    cut: int
-
-
 @lru_cache(maxsize=64)
-def pass_grid(sensitivity: float, noise_multiplier: float, count: int, most: int, size: int) -> PassGrid:
+def pass_grid(sensitivity: float, noise_multiplier: float, count: int, most: int, size: int) -> NoiseGrid:
     """The grid for a sum whose passes are rounded one by one, so that processes can add integers exactly.
 
     Of passes of at most `size` records, out of a draw of at most `most`, of `count` numbers: all public.
@@ -122,4 +117,4 @@ def pass_grid(sensitivity: float, noise_multiplier: float, count: int, most: int
             f"noise_multiplier={noise_multiplier:g}, {passes} passes: the grid is so fine that 64 bits do "
             f"not hold the sum of {most} records; raise the multiplier or the physical batch size."
         )
-    return PassGrid(grid, passes, cut)
+    return replace(grid, cut=cut)

@@ -2,7 +2,8 @@
 
 Each check calls something on a batch, changes the batch, calls again from the same random state, and compares
 what must have stayed the same. Here are the batches, their changes, the call of a model and the comparison.
-The checks (`independence`, `mixing`) are lists of changes, with what to say where something moved.
+The checks are lists of changes, with what to say where something moved: `independence` and `mixing` up to
+rounding, `steady_rows` and `recording` to the bit.
 """
 
 import warnings
@@ -118,6 +119,12 @@ def taken(batch: Batch, rows: Sequence[int]) -> Change:
     return Change(batch.rows(rows), rows, range(len(rows)))
 
 
+def reordered(change: Change, rows: Sequence[int]) -> Change:
+    """The change, and then its batch's examples in the order of `rows`."""
+    place = {row: i for i, row in enumerate(rows)}
+    return Change(change.batch.rows(rows), change.before, [place[row] for row in change.after])
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Where a call gave something else, though it must not: in which way, and in which output."""
@@ -135,29 +142,41 @@ Alike = Callable[[Tensor, Tensor, Tensor], bool]
 def moved(
     before: Outputs, after: Outputs, change: Change, alike: Alike, size: int, examples: frozenset[str]
 ) -> Moved | None:
-    """The first output that the change moved; None if there is none.
+    """The first output that the change moved; None if there is none."""
+    return next(all_moved(before, after, change, alike, size, examples), None)
+
+
+def all_moved(
+    before: Outputs, after: Outputs, change: Change, alike: Alike, size: int, examples: frozenset[str]
+) -> Iterator[Moved]:
+    """Every output that the change moved; only "structure" if there are others after it.
 
     before: what a batch of `size` gave, after: what `change.batch` did. examples: paths of the outputs that
     hold examples. All others must stay as they are; in a batch of another size their shape may be another.
     """
     if before.keys() != after.keys():
-        return Moved("structure")
+        yield Moved("structure")
+        return
     for path, output in before.items():
         found = after[path]
         if path not in examples:
             resized = change.batch.size != size and found.shape != output.shape
             if not resized and not alike(output, found, output):
-                return Moved("constant", path, tuple(output.shape))
+                yield Moved("constant", path, tuple(output.shape))
         elif found.shape != (change.batch.size, *output.shape[1:]):
-            return Moved("shape", path, tuple(output.shape[1:]), tuple(found.shape[1:]))
+            yield Moved("shape", path, tuple(output.shape[1:]), tuple(found.shape[1:]))
         elif not alike(output[list(change.before)], found[list(change.after)], output):
-            return Moved("value", path)
-    return None
+            yield Moved("value", path)
 
 
 def scale(numbers: Tensor, of: Callable[[Tensor], Tensor] = torch.max) -> float:
     """The largest of the finite numbers, or `of` their sizes; 1 instead of 0."""
     return float(of(torch.where(numbers.isfinite(), numbers, 0).abs())) or 1.0
+
+
+def same_bits(before: Tensor, after: Tensor, _whole: Tensor | None = None) -> bool:
+    """Equal numbers, NaN in the same places, at the same places in memory; 0 and -0 count as equal."""
+    return before.stride() == after.stride() and same_values(before, after)
 
 
 def same(before: Tensor, after: Tensor, whole: Tensor | None = None, tolerance: float | None = None) -> bool:

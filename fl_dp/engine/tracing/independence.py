@@ -12,7 +12,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from fl_dp.engine.tracing.draws import LEVELS, Watch
-from fl_dp.engine.tracing.harness import SEED, Moved, Outputs, again, call, moved, same, taken
+from fl_dp.engine.tracing.harness import SEED, Change, Moved, Outputs, again, call, moved, same, taken
 from fl_dp.engine.tracing.known_layers import mixing_layers
 from fl_dp.engine.tracing.state import State, Written
 from fl_dp.engine.tracing.synthetic import NUM_EXAMPLES, Synthetic
@@ -74,12 +74,10 @@ def check_independence(
         for example in (None, *range(NUM_EXAMPLES)):
             change = again(batch) if example is None else batch.with_other(example)
             after = call(model, parameters, change.batch, Watch(seed))
-            found = moved(before, after, change, lambda a, b, _: same(a, b), NUM_EXAMPLES, examples)
+            found = _moved(before, after, change, examples)
             if found and example is not None:  # unless two equal calls differ by chance
                 same_again = call(model, parameters, change.batch, Watch(seed))
-                differs = moved(
-                    after, same_again, again(batch), lambda a, b, _: same(a, b), NUM_EXAMPLES, examples
-                )
+                differs = _moved(after, same_again, again(batch), examples)
                 example = None if differs else example
             if found:
                 raise remembers(at_first.changes(state.look())) if example is None else _depends(found, model)
@@ -88,7 +86,7 @@ def check_independence(
         if written := at_first.changes(now := state.look()):
             at_first.put_back(now)  # so that this call cannot read what the first one has kept
             anew = call(model, parameters, change.batch, Watch(seed))
-            if moved(after, anew, again(batch), lambda a, b, _: same(a, b), NUM_EXAMPLES, examples):
+            if _moved(after, anew, again(batch), examples):
                 raise remembers(written)
             _check_attributes(in_attributes, model, clears=clears)
         check_parameters()
@@ -98,6 +96,10 @@ def check_independence(
             "Tensors are found in tuples, lists, mappings and dataclasses."
         )
     return Seen(examples, _detached(before), watch, beside_another)
+
+
+def _moved(before: Outputs, after: Outputs, change: Change, examples: frozenset[str]) -> Moved | None:
+    return moved(before, after, change, lambda a, b, _: same(a, b), NUM_EXAMPLES, examples)
 
 
 def _check_attributes(before: Held, model: nn.Module, *, clears: bool) -> None:

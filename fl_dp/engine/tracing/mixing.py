@@ -5,6 +5,7 @@ without any: what an example contributes then depends on all others, and no clip
 """
 
 import random
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,7 @@ from fl_dp.engine.tracing.harness import (
     taken,
 )
 from fl_dp.engine.tracing.structure import tensors
-from fl_dp.errors import ModelError, ProbeError
+from fl_dp.errors import ENDS, ModelError, ProbeError, words_of
 
 LossesOf = Callable[..., Tensor]  # a batch's arguments -> losses (N,), one for each example
 
@@ -45,11 +46,35 @@ _MOVED, _MOVED_BY_SIZE, _MOVED_IN_16_BITS = 1e-4, 0.02, 0.03
 _WAY_OUT = "Each loss must be a function of its own example and the weights alone."
 
 
-def check_no_mixing(losses_of: LossesOf, *batch: Any, thorough: bool = False) -> None:
-    """Raise ProbeError with what `find_mixing` finds."""
-    found = find_mixing(losses_of, *batch, thorough=thorough)
-    if found is not None:
-        raise ProbeError(found)
+class MixingWatch:
+    """Searches the batches of a loop whose losses `losses_of` makes: one in `every`, on average.
+
+    The system's entropy chooses them, so that no code in the losses can tell when it is watched.
+    report: None: what is found is raised as ProbeError, and the first batch with two examples is searched
+    thoroughly. Else it gets what is found, in words, and what the batch raises: for steps that are paid for,
+    after which nothing that depends on data may end a round.
+    """
+
+    def __init__(self, losses_of: LossesOf, every: int, report: Callable[[str], None] | None = None) -> None:
+        self._losses_of, self._every, self._report = losses_of, every, report
+        self._is_new = report is None
+
+    def look(self, *batch: Any) -> bool:
+        """Search this batch, if it is its turn; returns whether it was."""
+        if not self._is_new and secrets.randbelow(self._every):
+            return False
+        try:
+            found = find_mixing(self._losses_of, *batch, thorough=self._is_new)
+        except BaseException as error:
+            if self._report is None or isinstance(error, (*ENDS, torch.AcceleratorError)):
+                raise
+            found = f"it raised {type(error).__name__}: {words_of(error)}"
+        if found and self._report:
+            self._report(found)
+        elif found:
+            raise ProbeError(found)
+        self._is_new = self._is_new and batch_of(batch, {}).size < 2
+        return True
 
 
 def find_mixing(losses_of: LossesOf, *batch: Any, thorough: bool = False) -> str | None:

@@ -14,6 +14,7 @@ from fl_dp.engine.sum_error import sum_error
 from fl_dp.errors import ConfigError
 
 MOST, SIZE, COUNT = 100, 8, 50
+PASSES = math.ceil(MOST / SIZE)
 
 
 @pytest.mark.parametrize("noise_multiplier", [1e-3, 1.0, 30.0])
@@ -22,16 +23,16 @@ MOST, SIZE, COUNT = 100, 8, 50
 )
 def test_the_noise_covers_the_rounding_of_every_pass_on_both_sides(noise_multiplier, most, size, count):
     found = pass_grid(0.5, noise_multiplier, count, most, size)
-    assert found.passes == math.ceil(most / size)
-    moved = 0.5 * (1 + sum_error(most)) + found.passes * math.sqrt(count) * found.grid.spacing
-    continuous = found.grid.deviation * math.sqrt(1 - (2.21 / width(found.grid.levels)) ** 2)
+    passes = math.ceil(most / size)
+    moved = 0.5 * (1 + sum_error(most)) + passes * math.sqrt(count) * found.spacing
+    continuous = found.deviation * math.sqrt(1 - (2.21 / width(found.levels)) ** 2)
     assert continuous >= noise_multiplier * moved
-    assert found.grid.deviation <= 1.015 * noise_multiplier * 0.5 * (1 + sum_error(most))
+    assert found.deviation <= 1.015 * noise_multiplier * 0.5 * (1 + sum_error(most))
 
 
 def test_the_grid_is_finer_for_many_passes_and_that_of_one_is_as_ever():
-    assert pass_grid(1.0, 1.0, 10**6, 1000, 1).grid.levels > noise_grid(1.0, 1.0, 10**6).levels
-    assert pass_grid(1.0, 1.0, 50, 100, 100).grid == noise_grid(1.0, 1.0, 50, sum_error(100))
+    assert pass_grid(1.0, 1.0, 10**6, 1000, 1).levels > noise_grid(1.0, 1.0, 10**6).levels
+    assert pass_grid(1.0, 1.0, 50, 100, 100) == noise_grid(1.0, 1.0, 50, sum_error(100))
 
 
 def test_records_that_change_places_move_the_sum_by_no_more_than_is_charged():
@@ -40,30 +41,30 @@ def test_records_that_change_places_move_the_sum_by_no_more_than_is_charged():
     What one process is charged for, one rounding of the sum, is passed by far.
     """
     grid = pass_grid(1.0, 1.0, COUNT, MOST, SIZE)
-    spacing, little = grid.grid.spacing, 1e-3
-    of_passes = torch.zeros(grid.passes, SIZE, COUNT, dtype=torch.float64)
-    of_passes[:, 0] = -2 * little * torch.arange(grid.passes)[:, None]
+    spacing, little = grid.spacing, 1e-3
+    of_passes = torch.zeros(PASSES, SIZE, COUNT, dtype=torch.float64)
+    of_passes[:, 0] = -2 * little * torch.arange(PASSES)[:, None]
     of_passes[:, 1] = 0.5 + little - of_passes[:, 0]
     clipped = of_passes.view(-1, COUNT)[:MOST] * spacing
 
     def total(records: torch.Tensor) -> torch.Tensor:
         passes = torch.split(records, SIZE)
         return sum(
-            (multiples_of([one.sum(0)], grid.grid.spacing, grid.cut) for one in passes),
+            (multiples_of([one.sum(0)], grid) for one in passes),
             torch.zeros(COUNT, dtype=torch.int64),
         )
 
     moved = float((total(clipped) - total(clipped[1:])).double().norm())
     record, of_one_rounding = float(clipped[0].norm()) / spacing, math.sqrt(COUNT)
-    assert 10 * (record + of_one_rounding) < moved <= record + grid.passes * of_one_rounding
+    assert 10 * (record + of_one_rounding) < moved <= record + PASSES * of_one_rounding
 
 
 def test_a_grid_so_fine_that_a_pass_could_be_cut_is_refused():
     most = (SIZE + sum_error(MOST)) * 1.0
     for noise_multiplier in (1e-9, 1e-8, 1.0):
         grid = pass_grid(1.0, noise_multiplier, COUNT, MOST, SIZE)
-        assert most / grid.grid.spacing < grid.cut
-        assert grid.passes * grid.cut <= 2**62
+        assert most / grid.spacing < grid.cut
+        assert PASSES * grid.cut <= 2**62
     with pytest.raises(ConfigError, match="64 bits do not hold the sum of 100 records"):
         pass_grid(1.0, 1e-12, COUNT, MOST, SIZE)
 
@@ -77,9 +78,9 @@ def test_a_single_pass_gets_what_one_process_gets_from_the_same_bytes(monkeypatc
     monkeypatch.setattr(Randomness, "system", classmethod(lambda cls: source))
     expected = add_gaussian_noise(clipped, noise_multiplier=1.0, generator="secure")
     grid = pass_grid(1.0, 1.0, count_of(clipped.grads.values()), 10, 10)
-    total = multiples_of(clipped.grads.values(), grid.grid.spacing, grid.cut)
-    add_noise(total, grid.grid, "secure")
-    found = numbers_of(total, grid.grid, clipped.grads)
+    total = multiples_of(clipped.grads.values(), grid)
+    add_noise(total, grid, "secure")
+    found = numbers_of(total, grid, clipped.grads)
     assert found.keys() == expected.keys()
     for name, one in expected.items():
         assert torch.equal(found[name], one)
@@ -87,7 +88,7 @@ def test_a_single_pass_gets_what_one_process_gets_from_the_same_bytes(monkeypatc
 
 def test_multiples_are_the_nearest_ones():
     grid = pass_grid(1.0, 1.0, 4, 10, 2)
-    numbers = torch.tensor([0.49, -0.51, 1.5, 2.5], dtype=torch.float64) * grid.grid.spacing
-    assert multiples_of([numbers[:1], numbers[1:]], grid.grid.spacing, grid.cut).tolist() == [0, -1, 2, 2]
-    infinite = multiples_of([torch.tensor([1e300, -1e300])], grid.grid.spacing, grid.cut)
+    numbers = torch.tensor([0.49, -0.51, 1.5, 2.5], dtype=torch.float64) * grid.spacing
+    assert multiples_of([numbers[:1], numbers[1:]], grid).tolist() == [0, -1, 2, 2]
+    infinite = multiples_of([torch.tensor([1e300, -1e300])], grid)
     assert int(infinite.abs().max()) <= grid.cut + 2**8, "the cut in float64, whose last bit may be 2^8"

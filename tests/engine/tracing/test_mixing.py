@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from structured import Called
 from torch import nn
 
-from fl_dp.engine.tracing.mixing import check_no_mixing, find_mixing
+from fl_dp.engine.tracing.mixing import MixingWatch, find_mixing
 from fl_dp.errors import ModelError, ProbeError
 
 
@@ -85,7 +85,7 @@ MIXING = {
 def test_mixing_is_found_and_told_in_words_without_values(case):
     losses_of, words = MIXING[case]
     with pytest.raises(ProbeError, match=words) as told:
-        check_no_mixing(losses_of, *_batch(), thorough=True)
+        MixingWatch(losses_of, every=1).look(*_batch())
     assert not any(digit in str(told.value) for digit in "0123456789")
 
 

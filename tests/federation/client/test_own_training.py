@@ -114,7 +114,7 @@ def test_rows_whose_bits_depend_on_their_place_are_refused_before_the_payment(da
     def by_place(*_):
         raise UnsteadyError("the gradient of 1.weight depends on its place")
 
-    monkeypatch.setattr("fl_dp.training.private.check_steady", by_place)
+    monkeypatch.setattr("fl_dp.training.rehearsing.check_steady", by_place)
     model = build_model("linear", Form((5,), 3), seed=0)
     private = dataclasses.replace(PLAN, private=True, noise_multiplier=1.0, arithmetic=arithmetic)
     prepared = partial(

@@ -17,6 +17,7 @@ from fl_dp.federation.client.payment import NOT_FINITE
 from fl_dp.simulation.actor import training_actor
 from fl_dp.simulation.actor.training_actor import TrainingActor
 from fl_dp.simulation.work import ClientWork, Round
+from fl_dp.training.clipped_passes import ClippedPasses
 from fl_dp.training.private import PrivateTrainer
 from fl_dp.training.recorder import RECORDING_BYTES
 
@@ -139,7 +140,7 @@ def test_an_update_that_is_not_finite_is_no_update(federation, monkeypatch, valu
 
 
 def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:
-    honest = PrivateTrainer.sum_of_pass
+    honest = ClippedPasses.sum_of_pass
 
     def sum_of_pass(self: Any, batch: Any, rows: int, passes: Any = None) -> Any:
         sizes.append(rows)
@@ -147,7 +148,7 @@ def _memory_for(monkeypatch: Any, most: int, sizes: list[int]) -> None:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return honest(self, batch, rows, passes)
 
-    monkeypatch.setattr(PrivateTrainer, "sum_of_pass", sum_of_pass)
+    monkeypatch.setattr(ClippedPasses, "sum_of_pass", sum_of_pass)
 
 
 def test_memory_that_runs_out_halves_the_batch_and_is_remembered(federation, monkeypatch):
@@ -256,6 +257,6 @@ def test_rows_whose_bits_depend_on_their_place_are_refused_before_a_round(federa
     def by_place(*_: Any) -> None:
         raise UnsteadyError("the gradient of 1.weight depends on its place")
 
-    monkeypatch.setattr("fl_dp.training.private.check_steady", by_place)
+    monkeypatch.setattr("fl_dp.training.rehearsing.check_steady", by_place)
     with pytest.raises(UnsteadyError, match="depends on its place"):
         federation.actor().measure(federation.plan())

@@ -1,0 +1,115 @@
+"""The clipped sum of a pass, on any device; an example that raises contributes nothing, and all others do."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
+from operator import add
+from typing import TypeVar
+
+import torch
+
+from fl_dp.engine.clipping import ClippedSum
+from fl_dp.engine.kernel_choice.memory import is_the_machines
+from fl_dp.engine.one_by_one import OneByOneSum
+from fl_dp.errors import ENDS, words_of
+from fl_dp.training.objective import Batch
+from fl_dp.training.passes import Passes
+from fl_dp.training.recorder import Recorder
+from fl_dp.training.replicas import Replicas
+from fl_dp.training.rows import filled
+from fl_dp.training.step import DpSgd, clipped_pass, nothing
+
+logger = logging.getLogger("fl_dp")
+
+Result = TypeVar("Result")
+
+
+class ClippedPasses:
+    """first: passes of the model that is trained; more_devices: where copies take turns with it.
+
+    recorder: records passes, if they are worth it.
+    """
+
+    def __init__(
+        self,
+        rule: DpSgd,
+        first: Passes,
+        more_devices: Sequence[torch.device] = (),
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.rule, self.first, self._recorder = rule, first, recorder
+        self.replicas = Replicas(first, more_devices)
+
+    def sum_of_pass(self, batch: Batch, rows: int, passes: Passes | None = None) -> ClippedSum:
+        """The clipped sum of a batch at the model's weights, in one pass.
+
+        passes: of a copy that has these weights; its sum comes to the first device, too. rows: of the pass,
+        at least the number of examples. It raises if one example may spoil the others, see
+        `clipped_grad_sum`.
+        """
+        passes = passes or self.first
+        whole = filled(rows, batch, passes.device)
+        losses, kept = self._recorder.kept(passes, whole) if self._recorder else passes.kept(whole)
+        return clipped_pass(self.rule, losses, kept, len(batch[0]), passes.parameters).on(self.first.device)
+
+    def clipped_or_none(self, batch: Batch, rows: int, passes: Passes | None = None) -> ClippedSum:
+        """As `sum_of_pass`, but an example that raises contributes nothing, and all others still count.
+
+        Each example is then computed alone, in a pass of the same shape, so that it alone decides whether it
+        counts. What it raised goes to the client's own log.
+        """
+        clip = partial(self.sum_of_pass, rows=rows, passes=passes)
+        whole = self._tried(partial(clip, batch), said="examples are computed one by one")
+        if whole is not None:
+            return whole
+        alone = (self._tried(partial(clip, one)) for one in _each(batch))
+        return reduce(add, filter(None, alone), nothing(self.rule))
+
+    def one_by_one(self, examples: Iterable[Batch], *, all_count: bool = False) -> ClippedSum:
+        """The clipped sum of examples (1, ...), each from an ordinary backward pass of its own.
+
+        An example that raises adds nothing, even if memory ran out: a pass of its shape was tried before the
+        payment, so it is the record that needs more. With all_count its error is raised.
+        """
+        rule = self.rule
+        total = OneByOneSum(
+            rule.parameters, max_grad_norm=rule.max_grad_norm, clipping=rule.clipping, most=rule.most
+        )
+
+        def add_one(example: Batch) -> None:
+            total.add(self.first.losses_of(*example))
+
+        for example in examples:
+            if all_count:
+                add_one(example)
+            else:
+                self._tried(partial(add_one, example), _is_a_devices)
+        return total.total()
+
+    def _tried(
+        self,
+        compute: Callable[[], Result],
+        is_no_examples: Callable[[BaseException], bool] = is_the_machines,
+        said: str = "an example contributes nothing",
+    ) -> Result | None:
+        """What it gives. None if an example made it raise: that is logged, and what is left behind undone.
+
+        is_no_examples: whether the error is not an example's fault; it is raised.
+        """
+        try:
+            return compute()
+        except BaseException as error:
+            if isinstance(error, ENDS) or is_no_examples(error):
+                raise
+            logger.warning("%s: %s", said, words_of(error))
+        self.replicas.as_before()
+        return None
+
+
+def _is_a_devices(error: BaseException) -> bool:
+    return isinstance(error, torch.AcceleratorError)
+
+
+def _each(batch: Batch) -> Iterator[Batch]:
+    """Each example as a batch of its own."""
+    return zip(*(torch.split(part, 1) for part in batch), strict=True)

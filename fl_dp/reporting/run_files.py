@@ -18,7 +18,7 @@ from fl_dp.reporting.reports import RoundReport, Summary
 from fl_dp.reporting.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import TypeAdapter
 
 Report = TypeVar("Report")
 
@@ -90,14 +90,12 @@ def _parsed(content: bytes, where: str) -> Any:
 
 
 def _read(kind: type[Report], content: bytes | str, where: str, summary: object = None) -> Report:
-    from pydantic import ValidationError
-
     wanted: Any = kind
     try:
         found: Report = _adapter(wanted).validate_json(content)
         return found
-    except ValidationError as error:
-        raise ConfigError(f"{where}: {unreadable(summary, _problem(error))}") from None
+    except ValueError as error:  # as pydantic's are
+        raise ConfigError(f"{where}: {unreadable(summary, problem_of(error))}") from None
 
 
 @cache
@@ -107,8 +105,12 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
     return TypeAdapter(kind)
 
 
-def _problem(error: "ValidationError") -> str:
-    """The first thing that is wrong, and where: no value, which may be anything."""
+def problem_of(error: Exception) -> str:
+    """The first thing that is wrong, and where: no value, which may be anything. Else the error's kind."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return type(error).__name__
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = clean(".".join(map(str, first["loc"])))
     what = {"missing": "is missing", "unexpected_keyword_argument": "is none of its fields"}.get(

@@ -10,7 +10,7 @@ from run_records import client, record, summary
 from fl_dp.errors import ConfigError
 from fl_dp.records import Entry
 from fl_dp.reporting.reports import FederationBudget
-from fl_dp.reporting.run_results import RunResults, to_line
+from fl_dp.reporting.run_results import RunResults
 
 FEDERATION = FederationBudget(
     largest=1.5, median=0.75, least=0.0, accountants=("pld", "rdp"), rounds_ahead=2, running_out=("1",)
@@ -36,7 +36,7 @@ def strict(text):
 def test_a_line_of_rounds_jsonl(tmp_path):
     directory = RunResults(tmp_path / "new" / "run")
     for _ in range(2):
-        directory.append_round(to_line(REPORT))
+        directory.append_round(REPORT.line)
     line, again = (directory.path / "rounds.jsonl").read_text().splitlines()
     assert line == again
     assert strict(line) == {
@@ -67,7 +67,7 @@ def test_what_json_cannot_say_is_null(tmp_path):
     directory = RunResults(tmp_path)
     clients = {"0": client(float("inf"))}
     report = dataclasses.replace(REPORT, epsilon=float("inf"), clients=clients, loss=float("nan"))
-    directory.append_round(to_line(report))
+    directory.append_round(report.line)
     line = strict((tmp_path / "rounds.jsonl").read_text())
     assert (line["epsilon"], line["loss"], line["clients"]["0"]["epsilon"]) == (None, None, None)
 

@@ -11,7 +11,6 @@ from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
 from fl_dp.records import TEST_RECORDS
 from fl_dp.reporting.reports import SiteMetrics, TestAccount
-from fl_dp.reporting.run_files import read_part
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
 from fl_dp.verify.claims import alone, merged, missing
@@ -29,23 +28,20 @@ def is_of_test_records(account: Account) -> bool:
 def _run(evidence: Evidence, found: Found) -> None:
     last: dict[str, TestAccount] = {}
     unanswered, lines = False, 0
-    for where, claimed, is_line in _claimed(evidence):
+    for where, measured, is_line in _claimed(evidence):
         lines += is_line
-        what = "site_metrics" if is_line else "test_accounts"
-        measured = read_part(SiteMetrics, claimed, f"{where}, its {what}")
-        sites = {name: one for name, one in measured.sites.items() if one.epsilon is not None}
+        sites = {name: one for name, one in measured.sites.items() if one.is_there}
         unanswered |= any(one.status == "failed" or one.unheard for one in measured.sites.values())
         for name, one in sites.items():
             _check(one, f"{where}, client {clean(name)}", last.get(name), found)
-        costs = [(_epsilon(one), one.epsilon_alone) for one in sites.values()]
-        if measured.epsilon < max((epsilon for epsilon, _ in costs), default=0.0):
+        if measured.epsilon < max((one.epsilon for one in sites.values()), default=0.0):
             found.differs(
                 f"epsilon {measured.epsilon:.4f}, and a site's is larger",
                 where,
                 "the epsilon of test records is the largest of any site",
             )
         alone_of_all = math.inf if measured.epsilon_alone is None else measured.epsilon_alone
-        if alone_of_all < max((epsilon if own is None else own for epsilon, own in costs), default=0.0):
+        if alone_of_all < max((one.if_sums_fail for one in sites.values()), default=0.0):
             found.differs(
                 f"epsilon alone {alone_of_all:.4f}, and a site's is larger",
                 where,
@@ -67,24 +63,19 @@ def _run(evidence: Evidence, found: Found) -> None:
         )
 
 
-def _claimed(evidence: Evidence) -> Iterator[tuple[str, object, bool]]:
+def _claimed(evidence: Evidence) -> Iterator[tuple[str, SiteMetrics, bool]]:
     """Where accounts are claimed, what is, and whether in a line of rounds.jsonl; else in the summary."""
     for claim in evidence.rounds():
         if claim.report.site_metrics is not None:
             yield claim.where, claim.report.site_metrics, True
-    if evidence.summary is not None and evidence.summary.test_accounts:
+    if evidence.summary is not None and evidence.summary.test_accounts is not None:
         yield evidence.folder.summary.name, evidence.summary.test_accounts, False
 
 
-def _epsilon(site: TestAccount) -> float:
-    """Of an account that has shown something, or may have spent."""
-    return 0.0 if site.epsilon is None else site.epsilon
-
-
 def _check(site: TestAccount, where: str, before: TestAccount | None, found: Found) -> None:
-    claim = _epsilon(site)
+    claim = site.epsilon
     if not site.charges and site.unheard:  # it has shown nothing since the start: the whole budget counts
-        if claim < max(site.budget, _epsilon(before) if before else 0.0):
+        if claim < max(site.budget, before.epsilon if before else 0.0):
             words = f"epsilon {claim:.4f} of test records whose account is not known"
             found.differs(words, where, f"it may have spent all of its budget of {site.budget:g}")
         return

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic_core import to_json
 from run_records import client, record
 
 from fl_dp.accounting.budget import Budget
@@ -187,8 +188,7 @@ def test_nothing_that_is_left_out_becomes_its_default(state, tmp_path, name):
         parts = dict(archive)
     header = json.loads(parts["header"].tobytes())
     for there in (True, False):
-        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False)
-        np.savez(path, **parts | {"header": np.frombuffer(text.encode(), np.uint8)})
+        np.savez(path, **parts | {"header": np.frombuffer(to_json(header), np.uint8)})
         if there:
             assert read_state(path).clients == state.clients
             del header["clients"][0][name]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar
 
-from fl_dp.accounting.alone import any_shared
-from fl_dp.accounting.budget import Budget
+from fl_dp.accounting.alone import any_shared, compute_epsilon_alone
+from fl_dp.accounting.epsilon import compute_epsilon
 from fl_dp.accounting.events import merge
 from fl_dp.records import Entry, total_steps, unknown_steps
 
@@ -115,8 +115,8 @@ def largest_alone(costs: Collection[Cost]) -> float | None:
     return max(one.if_sums_fail for one in costs)
 
 
-def cost_of(charges: Iterable[Entry], budget: Budget) -> Cost:
-    """The cost of these charges at the budget's delta; AccountingError if it cannot be computed."""
+def cost_of(charges: Iterable[Entry], delta: float, accountant: str) -> Cost:
+    """The cost of these charges; AccountingError if it cannot be computed."""
     charges = merge(charges)
-    alone = budget.epsilon_alone_of(charges) if any_shared(charges) else None
-    return Cost(charges=charges, epsilon=budget.epsilon_of(charges), epsilon_alone=alone)
+    alone = compute_epsilon_alone(charges, delta, accountant) if any_shared(charges) else None
+    return Cost(charges=charges, epsilon=compute_epsilon(charges, delta, accountant), epsilon_alone=alone)

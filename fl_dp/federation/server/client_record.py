@@ -43,8 +43,8 @@ class AccountOfTests:
             cost = Cost(charges=(), epsilon=profile.evaluate_epsilon, epsilon_alone=alone)
             budget, delta = profile.evaluate_epsilon, max(profile.delta, auto_delta(1))
         else:
-            cost = cost_of(self._at_most(self.budget), self.budget)
             budget, delta = self.budget.epsilon, self.budget.delta
+            cost = cost_of(self._at_most(self.budget), delta, self.budget.accountant)
         return TestAccount(
             status=status,
             reason=reason,

@@ -23,7 +23,7 @@ class History:
     @cached_property
     def cost(self) -> Cost:
         """AccountingError if it cannot be computed."""
-        return cost_of(self.spent, self._budget)
+        return cost_of(self.spent, self._budget.delta, self._budget.accountant)
 
     def steps_left(self, planned: int) -> int:
         """How many of `planned` steps fit the budget, as the client's own ledger would decide.

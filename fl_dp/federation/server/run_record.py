@@ -110,7 +110,7 @@ def kept_state(folder: Path) -> RunState | None:
 class RunRecord:
     """Keeps a run's state and rounds.jsonl up to date.
 
-    state: what the run resumes from; None if it starts from the beginning. on_kept: called with the number of
+    state: the one on the disk, from which a run resumes; None before the first. on_kept: called with the number of
     the last round in the state, when the state is on the disk, but not yet the round's line. say: tells the
     operator what the run waits for.
     """
@@ -130,7 +130,6 @@ class RunRecord:
         if resumed:
             out.go_on_after(self.state.last if self.state else None)
         self._out, self._on_kept = out, on_kept
-        self.arrays = self.state.arrays if self.state else None  # the weights of the state on the disk
         self.kept: Kept | None = None  # the same state's model that is kept beside the last one, if any
         self._told = self.state.rounds if self.state else 0  # the last round with its line on the disk
         self.started = (self.state.started if self.state else "") or utc_now()
@@ -145,17 +144,16 @@ class RunRecord:
         """Save the run's state, with the clients that have registered, before any is asked for a round."""
         state = strategy.state(self.seconds, self.started)
         self.disk_room.write(lambda: write_state(self._out.path / STATE, state), "the run's state")
-        if self.arrays is None:  # a resumed run already has the file
+        if self.state is None:  # a resumed run already has the file
             flat = strategy.resolved().to_flat()
             self.disk_room.write(lambda: self._out.write_resolved(flat), "resolved.toml")
-        self.arrays = state.arrays
-        self.kept = strategy.kept
+        self.state, self.kept = state, strategy.kept
         self.make_room()
 
     def make_room(self) -> None:
         """Reserve disk space for the next round before any client pays for it; LaunchError if impossible."""
-        if self.arrays is not None:
-            model = sum(array.nbytes for array in self.arrays.values())
+        if self.state is not None:
+            model = sum(array.nbytes for array in self.state.arrays.values())
             self.disk_room.hold((self._out.path / STATE).stat().st_size, model)
 
     def round_over(self, strategy: "PrivateStrategy", report: RoundReport) -> None:
@@ -178,7 +176,7 @@ class RunRecord:
         kept = state.rounds if state else 0
         self._out.go_on_after(state.last if state else None)
         if state and kept == reports[-1].round:  # the process may have been ended within `keep`
-            self.arrays, self.kept = state.arrays, strategy.kept
+            self.state, self.kept = state, strategy.kept
         while reports and reports[-1].round > kept:
             reports.pop()
 

@@ -110,9 +110,9 @@ def kept_state(folder: Path) -> RunState | None:
 class RunRecord:
     """Keeps a run's state and rounds.jsonl up to date.
 
-    state: the one on the disk, from which a run resumes; None before the first. on_kept: called with the number of
-    the last round in the state, when the state is on the disk, but not yet the round's line. say: tells the
-    operator what the run waits for.
+    state: the one on the disk, from which a run resumes; None before the first. on_kept: called with the
+    number of the last round in the state, when the state is on the disk, but not yet the round's line. say:
+    tells the operator what the run waits for.
     """
 
     def __init__(

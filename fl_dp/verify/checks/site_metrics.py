@@ -6,6 +6,7 @@ The accounts of test records are apart from those of training, in reports as in 
 import math
 from collections.abc import Iterator
 
+from fl_dp.accounting.events import merge
 from fl_dp.accounting.ledger.accounts import Account
 from fl_dp.clean_text import clean
 from fl_dp.errors import ConfigError
@@ -13,7 +14,7 @@ from fl_dp.records import TEST_RECORDS
 from fl_dp.reporting.reports import SiteMetrics, TestAccount
 from fl_dp.reporting.wording import counted
 from fl_dp.verify.check import Check, Evidence, Found
-from fl_dp.verify.claims import alone, merged, missing
+from fl_dp.verify.claims import alone, missing
 from fl_dp.verify.independent import allowed, can_resolve, epsilon_of
 from fl_dp.verify.ledger_file import read_ledger
 
@@ -118,7 +119,7 @@ def _compare(evidence: Evidence, claimed: dict[str, TestAccount], unanswered: bo
         rounds = [place for place, paid in enumerate(account.rounds) if paid.run == run]
         if not rounds:
             continue
-        spent = merged(paid.entry for paid in account.rounds[: rounds[-1] + 1])
+        spent = merge(paid.entry for paid in account.rounds[: rounds[-1] + 1])
         if spent in left:
             left.remove(spent)
         elif unanswered:

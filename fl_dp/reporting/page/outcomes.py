@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fl_dp.reporting.reports import SCHEMA
+from fl_dp.accounting.cost import SCHEMA
 from fl_dp.reporting.run_files import read_part
 
 Z = 1.959964  # deviations of an interval at 95 %
